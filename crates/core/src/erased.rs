@@ -1,0 +1,280 @@
+//! Steps and states without their types, so that a store can be chosen at run time.
+//!
+//! Features see [`Step`] and typed replies, stores see [`ErasedStep`]; [`StoreExt`](crate::StoreExt) is the
+//! bridge. A store in memory runs the step on a native state in place and allocates nothing; a store with a
+//! thread of its own takes a [detached](ErasedStep::detach) copy there; any other store decodes the text it
+//! keeps, runs the step and encodes the result.
+
+use std::any::Any;
+use std::borrow::Borrow;
+use std::fmt;
+
+use crate::clock::Millis;
+use crate::error::{Code, Error, Result};
+use crate::limits::STATE_BYTES_MAX;
+use crate::step::{Change, State, Step, Ttl};
+
+/// A native state whose type is known only to its step.
+///
+/// The small states of the rate limits are kept in place, any other in a box: a store with a million keys then
+/// pays one cache miss less for each check.
+#[derive(Clone)]
+pub struct AnyState(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Double(f64),
+    Integer(u64),
+    DoubleInteger((f64, u64)),
+    Integers((u64, u64)),
+    Boxed(Box<dyn BoxedState>),
+}
+
+impl AnyState {
+    /// Keeps `state`.
+    pub fn new<T: State>(state: T) -> Self {
+        // Each look is decided when this is compiled for `T`; only one branch is left of it.
+        let mut state = Some(state);
+        let any: &mut dyn Any = &mut state;
+        AnyState(if let Some(double) = take::<f64>(any) {
+            Repr::Double(double)
+        } else if let Some(integer) = take::<u64>(any) {
+            Repr::Integer(integer)
+        } else if let Some(both) = take::<(f64, u64)>(any) {
+            Repr::DoubleInteger(both)
+        } else if let Some(both) = take::<(u64, u64)>(any) {
+            Repr::Integers(both)
+        } else {
+            match state {
+                Some(state) => Repr::Boxed(Box::new(state)),
+                None => Repr::Integer(0),
+            }
+        })
+    }
+
+    /// The state, if it is of this type.
+    #[inline]
+    #[must_use]
+    pub fn get<T: State>(&self) -> Option<&T> {
+        let any: &dyn Any = match &self.0 {
+            Repr::Double(state) => state,
+            Repr::Integer(state) => state,
+            Repr::DoubleInteger(state) => state,
+            Repr::Integers(state) => state,
+            Repr::Boxed(state) => state.as_any(),
+        };
+        any.downcast_ref()
+    }
+
+    #[inline]
+    fn get_mut<T: State>(&mut self) -> Option<&mut T> {
+        let any: &mut dyn Any = match &mut self.0 {
+            Repr::Double(state) => state,
+            Repr::Integer(state) => state,
+            Repr::DoubleInteger(state) => state,
+            Repr::Integers(state) => state,
+            Repr::Boxed(state) => state.as_any_mut(),
+        };
+        any.downcast_mut()
+    }
+
+    /// The JSON text that every store but memory keeps.
+    ///
+    /// # Errors
+    /// `internal` when the state has no JSON form, `too_large` when the text is over the limit.
+    pub fn encode(&self) -> Result<String> {
+        let text = match &self.0 {
+            Repr::Double(state) => serde_json::to_string(state),
+            Repr::Integer(state) => serde_json::to_string(state),
+            Repr::DoubleInteger(state) => serde_json::to_string(state),
+            Repr::Integers(state) => serde_json::to_string(state),
+            Repr::Boxed(state) => state.to_json(),
+        };
+        let text = text.map_err(|e| Error::new(Code::Internal, "a state has no JSON form").with_source(e))?;
+        let len = text.len();
+        if len > STATE_BYTES_MAX {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("max state size exceeded. Limit: {STATE_BYTES_MAX} bytes, Actual: {len} bytes"),
+            ));
+        }
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for AnyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.encode() {
+            Ok(text) => f.write_str(&text),
+            Err(error) => write!(f, "({error})"),
+        }
+    }
+}
+
+fn take<T: 'static>(any: &mut dyn Any) -> Option<T> {
+    any.downcast_mut::<Option<T>>()?.take()
+}
+
+trait BoxedState: Send {
+    fn to_json(&self) -> serde_json::Result<String>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    fn clone_boxed(&self) -> Box<dyn BoxedState>;
+}
+
+impl<T: State> BoxedState for T {
+    fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn clone_boxed(&self) -> Box<dyn BoxedState> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn BoxedState> {
+    fn clone(&self) -> Self {
+        (**self).clone_boxed()
+    }
+}
+
+/// What the store must do after a step ran. The new state already stands in the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing: the slot was not touched.
+    Keep,
+    /// Keep what is in the slot, with this TTL.
+    Put(Ttl),
+    /// Remove the key. The slot still holds what was there.
+    Delete,
+}
+
+/// A step whose types are known only to the caller. It collects its own reply.
+pub trait ErasedStep: Send {
+    /// Runs on the state in `slot` (empty when the key is absent or expired). A state that is put replaces it in place.
+    ///
+    /// # Errors
+    /// `wrong_type` when the slot holds a state of another type; the slot is then untouched.
+    fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict>;
+
+    /// Reads the text form of this step's state.
+    ///
+    /// # Errors
+    /// `wrong_type` when the text is not a state of this step.
+    fn decode(&self, text: &str) -> Result<AnyState>;
+
+    /// A copy that owns everything, to be run on another thread.
+    fn detach(&self) -> Box<dyn ErasedStep>;
+
+    /// Hands over what the last run replied.
+    fn take_reply(&mut self) -> Option<Box<dyn Any + Send>>;
+
+    /// Takes the reply that a detached copy collected.
+    fn put_reply(&mut self, reply: Box<dyn Any + Send>);
+}
+
+/// A typed step together with its reply: the one implementation of [`ErasedStep`]. `P` borrows the step where
+/// it is run in place and owns it once it is detached.
+pub(crate) struct Erased<P, S: Step> {
+    step: P,
+    pub(crate) reply: Option<S::Reply>,
+}
+
+impl<P: Borrow<S>, S: Step> Erased<P, S> {
+    pub(crate) fn new(step: P) -> Self {
+        Erased { step, reply: None }
+    }
+}
+
+impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
+    #[inline]
+    fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict> {
+        run(self.step.borrow(), &mut self.reply, slot, now)
+    }
+
+    fn decode(&self, text: &str) -> Result<AnyState> {
+        let state: S::State = serde_json::from_str(text).map_err(|e| wrong_type().with_source(e))?;
+        Ok(AnyState::new(state))
+    }
+
+    fn detach(&self) -> Box<dyn ErasedStep> {
+        Box::new(Erased::<S, S>::new(self.step.borrow().clone()))
+    }
+
+    fn take_reply(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.reply.take().map(|r| Box::new(r) as _)
+    }
+
+    fn put_reply(&mut self, reply: Box<dyn Any + Send>) {
+        self.reply = reply.downcast().ok().map(|r| *r);
+    }
+}
+
+#[inline]
+fn run<S: Step>(
+    step: &S,
+    reply: &mut Option<S::Reply>,
+    slot: &mut Option<AnyState>,
+    now: Millis,
+) -> Result<Verdict> {
+    let state: Option<&S::State> = match slot {
+        Some(state) => Some(state.get().ok_or_else(wrong_type)?),
+        None => None,
+    };
+    let (verdict, answer) = match step.run(state, now) {
+        Change::Keep(answer) => (Verdict::Keep, answer),
+        Change::Delete(answer) => (Verdict::Delete, answer),
+        Change::Put(new, ttl, answer) => {
+            match slot.as_mut().and_then(AnyState::get_mut::<S::State>) {
+                Some(place) => *place = new,
+                None => *slot = Some(AnyState::new(new)),
+            }
+            (Verdict::Put(ttl), answer)
+        }
+    };
+    *reply = Some(answer);
+    Ok(verdict)
+}
+
+fn wrong_type() -> Error {
+    Error::new(Code::WrongType, "the key holds a state of another kind")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round<T: State + PartialEq + fmt::Debug>(state: &T) {
+        let mut kept = AnyState::new(state.clone());
+        assert_eq!(kept.get::<T>(), Some(state));
+        assert_eq!(kept.get_mut::<T>().map(|s| &*s), Some(state));
+        assert_eq!(kept.clone().get::<T>(), Some(state));
+        assert_eq!(kept.get::<i8>(), None, "another type is not there");
+        assert_eq!(kept.encode().unwrap(), serde_json::to_string(state).unwrap());
+    }
+
+    #[test]
+    fn a_state_is_kept_as_its_own_type_in_place_or_in_a_box() {
+        round(&0.1f64);
+        round(&u64::MAX);
+        round(&(0.5f64, 7u64));
+        round(&(1u64, 2u64));
+        round(&vec![1u8, 2, 3]);
+        round(&"text".to_string());
+        assert!(size_of::<Option<AnyState>>() <= 24);
+    }
+
+    #[test]
+    fn a_state_over_the_limit_has_no_text() {
+        let error = AnyState::new("x".repeat(STATE_BYTES_MAX)).encode().unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge);
+    }
+}

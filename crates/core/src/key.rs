@@ -1,0 +1,130 @@
+//! What a key is: any bytes, at least one, at most [`KEY_BYTES_MAX`]. Prefixes are joined here and nowhere else.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::KEY_BYTES_MAX;
+
+/// A key whose length has been checked. Up to 64 bytes need no allocation.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(SmallVec<[u8; 64]>);
+
+impl Key {
+    /// A key of these bytes.
+    ///
+    /// # Errors
+    /// `bad_request` when it is empty, `too_large` when it is over the limit.
+    #[inline]
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Key> {
+        let bytes = bytes.as_ref();
+        check_len(bytes.len(), bytes.len())?;
+        Ok(Key(SmallVec::from_slice(bytes)))
+    }
+
+    /// The key `prefix:key`, or `key` alone when the prefix is empty.
+    ///
+    /// # Errors
+    /// `bad_request` when `key` is empty, `too_large` when the whole is over the limit.
+    pub fn join(prefix: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Key> {
+        let (prefix, key) = (prefix.as_ref(), key.as_ref());
+        let separator: &[u8] = if prefix.is_empty() { b"" } else { b":" };
+        let len = prefix.len() + separator.len() + key.len();
+        check_len(key.len(), len)?;
+        let mut bytes = SmallVec::with_capacity(len);
+        bytes.extend_from_slice(prefix);
+        bytes.extend_from_slice(separator);
+        bytes.extend_from_slice(key);
+        Ok(Key(bytes))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[inline]
+fn check_len(key_len: usize, whole_len: usize) -> Result<()> {
+    if key_len == 0 {
+        return Err(Error::new(Code::BadRequest, "a key must not be empty"));
+    }
+    if whole_len > KEY_BYTES_MAX {
+        return Err(Error::new(
+            Code::TooLarge,
+            format!("max key size exceeded. Limit: {KEY_BYTES_MAX} bytes, Actual: {whole_len} bytes"),
+        ));
+    }
+    Ok(())
+}
+
+/// The part of a key that decides where it lives: what stands inside the first `{...}` if that is not
+/// empty, else all of it. Keys with the same tag always live together, as in Redis Cluster.
+#[must_use]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|&b| b == b'{') else {
+        return key;
+    };
+    match key[open + 1..].iter().position(|&b| b == b'}') {
+        Some(len) if len > 0 => &key[open + 1..open + 1 + len],
+        _ => key,
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_joined_with_one_colon() {
+        assert_eq!(Key::join("login", "ada").unwrap().as_bytes(), b"login:ada");
+        assert_eq!(Key::join("", "ada").unwrap().as_bytes(), b"ada");
+        assert_eq!(Key::new([0, 255, b'\n']).unwrap().as_bytes(), [0, 255, b'\n']);
+    }
+
+    #[test]
+    fn empty_and_long_keys_are_refused() {
+        assert_eq!(Key::new("").unwrap_err().code(), Code::BadRequest);
+        assert_eq!(Key::join("p", "").unwrap_err().code(), Code::BadRequest);
+        assert!(Key::new(vec![b'x'; KEY_BYTES_MAX]).is_ok());
+        let error = Key::join("p", vec![b'x'; KEY_BYTES_MAX - 1]).unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge);
+        assert!(error.message().contains("32768"), "{error}");
+    }
+
+    #[test]
+    fn the_tag_is_the_first_non_empty_braces() {
+        for (key, tag) in [
+            ("user:1", "user:1"),
+            ("{user}:1", "user"),
+            ("a{b}{c}", "b"),
+            ("a{}{c}", "a{}{c}"),
+            ("a{b", "a{b"),
+            ("{{b}}", "{b"),
+        ] {
+            assert_eq!(hash_tag(key.as_bytes()), tag.as_bytes(), "{key}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_print_escaped() {
+        assert_eq!(
+            format!("{:?}", Key::new([b'a', 0, 255]).unwrap()),
+            "\"a\\x00\\xff\""
+        );
+    }
+}

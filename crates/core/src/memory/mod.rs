@@ -1,0 +1,346 @@
+//! [`MemoryStore`], the reference that every other store is compared with.
+//!
+//! Sharded by key, one short lock a shard; states are native values and are changed in place, so an apply on a key
+//! that is there allocates nothing. Expiry is decided inline on the injected clock; reclaiming and evicting only
+//! free memory. Everything is gone when the last clone is dropped.
+
+mod shard;
+mod sweeper;
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+
+use crate::clock::{Clock, SystemClock};
+use crate::erased::ErasedStep;
+use crate::error::{Code, Error, Result};
+use crate::key::Key;
+use crate::limits::MEMORY_SHARDS_MAX;
+use crate::store::{Answer, Capabilities, Store};
+
+use shard::Shard;
+use sweeper::Sweeper;
+
+/// Parts of the index over all shards together: enough that growing one at ten million keys goes unnoticed.
+const INDEX_PARTS: usize = 1024;
+
+/// How a [`MemoryStore`] is made.
+#[derive(Clone)]
+pub struct MemoryOptions {
+    shards: usize,
+    max_keys: Option<usize>,
+    clock: Arc<dyn Clock>,
+    sweep_every: Option<Duration>,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions {
+            shards: 64,
+            max_keys: None,
+            clock: Arc::new(SystemClock),
+            sweep_every: None,
+        }
+    }
+}
+
+impl MemoryOptions {
+    /// Number of shards, a power of two (default 64): how many keys can be changed at the same time.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// Most keys that are kept (default: no limit). Beyond it a key that was not used lately is evicted, so a flood of
+    /// made-up keys cannot exhaust memory. The shards share the number evenly.
+    #[must_use]
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// Who tells the time (default: the system's clock).
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Reclaims expired keys in the background this often (default: only as keys are used). The sweeper is a thread
+    /// that ends with the store and keeps no process alive.
+    #[must_use]
+    pub fn sweep_every(mut self, every: Duration) -> Self {
+        self.sweep_every = Some(every);
+        self
+    }
+}
+
+/// A store in this process's memory. Clones share it.
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+    /// Ends with the last clone.
+    _sweeper: Option<Arc<Sweeper>>,
+}
+
+struct Inner {
+    hasher: RandomState,
+    shards: Box<[Padded]>,
+    clock: Arc<dyn Clock>,
+    closed: AtomicBool,
+}
+
+/// A shard on cache lines of its own, so that neighbours do not slow each other down.
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+impl MemoryStore {
+    /// A store with the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        MemoryStore::build(MemoryOptions::default(), 64)
+    }
+
+    /// A store with these options.
+    ///
+    /// # Errors
+    /// `config_invalid` when the number of shards is no power of two or out of range, or a limit is zero.
+    pub fn open(options: MemoryOptions) -> Result<Self> {
+        let invalid = |message: String| Err(Error::new(Code::ConfigInvalid, message));
+        let shards = options.shards;
+        if !shards.is_power_of_two() || shards > MEMORY_SHARDS_MAX {
+            return invalid(format!(
+                "shards must be a power of two from 1 to {MEMORY_SHARDS_MAX}, not {shards}"
+            ));
+        }
+        if options.max_keys == Some(0) {
+            return invalid("max_keys must be at least 1".into());
+        }
+        if options.sweep_every.is_some_and(|every| every.is_zero()) {
+            return invalid("the sweep interval must be longer than zero".into());
+        }
+        // A shard that may hold no key at all could not serve its share.
+        let shards = options
+            .max_keys
+            .map_or(shards, |max| shards.min(1 << max.ilog2()));
+        Ok(MemoryStore::build(options, shards))
+    }
+
+    fn build(options: MemoryOptions, shards: usize) -> Self {
+        let hasher = RandomState::default();
+        let share = |index: usize| match options.max_keys {
+            Some(max) => max / shards + usize::from(index < max % shards),
+            None => usize::MAX,
+        };
+        let parts = (INDEX_PARTS / shards).max(1);
+        let inner = Arc::new(Inner {
+            shards: (0..shards)
+                .map(|i| Padded(Mutex::new(Shard::new(parts, hasher.clone(), share(i)))))
+                .collect(),
+            hasher,
+            clock: options.clock,
+            closed: AtomicBool::new(false),
+        });
+        let sweeper = options
+            .sweep_every
+            .map(|every| Arc::new(Sweeper::start(&inner, every)));
+        MemoryStore {
+            inner,
+            _sweeper: sweeper,
+        }
+    }
+
+    /// Number of keys that take up memory, those that are expired but not yet reclaimed included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Whether no key takes up memory.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reclaims every key that is expired now, a shard at a time.
+    pub fn sweep(&self) {
+        self.inner.sweep();
+    }
+
+    #[inline]
+    fn shard(&self, key: &Key) -> (u64, &Padded) {
+        let hash = self.inner.hasher.hash_one(key.as_bytes());
+        // The upper bits: the shard's own index uses those in the middle and the lower ones.
+        (
+            hash,
+            &self.inner.shards[(hash >> 48) as usize & (self.inner.shards.len() - 1)],
+        )
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.inner.closed.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::new(Code::StoreUnavailable, "the store is closed")),
+        }
+    }
+}
+
+impl Inner {
+    fn sweep(&self) {
+        let now = self.clock.now();
+        for shard in &self.shards {
+            // In slices, so that nobody waits long for the lock.
+            while lock(shard).reclaim_slice(now) {}
+        }
+    }
+}
+
+/// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
+#[inline]
+fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStore::new()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for MemoryStore {
+    fn scheme(&self) -> &'static str {
+        "memory"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            atomic: true,
+            durable: false,
+            shared: false,
+            sync: true,
+            injected_clock: true,
+        }
+    }
+
+    #[inline]
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+        Answer::Ready(self.check_open().and_then(|()| {
+            let (hash, shard) = self.shard(key);
+            let now = self.inner.clock.now();
+            lock(shard).apply(hash, key.as_bytes(), step, now)
+        }))
+    }
+
+    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
+        Answer::Ready(self.check_open().map(|()| {
+            let (hash, shard) = self.shard(key);
+            let now = self.inner.clock.now();
+            lock(shard).reset(hash, key.as_bytes(), now)
+        }))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.closed.store(true, Ordering::Release);
+        for shard in &self.inner.shards {
+            lock(shard).clear();
+        }
+        Answer::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, ManualClock, Millis, StoreExt, Ttl, step_fn};
+
+    fn count(ttl: Ttl) -> impl crate::Step<State = u64, Reply = u64> {
+        step_fn(move |n: Option<&u64>, _| {
+            let n = n.copied().unwrap_or(0) + 1;
+            Change::Put(n, ttl, n)
+        })
+    }
+
+    fn key(n: usize) -> Key {
+        Key::new(format!("k{n}")).unwrap()
+    }
+
+    #[test]
+    fn bad_options_are_refused_with_what_to_do() {
+        for (options, word) in [
+            (MemoryOptions::default().shards(0), "power of two"),
+            (MemoryOptions::default().shards(3), "power of two"),
+            (MemoryOptions::default().shards(8192), "4096"),
+            (MemoryOptions::default().max_keys(0), "max_keys"),
+            (MemoryOptions::default().sweep_every(Duration::ZERO), "interval"),
+        ] {
+            let Err(error) = MemoryStore::open(options) else {
+                panic!("{word}: must be refused")
+            };
+            assert_eq!(error.code(), Code::ConfigInvalid);
+            assert!(error.message().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn max_keys_is_never_exceeded_and_used_keys_survive_a_flood() {
+        for max in [1, 2, 7, 100, 1000] {
+            let store = MemoryStore::open(MemoryOptions::default().max_keys(max)).unwrap();
+            for n in 0..10_000 {
+                store.apply_sync(&key(n), &count(Ttl::Never)).unwrap();
+                assert!(store.len() <= max);
+            }
+        }
+        let store = MemoryStore::open(MemoryOptions::default().shards(1).max_keys(100)).unwrap();
+        for n in 0..10_000 {
+            let hot = store.apply_sync(&key(0), &count(Ttl::Never)).unwrap();
+            assert_eq!(hot, n as u64 + 1, "a key in use is not evicted");
+            store.apply_sync(&key(n + 1), &count(Ttl::Never)).unwrap();
+        }
+    }
+
+    #[test]
+    fn expired_keys_are_reclaimed_as_others_are_used() {
+        let clock = ManualClock::at(Millis(1_000_000));
+        let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone())).unwrap();
+        for n in 0..10_000 {
+            store.apply_sync(&key(n), &count(Ttl::Ms(1000))).unwrap();
+        }
+        clock.advance_ms(2000);
+        assert_eq!(store.len(), 10_000);
+        for _ in 0..10_000 {
+            store.apply_sync(&key(0), &count(Ttl::Ms(1000))).unwrap();
+        }
+        assert_eq!(store.len(), 1);
+    }
+
+    #[test]
+    fn a_sweep_reclaims_all_that_is_due() {
+        let clock = ManualClock::at(Millis(5));
+        let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
+        for n in 0..5000 {
+            store
+                .apply_sync(&key(n), &count(Ttl::Ms(if n % 2 == 0 { 10 } else { 100_000 })))
+                .unwrap();
+        }
+        clock.advance_ms(1000);
+        store.sweep();
+        assert_eq!(store.len(), 2500);
+    }
+
+    #[test]
+    fn a_step_that_panics_changes_nothing_and_stops_nobody() {
+        let store = MemoryStore::new();
+        store.apply_sync(&key(1), &count(Ttl::Never)).unwrap();
+        let broken = step_fn(|_: Option<&u64>, _| -> Change<u64, ()> { panic!("a bug in a feature") });
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            store.apply_sync(&key(1), &broken)
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(store.apply_sync(&key(1), &count(Ttl::Never)).unwrap(), 2);
+    }
+}

@@ -1,0 +1,387 @@
+//! Keys in memory: a table that finds an entry by its key, reclaims what is due, and chooses what to evict.
+//!
+//! [`Table`] joins three parts that know nothing of each other: a slab that never moves an entry, a hash index from
+//! key to entry, and a timing [`Wheel`] over the entries that expire. No operation is ever proportional to the
+//! number of keys (but for a clock that jumps far back, see [`Wheel`]): growing adds a chunk to the slab and
+//! rebuilds one small part of the index; reclaiming costs what is due; evicting looks at a bounded number of entries.
+//!
+//! Invariant: an entry keeps its [`Id`] until it is removed, so walking ids sees every key that stays throughout.
+
+mod index;
+mod slab;
+mod wheel;
+
+use foldhash::fast::RandomState;
+use hipstr::HipByt;
+
+use crate::clock::Millis;
+
+use index::Index;
+use slab::Slab;
+pub use wheel::Wheel;
+
+/// A place in a table. It is reused after its entry was removed.
+pub type Id = u32;
+
+/// How many entries the CLOCK hand looks at before it takes what it stands on.
+const HAND_STEPS_MAX: usize = 64;
+
+/// Entries by key.
+pub struct Table<V> {
+    slab: Slab<Entry<V>>,
+    index: Index,
+    wheel: Wheel,
+    hand: Id,
+}
+
+struct Entry<V> {
+    key: HipByt<'static>,
+    expires_at: Millis,
+    /// The second chance of CLOCK: set on use, cleared when the hand passes.
+    used: bool,
+    value: V,
+}
+
+/// An entry that is there and not expired.
+pub struct Live<'a, V> {
+    entry: &'a mut Entry<V>,
+    wheel: &'a mut Wheel,
+    id: Id,
+}
+
+impl<V> Live<'_, V> {
+    /// Its value, to be changed.
+    #[inline]
+    pub fn value(&mut self) -> &mut V {
+        &mut self.entry.value
+    }
+
+    /// When it expires.
+    #[inline]
+    #[must_use]
+    pub fn expires_at(&self) -> Millis {
+        self.entry.expires_at
+    }
+
+    /// Sets when it expires. Putting it off is free: the wheel looks again when the earlier moment comes.
+    #[inline]
+    pub fn set_expires_at(&mut self, at: Millis) {
+        let before = std::mem::replace(&mut self.entry.expires_at, at);
+        if at < before {
+            self.wheel.schedule(self.id, at);
+        } else if at == Millis::NEVER && before != Millis::NEVER {
+            self.wheel.cancel(self.id);
+        }
+    }
+}
+
+impl<V> Table<V> {
+    /// An empty table whose index has `parts` parts (a power of two). More parts make each step of growing smaller.
+    #[must_use]
+    pub fn new(parts: usize) -> Self {
+        Table::with_state(parts, RandomState::default())
+    }
+
+    /// The same with a given hash seed, so that several tables and their owner can share one hash of a key.
+    #[must_use]
+    pub fn with_state(parts: usize, state: RandomState) -> Self {
+        Table {
+            slab: Slab::new(),
+            index: Index::new(parts, state),
+            wheel: Wheel::new(),
+            hand: 0,
+        }
+    }
+
+    /// How a key is hashed in this table. Callers that need the hash for more than one thing compute it once.
+    #[must_use]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.index.hash(key)
+    }
+
+    /// Number of entries, those that are expired but not yet reclaimed included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Finds a key, expired or not.
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<Id> {
+        self.find_hashed(self.hash(key), key)
+    }
+
+    /// Finds a key whose hash is known.
+    #[inline]
+    #[must_use]
+    pub fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<Id> {
+        self.index.find(hash, |id| {
+            self.slab.get(id).is_some_and(|entry| entry.key.as_slice() == key)
+        })
+    }
+
+    /// Adds a key that is not there yet. It never expires until it is told to.
+    pub fn insert(&mut self, key: HipByt<'static>, value: V) -> Id {
+        self.insert_hashed(self.hash(&key), key, value)
+    }
+
+    /// The same with a hash that is known.
+    pub fn insert_hashed(&mut self, hash: u64, key: HipByt<'static>, value: V) -> Id {
+        let id = self.slab.insert(Entry {
+            key,
+            expires_at: Millis::NEVER,
+            used: false,
+            value,
+        });
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Adds a key that is not there yet at a place that is free, as it was before a restart. Gives the value back
+    /// when the place is taken.
+    ///
+    /// # Errors
+    /// The value, when the place is taken.
+    pub fn insert_at(&mut self, id: Id, key: HipByt<'static>, value: V) -> Result<(), V> {
+        let hash = self.hash(&key);
+        self.slab
+            .insert_at(
+                id,
+                Entry {
+                    key,
+                    expires_at: Millis::NEVER,
+                    used: false,
+                    value,
+                },
+            )
+            .map_err(|entry| entry.value)?;
+        self.index.insert(hash, id);
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, id: Id) -> Option<(HipByt<'static>, V)> {
+        let entry = self.slab.remove(id)?;
+        let hash = self.hash(&entry.key);
+        self.index.remove(hash, id);
+        if entry.expires_at != Millis::NEVER {
+            self.wheel.cancel(id);
+        }
+        Some((entry.key, entry.value))
+    }
+
+    /// The key of an entry.
+    #[must_use]
+    pub fn key(&self, id: Id) -> Option<&HipByt<'static>> {
+        self.slab.get(id).map(|entry| &entry.key)
+    }
+
+    /// The value of an entry.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: Id) -> Option<&V> {
+        self.slab.get(id).map(|entry| &entry.value)
+    }
+
+    /// The value of an entry, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut V> {
+        self.slab.get_mut(id).map(|entry| &mut entry.value)
+    }
+
+    /// An entry that is not expired at `now`, to be changed. Counts as a use.
+    #[inline]
+    pub fn live(&mut self, id: Id, now: Millis) -> Option<Live<'_, V>> {
+        let entry = self.slab.get_mut(id)?;
+        entry.used = true;
+        (now < entry.expires_at).then_some(Live {
+            entry,
+            wheel: &mut self.wheel,
+            id,
+        })
+    }
+
+    /// Marks an entry as used, so that the CLOCK hand passes it once.
+    pub fn touch(&mut self, id: Id) {
+        if let Some(entry) = self.slab.get_mut(id) {
+            entry.used = true;
+        }
+    }
+
+    /// When an entry expires; [`Millis::NEVER`] when it does not or is not there.
+    #[must_use]
+    pub fn expires_at(&self, id: Id) -> Millis {
+        self.slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at)
+    }
+
+    /// Sets when an entry expires. Putting it off is free: the wheel looks again when the earlier moment comes.
+    #[inline]
+    pub fn set_expires_at(&mut self, id: Id, at: Millis) {
+        if let Some(entry) = self.slab.get_mut(id) {
+            Live {
+                entry,
+                wheel: &mut self.wheel,
+                id,
+            }
+            .set_expires_at(at);
+        }
+    }
+
+    /// The next entry that is expired at `now`, still in the table. Each look at an entry costs one of `budget`.
+    ///
+    /// Every entry is given out once; the caller removes it, or gives it another expiry.
+    pub fn pop_expired(&mut self, now: Millis, budget: &mut usize) -> Option<Id> {
+        let slab = &self.slab;
+        self.wheel.pop_due(now, budget, |id| {
+            slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at)
+        })
+    }
+
+    /// Chooses an entry to evict among those that `may_go`: the first since the last time that was not used.
+    ///
+    /// When everything in reach was used, it takes the last one that may go, so the cost is bounded.
+    pub fn evictable(&mut self, mut may_go: impl FnMut(Id, &V) -> bool) -> Option<Id> {
+        let mut fallback = None;
+        let mut looked_at = 0;
+        for _ in 0..self.slab.slots() {
+            let id = self.hand;
+            self.hand = if (id as usize) + 1 < self.slab.slots() {
+                id + 1
+            } else {
+                0
+            };
+            let Some(entry) = self.slab.get_mut(id) else {
+                continue;
+            };
+            looked_at += 1;
+            if may_go(id, &entry.value) {
+                if !std::mem::replace(&mut entry.used, false) {
+                    return Some(id);
+                }
+                fallback = Some(id);
+            }
+            if looked_at >= HAND_STEPS_MAX {
+                break;
+            }
+        }
+        fallback
+    }
+
+    /// Walks entries in the order of their ids, from `from` on.
+    pub fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &HipByt<'static>, &V, Millis)> {
+        self.slab
+            .iter_from(from)
+            .map(|(id, entry)| (id, &entry.key, &entry.value, entry.expires_at))
+    }
+
+    /// One more than the largest id that was ever in use.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slab.slots()
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        *self = Table {
+            slab: Slab::new(),
+            index: self.index.emptied(),
+            wheel: Wheel::new(),
+            hand: 0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u32) -> HipByt<'static> {
+        HipByt::from(format!("key:{n}").into_bytes())
+    }
+
+    #[test]
+    fn entries_are_found_by_key_and_keep_their_id() {
+        let mut table = Table::new(4);
+        let ids: Vec<Id> = (0..10_000).map(|n| table.insert(key(n), n)).collect();
+        assert_eq!(table.len(), 10_000);
+        for n in 0..10_000 {
+            let id = table.find(&key(n)).unwrap();
+            assert_eq!((id, table.get(id)), (ids[n as usize], Some(&n)));
+        }
+        assert_eq!(table.remove(ids[17]).unwrap().1, 17);
+        assert_eq!(table.find(&key(17)), None);
+        assert_eq!(
+            table.insert(key(10_000), 10_000),
+            ids[17],
+            "a free place is used again"
+        );
+        assert_eq!(table.iter_from(0).count(), 10_000);
+    }
+
+    #[test]
+    fn entries_can_be_put_back_where_they_were() {
+        let mut table = Table::new(1);
+        table.insert_at(5000, key(1), 'a').unwrap();
+        table.insert_at(3, key(2), 'b').unwrap();
+        assert_eq!(table.insert_at(3, key(3), 'c'), Err('c'));
+        assert_eq!(table.find(&key(1)), Some(5000));
+        let new: Vec<Id> = (10..14).map(|n| table.insert(key(n), 'n')).collect();
+        assert!(new.iter().all(|id| *id != 3 && *id != 5000), "{new:?}");
+        assert_eq!(table.len(), 6);
+    }
+
+    #[test]
+    fn an_expired_entry_is_given_out_once_and_only_when_due() {
+        let mut table = Table::new(1);
+        for n in 0..1000 {
+            let id = table.insert(key(n), n);
+            table.set_expires_at(id, Millis(1000 + u64::from(n) * 10));
+        }
+        let mut budget = usize::MAX;
+        assert_eq!(table.pop_expired(Millis(900), &mut budget), None);
+        let mut gone = 0;
+        while let Some(id) = table.pop_expired(Millis(6000), &mut budget) {
+            assert!(table.expires_at(id) <= Millis(6000));
+            table.remove(id);
+            gone += 1;
+        }
+        assert!((499..=501).contains(&gone), "up to one tick late: {gone}");
+    }
+
+    #[test]
+    fn the_hand_spares_what_was_used_and_what_may_not_go() {
+        let mut table = Table::new(1);
+        let ids: Vec<Id> = (0..10).map(|n| table.insert(key(n), n)).collect();
+        for id in &ids[..5] {
+            table.touch(*id);
+        }
+        assert_eq!(table.evictable(|_, _| true), Some(ids[5]));
+        assert_eq!(table.evictable(|_, n| *n != 6), Some(ids[7]));
+        assert_eq!(table.evictable(|_, _| false), None);
+    }
+
+    #[test]
+    fn the_hand_looks_at_a_bounded_number_of_used_entries() {
+        let mut table = Table::new(1);
+        for n in 0..100_000 {
+            let id = table.insert(key(n), n);
+            table.touch(id);
+        }
+        let mut looks = 0;
+        assert!(
+            table
+                .evictable(|_, _| {
+                    looks += 1;
+                    true
+                })
+                .is_some()
+        );
+        assert_eq!(looks, HAND_STEPS_MAX);
+    }
+}
