@@ -29,9 +29,7 @@ const BENCHES: [Bench; 2] = [
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let unknown = wanted
-        .iter()
-        .find(|name| BENCHES.iter().all(|bench| bench.name != **name));
+    let unknown = wanted.iter().find(|name| BENCHES.iter().all(|bench| bench.name != **name));
     if wanted.is_empty() || unknown.is_some() {
         println!("usage: cargo run --release -p keystead-bench -- NAME...\n");
         for bench in &BENCHES {
@@ -39,10 +37,7 @@ fn main() {
         }
         std::process::exit(2);
     }
-    for bench in BENCHES
-        .iter()
-        .filter(|bench| wanted.iter().any(|name| name == bench.name))
-    {
+    for bench in BENCHES.iter().filter(|bench| wanted.iter().any(|name| name == bench.name)) {
         println!("## {}: {}", bench.name, bench.what);
         (bench.run)();
     }

@@ -32,10 +32,7 @@ impl Step for Gcra {
 
 /// One a minute with a burst that is never used up: both sides write on every check and no key expires meanwhile.
 pub(crate) fn gcra() -> Gcra {
-    Gcra {
-        interval_ms: 60_000.0,
-        burst_ms: 1e15,
-    }
+    Gcra { interval_ms: 60_000.0, burst_ms: 1e15 }
 }
 
 pub(crate) fn run() {
@@ -44,10 +41,8 @@ pub(crate) fn run() {
     for keys in [1, MILLION] {
         for threads in [1, 2] {
             let operations = if keys == 1 { 4_000_000 } else { 2_000_000 };
-            let label = format!(
-                "{}, {threads} thread(s)",
-                if keys == 1 { "1 hot key" } else { "1 million keys" }
-            );
+            let label =
+                format!("{}, {threads} thread(s)", if keys == 1 { "1 hot key" } else { "1 million keys" });
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let step = gcra();
             for name in &names[..keys] {

@@ -3,14 +3,8 @@
 use crate::error::{Code, Error, Result};
 use crate::limits::DURATION_MS_MAX;
 
-const UNITS_MS: [(&str, u64); 6] = [
-    ("ms", 1),
-    ("s", 1000),
-    ("m", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
-    ("w", 604_800_000),
-];
+const UNITS_MS: [(&str, u64); 6] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
 /// Reads a duration: one or more whole numbers with a unit (`ms`, `s`, `m`, `h`, `d`, `w`), largest first
 /// or in any order, as in `"90s"`, `"1h30m"`, `"250ms"`.
@@ -34,19 +28,15 @@ pub fn parse_duration_ms(text: &str) -> Result<u64> {
         if digits == 0 {
             return Err(fail("a whole number is missing"));
         }
-        let number: u64 = rest[..digits]
-            .parse()
-            .map_err(|_| fail("the number is too large"))?;
+        let number: u64 = rest[..digits].parse().map_err(|_| fail("the number is too large"))?;
         rest = &rest[digits..];
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let unit = &rest[..letters];
         if unit.is_empty() {
             return Err(fail("the unit is missing"));
         }
-        let &(_, unit_ms) = UNITS_MS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .ok_or_else(|| fail("the unit is unknown"))?;
+        let &(_, unit_ms) =
+            UNITS_MS.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail("the unit is unknown"))?;
         rest = rest[letters..].trim_start();
         total_ms = number
             .checked_mul(unit_ms)

@@ -102,12 +102,7 @@ impl Error {
     /// An error after which nothing has changed.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Inner {
-            code,
-            outcome: Outcome::NotApplied,
-            message: message.into(),
-            source: None,
-        }))
+        Error(Box::new(Inner { code, outcome: Outcome::NotApplied, message: message.into(), source: None }))
     }
 
     /// An error after which the change may or may not have happened.
@@ -182,20 +177,13 @@ mod tests {
     fn codes_are_distinct_snake_case_words() {
         let texts: HashSet<_> = Code::ALL.iter().map(|c| c.as_str()).collect();
         assert_eq!(texts.len(), Code::ALL.len());
-        assert!(
-            texts
-                .iter()
-                .all(|t| t.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
-        );
+        assert!(texts.iter().all(|t| t.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
     }
 
     #[test]
     fn an_error_is_not_applied_unless_it_says_otherwise() {
         assert_eq!(Error::new(Code::QueueFull, "full").outcome(), Outcome::NotApplied);
-        assert_eq!(
-            Error::unknown(Code::StoreUnavailable, "timed out").outcome(),
-            Outcome::Unknown
-        );
+        assert_eq!(Error::unknown(Code::StoreUnavailable, "timed out").outcome(), Outcome::Unknown);
     }
 
     #[test]
@@ -204,10 +192,7 @@ mod tests {
             .context("shard 3")
             .with_source(std::io::Error::other("bad sector"));
         assert_eq!(error.to_string(), "shard 3: cannot read: bad sector");
-        assert_eq!(
-            format!("{error:?}"),
-            "corrupt (NotApplied): shard 3: cannot read: bad sector"
-        );
+        assert_eq!(format!("{error:?}"), "corrupt (NotApplied): shard 3: cannot read: bad sector");
     }
 
     #[test]

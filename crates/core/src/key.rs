@@ -73,6 +73,30 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// The hash slot of a key, 0 to 16383, as in Redis Cluster: CRC-16 of its [tag](hash_tag). It decides the shard, so it
+/// must never change.
+#[must_use]
+pub fn slot(key: &[u8]) -> u16 {
+    hash_tag(key).iter().fold(0u16, |crc, &byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+        % 16384
+}
+
+/// CRC-16/XMODEM: polynomial 0x1021, begun with 0.
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0.escape_ascii())
@@ -121,10 +145,15 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_those_of_redis_cluster() {
+        assert_eq!(slot(b"123456789"), 0x31c3);
+        assert_eq!(slot(b"foo"), 12182);
+        assert_eq!(slot(b"{foo}:bar"), 12182);
+        assert_eq!(slot(b""), 0);
+    }
+
+    #[test]
     fn bytes_that_are_not_text_print_escaped() {
-        assert_eq!(
-            format!("{:?}", Key::new([b'a', 0, 255]).unwrap()),
-            "\"a\\x00\\xff\""
-        );
+        assert_eq!(format!("{:?}", Key::new([b'a', 0, 255]).unwrap()), "\"a\\x00\\xff\"");
     }
 }

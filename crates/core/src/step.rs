@@ -80,10 +80,7 @@ where
     R: Send + 'static,
     F: Fn(Option<&S>, Millis) -> Change<S, R> + Clone + Send + Sync + 'static,
 {
-    StepFn {
-        run,
-        types: PhantomData,
-    }
+    StepFn { run, types: PhantomData }
 }
 
 struct StepFn<F, S, R> {
@@ -93,10 +90,7 @@ struct StepFn<F, S, R> {
 
 impl<F: Clone, S, R> Clone for StepFn<F, S, R> {
     fn clone(&self) -> Self {
-        StepFn {
-            run: self.run.clone(),
-            types: PhantomData,
-        }
+        StepFn { run: self.run.clone(), types: PhantomData }
     }
 }
 

@@ -33,11 +33,7 @@ fn an_apply_on_an_existing_key_allocates_nothing() {
     let key = Key::new(text).unwrap();
     assert_no_allocations("apply_sync", || assert!(store.apply_sync(&key, &step).unwrap()));
     assert_no_allocations("making the key", || {
-        assert!(
-            store
-                .apply_sync(&Key::join("rate", &text[5..]).unwrap(), &step)
-                .unwrap()
-        );
+        assert!(store.apply_sync(&Key::join("rate", &text[5..]).unwrap(), &step).unwrap());
     });
     let dynamic: Arc<dyn Store> = Arc::new(store.clone());
     assert_no_allocations("apply_sync on a store chosen at run time", || {
@@ -51,9 +47,7 @@ fn an_apply_on_an_existing_key_allocates_nothing() {
         assert!(reply.unwrap());
     });
     let denied = step_fn(|_: Option<&f64>, _| Change::Keep(false));
-    assert_no_allocations("a denied step", || {
-        assert!(!store.apply_sync(&key, &denied).unwrap())
-    });
+    assert_no_allocations("a denied step", || assert!(!store.apply_sync(&key, &denied).unwrap()));
     let absent = Key::new("absent").unwrap();
     assert_no_allocations("a denied step on an absent key", || {
         assert!(!store.apply_sync(&absent, &denied).unwrap());

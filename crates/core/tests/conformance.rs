@@ -8,24 +8,13 @@ use keystead_testkit::{NotOpened, Setup, conformance};
 
 fn main() -> ExitCode {
     conformance()
-        .store("memory, 1 shard", |setup| {
-            memory(setup, MemoryOptions::default().shards(1))
-        })
-        .store("memory, 2 shards", |setup| {
-            memory(setup, MemoryOptions::default().shards(2))
-        })
-        .store("memory, 64 shards", |setup| {
-            memory(setup, MemoryOptions::default().shards(64))
-        })
+        .store("memory, 1 shard", |setup| memory(setup, MemoryOptions::default().shards(1)))
+        .store("memory, 2 shards", |setup| memory(setup, MemoryOptions::default().shards(2)))
+        .store("memory, 64 shards", |setup| memory(setup, MemoryOptions::default().shards(64)))
         .store("memory, swept", |setup| {
-            memory(
-                setup,
-                MemoryOptions::default().sweep_every(Duration::from_millis(1)),
-            )
+            memory(setup, MemoryOptions::default().sweep_every(Duration::from_millis(1)))
         })
-        .bounded_store("memory, 1 key", 1, |setup| {
-            memory(setup, MemoryOptions::default().max_keys(1))
-        })
+        .bounded_store("memory, 1 key", 1, |setup| memory(setup, MemoryOptions::default().max_keys(1)))
         .bounded_store("memory, 1 shard of 50 keys", 50, |setup| {
             memory(setup, MemoryOptions::default().shards(1).max_keys(50))
         })

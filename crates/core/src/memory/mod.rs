@@ -38,12 +38,7 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions {
-            shards: 64,
-            max_keys: None,
-            clock: Arc::new(SystemClock),
-            sweep_every: None,
-        }
+        MemoryOptions { shards: 64, max_keys: None, clock: Arc::new(SystemClock), sweep_every: None }
     }
 }
 
@@ -124,9 +119,7 @@ impl MemoryStore {
             return invalid("the sweep interval must be longer than zero".into());
         }
         // A shard that may hold no key at all could not serve its share.
-        let shards = options
-            .max_keys
-            .map_or(shards, |max| shards.min(1 << max.ilog2()));
+        let shards = options.max_keys.map_or(shards, |max| shards.min(1 << max.ilog2()));
         Ok(MemoryStore::build(options, shards))
     }
 
@@ -145,13 +138,8 @@ impl MemoryStore {
             clock: options.clock,
             closed: AtomicBool::new(false),
         });
-        let sweeper = options
-            .sweep_every
-            .map(|every| Arc::new(Sweeper::start(&inner, every)));
-        MemoryStore {
-            inner,
-            _sweeper: sweeper,
-        }
+        let sweeper = options.sweep_every.map(|every| Arc::new(Sweeper::start(&inner, every)));
+        MemoryStore { inner, _sweeper: sweeper }
     }
 
     /// Number of keys that take up memory, those that are expired but not yet reclaimed included.
@@ -175,10 +163,7 @@ impl MemoryStore {
     fn shard(&self, key: &Key) -> (u64, &Padded) {
         let hash = self.inner.hasher.hash_one(key.as_bytes());
         // The upper bits: the shard's own index uses those in the middle and the lower ones.
-        (
-            hash,
-            &self.inner.shards[(hash >> 48) as usize & (self.inner.shards.len() - 1)],
-        )
+        (hash, &self.inner.shards[(hash >> 48) as usize & (self.inner.shards.len() - 1)])
     }
 
     fn check_open(&self) -> Result<()> {
@@ -191,10 +176,14 @@ impl MemoryStore {
 
 impl Inner {
     fn sweep(&self) {
-        let now = self.clock.now();
         for shard in &self.shards {
             // In slices, so that nobody waits long for the lock.
-            while lock(shard).reclaim_slice(now) {}
+            loop {
+                let mut shard = lock(shard);
+                if !shard.reclaim_slice(self.clock.now()) {
+                    break;
+                }
+            }
         }
     }
 }
@@ -218,13 +207,7 @@ impl Store for MemoryStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            atomic: true,
-            durable: false,
-            shared: false,
-            sync: true,
-            injected_clock: true,
-        }
+        Capabilities { atomic: true, durable: false, shared: false, sync: true, injected_clock: true }
     }
 
     #[inline]
@@ -278,9 +261,7 @@ mod tests {
             (MemoryOptions::default().max_keys(0), "max_keys"),
             (MemoryOptions::default().sweep_every(Duration::ZERO), "interval"),
         ] {
-            let Err(error) = MemoryStore::open(options) else {
-                panic!("{word}: must be refused")
-            };
+            let Err(error) = MemoryStore::open(options) else { panic!("{word}: must be refused") };
             assert_eq!(error.code(), Code::ConfigInvalid);
             assert!(error.message().contains(word), "{error}");
         }
@@ -323,9 +304,7 @@ mod tests {
         let clock = ManualClock::at(Millis(5));
         let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
         for n in 0..5000 {
-            store
-                .apply_sync(&key(n), &count(Ttl::Ms(if n % 2 == 0 { 10 } else { 100_000 })))
-                .unwrap();
+            store.apply_sync(&key(n), &count(Ttl::Ms(if n % 2 == 0 { 10 } else { 100_000 }))).unwrap();
         }
         clock.advance_ms(1000);
         store.sweep();
@@ -337,9 +316,8 @@ mod tests {
         let store = MemoryStore::new();
         store.apply_sync(&key(1), &count(Ttl::Never)).unwrap();
         let broken = step_fn(|_: Option<&u64>, _| -> Change<u64, ()> { panic!("a bug in a feature") });
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            store.apply_sync(&key(1), &broken)
-        }));
+        let outcome =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.apply_sync(&key(1), &broken)));
         assert!(outcome.is_err());
         assert_eq!(store.apply_sync(&key(1), &count(Ttl::Never)).unwrap(), 2);
     }

@@ -22,10 +22,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new(parts: usize, hasher: RandomState, max_keys: usize) -> Self {
-        Shard {
-            table: Table::with_state(parts, hasher),
-            max_keys,
-        }
+        Shard { table: Table::with_state(parts, hasher), max_keys }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -71,6 +68,8 @@ impl Shard {
                 *place = slot;
             }
             self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
+        } else {
+            self.table.remove(id);
         }
         Ok(())
     }

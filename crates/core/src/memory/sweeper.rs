@@ -19,16 +19,14 @@ impl Sweeper {
         let (end, ended) = mpsc::channel::<()>();
         let inner: Weak<Inner> = Arc::downgrade(inner);
         // Without a thread the keys are still reclaimed as others are used.
-        let _ = std::thread::Builder::new()
-            .name("keystead-sweeper".into())
-            .spawn(move || {
-                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
-                    match inner.upgrade() {
-                        Some(inner) => inner.sweep(),
-                        None => break,
-                    }
+        let _ = std::thread::Builder::new().name("keystead-sweeper".into()).spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(every) {
+                match inner.upgrade() {
+                    Some(inner) => inner.sweep(),
+                    None => break,
                 }
-            });
+            }
+        });
         Sweeper { _end: end }
     }
 }
@@ -43,9 +41,7 @@ mod tests {
     #[test]
     fn it_reclaims_by_itself_and_ends_with_the_store() {
         let clock = ManualClock::at(Millis(1));
-        let options = MemoryOptions::default()
-            .clock(clock.clone())
-            .sweep_every(Duration::from_millis(1));
+        let options = MemoryOptions::default().clock(clock.clone()).sweep_every(Duration::from_millis(1));
         let store = MemoryStore::open(options).unwrap();
         let put = step_fn(|_: Option<&u8>, _| Change::Put(1, Ttl::Ms(10), ()));
         store.apply_sync(&Key::new("a").unwrap(), &put).unwrap();
@@ -58,10 +54,7 @@ mod tests {
         let weak = Arc::downgrade(&store.inner);
         drop(store);
         while weak.strong_count() > 0 {
-            assert!(
-                watch.elapsed() < Duration::from_secs(60),
-                "the sweeper keeps the store alive"
-            );
+            assert!(watch.elapsed() < Duration::from_secs(60), "the sweeper keeps the store alive");
             std::thread::yield_now();
         }
     }

@@ -25,10 +25,7 @@ struct Place {
 impl Index {
     pub(super) fn new(parts: usize, state: RandomState) -> Self {
         let parts = parts.next_power_of_two();
-        Index {
-            state,
-            parts: (0..parts).map(|_| HashTable::new()).collect(),
-        }
+        Index { state, parts: (0..parts).map(|_| HashTable::new()).collect() }
     }
 
     pub(super) fn emptied(&self) -> Self {
@@ -50,9 +47,7 @@ impl Index {
 
     pub(super) fn insert(&mut self, hash: u64, id: Id) {
         let (part, short) = self.split(hash);
-        self.parts[part].insert_unique(spread(short), Place { hash: short, id }, |place| {
-            spread(place.hash)
-        });
+        self.parts[part].insert_unique(spread(short), Place { hash: short, id }, |place| spread(place.hash));
     }
 
     pub(super) fn remove(&mut self, hash: u64, id: Id) {

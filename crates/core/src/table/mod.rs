@@ -85,12 +85,7 @@ impl<V> Table<V> {
     /// The same with a given hash seed, so that several tables and their owner can share one hash of a key.
     #[must_use]
     pub fn with_state(parts: usize, state: RandomState) -> Self {
-        Table {
-            slab: Slab::new(),
-            index: Index::new(parts, state),
-            wheel: Wheel::new(),
-            hand: 0,
-        }
+        Table { slab: Slab::new(), index: Index::new(parts, state), wheel: Wheel::new(), hand: 0 }
     }
 
     /// How a key is hashed in this table. Callers that need the hash for more than one thing compute it once.
@@ -121,9 +116,7 @@ impl<V> Table<V> {
     #[inline]
     #[must_use]
     pub fn find_hashed(&self, hash: u64, key: &[u8]) -> Option<Id> {
-        self.index.find(hash, |id| {
-            self.slab.get(id).is_some_and(|entry| entry.key.as_slice() == key)
-        })
+        self.index.find(hash, |id| self.slab.get(id).is_some_and(|entry| entry.key.as_slice() == key))
     }
 
     /// Adds a key that is not there yet. It never expires until it is told to.
@@ -133,12 +126,7 @@ impl<V> Table<V> {
 
     /// The same with a hash that is known.
     pub fn insert_hashed(&mut self, hash: u64, key: HipByt<'static>, value: V) -> Id {
-        let id = self.slab.insert(Entry {
-            key,
-            expires_at: Millis::NEVER,
-            used: false,
-            value,
-        });
+        let id = self.slab.insert(Entry { key, expires_at: Millis::NEVER, used: false, value });
         self.index.insert(hash, id);
         id
     }
@@ -151,15 +139,7 @@ impl<V> Table<V> {
     pub fn insert_at(&mut self, id: Id, key: HipByt<'static>, value: V) -> Result<(), V> {
         let hash = self.hash(&key);
         self.slab
-            .insert_at(
-                id,
-                Entry {
-                    key,
-                    expires_at: Millis::NEVER,
-                    used: false,
-                    value,
-                },
-            )
+            .insert_at(id, Entry { key, expires_at: Millis::NEVER, used: false, value })
             .map_err(|entry| entry.value)?;
         self.index.insert(hash, id);
         Ok(())
@@ -200,11 +180,7 @@ impl<V> Table<V> {
     pub fn live(&mut self, id: Id, now: Millis) -> Option<Live<'_, V>> {
         let entry = self.slab.get_mut(id)?;
         entry.used = true;
-        (now < entry.expires_at).then_some(Live {
-            entry,
-            wheel: &mut self.wheel,
-            id,
-        })
+        (now < entry.expires_at).then_some(Live { entry, wheel: &mut self.wheel, id })
     }
 
     /// Marks an entry as used, so that the CLOCK hand passes it once.
@@ -224,12 +200,7 @@ impl<V> Table<V> {
     #[inline]
     pub fn set_expires_at(&mut self, id: Id, at: Millis) {
         if let Some(entry) = self.slab.get_mut(id) {
-            Live {
-                entry,
-                wheel: &mut self.wheel,
-                id,
-            }
-            .set_expires_at(at);
+            Live { entry, wheel: &mut self.wheel, id }.set_expires_at(at);
         }
     }
 
@@ -238,9 +209,7 @@ impl<V> Table<V> {
     /// Every entry is given out once; the caller removes it, or gives it another expiry.
     pub fn pop_expired(&mut self, now: Millis, budget: &mut usize) -> Option<Id> {
         let slab = &self.slab;
-        self.wheel.pop_due(now, budget, |id| {
-            slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at)
-        })
+        self.wheel.pop_due(now, budget, |id| slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at))
     }
 
     /// Chooses an entry to evict among those that `may_go`: the first since the last time that was not used.
@@ -251,11 +220,7 @@ impl<V> Table<V> {
         let mut looked_at = 0;
         for _ in 0..self.slab.slots() {
             let id = self.hand;
-            self.hand = if (id as usize) + 1 < self.slab.slots() {
-                id + 1
-            } else {
-                0
-            };
+            self.hand = if (id as usize) + 1 < self.slab.slots() { id + 1 } else { 0 };
             let Some(entry) = self.slab.get_mut(id) else {
                 continue;
             };
@@ -275,9 +240,7 @@ impl<V> Table<V> {
 
     /// Walks entries in the order of their ids, from `from` on.
     pub fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &HipByt<'static>, &V, Millis)> {
-        self.slab
-            .iter_from(from)
-            .map(|(id, entry)| (id, &entry.key, &entry.value, entry.expires_at))
+        self.slab.iter_from(from).map(|(id, entry)| (id, &entry.key, &entry.value, entry.expires_at))
     }
 
     /// One more than the largest id that was ever in use.
@@ -288,12 +251,7 @@ impl<V> Table<V> {
 
     /// Removes everything.
     pub fn clear(&mut self) {
-        *self = Table {
-            slab: Slab::new(),
-            index: self.index.emptied(),
-            wheel: Wheel::new(),
-            hand: 0,
-        };
+        *self = Table { slab: Slab::new(), index: self.index.emptied(), wheel: Wheel::new(), hand: 0 };
     }
 }
 
@@ -316,11 +274,7 @@ mod tests {
         }
         assert_eq!(table.remove(ids[17]).unwrap().1, 17);
         assert_eq!(table.find(&key(17)), None);
-        assert_eq!(
-            table.insert(key(10_000), 10_000),
-            ids[17],
-            "a free place is used again"
-        );
+        assert_eq!(table.insert(key(10_000), 10_000), ids[17], "a free place is used again");
         assert_eq!(table.iter_from(0).count(), 10_000);
     }
 

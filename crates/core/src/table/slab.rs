@@ -16,12 +16,7 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Slab {
-            chunks: Vec::new(),
-            free: Vec::new(),
-            slots: 0,
-            len: 0,
-        }
+        Slab { chunks: Vec::new(), free: Vec::new(), slots: 0, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -49,10 +44,7 @@ impl<T> Slab<T> {
                 Some(id) if self.get(id).is_some() => {}
                 Some(id) => break id,
                 None => {
-                    assert!(
-                        self.slots < TABLE_KEYS_MAX,
-                        "a table holds at most {TABLE_KEYS_MAX} keys"
-                    );
+                    assert!(self.slots < TABLE_KEYS_MAX, "a table holds at most {TABLE_KEYS_MAX} keys");
                     self.slots += 1;
                     break (self.slots - 1) as Id;
                 }

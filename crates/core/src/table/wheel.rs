@@ -78,14 +78,7 @@ impl Wheel {
     pub fn schedule(&mut self, id: Id, at: Millis) {
         self.cancel(id);
         if self.links.len() <= id as usize {
-            self.links.resize(
-                id as usize + 1,
-                Link {
-                    prev: NONE,
-                    next: NONE,
-                    slot: NONE,
-                },
-            );
+            self.links.resize(id as usize + 1, Link { prev: NONE, next: NONE, slot: NONE });
         }
         self.link(id, at);
     }
@@ -185,25 +178,16 @@ impl Wheel {
         if next != NONE {
             self.links[next as usize].prev = id;
         }
-        self.links[id as usize] = Link {
-            prev: NONE,
-            next,
-            slot: (level * SLOTS + index) as u32,
-        };
+        self.links[id as usize] = Link { prev: NONE, next, slot: (level * SLOTS + index) as u32 };
         self.occupied[level] |= 1 << index;
         self.len += 1;
     }
 
     fn rebuild(&mut self, tick: u64, due_at: &impl Fn(Id) -> Millis) {
-        let waiting: Vec<Id> = (0..self.links.len() as Id)
-            .filter(|id| self.links[*id as usize].slot != NONE)
-            .collect();
+        let waiting: Vec<Id> =
+            (0..self.links.len() as Id).filter(|id| self.links[*id as usize].slot != NONE).collect();
         let links = std::mem::take(&mut self.links);
-        *self = Wheel {
-            tick,
-            links,
-            ..Wheel::new()
-        };
+        *self = Wheel { tick, links, ..Wheel::new() };
         for link in &mut self.links {
             link.slot = NONE;
         }
@@ -268,11 +252,7 @@ mod tests {
         let mut seen = 0;
         for _ in 0..100_000 {
             let mut budget = 1;
-            seen += usize::from(
-                wheel
-                    .pop_due(Millis(100_000), &mut budget, |id| Millis(due[&id]))
-                    .is_some(),
-            );
+            seen += usize::from(wheel.pop_due(Millis(100_000), &mut budget, |id| Millis(due[&id])).is_some());
         }
         assert_eq!(seen, 1000);
     }
@@ -298,9 +278,7 @@ mod tests {
     fn random_histories_agree_with_a_sorted_map() {
         let mut seed = 7u64;
         let mut random = move |below: u64| {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
         let (mut wheel, mut due, mut now) = (Wheel::new(), BTreeMap::new(), 0);
