@@ -1,0 +1,10 @@
+//! Stores that break the contract in one way each, to show that the suite can fail; and one that does not.
+//!
+//! [`TextStore`] with [`Fault::None`] is the smallest honest store of the other half of the contract: it keeps
+//! states as text, answers later, and runs steps optimistically, so that a step may run several times.
+
+mod fault;
+mod text;
+
+pub use fault::Fault;
+pub use text::{Shelf, TextStore};

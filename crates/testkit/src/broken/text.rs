@@ -1,0 +1,351 @@
+//! An optimistic store of text: read, run the step, write if nobody else did, else again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use keystead_core::{
+    Answer, AnyState, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, Millis, Result, Store,
+    SystemClock, Ttl, Verdict,
+};
+use tokio::task::yield_now;
+
+use super::Fault;
+
+type Bytes = Vec<u8>;
+
+/// What stores that share data share, and what outlives them.
+#[derive(Clone, Default)]
+pub struct Shelf(Arc<Mutex<Rows>>);
+
+#[derive(Default)]
+struct Rows {
+    rows: BTreeMap<Bytes, Row>,
+    /// The version of the last write, whichever the row.
+    version: u64,
+    /// The latest time that anyone saw.
+    latest: Millis,
+}
+
+struct Row {
+    text: String,
+    expires_at: Millis,
+    version: u64,
+    /// The handle that wrote it.
+    writer: u64,
+}
+
+/// What an attempt begins with.
+struct Read {
+    text: Option<String>,
+    /// Of the row that must still be there when the attempt writes.
+    version: Option<u64>,
+    expires_at: Millis,
+    now: Millis,
+}
+
+impl Shelf {
+    fn lock(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An optimistic store of text with at most one fault.
+pub struct TextStore {
+    shelf: Shelf,
+    clock: Arc<dyn Clock>,
+    fault: Fault,
+    handle: u64,
+    max_keys: Option<usize>,
+    injected_clock: bool,
+    atomic: bool,
+    closed: AtomicBool,
+    /// Keys that [`Fault::LeaksLock`] locks.
+    locked: Mutex<BTreeSet<Bytes>>,
+}
+
+impl TextStore {
+    /// A store of its own.
+    #[must_use]
+    pub fn alone(clock: ManualClock, fault: Fault) -> Self {
+        TextStore::on(&Shelf::default(), clock, fault)
+    }
+
+    /// A handle on what the shelf holds.
+    #[must_use]
+    pub fn on(shelf: &Shelf, clock: ManualClock, fault: Fault) -> Self {
+        static HANDLES: AtomicU64 = AtomicU64::new(0);
+        let shelf = if fault == Fault::NotShared { Shelf::default() } else { shelf.clone() };
+        let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
+        TextStore {
+            shelf,
+            clock: Arc::new(clock),
+            fault,
+            handle,
+            max_keys: None,
+            injected_clock: true,
+            atomic: true,
+            closed: AtomicBool::new(false),
+            locked: Mutex::default(),
+        }
+    }
+
+    /// The same with a bound: beyond it, some other key goes.
+    #[must_use]
+    pub fn bounded(self, max_keys: usize) -> Self {
+        TextStore { max_keys: Some(max_keys), ..self }
+    }
+
+    /// The same on a clock that cannot be set, as a server has.
+    #[must_use]
+    pub fn on_servers_clock(self) -> Self {
+        TextStore { clock: Arc::new(SystemClock), injected_clock: false, ..self }
+    }
+
+    /// The same, declared to be approximate by design.
+    #[must_use]
+    pub fn approximate(self) -> Self {
+        TextStore { atomic: false, ..self }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) && self.fault != Fault::IgnoresClose {
+            return Err(Error::new(Code::StoreUnavailable, "the store is closed"));
+        }
+        Ok(())
+    }
+
+    fn now(&self, rows: &mut Rows) -> Millis {
+        let now = self.clock.now();
+        rows.latest = rows.latest.max(now);
+        if self.fault == Fault::SweepsByLatestTime {
+            let latest = rows.latest;
+            rows.rows.retain(|_, row| latest < row.expires_at);
+        }
+        if self.fault == Fault::MonotonicTime { rows.latest } else { now }
+    }
+
+    /// What is there and not expired. What is expired goes, so that no clock brings it back.
+    fn read(&self, key: &Bytes) -> Read {
+        let mut rows = self.shelf.lock();
+        let now = self.now(&mut rows);
+        let mut read = Read { text: None, version: None, expires_at: Millis::NEVER, now };
+        let Some(row) = rows.rows.get(key) else {
+            return read;
+        };
+        let expired = now >= row.expires_at;
+        let remembers = self.fault == Fault::RemembersExpiredType && row.text.starts_with('"');
+        if !expired || remembers {
+            (read.text, read.expires_at) = (Some(row.text.clone()), row.expires_at);
+        }
+        if !expired || remembers || self.fault == Fault::HidesExpired {
+            read.version = Some(row.version);
+            return read;
+        }
+        if self.fault == Fault::InheritsExpiry {
+            read.expires_at = row.expires_at.plus_ms(50);
+        }
+        rows.rows.remove(key);
+        read
+    }
+
+    /// Writes if the row is still of the version that was read; tells whether it did.
+    fn write(&self, key: &Bytes, read: Option<u64>, new: Option<(String, Millis)>) -> bool {
+        let mut rows = self.shelf.lock();
+        let found = rows.rows.get(key);
+        let blind = match self.fault {
+            Fault::LostUpdate => true,
+            Fault::BlindToOtherHandles => found.is_some_and(|row| row.writer != self.handle),
+            _ => false,
+        };
+        if found.map(|row| row.version) != read && !blind {
+            return false;
+        }
+        match new {
+            None => {
+                rows.rows.remove(key);
+            }
+            Some((text, expires_at)) => {
+                rows.version += 1;
+                let (version, writer) = (rows.version, self.handle);
+                rows.rows.insert(key.clone(), Row { text, expires_at, version, writer });
+                self.evict(&mut rows, key);
+            }
+        }
+        true
+    }
+
+    fn evict(&self, rows: &mut Rows, newest: &Bytes) {
+        let max_keys = self.max_keys.unwrap_or(usize::MAX);
+        if rows.rows.len() <= max_keys || self.fault == Fault::Unbounded {
+            return;
+        }
+        let oldest = rows.rows.iter().filter(|(key, _)| *key != newest).min_by_key(|(_, row)| row.version);
+        let victim =
+            if self.fault == Fault::EvictsTheNewest { Some(newest) } else { oldest.map(|(key, _)| key) };
+        if let Some(victim) = victim.cloned() {
+            rows.rows.remove(&victim);
+        }
+    }
+
+    async fn run(&self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
+        self.check_open()?;
+        let key = self.fault.cut(key.as_bytes());
+        self.lock_leakily(&key).await;
+        let ran = loop {
+            match self.attempt(&key, step).await {
+                Ok(true) => break Ok(()),
+                Ok(false) => yield_now().await,
+                Err(error) => break Err(error),
+            }
+        };
+        // A lock that is let go here and not by a guard outlives an apply that is dropped.
+        self.locked().remove(&key);
+        ran
+    }
+
+    /// One read, run and write. Tells whether nobody came between.
+    async fn attempt(&self, key: &Bytes, step: &mut dyn ErasedStep) -> Result<bool> {
+        let read = self.read(key);
+        yield_now().await;
+        let mut slot = match &read.text {
+            Some(text) => self.decode(key, text, step)?,
+            None => None,
+        };
+        let mut verdict = step.run(&mut slot, read.now)?;
+        yield_now().await;
+        if self.fault == Fault::PersistsDenied && verdict == Verdict::Keep {
+            verdict = Verdict::Put(Ttl::Never);
+        }
+        if self.fault == Fault::DeniedTrims && verdict == Verdict::Keep {
+            self.trim(key);
+        }
+        let new = match verdict {
+            Verdict::Keep => return Ok(true),
+            Verdict::Delete if self.fault == Fault::IgnoresDelete => return Ok(true),
+            Verdict::Delete => None,
+            Verdict::Put(ttl) => {
+                let text = slot.map_or_else(|| Ok("null".to_owned()), |state| state.encode());
+                if text.is_err() && self.fault == Fault::LosesOnTooLarge {
+                    self.write(key, read.version, None);
+                }
+                let expires_at = self.fault.expires_at(ttl, read.now, read.expires_at);
+                Some((self.fault.spoil(text?), expires_at))
+            }
+        };
+        Ok(self.write(key, read.version, new))
+    }
+
+    fn trim(&self, key: &Bytes) {
+        if let Some(row) = self.shelf.lock().rows.get_mut(key)
+            && row.text.starts_with('[')
+            && let Some((head, _)) = row.text.rsplit_once(',')
+        {
+            row.text = format!("{head}]");
+        }
+    }
+
+    fn decode(&self, key: &Bytes, text: &str, step: &mut dyn ErasedStep) -> Result<Option<AnyState>> {
+        if self.fault == Fault::NullIsAbsent && text == "null" {
+            return Ok(None);
+        }
+        match step.decode(text) {
+            Ok(state) => Ok(Some(state)),
+            Err(_) if self.fault == Fault::OverwritesOtherTypes => Ok(None),
+            Err(error) => {
+                if self.fault == Fault::RefusalTouchesTtl
+                    && let Some(row) = self.shelf.lock().rows.get_mut(key)
+                {
+                    row.expires_at = Millis::NEVER;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn lock_leakily(&self, key: &Bytes) {
+        while self.fault == Fault::LeaksLock && !self.locked().insert(key.clone()) {
+            yield_now().await;
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeSet<Bytes>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run_reset(&self, key: &Key) -> Result<bool> {
+        self.check_open()?;
+        let key = self.fault.cut(key.as_bytes());
+        if self.fault == Fault::ResetSeesExpired {
+            return Ok(self.shelf.lock().rows.remove(&key).is_some());
+        }
+        loop {
+            let read = self.read(&key);
+            yield_now().await;
+            if read.text.is_none() {
+                return Ok(self.fault == Fault::ResetAlwaysTellsYes);
+            }
+            match self.fault {
+                Fault::IgnoresReset => return Ok(true),
+                Fault::RacyReset => {
+                    self.shelf.lock().rows.remove(&key);
+                    return Ok(true);
+                }
+                _ if self.write(&key, read.version, None) => return Ok(true),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for TextStore {
+    fn scheme(&self) -> &'static str {
+        "text"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let sync = self.fault == Fault::ClaimsSync;
+        Capabilities {
+            atomic: self.atomic,
+            durable: true,
+            shared: true,
+            sync,
+            injected_clock: self.injected_clock,
+        }
+    }
+
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+        if self.fault == Fault::HidesSync {
+            return Answer::Ready(at_once(self.run(key, step)));
+        }
+        Answer::pending(self.run(key, step))
+    }
+
+    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
+        Answer::pending(self.run_reset(key))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        let closed = self.closed.swap(true, Ordering::SeqCst);
+        if closed && self.fault == Fault::ClosesOnce {
+            return Answer::Ready(Err(Error::new(Code::Internal, "closed twice")));
+        }
+        if self.fault == Fault::ForgetsOnClose {
+            self.shelf.lock().rows.clear();
+        }
+        Answer::Ready(Ok(()))
+    }
+}
+
+/// Drives a future that only yields, on this thread.
+fn at_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut future = std::pin::pin!(future);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut cx) {
+            return answer;
+        }
+    }
+}

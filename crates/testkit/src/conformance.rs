@@ -1,0 +1,204 @@
+//! Makes a named test of every (store, case) pair, in the manner of Rust's own test harness.
+//!
+//! What will not run is decided before anything runs, because that is when `cargo nextest` asks. The reason stands
+//! in brackets before the test's name, the one place that every tool shows.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use keystead_core::{Capabilities, Store};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::cases::{Case, Group};
+use crate::runner::{DEADLINE, Ending, Entrant};
+use crate::setup::{NotOpened, Opener, Setup};
+
+/// The environment variable that names the families of stores that must be there, or `all`.
+pub const REQUIRE_VARIABLE: &str = "REQUIRE";
+
+/// The stores that take part.
+#[derive(Default)]
+pub struct Conformance {
+    entrants: Vec<Entrant>,
+}
+
+/// The suite, with no stores yet.
+#[must_use]
+pub fn conformance() -> Conformance {
+    Conformance::default()
+}
+
+impl Conformance {
+    /// Registers a store. The first word of the label is its family, which `REQUIRE=` speaks of.
+    #[must_use]
+    pub fn store<S, F>(self, label: &str, open: impl Fn(Setup) -> F + Send + Sync + 'static) -> Self
+    where
+        S: Store + 'static,
+        F: Future<Output = Result<S, NotOpened>> + Send + 'static,
+    {
+        self.enter(label, None, Opener::new(open))
+    }
+
+    /// Registers a store that keeps at most `max_keys` keys. It runs the cases about that and no others.
+    #[must_use]
+    pub fn bounded_store<S, F>(
+        self,
+        label: &str,
+        max_keys: usize,
+        open: impl Fn(Setup) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Store + 'static,
+        F: Future<Output = Result<S, NotOpened>> + Send + 'static,
+    {
+        self.enter(label, Some(max_keys), Opener::new(open))
+    }
+
+    fn enter(mut self, label: &str, max_keys: Option<usize>, opener: Opener) -> Self {
+        self.entrants.push(Entrant { label: label.to_owned(), opener, max_keys, deadline: DEADLINE });
+        self
+    }
+
+    /// Runs what the command line asks for: the same arguments as every Rust test.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let args = Arguments::from_args();
+        let required = Required::from_env();
+        let trials = self.entrants.iter().flat_map(|entrant| trials(entrant, &args, &required)).collect();
+        libtest_mimic::run(&args, trials).exit_code()
+    }
+}
+
+/// Which families must be there.
+struct Required(Vec<String>);
+
+impl Required {
+    fn from_env() -> Self {
+        Required::parse(&std::env::var(REQUIRE_VARIABLE).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let names = text.split(',').map(|name| name.trim().to_ascii_lowercase());
+        Required(names.filter(|name| !name.is_empty()).collect())
+    }
+
+    fn contains(&self, family: &str) -> bool {
+        self.0.iter().any(|name| name == "all" || name.eq_ignore_ascii_case(family))
+    }
+}
+
+/// What the probe of a store found.
+enum Found {
+    Store(Capabilities),
+    /// Every case is skipped with this reason.
+    Missing(String),
+    /// Every case fails with this reason.
+    Unusable(String),
+}
+
+fn trials(entrant: &Entrant, args: &Arguments, required: &Required) -> Vec<Trial> {
+    // nextest runs every test in a process of its own: then only the store in question is opened.
+    let other = |filter: &String| args.exact && !filter.contains(&format!("{}::", entrant.label));
+    if args.filter.as_ref().is_some_and(other) {
+        return Vec::new();
+    }
+    let found = find(entrant, required);
+    let rows = entrant.groups().iter().flat_map(|group| group.cases.iter().map(move |case| (group, case)));
+    rows.map(|(group, case)| trial(entrant, group, case, &found)).collect()
+}
+
+fn find(entrant: &Entrant, required: &Required) -> Found {
+    match entrant.probe() {
+        Ok(Ok(can)) => Found::Store(can),
+        Ok(Err(NotOpened::Missing(reason))) if required.contains(entrant.family()) => {
+            Found::Unusable(format!("{} is required and missing: {reason}", entrant.family()))
+        }
+        Ok(Err(NotOpened::Missing(reason))) => Found::Missing(reason),
+        Ok(Err(broken @ NotOpened::Broken(_))) => Found::Unusable(broken.to_string()),
+        Err(failure) => Found::Unusable(failure.to_string()),
+    }
+}
+
+fn trial(entrant: &Entrant, group: &'static Group, case: &'static Case, found: &Found) -> Trial {
+    let name = format!("{}::{}::{}", entrant.label, group.name, case.name);
+    let skip = match found {
+        Found::Store(can) => case.needs.iter().find_map(|need| need.unmet(*can)).map(str::to_owned),
+        Found::Missing(reason) => Some(reason.clone()),
+        Found::Unusable(reason) => {
+            let reason = reason.clone();
+            return Trial::test(name, move || Err(Failed::from(reason)));
+        }
+    };
+    let entrant = entrant.clone();
+    let trial = Trial::test(name, move || match entrant.run(group, case) {
+        Ending::Passed => Ok(()),
+        // Asked to run what is skipped: it still must not count as passed.
+        Ending::Skipped(reason) => Err(Failed::from(format!("skipped: {reason}"))),
+        Ending::Failed(failure) => Err(Failed::from(failure)),
+    });
+    match skip {
+        Some(reason) => trial.with_ignored_flag(true).with_kind(format!("skipped: {}", one_line(&reason))),
+        None => trial,
+    }
+}
+
+/// A reason as it can stand in a test's name.
+fn one_line(reason: &str) -> String {
+    reason.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broken::{Fault, TextStore};
+
+    fn missing() -> Entrant {
+        let opener = Opener::new(|_| async { Err::<TextStore, _>(NotOpened::missing("no\nserver here")) });
+        Entrant { label: "redis 7, script".to_owned(), opener, max_keys: None, deadline: DEADLINE }
+    }
+
+    fn present() -> Entrant {
+        let opener = Opener::new(|s| async move { Ok(TextStore::alone(s.clock(), Fault::None)) });
+        Entrant { label: "text".to_owned(), opener, max_keys: None, deadline: DEADLINE }
+    }
+
+    /// Without a word on stdout: whoever counts results there must not count these.
+    fn run_silently(trials: Vec<Trial>) -> libtest_mimic::Conclusion {
+        let logfile = Some("/dev/null".to_owned());
+        libtest_mimic::run(&Arguments { logfile, ..Arguments::default() }, trials)
+    }
+
+    #[test]
+    fn a_missing_backend_is_skipped_with_its_reason() {
+        let trials = trials(&missing(), &Arguments::default(), &Required::parse("postgres"));
+        assert!(trials.len() > 30 && trials.iter().all(Trial::has_ignored_flag));
+        assert_eq!(trials[0].kind(), "skipped: no server here");
+        let conclusion = run_silently(trials);
+        assert_eq!(conclusion.num_passed, 0);
+        assert!(conclusion.num_ignored > 30);
+    }
+
+    #[test]
+    fn a_required_backend_that_is_missing_fails() {
+        for require in ["all", "postgres, redis", "REDIS"] {
+            let trials = trials(&missing(), &Arguments::default(), &Required::parse(require));
+            assert!(trials.iter().all(|trial| !trial.has_ignored_flag()));
+            let conclusion = run_silently(trials);
+            assert_eq!((conclusion.num_passed, conclusion.num_ignored), (0, 0), "{require}");
+        }
+    }
+
+    #[test]
+    fn a_case_that_capabilities_exclude_is_skipped_and_its_opposite_runs() {
+        let trials = trials(&present(), &Arguments::default(), &Required::parse(""));
+        let skipped = |name: &str| trials.iter().find(|t| t.name() == name).unwrap().has_ignored_flag();
+        assert!(skipped("text::sync::apply_sync_answers"));
+        assert!(!skipped("text::sync::apply_sync_is_refused"));
+    }
+
+    #[test]
+    fn the_family_is_the_first_word() {
+        assert_eq!(missing().family(), "redis");
+        assert_eq!(present().family(), "text");
+    }
+}

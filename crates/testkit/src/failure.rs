@@ -1,0 +1,123 @@
+//! What a case answers: nothing, or words that say what was expected, what came, and where.
+
+use std::fmt;
+use std::panic::Location;
+
+use keystead_core::{Code, Error};
+
+/// A case that held, or the reason why it did not.
+pub type Checked<T = ()> = Result<T, Failure>;
+
+/// Why a case failed, in words for the person who mends the store.
+pub struct Failure(String);
+
+impl Failure {
+    /// A failure in these words, with the place that found it.
+    #[track_caller]
+    pub fn new(words: impl fmt::Display) -> Self {
+        let place = Location::caller();
+        Failure(format!("{words} ({}:{})", place.file(), place.line()))
+    }
+
+    /// Puts words in front, for example the round or the key that it concerns.
+    #[must_use]
+    pub fn context(self, what: impl fmt::Display) -> Self {
+        Failure(format!("{what}: {}", self.0))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Error> for Failure {
+    /// The debug form, because it names the code and the outcome.
+    #[track_caller]
+    fn from(error: Error) -> Self {
+        Failure::new(format_args!("the store answered {error:?}"))
+    }
+}
+
+impl From<tokio::task::JoinError> for Failure {
+    #[track_caller]
+    fn from(error: tokio::task::JoinError) -> Self {
+        Failure::new(format_args!("a task of the case ended early: {error}"))
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    #[track_caller]
+    fn from(error: std::io::Error) -> Self {
+        Failure::new(error)
+    }
+}
+
+/// Holds when the two are equal.
+///
+/// # Errors
+/// With what was expected and what came.
+#[track_caller]
+#[allow(clippy::needless_pass_by_value, reason = "what cases compare are temporaries")]
+pub fn expect_eq<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(
+    what: impl fmt::Display,
+    got: T,
+    want: U,
+) -> Checked {
+    if got == want {
+        return Ok(());
+    }
+    Err(Failure::new(format_args!("{what}: expected {want:?}, got {got:?}")))
+}
+
+/// Holds when the condition does.
+///
+/// # Errors
+/// With the words.
+#[track_caller]
+pub fn expect(what: impl fmt::Display, holds: bool) -> Checked {
+    if holds { Ok(()) } else { Err(Failure::new(format_args!("not so: {what}"))) }
+}
+
+/// Holds when the answer is an error with this code that says the step was not applied.
+///
+/// # Errors
+/// With the answer that came instead.
+#[track_caller]
+pub fn expect_refused<T: fmt::Debug>(
+    what: impl fmt::Display,
+    answer: Result<T, Error>,
+    code: Code,
+) -> Checked {
+    match answer {
+        Err(error) if error.code() == code && error.outcome() == keystead_core::Outcome::NotApplied => Ok(()),
+        other => Err(Failure::new(format_args!("{what}: expected {code} (NotApplied), got {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_was_expected_and_where() {
+        let failure = expect_eq("count", 199, 200).unwrap_err().context("round 3").to_string();
+        assert!(failure.starts_with("round 3: count: expected 200, got 199 ("), "{failure}");
+        assert!(failure.contains("failure.rs:"), "{failure}");
+    }
+
+    #[test]
+    fn a_refusal_of_unknown_outcome_is_no_refusal() {
+        let answer: Result<(), Error> = Err(Error::unknown(Code::StoreUnavailable, "lost"));
+        assert!(expect_refused("apply", answer, Code::StoreUnavailable).is_err());
+        let answer: Result<(), Error> = Err(Error::new(Code::StoreUnavailable, "closed"));
+        assert!(expect_refused("apply", answer, Code::StoreUnavailable).is_ok());
+    }
+}

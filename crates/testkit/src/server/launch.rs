@@ -1,0 +1,102 @@
+//! How a server is started: what binary, with what arguments, in what directory.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::output::Output;
+use super::{DEADLINE, Server};
+use crate::failure::{Checked, Failure};
+
+/// Doors listen on a free port unless an argument says otherwise. A new door is one row.
+const FREE_PORTS: [(&str, &str); 1] = [("KEYSTEAD_HTTP", "127.0.0.1:0")];
+
+/// What settings begin with in the environment. Those of whoever runs the tests are not the server's.
+const SETTING_PREFIX: &str = "KEYSTEAD_";
+
+/// A server that is about to start.
+#[derive(Clone)]
+pub struct Launch {
+    binary: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dir: Option<Arc<TempDir>>,
+    deadline: Duration,
+}
+
+impl Launch {
+    /// A server from this binary. In a crate's own tests that is `env!("CARGO_BIN_EXE_keystead")`.
+    #[must_use]
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let env = FREE_PORTS.map(|(name, value)| (name.into(), value.into())).to_vec();
+        Launch { binary: binary.into(), args: Vec::new(), env, dir: None, deadline: DEADLINE }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, Launch::arg)
+    }
+
+    /// Sets a variable of the server's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// How long it may take to start or stop, if not [`DEADLINE`].
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Starts it and waits for the ready block.
+    ///
+    /// # Errors
+    /// When it does not start, ends, or is not ready in time, with everything that it printed.
+    pub fn start(mut self) -> Checked<Server> {
+        self.dir = Some(Arc::new(TempDir::with_prefix("keystead-test-")?));
+        Server::start(self)
+    }
+
+    pub(super) fn spawn(&self) -> Checked<(Child, Arc<Output>)> {
+        let mut command = Command::new(&self.binary);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(SETTING_PREFIX) {
+                command.env_remove(name);
+            }
+        }
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|e| Failure::new(format_args!("cannot start {}: {e}", self.binary.display())))?;
+        let output = Output::follow(&mut child)?;
+        Ok((child, output))
+    }
+
+    pub(super) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.as_ref().map_or_else(|| Path::new("."), |dir| dir.path())
+    }
+}

@@ -1,0 +1,153 @@
+//! What a store's opener is handed, and what it answers.
+//!
+//! A setup belongs to one run of one case. Opening twice with the same setup must reach the same data where
+//! the store declares that it is shared or durable.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use keystead_core::{Clock, Code, Error, ManualClock, Millis, Store, SystemClock};
+use tempfile::TempDir;
+
+/// When cases begin: in 2033, so that a server that also deletes by its own clock never deletes too early.
+pub const START: Millis = Millis(2_000_000_000_000);
+
+/// What an opener is handed: the time, a place of its own, and the name of the case. Clones share all of it.
+#[derive(Clone)]
+pub struct Setup {
+    case: String,
+    prefix: String,
+    clock: ManualClock,
+    dir: Arc<Mutex<Option<TempDir>>>,
+}
+
+impl Setup {
+    /// The setup of one run of `case`, with a prefix that no other run on this machine has.
+    #[must_use]
+    pub fn new(case: impl Into<String>) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("ks-{:x}-{:x}-{count:x}", SystemClock.now().0, std::process::id());
+        Setup { case: case.into(), prefix, clock: ManualClock::at(START), dir: Arc::default() }
+    }
+
+    /// The clock to inject. It stands still until the case moves it.
+    #[must_use]
+    pub fn clock(&self) -> ManualClock {
+        self.clock.clone()
+    }
+
+    /// What every key of the case begins with. A store may also name tables and databases by it.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The name of the case, as `group::case`.
+    #[must_use]
+    pub fn case(&self) -> &str {
+        &self.case
+    }
+
+    /// A directory of this run's own, made when first asked for and removed with the last clone.
+    ///
+    /// # Errors
+    /// `internal` when it cannot be made.
+    pub fn dir(&self) -> Result<Box<Path>, Error> {
+        let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
+        if dir.is_none() {
+            let made = TempDir::with_prefix(&self.prefix);
+            *dir = Some(made.map_err(|e| {
+                Error::new(Code::Internal, "cannot make a temporary directory").with_source(e)
+            })?);
+        }
+        Ok(dir.as_ref().map_or_else(|| Path::new("."), TempDir::path).into())
+    }
+}
+
+/// Why there is no store to run a case on.
+pub enum NotOpened {
+    /// The backend is not on this machine. Its cases are skipped with this reason, unless it is required.
+    Missing(String),
+    /// The backend is there and does not work. Its cases fail.
+    Broken(Error),
+}
+
+impl NotOpened {
+    /// The backend is not on this machine, for this reason.
+    #[must_use]
+    pub fn missing(reason: impl fmt::Display) -> Self {
+        NotOpened::Missing(reason.to_string())
+    }
+}
+
+impl From<Error> for NotOpened {
+    fn from(error: Error) -> Self {
+        NotOpened::Broken(error)
+    }
+}
+
+impl fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotOpened::Missing(reason) => write!(f, "the backend is missing: {reason}"),
+            NotOpened::Broken(error) => write!(f, "the store did not open: {error:?}"),
+        }
+    }
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, NotOpened>> + Send>>;
+
+/// Opens a store, without its type.
+#[derive(Clone)]
+pub struct Opener(Arc<dyn Fn(Setup) -> Opening + Send + Sync>);
+
+impl Opener {
+    /// An opener of this function.
+    pub fn new<S, F>(open: impl Fn(Setup) -> F + Send + Sync + 'static) -> Self
+    where
+        S: Store + 'static,
+        F: Future<Output = Result<S, NotOpened>> + Send + 'static,
+    {
+        Opener(Arc::new(move |setup| {
+            let opening = open(setup);
+            Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Store>) })
+        }))
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// When the backend is missing or broken.
+    pub async fn open(&self, setup: Setup) -> Result<Arc<dyn Store>, NotOpened> {
+        (self.0)(setup).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_never_share_a_prefix_or_a_directory() {
+        let (a, b) = (Setup::new("x"), Setup::new("x"));
+        assert_ne!(a.prefix(), b.prefix());
+        assert_ne!(a.dir().unwrap(), b.dir().unwrap());
+        assert_eq!(a.dir().unwrap(), a.clone().dir().unwrap());
+    }
+
+    #[test]
+    fn the_directory_goes_with_the_last_clone() {
+        let setup = Setup::new("x");
+        let same = setup.clone();
+        let dir = setup.dir().unwrap();
+        drop(setup);
+        assert!(dir.exists());
+        drop(same);
+        assert!(!dir.exists());
+    }
+}
