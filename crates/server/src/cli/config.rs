@@ -1,0 +1,59 @@
+//! `keystead config`: print every setting in force and where it came from. Touches stdout.
+
+use std::fmt::Write;
+
+use clap::ArgMatches;
+use keystead_core::Result;
+
+use super::Subcommand;
+use crate::settings::Value;
+
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
+    name: "config",
+    about: "Print every setting in force and where it came from",
+    run,
+};
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    super::print(&columns(&super::load(matches)?.values));
+    Ok(())
+}
+
+fn columns(values: &[Value]) -> String {
+    let width = |length: fn(&Value) -> usize| values.iter().map(length).max().unwrap_or(0);
+    let name_width = width(|v| v.setting.name.len());
+    let value_width = width(|v| v.shown().chars().count());
+    values.iter().fold(String::new(), |mut text, value| {
+        let (name, shown, source) = (value.setting.name, value.shown(), &value.source);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{name:<name_width$}  {shown:<value_width$}  {source}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Loaded, SETTINGS, Sources};
+
+    #[test]
+    fn columns_are_aligned_and_complete() {
+        let flags = vec![
+            ("data", "/a/rather/long/path".into()),
+            ("token", "hunter2".into()),
+        ];
+        let loaded = Loaded::from_sources(Sources {
+            flags,
+            variables: Vec::new(),
+        })
+        .unwrap();
+        let text = columns(&loaded.values);
+        assert_eq!(text.lines().count(), SETTINGS.len());
+        assert!(
+            text.contains("http        127.0.0.1:8080       default\n"),
+            "{text}"
+        );
+        assert!(text.contains("data        /a/rather/long/path  flag\n"), "{text}");
+        assert!(text.contains("token       (set)                flag\n"), "{text}");
+    }
+}

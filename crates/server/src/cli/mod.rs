@@ -1,0 +1,155 @@
+//! The command line: `keystead [SUBCOMMAND] [flags]`. Touches arguments, the environment, stdout, stderr
+//! and the exit code.
+//!
+//! A subcommand is one file here and one row in `SUBCOMMANDS`. Whatever goes wrong before the server is
+//! ready is one line on stderr and exit code 2.
+
+mod config;
+mod serve;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+use keystead_core::Result;
+
+use crate::settings::{Loaded, SETTINGS, Setting, Sources};
+use crate::{VERSION, failure};
+
+/// The exit code of a command that could not run.
+pub const EXIT_FAILURE: u8 = 2;
+
+struct Subcommand {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&ArgMatches) -> Result<()>,
+}
+
+const SUBCOMMANDS: [Subcommand; 2] = [serve::SUBCOMMAND, config::SUBCOMMAND];
+
+/// What `keystead` alone does.
+const DEFAULT_SUBCOMMAND: Subcommand = serve::SUBCOMMAND;
+
+const ABOUT: &str = "Keystead, a home for keyed state: one writer per key, every change one atomic step, \
+                     every reply durable.";
+
+const EXAMPLES: &str = "\
+A flag wins over a variable (KEYSTEAD_HTTP=...), a variable over the file (http = \"...\"), the file
+over the default. Other machines need a token: without one, only loopback addresses are served.
+
+Examples:
+  keystead                                   serve on 127.0.0.1:8080, data in ./keystead-data
+  keystead --durability memory               try it out, keep nothing
+  keystead --http 127.0.0.1:0                take any free port; the ready block says which
+  KEYSTEAD_TOKEN=$(openssl rand -hex 32) keystead --http 0.0.0.0:8080
+                                             serve other machines; they need the token
+  keystead config                            show every setting and where it came from";
+
+/// Runs the command line and returns the exit code.
+#[must_use]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let done = match command().try_get_matches_from(arguments) {
+        Ok(matches) => run(&matches),
+        Err(error) if error.use_stderr() => Err(usage::failure_of(&error)),
+        // Help and version are what was asked for.
+        Err(error) => {
+            let _ = error.print();
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a stderr there is nobody to tell.
+            let _ = writeln!(std::io::stderr(), "{}", failure::line(&error));
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    match matches.subcommand() {
+        None => (DEFAULT_SUBCOMMAND.run)(matches),
+        Some((name, matches)) => {
+            let chosen = SUBCOMMANDS
+                .iter()
+                .find(|s| s.name == name)
+                .unwrap_or(&DEFAULT_SUBCOMMAND);
+            (chosen.run)(matches)
+        }
+    }
+}
+
+fn command() -> Command {
+    Command::new("keystead")
+        .version(VERSION)
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .disable_help_subcommand(true)
+        .subcommands(SUBCOMMANDS.map(|s| Command::new(s.name).about(s.about)))
+        .args(SETTINGS.iter().map(argument))
+}
+
+/// A setting's flag may stand before or after the subcommand.
+fn argument(setting: &'static Setting) -> Arg {
+    let help = match setting.default {
+        Some(default) => format!("{} [default: {default}]", setting.help),
+        None => setting.help.to_owned(),
+    };
+    Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.value_name)
+        .value_parser(clap::value_parser!(OsString))
+        .allow_negative_numbers(true)
+        .help(help)
+        .help_heading("Settings, each also a KEYSTEAD_* variable and a key in keystead.toml")
+        .global(true)
+}
+
+/// The settings in force, from the flags of this command, the environment and the file.
+fn load(matches: &ArgMatches) -> Result<Loaded> {
+    let flag = |s: &Setting| Some((s.name, matches.get_one::<OsString>(s.name)?.clone()));
+    Loaded::from_sources(Sources {
+        flags: SETTINGS.iter().filter_map(flag).collect(),
+        variables: std::env::vars_os().collect(),
+    })
+}
+
+/// Prints on stdout. A reader that has gone away (`keystead config | head -1`) is no failure.
+fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_setting_is_a_flag_of_every_subcommand() {
+        for prefix in [
+            vec!["keystead"],
+            vec!["keystead", "serve"],
+            vec!["keystead", "config"],
+        ] {
+            for setting in SETTINGS {
+                let flag = setting.flag();
+                let matches = command()
+                    .try_get_matches_from(prefix.iter().copied().chain([flag.as_str(), "x"]))
+                    .unwrap();
+                let leaf = matches.subcommand().map_or(&matches, |(_, leaf)| leaf);
+                assert_eq!(
+                    leaf.get_one::<OsString>(setting.name),
+                    Some(&OsString::from("x")),
+                    "{prefix:?} {flag}"
+                );
+            }
+        }
+    }
+}

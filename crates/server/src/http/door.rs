@@ -1,0 +1,307 @@
+//! The door itself: accept connections up to the limit, serve each, and drain when the server stops.
+//! Touches sockets.
+//!
+//! When [`serve`] returns, no connection of the door is left.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use keystead_core::{Code, Error};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::{reply, request};
+use crate::app::App;
+use crate::limits::{ACCEPT_PAUSE, Limits, REFUSAL_TIMEOUT, REFUSALS_MAX};
+
+/// Serves connections until the app stops, then drains.
+pub async fn serve(listener: TcpListener, app: Arc<App>, limits: Limits) {
+    let slots = Arc::new(Semaphore::new(limits.connections_max));
+    let refusal_slots = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let drain_timeout = limits.drain_timeout;
+    let limits = Arc::new(limits);
+    let draining = watch::Sender::new(());
+    let mut connections = JoinSet::new();
+    let mut stopping = pin!(app.stopping());
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopping.as_mut() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                pause_after(&error).await;
+                continue;
+            }
+        };
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
+            connections.spawn(connection(stream, slot, app, limits, draining.subscribe()));
+        } else {
+            app.metrics.http_connections_refused.inc();
+            if let Ok(slot) = Arc::clone(&refusal_slots).try_acquire_owned() {
+                connections.spawn(refuse(stream, slot));
+            }
+        }
+    }
+    // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
+    drop(listener);
+    draining.send_replace(());
+    drain(connections, drain_timeout).await;
+}
+
+async fn drain(mut connections: JoinSet<()>, drain_timeout: Duration) {
+    let all_done = async { while connections.join_next().await.is_some() {} };
+    if timeout(drain_timeout, all_done).await.is_err() {
+        tracing::warn!(
+            connections = connections.len(),
+            "cut off requests that did not finish in time"
+        );
+        connections.shutdown().await;
+    }
+}
+
+/// Without a pause a door that is out of file handles would spin.
+async fn pause_after(error: &io::Error) {
+    match error.kind() {
+        // The client went away before it was served: its affair.
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
+        _ => {
+            tracing::warn!(%error, "cannot accept a connection");
+            sleep(ACCEPT_PAUSE).await;
+        }
+    }
+}
+
+/// Counts an open connection for as long as it lives, however it ends.
+struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    _slot: OwnedSemaphorePermit,
+    app: Arc<App>,
+    limits: Arc<Limits>,
+    mut draining: watch::Receiver<()>,
+) {
+    let _counted = Counted::new(&app.metrics.http_connections);
+    // Answers are written whole, so waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let service = {
+        let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
+        service_fn(move |request| {
+            let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
+            async move { Ok::<_, Infallible>(request::answer(&app, &limits, request).await) }
+        })
+    };
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_header_size(limits.header_bytes_max)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let ended = tokio::select! {
+        // The drain first, so that an answer given after it began always says that the connection will close.
+        biased;
+        _ = draining.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        ended = connection.as_mut() => ended,
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Answers one request with "no". Closing at once would be cheaper, but most clients would report that as a
+/// network failure.
+async fn refuse(stream: TcpStream, _slot: OwnedSemaphorePermit) {
+    let service = service_fn(|_| async {
+        let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
+        Ok::<_, Infallible>(reply::error(&error))
+    });
+    let one_answer = http1::Builder::new()
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::settings::{Loaded, Sources};
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    struct Open {
+        app: Arc<App>,
+        address: SocketAddr,
+        served: JoinHandle<()>,
+    }
+
+    async fn open(limits: Limits) -> Open {
+        let app = Arc::new(App::new(
+            Loaded::from_sources(Sources::default()).unwrap().settings,
+        ));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(serve(listener, Arc::clone(&app), limits));
+        Open { app, address, served }
+    }
+
+    async fn send(address: SocketAddr, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// What the door says until it closes the connection.
+    async fn rest(mut stream: TcpStream) -> String {
+        let mut bytes = Vec::new();
+        // A connection that is cut off may end in a reset: an end like any other.
+        let _ = stream.read_to_end(&mut bytes).await;
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// The first bytes of an answer, which prove that the door is serving this connection.
+    async fn first(stream: &mut TcpStream) -> String {
+        let mut buffer = [0; 1024];
+        let n = stream.read(&mut buffer).await.unwrap();
+        String::from_utf8_lossy(&buffer[..n]).into_owned()
+    }
+
+    const GET: &str = "GET /healthz HTTP/1.1\r\nHost: k\r\n\r\n";
+    const GET_AND_CLOSE: &str = "GET /healthz HTTP/1.1\r\nHost: k\r\nConnection: close\r\n\r\n";
+    const HALF_A_BODY: &str = "GET /readyz HTTP/1.1\r\nHost: k\r\nContent-Length: 4\r\n\r\nab";
+
+    #[tokio::test]
+    async fn a_connection_over_the_limit_hears_no_until_another_ends() {
+        let door = open(Limits {
+            connections_max: 1,
+            ..Limits::default()
+        })
+        .await;
+        let mut kept = send(door.address, GET).await;
+        assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
+        let refused = rest(send(door.address, GET).await).await;
+        assert!(
+            refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"),
+            "{refused}"
+        );
+        assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
+        drop(kept);
+        while !rest(send(door.address, GET_AND_CLOSE).await)
+            .await
+            .starts_with("HTTP/1.1 200")
+        {}
+        assert!(door.app.metrics.http_connections_refused.get() >= 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_finishes_its_headers_is_cut_off() {
+        let door = open(Limits {
+            header_timeout: SOON,
+            ..Limits::default()
+        })
+        .await;
+        let slow = send(door.address, "GET /healthz HTTP/1.1\r\nHost: k\r\nX-Slow: ").await;
+        assert_eq!(rest(slow).await, "");
+    }
+
+    #[tokio::test]
+    async fn headers_over_the_limit_are_answered_431() {
+        let door = open(Limits {
+            header_bytes_max: 1024,
+            ..Limits::default()
+        })
+        .await;
+        let request = format!(
+            "GET /healthz HTTP/1.1\r\nHost: k\r\nX-Long: {}\r\n\r\n",
+            "x".repeat(1024)
+        );
+        assert!(
+            rest(send(door.address, &request).await)
+                .await
+                .starts_with("HTTP/1.1 431")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_answered_413() {
+        let door = open(Limits {
+            body_bytes_max: 3,
+            ..Limits::default()
+        })
+        .await;
+        let chunked =
+            "GET /healthz HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
+        for request in [HALF_A_BODY, chunked] {
+            let reply = first(&mut send(door.address, request).await).await;
+            assert!(
+                reply.starts_with("HTTP/1.1 413") && reply.contains(r#""code":"too_large""#),
+                "{reply}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_comes_is_answered_408() {
+        let door = open(Limits {
+            body_timeout: SOON,
+            ..Limits::default()
+        })
+        .await;
+        let reply = rest(send(door.address, HALF_A_BODY).await).await;
+        assert!(
+            reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"),
+            "{reply}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_drain_that_takes_too_long_cuts_off_what_is_left() {
+        let door = open(Limits {
+            drain_timeout: SOON,
+            ..Limits::default()
+        })
+        .await;
+        let mut stuck = send(door.address, GET).await;
+        assert!(first(&mut stuck).await.starts_with("HTTP/1.1 200"));
+        stuck.write_all(HALF_A_BODY.as_bytes()).await.unwrap();
+        door.app.stop();
+        door.served.await.unwrap();
+        assert_eq!(door.app.metrics.http_connections.get(), 0);
+        assert_eq!(rest(stuck).await, "");
+    }
+}

@@ -1,0 +1,44 @@
+//! Which HTTP status an error has: one match. Pure.
+
+use hyper::StatusCode;
+use keystead_core::Code;
+
+/// The status of an answer that tells an error of this code.
+#[must_use]
+pub fn of(code: Code) -> StatusCode {
+    match code {
+        Code::BadRequest => StatusCode::BAD_REQUEST,
+        Code::WrongType | Code::Conflict => StatusCode::CONFLICT,
+        Code::Gone => StatusCode::GONE,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        Code::QueueFull | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        // A code that is not listed is a defect here, and `Code` may grow.
+        Code::ConfigInvalid | Code::Corrupt | Code::Internal | _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new code fails here until its status has been decided.
+    #[test]
+    fn every_code_has_a_deliberate_status() {
+        let decided = [
+            ("store_unavailable", 503),
+            ("config_invalid", 500),
+            ("bad_request", 400),
+            ("wrong_type", 409),
+            ("conflict", 409),
+            ("queue_full", 503),
+            ("unsupported", 501),
+            ("too_large", 413),
+            ("corrupt", 500),
+            ("gone", 410),
+            ("internal", 500),
+        ];
+        let actual: Vec<_> = Code::ALL.iter().map(|c| (c.as_str(), of(*c).as_u16())).collect();
+        assert_eq!(actual, decided);
+    }
+}

@@ -1,0 +1,36 @@
+//! The `keystead` binary: settings, the command line, and the doors.
+//!
+//! ```text
+//! flags, KEYSTEAD_*, keystead.toml -> settings -> server -> door -> route -> handler(App, request) -> reply
+//! ```
+//!
+//! | To find                         | open         |
+//! |---------------------------------|--------------|
+//! | what can be set, and by whom    | [`settings`] |
+//! | what `keystead X` does          | [`cli`]      |
+//! | how a server starts and stops   | [`server`]   |
+//! | what handlers share             | [`app`]      |
+//! | the HTTP door and its routes    | [`http`]     |
+//! | how large is large              | [`limits`]   |
+//! | what is counted and measured    | [`metrics`]  |
+//!
+//! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
+
+pub mod app;
+pub mod cli;
+pub mod data_dir;
+pub mod failure;
+pub mod http;
+pub mod limits;
+pub mod listen;
+pub mod logs;
+pub mod metrics;
+pub mod open_files;
+pub mod ready;
+pub mod server;
+pub mod settings;
+pub mod signals;
+mod suggest;
+
+/// The version of the binary and of every crate in the workspace.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,77 @@
+//! Every limit of the doors, named once. A limit that is reached has an answer; the constant's comment says
+//! which.
+//!
+//! Doors take [`Limits`], so that a test can reach a limit without ten thousand sockets or a minute's wait.
+
+use std::time::Duration;
+
+/// Most open HTTP connections, or fewer where the system grants fewer files. One more is answered `503` with
+/// `queue_full` and closed.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
+/// Files that are not for connections: data, logs, the runtime's own, and connections that are being refused.
+pub const FILES_RESERVED: usize = 256;
+
+/// Most connections that are being told `503` at a time. One more is closed without a word.
+pub const REFUSALS_MAX: usize = 128;
+
+/// How long a connection over the limit may take to send its request and hear `503`. Longer, and it is
+/// closed.
+pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Largest request line and headers together, in bytes. More is answered `431` and the connection closed.
+pub const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a connection may take to send a complete request line and headers, counted from when the door is
+/// ready for them, so that an idle connection counts too. Longer, and it is closed without a word.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// Largest request body in bytes. More is answered `413` with `too_large`.
+pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+/// How long a request's body may take to arrive. Longer is answered `408` and the connection closed.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long requests in flight may take to finish after the signal to stop. Longer, and they are cut off.
+/// It leaves half of what `docker stop` grants before it kills.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the door rests after the system refused it a connection, for example because no file handle is
+/// left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Longest token in bytes. A longer one is refused at start.
+pub const TOKEN_BYTES_MAX: usize = 1024;
+
+/// Most shards of a database. More are refused at start.
+pub const SHARDS_MAX: u16 = 256;
+
+/// The limits that an HTTP door keeps.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// See [`CONNECTIONS_MAX`].
+    pub connections_max: usize,
+    /// See [`HEADER_BYTES_MAX`].
+    pub header_bytes_max: usize,
+    /// See [`HEADER_TIMEOUT`].
+    pub header_timeout: Duration,
+    /// See [`BODY_BYTES_MAX`].
+    pub body_bytes_max: usize,
+    /// See [`BODY_TIMEOUT`].
+    pub body_timeout: Duration,
+    /// See [`DRAIN_TIMEOUT`].
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: CONNECTIONS_MAX,
+            header_bytes_max: HEADER_BYTES_MAX,
+            header_timeout: HEADER_TIMEOUT,
+            body_bytes_max: BODY_BYTES_MAX,
+            body_timeout: BODY_TIMEOUT,
+            drain_timeout: DRAIN_TIMEOUT,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What is counted and measured, in Prometheus's words. Touches nothing.
+//!
+//! Labels are bounded: a route is a row of the route table or `unmatched`, a method a known one or `other`.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::VERSION;
+
+/// Upper bounds of the latency buckets, from a reply out of memory to one that waits for a slow disk.
+const DURATION_BUCKETS_SECONDS: [f64; 13] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    route: &'static str,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabel {
+    route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+}
+
+/// Every metric of the server.
+pub struct Metrics {
+    registry: Registry,
+    uptime: Gauge,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
+    /// Open HTTP connections.
+    pub http_connections: Gauge,
+    /// HTTP connections that were refused because there were too many.
+    pub http_connections_refused: Counter,
+}
+
+impl Metrics {
+    /// All of them at zero.
+    pub(crate) fn new() -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::with_prefix("keystead"),
+            uptime: Gauge::default(),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
+            http_connections: Gauge::default(),
+            http_connections_refused: Counter::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let build: Family<BuildLabels, Gauge> = Family::default();
+        build.get_or_create(&BuildLabels { version: VERSION }).set(1);
+        let to = &mut self.registry;
+        // A gauge, not OpenMetrics' own type for it: older Prometheus parsers do not know `info`.
+        to.register(
+            "build_info",
+            "The version that runs; the value is always 1",
+            build,
+        );
+        to.register_with_unit(
+            "uptime",
+            "Time since the start",
+            Unit::Seconds,
+            self.uptime.clone(),
+        );
+        to.register("http_requests", "Answered HTTP requests", self.requests.clone());
+        to.register_with_unit(
+            "http_request_duration",
+            "Time from a request's headers to its answer",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        to.register(
+            "http_connections",
+            "Open HTTP connections",
+            self.http_connections.clone(),
+        );
+        to.register(
+            "http_connections_refused",
+            "HTTP connections refused because there were too many",
+            self.http_connections_refused.clone(),
+        );
+        self
+    }
+
+    /// Counts an answered request.
+    pub(crate) fn record_request(
+        &self,
+        route: &'static str,
+        method: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        self.requests
+            .get_or_create(&RequestLabels {
+                route,
+                method,
+                status,
+            })
+            .inc();
+        self.durations
+            .get_or_create(&RouteLabel { route })
+            .observe(took.as_secs_f64());
+    }
+
+    /// The metrics as text, at an uptime that only the caller knows.
+    pub(crate) fn text(&self, uptime: Duration) -> String {
+        self.uptime
+            .set(i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,66 @@
+//! How many files and sockets this process may hold. Touches the process's own limit.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::limits::{CONNECTIONS_MAX, FILES_RESERVED};
+
+/// Asks the system for enough files for [`CONNECTIONS_MAX`] connections, and returns how many connections
+/// there may be with what it grants.
+#[must_use]
+pub fn connections_max() -> usize {
+    let granted = raise((CONNECTIONS_MAX + FILES_RESERVED) as u64);
+    let connections_max = connections_of(granted);
+    if connections_max < CONNECTIONS_MAX {
+        tracing::warn!(
+            connections_max,
+            "the limit of open files allows fewer connections: raise it with ulimit -n"
+        );
+    }
+    connections_max
+}
+
+/// Raises the limit to `wanted` as far as this user may, and never lowers it. The usual default of 1024 is
+/// there for programs that use select(), which we do not.
+fn raise(wanted: u64) -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (current, most) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
+    let target = wanted.min(most);
+    if current >= target {
+        return current;
+    }
+    match setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(target),
+            maximum,
+        },
+    ) {
+        Ok(()) => target,
+        Err(_) => current,
+    }
+}
+
+/// At least one connection, so that the server can tell about itself.
+fn connections_of(files: u64) -> usize {
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    files.saturating_sub(FILES_RESERVED).clamp(1, CONNECTIONS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_room_for_other_files() {
+        assert_eq!(connections_of(u64::MAX), CONNECTIONS_MAX);
+        assert_eq!(connections_of(1024), 1024 - FILES_RESERVED);
+        assert_eq!(connections_of(10), 1);
+    }
+
+    #[test]
+    fn the_limit_is_never_lowered() {
+        let before = raise(0);
+        assert_eq!(raise(before), before);
+        assert!(raise(before.saturating_add(1)) >= before);
+    }
+}

@@ -1,0 +1,149 @@
+//! keystead.toml: flat `name = value` pairs, each a row of the table. Touches one file, for reading.
+//!
+//! Whatever is wrong is reported as `FILE:LINE`.
+
+use std::path::Path;
+
+use keystead_core::Result;
+use toml::de::{DeTable, DeValue};
+
+use super::table::{Form, SETTINGS, Setting};
+use crate::failure::{failure, io_words};
+use crate::suggest;
+
+/// The file that is read when nobody names one.
+pub const DEFAULT_PATH: &str = "keystead.toml";
+
+/// One pair of the file.
+pub(crate) struct Entry {
+    pub(crate) setting: &'static Setting,
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+/// Reads the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<Vec<Entry>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        failure(
+            format_args!("cannot read settings file '{shown}': {}", io_words(&e)),
+            "name one that can be read with --config FILE",
+        )
+    })?;
+    parse(&text, &shown.to_string())
+}
+
+fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
+    let line_at = |offset: usize| {
+        1 + text.as_bytes()[..offset.min(text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+    };
+    let table = DeTable::parse(text).map_err(|e| {
+        let line = e.span().map_or(1, |span| line_at(span.start));
+        failure(
+            format_args!("{file}:{line}: not valid TOML: {}", e.message()),
+            "write lines like http = \"127.0.0.1:8080\" or shards = 4",
+        )
+    })?;
+    let mut entries = Vec::new();
+    for (key, value) in table.get_ref() {
+        let line = line_at(key.span().start);
+        let setting = known(key.get_ref()).map_err(|e| e.context(format_args!("{file}:{line}")))?;
+        let text =
+            value_text(setting, value.get_ref()).map_err(|e| e.context(format_args!("{file}:{line}")))?;
+        entries.push(Entry { setting, text, line });
+    }
+    Ok(entries)
+}
+
+fn known(key: &str) -> Result<&'static Setting> {
+    let in_file = || SETTINGS.iter().filter(|s| s.form != Form::NotInFile);
+    if let Some(setting) = in_file().find(|s| s.name == key) {
+        return Ok(setting);
+    }
+    let names: Vec<_> = in_file().map(|s| s.name).collect();
+    let fix = match suggest::nearest(key, names.iter().copied()) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("the keys are {}", names.join(", ")),
+    };
+    Err(failure(format_args!("unknown key '{key}'"), fix))
+}
+
+fn value_text(setting: &Setting, value: &DeValue<'_>) -> Result<String> {
+    let name = setting.name;
+    match (setting.form, value) {
+        (Form::Text, DeValue::String(text)) => Ok(text.to_string()),
+        (Form::Number, DeValue::Integer(n)) if n.radix() == 10 => Ok(n.as_str().to_owned()),
+        (Form::Number, _) => Err(failure(
+            format_args!(
+                "{name} is of type {} and must be a whole number",
+                value.type_str()
+            ),
+            format_args!("write {name} = {}", setting.default.unwrap_or("1")),
+        )),
+        (Form::Text | Form::NotInFile, _) => Err(failure(
+            format_args!("{name} is of type {} and must be a string", value.type_str()),
+            format_args!("write {name} = \"{}\"", setting.default.unwrap_or("...")),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        parse(text, "k.toml").err().unwrap().to_string()
+    }
+
+    #[test]
+    fn pairs_come_with_their_lines() {
+        let entries = parse("# comment\nhttp = \"off\"\n\nshards = 4\n", "k.toml").unwrap();
+        let mut pairs: Vec<_> = entries
+            .iter()
+            .map(|e| (e.setting.name, e.text.as_str(), e.line))
+            .collect();
+        pairs.sort_unstable();
+        assert_eq!(pairs, [("http", "off", 2), ("shards", "4", 4)]);
+    }
+
+    #[test]
+    fn an_unknown_key_gets_a_suggestion_and_its_line() {
+        assert_eq!(
+            refusal("\ndurabilty = \"fsync\""),
+            "k.toml:2: unknown key 'durabilty': did you mean 'durability'?"
+        );
+        assert!(
+            refusal("colour = 1").starts_with("k.toml:1: unknown key 'colour': the keys are http, data,")
+        );
+        assert!(refusal("[server]\nhttp = \"off\"").starts_with("k.toml:1: unknown key 'server'"));
+        assert!(refusal("config = \"x\"").contains("unknown key 'config'"));
+    }
+
+    #[test]
+    fn a_wrong_type_says_what_to_write() {
+        assert_eq!(
+            refusal("shards = \"4\""),
+            "k.toml:1: shards is of type string and must be a whole number: write shards = 1"
+        );
+        assert_eq!(
+            refusal("http = 8080"),
+            "k.toml:1: http is of type integer and must be a string: write http = \"127.0.0.1:8080\""
+        );
+    }
+
+    #[test]
+    fn broken_toml_is_one_line_with_its_place() {
+        for (text, place) in [
+            ("http = \"off\"\nshards = = 4", "k.toml:2: "),
+            ("http", "k.toml:1: "),
+            ("log = \"x\"\nlog = \"y\"", "k.toml:2: "),
+        ] {
+            let error = refusal(text);
+            assert!(error.starts_with(place), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

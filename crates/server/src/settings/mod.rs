@@ -1,0 +1,61 @@
+//! What can be set, and what is in force.
+//!
+//! [`SETTINGS`] is the one truth: flags, variables, file keys, help, checks and `keystead config` derive from
+//! its rows. A new setting is one row there and one field here.
+//!
+//! | To find                              | open         |
+//! |--------------------------------------|--------------|
+//! | the rows                             | [`table`]    |
+//! | what a value may look like           | [`value`]    |
+//! | flag over variable over file         | [`layers`]   |
+//! | keystead.toml                        | [`mod@file`] |
+
+pub mod file;
+pub mod layers;
+pub mod table;
+pub mod value;
+
+use std::path::PathBuf;
+
+pub use layers::{Loaded, Source, Sources, Value};
+pub use table::{SETTINGS, Setting};
+use tracing::level_filters::LevelFilter;
+pub use value::{Durability, Listen, LogFormat, Token};
+
+/// The values in force, checked and typed.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the HTTP door listens.
+    pub http: Listen,
+    /// The directory that holds the data. Unused when durability is `memory`.
+    pub data: PathBuf,
+    /// What a reply means.
+    pub durability: Durability,
+    /// How many shards a database has: a power of two.
+    pub shards: u16,
+    /// The secret that requests must bring, if one is set.
+    pub token: Option<Token>,
+    /// The form of the log lines.
+    pub log: LogFormat,
+    /// The least important level that is logged.
+    pub log_level: LevelFilter,
+    /// The settings file that was read, if there is one.
+    pub config: Option<PathBuf>,
+}
+
+impl Settings {
+    /// A canvas for the rows to fill. The defaults are in the table and nowhere else: every row with a
+    /// default overwrites its field, which a test of the table checks.
+    pub(crate) fn blank() -> Settings {
+        Settings {
+            http: Listen::Off,
+            data: PathBuf::new(),
+            durability: Durability::Memory,
+            shards: 0,
+            token: None,
+            log: LogFormat::Json,
+            log_level: LevelFilter::OFF,
+            config: None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The table of settings: the one truth about names, defaults, help and checks. Pure.
+
+use tracing::level_filters::LevelFilter;
+
+use super::Settings;
+use super::value::{Durability, Listen, LogFormat, Refusal, Token, one_of, path, shards};
+
+/// One setting.
+pub struct Setting {
+    /// The flag is `--name`, the file's key is `name`, the variable is `KEYSTEAD_NAME`.
+    pub name: &'static str,
+    /// What stands for the value in the help.
+    pub value_name: &'static str,
+    /// The value when nobody sets it; none for a setting that may stay unset.
+    pub default: Option<&'static str>,
+    /// One sentence for the help.
+    pub help: &'static str,
+    /// How the value is written in keystead.toml.
+    pub form: Form,
+    /// A secret is shown as `(set)`, also in error messages.
+    pub secret: bool,
+    /// Checks the text and puts the value in its field.
+    pub set: fn(&mut Settings, &str) -> Result<(), Refusal>,
+}
+
+/// How a value is written in keystead.toml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `name = "text"`
+    Text,
+    /// `name = 4`
+    Number,
+    /// Not in the file: it says which file to read.
+    NotInFile,
+}
+
+impl Setting {
+    /// The variable of this setting.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("KEYSTEAD_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+
+    /// The flag of this setting.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        format!("--{}", self.name)
+    }
+}
+
+/// The setting that says which file to read, and so is needed before the others.
+pub const CONFIG: Setting = Setting {
+    name: "config",
+    value_name: "FILE",
+    default: None,
+    help: "The settings file [default: ./keystead.toml if it is there]",
+    form: Form::NotInFile,
+    secret: false,
+    set: |s, text| path(text).map(|v| s.config = Some(v)),
+};
+
+/// Every setting there is, in the order in which they are listed.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "http",
+        value_name: "ADDR",
+        default: Some("127.0.0.1:8080"),
+        help: "Where HTTP is served: HOST:PORT (port 0: any free one) or off",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| Listen::parse(text).map(|v| s.http = v),
+    },
+    Setting {
+        name: "data",
+        value_name: "DIR",
+        default: Some("./keystead-data"),
+        help: "The directory that holds the data",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| path(text).map(|v| s.data = v),
+    },
+    Setting {
+        name: "durability",
+        value_name: "LEVEL",
+        default: Some("fsync"),
+        help: "What survives: power loss (fsync), kill -9 (commit), nothing (memory)",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| Durability::parse(text).map(|v| s.durability = v),
+    },
+    Setting {
+        name: "shards",
+        value_name: "N",
+        default: Some("1"),
+        help: "How many threads share the keys: 1, 2, 4, ... up to 256",
+        form: Form::Number,
+        secret: false,
+        set: |s, text| shards(text).map(|v| s.shards = v),
+    },
+    Setting {
+        name: "token",
+        value_name: "TOKEN",
+        default: None,
+        help: "The secret that requests must bring; better set as KEYSTEAD_TOKEN, as ps shows flags",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| Token::parse(text).map(|v| s.token = Some(v)),
+    },
+    Setting {
+        name: "log",
+        value_name: "FORM",
+        default: Some("text"),
+        help: "The form of the log: text or json, one object per line",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| LogFormat::parse(text).map(|v| s.log = v),
+    },
+    Setting {
+        name: "log-level",
+        value_name: "LEVEL",
+        default: Some("warn"),
+        help: "How much is logged: off, error, warn, info, debug or trace",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| one_of(text, &LOG_LEVELS).map(|v| s.log_level = v),
+    },
+    CONFIG,
+];
+
+const LOG_LEVELS: [(&str, LevelFilter); 6] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_legal() {
+        let names: HashSet<_> = SETTINGS.iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), SETTINGS.len());
+        for name in names {
+            let legal = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase());
+            assert!(name.split('-').all(legal), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_its_name_in_capitals() {
+        let variables: Vec<_> = SETTINGS.iter().map(Setting::variable).collect();
+        assert!(variables.contains(&"KEYSTEAD_HTTP".to_owned()));
+        assert!(variables.contains(&"KEYSTEAD_LOG_LEVEL".to_owned()));
+        assert_eq!(variables.iter().collect::<HashSet<_>>().len(), SETTINGS.len());
+    }
+
+    #[test]
+    fn every_default_is_accepted_and_fills_its_field() {
+        for setting in SETTINGS {
+            let Some(default) = setting.default else { continue };
+            let mut settings = Settings::blank();
+            (setting.set)(&mut settings, default).unwrap();
+            let changed = format!("{settings:?}") != format!("{:?}", Settings::blank());
+            assert!(
+                changed,
+                "the default of {} leaves the blank as it was",
+                setting.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_help_is_one_sentence_without_a_full_stop() {
+        for setting in SETTINGS {
+            assert!(
+                !setting.help.is_empty() && !setting.help.ends_with('.'),
+                "{}",
+                setting.name
+            );
+            assert!(
+                setting.help.starts_with(|c: char| c.is_ascii_uppercase()),
+                "{}",
+                setting.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_has_no_default() {
+        assert!(SETTINGS.iter().all(|s| !s.secret || s.default.is_none()));
+    }
+}

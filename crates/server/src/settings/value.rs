@@ -1,0 +1,282 @@
+//! The types of the settings' values, and how each is read from text. Pure.
+//!
+//! A reader that refuses says why and what to write instead; who wrote the text is added by the layers.
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+
+use crate::limits::{SHARDS_MAX, TOKEN_BYTES_MAX};
+use crate::suggest;
+
+/// Why a text is not a value: `why` continues "the value ...", `fix` says what to do.
+#[derive(Debug)]
+pub struct Refusal {
+    /// For example "is not a power of two".
+    pub why: String,
+    /// For example "write 1, 2, 4, ... or 256".
+    pub fix: String,
+}
+
+impl Refusal {
+    fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Refusal {
+            why: why.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
+/// Where a door listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// The door is closed.
+    Off,
+    /// The door is open at a host (a name, an IPv4 or an IPv6 address) and a port (0: any free one).
+    At {
+        /// Without the brackets of an IPv6 address.
+        host: String,
+        /// 0 takes any free port.
+        port: u16,
+    },
+}
+
+impl Listen {
+    /// Reads `off`, `HOST:PORT` or `[IPV6]:PORT`.
+    pub(crate) fn parse(text: &str) -> Result<Listen, Refusal> {
+        if text == "off" {
+            return Ok(Listen::Off);
+        }
+        let refuse = |why: &str| {
+            Refusal::new(
+                why,
+                "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off",
+            )
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("is not an address"))?;
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        let host = match bare {
+            Some(ipv6) => ipv6,
+            None if host.contains(':') => return Err(refuse("is an IPv6 address without brackets")),
+            None => host,
+        };
+        if host.is_empty() {
+            return Err(refuse("names no host"));
+        }
+        if port.is_empty() || !port.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(refuse("names no port"));
+        }
+        let port = port.parse().map_err(|_| refuse("has a port over 65535"))?;
+        Ok(Listen::At {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Off => f.write_str("off"),
+            Listen::At { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Listen::At { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// What a reply means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The change is on disk and survives power loss.
+    Fsync,
+    /// The change is with the operating system and survives the death of the process.
+    Commit,
+    /// The change is in memory only.
+    Memory,
+}
+
+impl Durability {
+    const CHOICES: [(&str, Durability); 3] = [
+        ("fsync", Durability::Fsync),
+        ("commit", Durability::Commit),
+        ("memory", Durability::Memory),
+    ];
+
+    pub(crate) fn parse(text: &str) -> Result<Durability, Refusal> {
+        one_of(text, &Durability::CHOICES)
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::Fsync => "fsync",
+            Durability::Commit => "commit",
+            Durability::Memory => "memory",
+        })
+    }
+}
+
+/// The form of the log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl LogFormat {
+    pub(crate) fn parse(text: &str) -> Result<LogFormat, Refusal> {
+        one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+    }
+}
+
+/// The secret that a request must bring. No form of it can be printed.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Reads a token: visible ASCII, because it must fit into an HTTP header as it is.
+    pub(crate) fn parse(text: &str) -> Result<Token, Refusal> {
+        let fix = "use visible ASCII without spaces, for example the output of openssl rand -hex 32";
+        if text.is_empty() {
+            return Err(Refusal::new("is empty", fix));
+        }
+        if text.len() > TOKEN_BYTES_MAX {
+            return Err(Refusal::new(
+                format!("is longer than {TOKEN_BYTES_MAX} bytes"),
+                fix,
+            ));
+        }
+        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(Refusal::new(
+                "contains a space or a character that no header can carry",
+                fix,
+            ));
+        }
+        Ok(Token(text.to_owned()))
+    }
+
+    /// Whether `offered` is this token. The time it takes tells nothing but the length.
+    #[must_use]
+    pub fn matches(&self, offered: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(offered).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(set)")
+    }
+}
+
+/// Reads a number of shards.
+pub(crate) fn shards(text: &str) -> Result<u16, Refusal> {
+    let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}");
+    let n: u64 = text
+        .parse()
+        .map_err(|_| Refusal::new("is not a whole number of shards", fix.as_str()))?;
+    if !n.is_power_of_two() {
+        return Err(Refusal::new("is not a power of two", fix));
+    }
+    u16::try_from(n)
+        .ok()
+        .filter(|n| *n <= SHARDS_MAX)
+        .ok_or_else(|| Refusal::new(format!("is more than {SHARDS_MAX} shards"), fix))
+}
+
+/// Reads the name of a file or directory.
+pub(crate) fn path(text: &str) -> Result<std::path::PathBuf, Refusal> {
+    if text.is_empty() {
+        Err(Refusal::new("is empty", "write a path"))
+    } else {
+        Ok(text.into())
+    }
+}
+
+/// Reads one of a few words.
+pub(crate) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, Refusal> {
+    if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text) {
+        return Ok(*value);
+    }
+    let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+    let fix = match suggest::nearest(text, words.iter().copied()) {
+        Some(word) => format!("did you mean '{word}'?"),
+        None => "write one of these".to_owned(),
+    };
+    Err(Refusal::new(format!("is not one of {}", words.join(", ")), fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_back_as_they_were_written() {
+        for text in ["off", "127.0.0.1:8080", "[::1]:0", "localhost:65535", "0.0.0.0:1"] {
+            assert_eq!(Listen::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn addresses_that_cannot_work_are_refused_with_the_reason() {
+        for (text, why) in [
+            ("", "not an address"),
+            ("8080", "not an address"),
+            (":8080", "no host"),
+            ("localhost:", "no port"),
+            ("localhost:http", "no port"),
+            ("localhost:+80", "no port"),
+            ("localhost:65536", "over 65535"),
+            ("::1:8080", "without brackets"),
+            ("Off", "not an address"),
+        ] {
+            assert!(Listen::parse(text).unwrap_err().why.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn shards_are_a_power_of_two_within_the_limit() {
+        for n in [1, 2, 64, 256] {
+            assert_eq!(shards(&n.to_string()).unwrap(), n);
+        }
+        for (text, why) in [
+            ("0", "power of two"),
+            ("3", "power of two"),
+            ("-1", "whole number"),
+            ("two", "whole number"),
+            ("512", "more than 256"),
+            ("65536", "more than 256"),
+        ] {
+            assert!(shards(text).unwrap_err().why.contains(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn durability_reads_what_it_shows() {
+        for (word, level) in Durability::CHOICES {
+            assert_eq!(level.to_string(), word);
+            assert_eq!(Durability::parse(word).unwrap(), level);
+        }
+        assert_eq!(
+            Durability::parse("fsnyc").unwrap_err().fix,
+            "did you mean 'fsync'?"
+        );
+    }
+
+    #[test]
+    fn a_token_matches_only_itself_and_shows_nothing() {
+        let token = Token::parse("s3cret").unwrap();
+        assert!(token.matches(b"s3cret"));
+        assert!(!token.matches(b"s3cre") && !token.matches(b"S3CRET") && !token.matches(b""));
+        assert_eq!(format!("{token:?}"), "(set)");
+    }
+
+    #[test]
+    fn a_token_that_no_header_can_carry_is_refused() {
+        for text in ["", "two words", "tab\t", "é", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
+            assert!(Token::parse(text).is_err(), "{text}");
+        }
+    }
+}

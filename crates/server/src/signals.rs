@@ -1,0 +1,48 @@
+//! SIGTERM and SIGINT. Touches the process's signal handlers and, at the second signal, ends the process.
+
+use keystead_core::Result;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::{failure, io_words};
+
+/// The signals that ask the server to stop.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Starts listening. From here on a signal no longer kills the process by itself.
+    ///
+    /// # Errors
+    /// `config_invalid` when the system refuses.
+    pub fn listen() -> Result<Signals> {
+        let listen = |kind| {
+            signal(kind).map_err(|e| {
+                failure(
+                    format_args!("cannot listen for signals ({})", io_words(&e)),
+                    "check the limits of this process",
+                )
+            })
+        };
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next signal and returns its number.
+    pub async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+        }
+    }
+
+    /// Waits for the signal of somebody who will not wait, and ends the process as that signal would have.
+    pub async fn exit_at_next(mut self) {
+        let number = self.next().await;
+        // A shell reports a process that a signal has ended as 128 and the signal's number.
+        std::process::exit(128 + number);
+    }
+}
