@@ -1,0 +1,157 @@
+//! The archive thread: reads the journal behind the shard and keeps the SQLite file up to date.
+//!
+//! It takes some journal at a time, coalesces it, and writes it in one transaction together with the revision it has come to.
+//! Now and then it checkpoints; what is then on disk for certain, the journal lets go of. When it cannot write, it says
+//! so, the journal grows, and it tries again.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keystead_core::{Code, Error, Result};
+use keystead_model::effect::Decoder;
+use keystead_model::rest::Pending;
+use tokio::sync::{Notify, oneshot};
+
+use super::Database;
+use crate::health::Vitals;
+use crate::journal::Progress;
+use crate::journal::reader::Reader;
+use crate::journal::shelf::Shelf;
+use crate::limits::{ARCHIVE_CHUNK_BYTES, WAL_BYTES};
+
+/// How long what is durable may wait to be archived.
+const ARCHIVE_EVERY: Duration = Duration::from_millis(100);
+
+/// How long it waits after a failure.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the archive thread can be asked for.
+pub(crate) enum Request {
+    /// Archive what is durable now.
+    Flush,
+    /// Archive what is durable now, write a copy to this file, and answer the revision that it has.
+    Copy(std::path::PathBuf, oneshot::Sender<Result<u64>>),
+    /// Archive everything and end. Others may still hold a sender, so its going cannot be the sign.
+    Finish,
+}
+
+/// The handle of the archive thread.
+pub(crate) struct Keeper {
+    requests: Sender<Request>,
+    thread: JoinHandle<()>,
+}
+
+/// What the archive thread works with.
+pub(crate) struct Work {
+    pub(crate) database: Database,
+    pub(crate) reader: Reader,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) vitals: Arc<Vitals>,
+    /// Told whenever the archive has come further.
+    pub(crate) archived: Arc<Notify>,
+    pub(crate) pending: Pending,
+}
+
+impl Keeper {
+    pub(crate) fn start(name: String, work: Work) -> Result<Self> {
+        let (requests, asked) = channel();
+        let thread =
+            std::thread::Builder::new().name(name).spawn(move || Loop { work, wal_bytes: 0 }.run(&asked));
+        let thread =
+            thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
+        Ok(Keeper { requests, thread })
+    }
+
+    /// Where the thread is asked for something. Once it has ended nobody answers.
+    pub(crate) fn requests(&self) -> Sender<Request> {
+        self.requests.clone()
+    }
+
+    /// Lets the thread archive everything and waits for it.
+    pub(crate) fn finish(self) {
+        let _ = self.requests.send(Request::Finish);
+        let _ = self.thread.join();
+    }
+}
+
+struct Loop {
+    work: Work,
+    /// Journal that went into the write-ahead log since the last complete checkpoint: about its size.
+    wal_bytes: u64,
+}
+
+impl Loop {
+    fn run(mut self, asked: &Receiver<Request>) {
+        let mut wait = ARCHIVE_EVERY;
+        loop {
+            let request = asked.recv_timeout(wait);
+            let outcome = self.catch_up();
+            wait = if outcome.is_ok() { ARCHIVE_EVERY } else { RETRY_AFTER };
+            self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
+            match request {
+                Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::Copy(path, reply)) => {
+                    let _ = reply.send(outcome.and_then(|()| self.copy(&path)));
+                }
+                Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Err(error) = self.checkpoint(true) {
+            self.work.vitals.set_archive_failing(Some(error.to_string()));
+        }
+    }
+
+    /// Archives all that is durable.
+    fn catch_up(&mut self) -> Result<()> {
+        loop {
+            let bytes = self.absorb()?;
+            if self.work.pending.is_empty() {
+                return Ok(());
+            }
+            let Work { database, pending, progress, archived, .. } = &mut self.work;
+            database.transaction(|database| pending.write(database, &[]))?;
+            pending.clear();
+            progress.set_archived(pending.revision());
+            archived.notify_one();
+            self.wal_bytes += bytes as u64;
+            if self.wal_bytes >= WAL_BYTES {
+                self.checkpoint(false)?;
+            }
+        }
+    }
+
+    /// Takes some journal. What a transaction that failed has left is taken first.
+    fn absorb(&mut self) -> Result<usize> {
+        let Work { reader, pending, .. } = &mut self.work;
+        let mut bytes = 0;
+        while bytes < ARCHIVE_CHUNK_BYTES
+            && pending.effects() < ARCHIVE_CHUNK_BYTES / 16
+            && let Some(effects) = reader.next()?
+        {
+            bytes += effects.len();
+            for effect in Decoder::new(effects) {
+                pending.absorb(&effect?);
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn checkpoint(&mut self, last: bool) -> Result<()> {
+        let archived = self.work.progress.archived();
+        if self.work.database.checkpoint(last)? {
+            self.wal_bytes = 0;
+            if let Some(oldest) = self.work.shelf.release(archived)? {
+                self.work.progress.set_oldest(oldest);
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, path: &std::path::Path) -> Result<u64> {
+        self.work.database.copy_to(path)?;
+        Ok(self.work.progress.archived())
+    }
+}

@@ -1,0 +1,10 @@
+//! The archive of a shard: a SQLite file that is always consistent and a little behind.
+//!
+//! It runs in WAL mode with synchronous NORMAL, so a commit is not synced by itself: only a checkpoint brings the archive to
+//! disk for certain, and only then may the journal let go of what it holds.
+
+pub(crate) mod keeper;
+pub(crate) mod shelf;
+mod sqlite;
+
+pub(crate) use sqlite::{Access, Database};

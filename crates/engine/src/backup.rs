@@ -1,0 +1,64 @@
+//! A consistent copy of a database that is running: each shard's archive, brought up to now and copied as one SQLite file.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use keystead_core::{Code, Error, Result};
+use tokio::sync::oneshot;
+
+use crate::archive::keeper::Request;
+use crate::directory::{Identity, ShardFiles, cannot, sync_dir, write_identity};
+use crate::engine::Engine;
+use crate::options::Durability;
+
+impl Engine {
+    /// Writes a copy to `dir`, which must not be there or be empty, and answers each shard's revision in it. The copy has
+    /// everything that was answered before the call, and opens as a database.
+    ///
+    /// # Errors
+    /// `unsupported` for a database in memory, `bad_request` when `dir` is not empty, `store_unavailable` when it cannot be
+    /// written. What is left then is no database: its description is written last.
+    pub async fn backup(&self, dir: &Path) -> Result<Vec<u64>> {
+        if self.durability() == Durability::Memory {
+            return Err(Error::new(
+                Code::Unsupported,
+                "a database in memory has nothing to copy: it is not kept anywhere",
+            ));
+        }
+        fs::create_dir_all(dir).map_err(|e| cannot("create", dir, &e))?;
+        if fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.next().is_some() {
+            return Err(Error::new(
+                Code::BadRequest,
+                format!("{} is not empty: choose another directory", dir.display()),
+            ));
+        }
+        let mut copies = Vec::new();
+        for (index, shard) in self.inner.shards.iter().enumerate() {
+            let files = ShardFiles::of(dir, index);
+            files.create()?;
+            let (reply, copied) = oneshot::channel();
+            let asked = shard
+                .archive
+                .as_ref()
+                .map(|archive| archive.send(Request::Copy(files.archive.clone(), reply)));
+            if !matches!(asked, Some(Ok(()))) {
+                return Err(ended());
+            }
+            copies.push((files, copied));
+        }
+        let mut revisions = Vec::new();
+        for (files, copied) in copies {
+            revisions.push(copied.await.map_err(|_| ended())??);
+            let synced = File::open(&files.archive)
+                .and_then(|file| file.sync_all())
+                .and_then(|()| sync_dir(&files.dir));
+            synced.map_err(|e| cannot("sync", &files.archive, &e))?;
+        }
+        write_identity(dir, &Identity::new(self.shards()))?;
+        Ok(revisions)
+    }
+}
+
+fn ended() -> Error {
+    Error::new(Code::StoreUnavailable, "the database is closed")
+}

@@ -1,0 +1,70 @@
+//! Is this directory sound? Reads everything of a database at rest and tells what is wrong.
+
+use std::path::Path;
+
+use keystead_core::{Error, Result};
+use keystead_model::keyspace::Keyspace;
+use keystead_model::rest;
+
+use crate::archive::shelf::ArchiveShelf;
+use crate::archive::{Access, Database};
+use crate::directory::{Directory, ShardFiles};
+use crate::journal::segment::Owner;
+use crate::recovery::load;
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Number of shards.
+    pub shards: usize,
+    /// Number of keys.
+    pub keys: usize,
+    /// Revisions that are in the journal and not yet in the archive.
+    pub unarchived: u64,
+    /// Bytes at the end of journals that a crash left behind. They were never durable, so this is no problem.
+    pub torn_bytes: u64,
+    /// What is wrong; nothing when it is sound.
+    pub problems: Vec<String>,
+}
+
+/// Checks the database in `dir`, which no process may have open: SQLite's integrity, that every data row has its key, the
+/// journal's checksums, and that both load together. Changes nothing but SQLite's own recovery of its log.
+///
+/// # Errors
+/// When there is no database, or another process has it open. What is wrong inside is in the report.
+pub fn check(dir: &Path) -> Result<Report> {
+    let directory = Directory::open_existing(dir)?;
+    let mut report = Report { shards: directory.identity.shards, ..Report::default() };
+    for index in 0..directory.identity.shards {
+        let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
+        let mut problems = Vec::new();
+        if let Err(error) = check_shard(&directory.shard(index), owner, &mut report, &mut problems) {
+            problems.push(error.to_string());
+        }
+        report.problems.extend(problems.into_iter().map(|problem| format!("shard {index}: {problem}")));
+    }
+    Ok(report)
+}
+
+fn check_shard(
+    files: &ShardFiles,
+    owner: Owner,
+    report: &mut Report,
+    problems: &mut Vec<String>,
+) -> Result<()> {
+    let mut database = Database::open(&files.archive, Access::Existing)?;
+    problems.extend(database.integrity()?);
+    if !problems.is_empty() {
+        return Ok(());
+    }
+    problems.extend(rest::audit(&mut database)?);
+    let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
+    let mut keyspace = Keyspace::new(Box::new(shelf));
+    let (found, archived) = load(&mut database, &mut keyspace, files, owner)?;
+    report.keys += keyspace.len();
+    report.unarchived += found.last - archived;
+    report.torn_bytes += found.torn_bytes;
+    problems.extend(keyspace.check().err());
+    // Every value can be read.
+    keyspace.dump().map(|_| ()).map_err(|e: Error| e.context("a value cannot be read"))
+}

@@ -1,0 +1,250 @@
+//! What lies in a database's directory, and who may use it.
+//!
+//! ```text
+//! DIR/lock                      held by the one process that has it open
+//! DIR/database.json             format, id, number of shards; written once
+//! DIR/shard-0/archive.sqlite    the keys and values at rest
+//! DIR/shard-0/journal/*.journal what is not yet, or only just, at rest
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use keystead_core::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::SHARDS_MAX;
+
+const FORMAT: u32 = 1;
+
+/// What is fixed when a database is created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) format: u32,
+    /// Stands in every journal segment, so that files of another database are recognised.
+    pub(crate) id: String,
+    pub(crate) shards: usize,
+}
+
+impl Identity {
+    /// The id as 16 bytes.
+    pub(crate) fn id_bytes(&self) -> [u8; 16] {
+        u128::from_str_radix(&self.id, 16).unwrap_or(0).to_le_bytes()
+    }
+
+    pub(crate) fn new(shards: usize) -> Self {
+        // The standard library seeds this from the operating system.
+        let half = || u128::from(RandomState::new().hash_one(shards));
+        Identity { format: FORMAT, id: format!("{:032x}", half() << 64 | half()), shards }
+    }
+}
+
+/// A directory that this process alone has open.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    pub(crate) identity: Identity,
+    /// Held until this is dropped.
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens or creates a database's directory. `shards` is the wanted number, if any.
+    pub(crate) fn open(path: &Path, shards: Option<usize>) -> Result<Self> {
+        fs::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
+        let lock = lock(path)?;
+        let identity = match Directory::identity(path)? {
+            Some(identity) => identity,
+            None => create(path, shards.unwrap_or(1))?,
+        };
+        if let Some(wanted) = shards
+            && wanted != identity.shards
+        {
+            let stored = identity.shards;
+            return Err(Error::new(
+                Code::ConfigInvalid,
+                format!("the database has {stored} shards, fixed when it was created: open it with {stored}, not {wanted}"),
+            )
+            .context(path.display()));
+        }
+        Ok(Directory { path: path.to_path_buf(), identity, _lock: lock })
+    }
+
+    /// Opens a database's directory that must be there.
+    pub(crate) fn open_existing(path: &Path) -> Result<Self> {
+        if !path.join("database.json").is_file() {
+            return Err(Error::new(Code::ConfigInvalid, "there is no database here").context(path.display()));
+        }
+        Directory::open(path, None)
+    }
+
+    pub(crate) fn shard(&self, index: usize) -> ShardFiles {
+        ShardFiles::of(&self.path, index)
+    }
+
+    fn identity(path: &Path) -> Result<Option<Identity>> {
+        let file = path.join("database.json");
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(cannot("read", &file, &e)),
+        };
+        let broken = |why: String| Err(Error::new(Code::Corrupt, why).context(file.display()));
+        let identity: Identity = match serde_json::from_slice(&text) {
+            Ok(identity) => identity,
+            Err(e) => return broken(format!("this is not a database's description ({e})")),
+        };
+        if identity.format > FORMAT {
+            return broken(format!(
+                "the database has format {}, this version of Keystead knows up to {FORMAT}: use a newer one",
+                identity.format
+            ));
+        }
+        if !identity.shards.is_power_of_two() || identity.shards > SHARDS_MAX {
+            return broken(format!("{} is not a number of shards", identity.shards));
+        }
+        Ok(Some(identity))
+    }
+}
+
+fn create(path: &Path, shards: usize) -> Result<Identity> {
+    if path.join("shard-0").exists() {
+        return Err(Error::new(
+            Code::Corrupt,
+            "database.json is missing beside existing shards: restore it, or move the shards away",
+        )
+        .context(path.display()));
+    }
+    let identity = Identity::new(shards);
+    write_identity(path, &identity)?;
+    Ok(identity)
+}
+
+/// Writes the description so that it is there whole or not at all.
+pub(crate) fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
+    let (file, temporary) = (path.join("database.json"), path.join("database.json.new"));
+    let write = || -> std::io::Result<()> {
+        let mut out = File::create(&temporary)?;
+        out.write_all(serde_json::to_string(identity)?.as_bytes())?;
+        out.write_all(b"\n")?;
+        out.sync_all()?;
+        fs::rename(&temporary, &file)?;
+        sync_dir(path)
+    };
+    write().map_err(|e| cannot("write", &file, &e))
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = path.join("lock");
+    let mut lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&file)
+        .map_err(|e| cannot("write to", path, &e))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&file).unwrap_or_default();
+            let holder = holder.trim();
+            let who = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+            return Err(Error::new(
+                Code::StoreUnavailable,
+                format!("the database is open in another process{who}: stop it, or choose another directory"),
+            )
+            .context(path.display()));
+        }
+        Err(TryLockError::Error(e)) => return Err(cannot("lock", &file, &e)),
+    }
+    let note = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+    note.map_err(|e| cannot("write to", path, &e))?;
+    Ok(lock)
+}
+
+/// The files of one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardFiles {
+    pub(crate) index: usize,
+    pub(crate) dir: PathBuf,
+    pub(crate) archive: PathBuf,
+    pub(crate) journal: PathBuf,
+}
+
+impl ShardFiles {
+    pub(crate) fn of(path: &Path, index: usize) -> Self {
+        let dir = path.join(format!("shard-{index}"));
+        ShardFiles { index, archive: dir.join("archive.sqlite"), journal: dir.join("journal"), dir }
+    }
+
+    /// Makes the folders, and makes them last.
+    pub(crate) fn create(&self) -> Result<()> {
+        fs::create_dir_all(&self.journal).map_err(|e| cannot("create", &self.journal, &e))?;
+        let parent = self.dir.parent().unwrap_or(&self.dir);
+        sync_dir(parent).and_then(|()| sync_dir(&self.dir)).map_err(|e| cannot("sync", &self.dir, &e))
+    }
+}
+
+/// Makes renames, new and removed names in `path` last.
+pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// A file operation that failed, as an error after which nothing has changed.
+pub(crate) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ": choose a directory that can be written"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ": free some space",
+        _ => "",
+    };
+    Error::new(Code::StoreUnavailable, format!("cannot {what} {}: {error}{advice}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_shards_is_fixed_at_creation() {
+        let dir = tempfile::tempdir().unwrap();
+        let identity = Directory::open(dir.path(), Some(4)).unwrap().identity;
+        assert_eq!(Directory::open(dir.path(), None).unwrap().identity, identity);
+        let error = Directory::open(dir.path(), Some(8)).unwrap_err();
+        assert_eq!(error.code(), Code::ConfigInvalid);
+        assert!(error.message().contains("has 4 shards"), "{error}");
+    }
+
+    #[test]
+    fn a_second_opening_is_refused_and_names_the_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Directory::open(dir.path(), None).unwrap();
+        let error = Directory::open(dir.path(), None).unwrap_err();
+        assert!(error.message().contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        assert!(Directory::open(dir.path(), None).is_ok());
+    }
+
+    #[test]
+    fn foreign_newer_and_damaged_descriptions_are_refused() {
+        for (text, word) in [
+            ("hello", "not a database's description"),
+            (r#"{"format":2,"id":"0","shards":1}"#, "newer"),
+            (r#"{"format":1,"id":"0","shards":3}"#, "not a number of shards"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("database.json"), text).unwrap();
+            let error = Directory::open(dir.path(), None).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt);
+            assert!(error.message().contains(word), "{error}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("shard-0")).unwrap();
+        assert!(
+            Directory::open(dir.path(), None).unwrap_err().message().contains("database.json is missing")
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! [`Engine`]: opens a database, takes jobs for its shards, and closes it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use keystead_core::key::slot;
+use keystead_core::{Code, Error, Millis, Result};
+use keystead_model::effect::Effect;
+use keystead_model::keyspace::Keyspace;
+use keystead_model::rest::Pending;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, broadcast, mpsc, oneshot};
+
+use crate::archive::keeper::{Keeper, Request, Work};
+use crate::directory::{Directory, cannot};
+use crate::health::{Health, ShardHealth, Vitals};
+use crate::journal::Progress;
+use crate::journal::group::GroupWriter;
+use crate::journal::inline::InlineWriter;
+use crate::journal::reader::Reader;
+use crate::journal::segment::Owner;
+use crate::journal::shelf::Shelf;
+use crate::journal::writer::Writer;
+use crate::limits::FEED_LAG_MAX;
+use crate::options::{Durability, Options};
+use crate::recovery::{Recovered, recover};
+use crate::shard::{Job, Journal, Pace, Shard, Task, serve};
+
+/// A database that is open. Clones share it; it closes when the last one is dropped, or is asked to.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) shards: Vec<Handle>,
+    pub(crate) durability: Durability,
+    journal_bytes_max: u64,
+}
+
+/// What the rest of the world has of a shard.
+pub(crate) struct Handle {
+    queue: mpsc::Sender<Box<dyn Job>>,
+    pub(crate) progress: Arc<Progress>,
+    vitals: Arc<Vitals>,
+    pub(crate) files: Option<Arc<Shelf>>,
+    pub(crate) owner: Owner,
+    pub(crate) news: Arc<Notify>,
+    pub(crate) listeners: Option<broadcast::Sender<Arc<Vec<Effect>>>>,
+    pub(crate) archive: Option<std::sync::mpsc::Sender<Request>>,
+    closing: Arc<Notify>,
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+impl Engine {
+    /// Opens or creates a database, and returns when every shard serves.
+    ///
+    /// # Errors
+    /// `config_invalid` when the options cannot be, `store_unavailable` when the directory cannot be used, `corrupt` when a
+    /// file is damaged, foreign or newer. Nothing is changed then that was there before.
+    pub fn open(options: &Options) -> Result<Self> {
+        options.check()?;
+        let directory = match options.durability {
+            Durability::Memory => None,
+            _ => Some(Arc::new(Directory::open(&options.dir, options.shards)?)),
+        };
+        let count =
+            directory.as_ref().map_or(options.shards.unwrap_or(1), |directory| directory.identity.shards);
+        // Shards come back side by side.
+        let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
+            let open = |index| Parts::open(index, options, directory.as_deref());
+            let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || open(index))).collect();
+            let broken = || Err(Error::new(Code::Internal, "a shard panicked while it was opened"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| broken())).collect()
+        });
+        let parts = parts.into_iter().collect::<Result<Vec<Parts>>>()?;
+        let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
+        let shards = parts
+            .into_iter()
+            .enumerate()
+            .map(|(index, parts)| parts.start(index, options, memory_bytes, directory.clone()))
+            .collect::<Result<Vec<Handle>>>()?;
+        let journal_bytes_max = options.journal_bytes_max;
+        Ok(Engine { inner: Arc::new(Inner { shards, durability: options.durability, journal_bytes_max }) })
+    }
+
+    /// Number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.inner.shards.len()
+    }
+
+    /// What a reply means.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.inner.durability
+    }
+
+    /// The shard that a key lives on. Keys with the same `{tag}` live together.
+    #[must_use]
+    pub fn shard_of(&self, key: &[u8]) -> usize {
+        slot(key) as usize * self.inner.shards.len() >> 14
+    }
+
+    /// Puts a job into a shard's queue. Its answer comes when what it tells is durable.
+    ///
+    /// # Errors
+    /// `queue_full` when the queue is, `store_unavailable` when the database is closed; the job was not begun then.
+    pub fn submit(&self, shard: usize, job: Box<dyn Job>) -> Result<()> {
+        let Some(handle) = self.inner.shards.get(shard) else {
+            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
+        };
+        handle.queue.try_send(job).map_err(|refused| match refused {
+            TrySendError::Full(_) => Error::new(Code::QueueFull, "the shard's queue is full: try again"),
+            TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
+        })
+    }
+
+    /// Runs `run` on the shard of `key` and gives its result when it is durable. An error undoes what it changed.
+    ///
+    /// # Errors
+    /// What `run` says, what [`submit`](Engine::submit) says, or `store_unavailable` when the shard fails meanwhile.
+    pub async fn write<R, F>(&self, key: &[u8], run: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
+    {
+        self.run(key, true, run).await
+    }
+
+    /// The same for something that changes nothing.
+    ///
+    /// # Errors
+    /// As [`write`](Engine::write).
+    pub async fn read<R, F>(&self, key: &[u8], run: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
+    {
+        self.run(key, false, run).await
+    }
+
+    async fn run<R, F>(&self, key: &[u8], writes: bool, run: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
+    {
+        let (job, answer) = Task::new(writes, run);
+        self.submit(self.shard_of(key), job)?;
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::unknown(Code::StoreUnavailable, "the shard ended without an answer"))
+        })
+    }
+
+    /// How the database is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let limit = self.inner.journal_bytes_max;
+        let shards = self.inner.shards.iter().map(|shard| {
+            let journal_bytes = shard.files.as_ref().map_or(0, |files| files.bytes());
+            ShardHealth {
+                poisoned: shard.vitals.poisoned(),
+                archive_failing: shard.vitals.archive_failing(),
+                journal_full: journal_bytes > limit,
+                durable: shard.progress.durable(),
+                archived: shard.progress.archived(),
+                journal_bytes,
+            }
+        });
+        Health { shards: shards.collect() }
+    }
+
+    /// Refuses new jobs, answers those that wait, archives everything, and lets go of the directory.
+    ///
+    /// # Errors
+    /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the rest.
+    pub async fn close(&self) -> Result<()> {
+        for shard in &self.inner.shards {
+            shard.closing.notify_one();
+        }
+        for shard in &self.inner.shards {
+            let ended = shard.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(ended) = ended {
+                let _ = ended.await;
+            }
+        }
+        match self
+            .inner
+            .shards
+            .iter()
+            .find_map(|shard| shard.vitals.poisoned().or(shard.vitals.archive_failing()))
+        {
+            Some(why) => {
+                Err(Error::new(Code::StoreUnavailable, format!("the database was closed, but: {why}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A shard that is recovered and does not run yet.
+struct Parts {
+    owner: Owner,
+    durable: Option<(Recovered, Arc<Shelf>, Writer)>,
+}
+
+impl Parts {
+    fn open(index: usize, options: &Options, directory: Option<&Directory>) -> Result<Self> {
+        let Some(directory) = directory else {
+            return Ok(Parts { owner: Owner { database: [0; 16], shard: index as u32 }, durable: None });
+        };
+        let files = directory.shard(index);
+        let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
+        let recovered = recover(&files, owner).map_err(|e| e.context(format_args!("shard {index}")))?;
+        let shelf = Arc::new(Shelf::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
+        let writer = Writer::begin(Arc::clone(&shelf), owner, recovered.last + 1)
+            .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
+        Ok(Parts { owner, durable: Some((recovered, shelf, writer)) })
+    }
+
+    fn start(
+        self,
+        index: usize,
+        options: &Options,
+        memory_bytes: Option<usize>,
+        directory: Option<Arc<Directory>>,
+    ) -> Result<Handle> {
+        let vitals = Arc::new(Vitals::default());
+        let [durable, archived, news, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
+        let mut listeners = None;
+        let (keyspace, journal, progress, files, keeper) = match self.durable {
+            None => {
+                let (sender, _) = broadcast::channel(FEED_LAG_MAX);
+                listeners = Some(sender.clone());
+                (Keyspace::in_memory(), Journal::Memory(sender), Arc::new(Progress::default()), None, None)
+            }
+            Some((recovered, shelf, writer)) => {
+                let Recovered { keyspace, database, archived: at, last, segments } = recovered;
+                let oldest = segments.keys().next().copied().unwrap_or(last + 1);
+                let progress = Arc::new(Progress::starting_at(last, at, oldest));
+                let reader = Reader::after(at, Arc::clone(&shelf), Arc::clone(&progress), self.owner);
+                let work = Work {
+                    database,
+                    reader,
+                    shelf: Arc::clone(&shelf),
+                    progress: Arc::clone(&progress),
+                    vitals: Arc::clone(&vitals),
+                    archived: Arc::clone(&archived),
+                    pending: Pending::new(at),
+                };
+                let name = format!("ks-journal-{index}");
+                let (up, notify) = (Arc::clone(&progress), Arc::clone(&durable));
+                let journal = match options.durability {
+                    Durability::Fsync => {
+                        Journal::Fsync(GroupWriter::start(name, writer, up, Arc::clone(&vitals), notify)?)
+                    }
+                    _ => Journal::Commit(Box::new(InlineWriter::start(
+                        name,
+                        writer,
+                        last,
+                        Arc::clone(&vitals),
+                    )?)),
+                };
+                let keeper = Keeper::start(format!("ks-archive-{index}"), work)?;
+                (keyspace, journal, progress, Some(shelf), Some(keeper))
+            }
+        };
+        let archive = keeper.as_ref().map(Keeper::requests);
+        let shard = Shard::new(
+            keyspace,
+            Arc::clone(&options.clock),
+            journal,
+            Arc::clone(&progress),
+            Arc::clone(&vitals),
+            files.clone(),
+            options.journal_bytes_max,
+            Arc::clone(&news),
+        );
+        let (queue, waiting) = mpsc::channel(options.queue_jobs);
+        let pace =
+            Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
+        let (end, ended) = oneshot::channel();
+        spawn(index, shard, waiting, pace, keeper, move || {
+            drop(directory);
+            let _ = end.send(());
+        })?;
+        Ok(Handle {
+            queue,
+            progress,
+            vitals,
+            files,
+            owner: self.owner,
+            news,
+            listeners,
+            archive,
+            closing,
+            ended: Mutex::new(Some(ended)),
+        })
+    }
+}
+
+/// Starts the shard's thread: an event loop that owns its keys.
+fn spawn(
+    index: usize,
+    shard: Shard,
+    waiting: mpsc::Receiver<Box<dyn Job>>,
+    pace: Pace,
+    keeper: Option<Keeper>,
+    end: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let failed = |e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let body = move || {
+        runtime.block_on(serve(shard, waiting, pace));
+        if let Some(keeper) = keeper {
+            keeper.finish();
+        }
+        end();
+    };
+    std::thread::Builder::new().name(format!("ks-shard-{index}")).spawn(body).map_err(failed)?;
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The change feed: every effect of a shard from a revision on, in order, as soon as it is durable.
+//!
+//! The journal is the feed. A reader goes through its files, waits at the end for more, and is told `gone` when what it
+//! wants is no longer kept: because it asked too late or reads too slowly. Without a journal (`memory`) only what comes
+//! after subscribing can be had.
+
+use std::sync::Arc;
+
+use keystead_core::{Code, Error, Result};
+use keystead_model::effect::{Decoder, Effect};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::engine::{Engine, Handle};
+use crate::journal::reader::Reader;
+
+/// Some changes, in the order of their revisions; never none.
+pub type Changes = Vec<Effect>;
+
+/// A subscription to the changes of one shard.
+pub struct Feed {
+    engine: Engine,
+    shard: usize,
+    after: u64,
+    source: Source,
+}
+
+enum Source {
+    Journal(Box<Reader>),
+    Live(broadcast::Receiver<Arc<Vec<Effect>>>),
+}
+
+impl Engine {
+    /// Subscribes to all changes of a shard after revision `after`.
+    ///
+    /// # Errors
+    /// `gone` when some of them are no longer kept, `bad_request` when there is no such shard or revision.
+    pub fn subscribe(&self, shard: usize, after: u64) -> Result<Feed> {
+        let Some(handle) = self.inner.shards.get(shard) else {
+            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
+        };
+        let source = match (&handle.files, &handle.listeners) {
+            (Some(files), _) => {
+                if after + 1 < handle.progress.oldest() {
+                    return Err(gone(after, handle));
+                }
+                let (files, progress) = (Arc::clone(files), Arc::clone(&handle.progress));
+                Source::Journal(Box::new(Reader::after(after, files, progress, handle.owner)))
+            }
+            (None, Some(listeners)) => {
+                let live = listeners.subscribe();
+                if after < handle.progress.durable() {
+                    return Err(gone(after, handle));
+                }
+                Source::Live(live)
+            }
+            (None, None) => return Err(Error::new(Code::Unsupported, "this database has no change feed")),
+        };
+        if after > handle.progress.durable() {
+            let last = handle.progress.durable();
+            return Err(Error::new(
+                Code::BadRequest,
+                format!("revision {after} has not come yet, the last is {last}"),
+            ));
+        }
+        Ok(Feed { engine: self.clone(), shard, after, source })
+    }
+
+    /// The last revision of a shard that is durable: where a feed of what comes next begins.
+    #[must_use]
+    pub fn revision(&self, shard: usize) -> u64 {
+        self.inner.shards.get(shard).map_or(0, |handle| handle.progress.durable())
+    }
+}
+
+fn gone(after: u64, handle: &Handle) -> Error {
+    let oldest = handle.progress.oldest().max(1);
+    Error::new(
+        Code::Gone,
+        format!(
+            "changes after revision {after} are no longer kept: read the keys, then subscribe after their revision (the oldest kept is {oldest})"
+        ),
+    )
+}
+
+impl Feed {
+    /// Waits for the next changes.
+    ///
+    /// # Errors
+    /// `gone` when this reader is too slow and what comes next is no longer kept, `store_unavailable` when the database is closed.
+    pub async fn next(&mut self) -> Result<Changes> {
+        loop {
+            let changes = match &mut self.source {
+                Source::Live(live) => match live.recv().await {
+                    Ok(effects) => {
+                        effects.iter().filter(|effect| effect.revision > self.after).cloned().collect()
+                    }
+                    Err(RecvError::Lagged(missed)) => {
+                        return Err(Error::new(
+                            Code::Gone,
+                            format!("this reader is too slow: it missed {missed} batches"),
+                        ));
+                    }
+                    Err(RecvError::Closed) => return Err(closed()),
+                },
+                Source::Journal(reader) => {
+                    let Some(handle) = self.engine.inner.shards.get(self.shard) else { return Err(closed()) };
+                    let news = handle.news.notified();
+                    match reader.next()? {
+                        Some(effects) => decode(effects, self.after)?,
+                        None => {
+                            news.await;
+                            continue;
+                        }
+                    }
+                }
+            };
+            if let Some(last) = changes.last() {
+                self.after = last.revision;
+                return Ok(changes);
+            }
+        }
+    }
+}
+
+fn decode(effects: &[u8], after: u64) -> Result<Changes> {
+    Decoder::new(effects)
+        .filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after))
+        .collect()
+}
+
+fn closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the database is closed")
+}

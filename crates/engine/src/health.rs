@@ -1,0 +1,86 @@
+//! What is wrong with a database, if anything: written by the threads of its shards, read by anybody.
+
+use std::sync::{Mutex, PoisonError};
+
+use keystead_core::{Code, Error};
+
+/// How a database is.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// How each shard is.
+    pub shards: Vec<ShardHealth>,
+}
+
+impl Health {
+    /// Whether every shard serves and archives.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.shards
+            .iter()
+            .all(|shard| shard.poisoned.is_none() && shard.archive_failing.is_none() && !shard.journal_full)
+    }
+}
+
+/// How a shard is.
+#[derive(Clone, Debug, Default)]
+pub struct ShardHealth {
+    /// Why it refuses everything until a restart.
+    pub poisoned: Option<String>,
+    /// Why the archive cannot be written. It is tried again; until then the journal grows.
+    pub archive_failing: Option<String>,
+    /// The journal has reached its limit, so writes are refused.
+    pub journal_full: bool,
+    /// The last revision that is durable.
+    pub durable: u64,
+    /// The last revision that is in the archive.
+    pub archived: u64,
+    /// Bytes of journal on disk.
+    pub journal_bytes: u64,
+}
+
+/// The part of a shard's health that its threads report.
+#[derive(Default)]
+pub(crate) struct Vitals {
+    poisoned: Mutex<Option<String>>,
+    archive_failing: Mutex<Option<String>>,
+}
+
+impl Vitals {
+    /// Refuses everything from now on. The first reason stays.
+    pub(crate) fn poison(&self, why: impl Into<String>) {
+        let why = why.into();
+        tracing::error!(reason = %why, "shard poisoned: it refuses everything until a restart");
+        self.poisoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        self.poisoned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn archive_failing(&self) -> Option<String> {
+        self.archive_failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whether the archive can be written; logs when that changes.
+    pub(crate) fn set_archive_failing(&self, why: Option<String>) {
+        let mut known = self.archive_failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*known, &why) {
+            (None, Some(why)) => {
+                tracing::error!(reason = %why, "the archive cannot be written; the journal keeps everything")
+            }
+            (Some(_), None) => tracing::warn!("the archive is written again"),
+            _ => {}
+        }
+        *known = why;
+    }
+}
+
+/// The answer of a shard that is poisoned to a job that it has not begun.
+pub(crate) fn refused(why: &str) -> Error {
+    Error::new(Code::StoreUnavailable, format!("the shard refuses everything until a restart: {why}"))
+}
+
+/// The answer to a job that had run when the shard was poisoned.
+pub(crate) fn lost(why: &str) -> Error {
+    Error::unknown(Code::StoreUnavailable, format!("the shard failed before this was durable: {why}"))
+}

@@ -1,0 +1,113 @@
+//! Writing the journal at `commit`: the shard writes by itself, and a thread syncs about once a second, so that a power
+//! loss costs little though it is not promised to cost nothing.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keystead_core::{Code, Error, Result};
+
+use super::group::Batch;
+use super::record;
+use super::writer::Writer;
+use crate::health::Vitals;
+
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// The journal of a shard at `commit`.
+pub(crate) struct InlineWriter {
+    writer: Writer,
+    records: Vec<u8>,
+    shared: Arc<Shared>,
+    /// Only dropped: that is the sign to sync once more and end.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// Files with records that may not be on disk, the present one last.
+    files: Mutex<Vec<Arc<File>>>,
+    written: AtomicU64,
+    synced: AtomicU64,
+}
+
+impl InlineWriter {
+    pub(crate) fn start(name: String, writer: Writer, last: u64, vitals: Arc<Vitals>) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            files: Mutex::new(vec![writer.file()]),
+            written: AtomicU64::new(last),
+            synced: AtomicU64::new(last),
+        });
+        let (end, ended) = channel::<()>();
+        let syncing = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            loop {
+                let over = ended.recv_timeout(SYNC_EVERY) != Err(RecvTimeoutError::Timeout);
+                if let Err(error) = syncing.sync() {
+                    vitals.poison(format!("the journal cannot be synced: {error}"));
+                    return;
+                }
+                if over {
+                    return;
+                }
+            }
+        });
+        let thread =
+            thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
+        Ok(InlineWriter { writer, records: Vec::new(), shared, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Writes a batch. When it returns, the operating system has it.
+    pub(crate) fn write(&mut self, batch: &Batch) -> io::Result<()> {
+        if self.writer.make_room(batch.first, batch.effects.len())?.is_some() {
+            self.shared.lock().push(self.writer.file());
+        }
+        let synced = self.shared.synced.load(Ordering::Acquire);
+        self.records.clear();
+        record::append(
+            &mut self.records,
+            self.writer.salt(),
+            batch.first,
+            batch.last,
+            synced,
+            &batch.effects,
+        );
+        self.writer.write(&self.records)?;
+        self.shared.written.store(batch.last, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn sync(&self) -> io::Result<()> {
+        let written = self.written.load(Ordering::Acquire);
+        if written == self.synced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let files: Vec<Arc<File>> = self.lock().clone();
+        for file in &files {
+            file.sync_data()?;
+        }
+        // The present file goes on; those before it are done with.
+        self.lock().drain(..files.len() - 1);
+        self.synced.store(written, Ordering::Release);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<File>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for InlineWriter {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The journal of a shard: an append-only sequence of records, one a batch, in segment files.
+//!
+//! | To find                                   | open       |
+//! |-------------------------------------------|------------|
+//! | the bytes of a record                     | [`record`] |
+//! | one file: its header, its records         | [`segment`]|
+//! | which files there are, spare ones         | [`shelf`]  |
+//! | appending, rolling over, syncing          | [`writer`] |
+//! | writing and syncing in groups, at `fsync` | [`group`]  |
+//! | writing at once, at `commit`              | [`inline`] |
+//! | reading from a revision on                | [`reader`] |
+//! | finding the end after a crash             | [`replay`] |
+//!
+//! Invariants: revisions follow each other without a gap over records and segments. A record that was told durable is
+//! whole on disk. Records that may never have been synced stand only at the end.
+
+pub(crate) mod group;
+pub(crate) mod inline;
+pub(crate) mod reader;
+pub(crate) mod record;
+pub(crate) mod replay;
+pub(crate) mod segment;
+pub(crate) mod shelf;
+pub(crate) mod writer;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a shard has come, for everybody who waits for it.
+#[derive(Default)]
+pub(crate) struct Progress {
+    durable: AtomicU64,
+    archived: AtomicU64,
+    /// The first revision that the journal still has.
+    oldest: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn starting_at(revision: u64, archived: u64, oldest: u64) -> Self {
+        Progress {
+            durable: AtomicU64::new(revision),
+            archived: AtomicU64::new(archived),
+            oldest: AtomicU64::new(oldest),
+        }
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_durable(&self, revision: u64) {
+        self.durable.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    pub(crate) fn archived(&self) -> u64 {
+        self.archived.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_archived(&self, revision: u64) {
+        self.archived.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_oldest(&self, revision: u64) {
+        self.oldest.fetch_max(revision, Ordering::AcqRel);
+    }
+}

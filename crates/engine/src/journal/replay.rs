@@ -1,0 +1,173 @@
+//! Finding the end of a journal after a crash, and giving out every record on the way.
+//!
+//! The first place without a whole record ends the journal if nothing behind it says otherwise: a crash may keep any part of
+//! what was not synced. But when a later record was written after the missing one had been synced, the missing one was told
+//! durable: that is damage, and an error that names the place.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+use keystead_core::{Code, Error, Result};
+
+use super::record;
+use super::segment::{HEADER_BYTES, Owner, Segment, list};
+use crate::directory::{cannot, sync_dir};
+
+/// Bytes that the search for later records reads at a time.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// What a journal holds.
+pub(crate) struct Found {
+    /// The last revision.
+    pub(crate) last: u64,
+    /// Where the journal ends: the segments that stay, by first revision, with the length of what counts.
+    pub(crate) segments: BTreeMap<u64, u64>,
+    /// What stands behind the end and does not count.
+    behind: Vec<std::path::PathBuf>,
+    /// Bytes of the last segment that do not count.
+    pub(crate) torn_bytes: u64,
+}
+
+/// Reads the journal in `dir` and gives each record younger than `archived` to `apply`. Changes nothing.
+pub(crate) fn replay(
+    dir: &Path,
+    owner: Owner,
+    archived: u64,
+    apply: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<Found> {
+    let files = list(dir)?;
+    let mut found = Found { last: archived, segments: BTreeMap::new(), behind: Vec::new(), torn_bytes: 0 };
+    // What comes after the archive is in the last segment that does not begin behind it. Those before need not be read.
+    let Some(start) = files.iter().rposition(|(first, _)| *first <= archived + 1) else {
+        return match files.first() {
+            None => Ok(found),
+            Some((first, path)) => Err(gap(archived, *first, path)),
+        };
+    };
+    for (first, path) in &files[..start] {
+        found.segments.insert(*first, fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len());
+    }
+    let mut expected = files[start].0;
+    let mut buffer = Vec::new();
+    for (index, (first, path)) in files.iter().enumerate().skip(start) {
+        let rest = &files[index..];
+        let Some(segment) = Segment::open(path, owner)?.filter(|segment| segment.header.first == *first)
+        else {
+            end_here(rest, owner, expected, 0, &mut found)?;
+            break;
+        };
+        let mut offset = HEADER_BYTES;
+        while let Some(header) = segment.read(offset, &mut buffer)?.filter(|header| header.first == expected)
+        {
+            if header.last > archived {
+                apply(&buffer[record::HEADER_BYTES..]).map_err(|e| e.context(path.display()))?;
+                found.last = header.last;
+            }
+            offset += header.record_len() as u64;
+            expected = header.last + 1;
+        }
+        found.segments.insert(*first, offset);
+        if files.get(index + 1).is_none_or(|(successor, _)| *successor != expected) {
+            end_here(rest, owner, expected, offset, &mut found)?;
+            break;
+        }
+    }
+    if expected <= archived {
+        // The archive reached the disk and the end of the journal did not, which only `commit` allows: nothing here counts.
+        found.segments.clear();
+        found.behind = files.into_iter().map(|(_, path)| path).collect();
+        found.torn_bytes = 0;
+    }
+    Ok(found)
+}
+
+fn gap(archived: u64, first: u64, path: &Path) -> Error {
+    Error::new(
+        Code::Corrupt,
+        format!("the archive ends with revision {archived}, and the journal begins with {first}: what was between is missing"),
+    )
+    .context(path.display())
+}
+
+/// The journal ends before `missing`, at `offset` of the first of `rest`, unless something behind it was written after
+/// `missing` had been synced.
+fn end_here(
+    rest: &[(u64, std::path::PathBuf)],
+    owner: Owner,
+    missing: u64,
+    offset: u64,
+    found: &mut Found,
+) -> Result<()> {
+    for (index, (_, path)) in rest.iter().enumerate() {
+        let from = if index == 0 { offset.max(HEADER_BYTES) } else { HEADER_BYTES };
+        if let Some(segment) = Segment::open(path, owner)?
+            && let Some(at) = later_record(&segment, from, missing)?
+        {
+            let (_, damaged) = &rest[0];
+            return Err(Error::new(
+                Code::Corrupt,
+                format!(
+                    "the journal is damaged at byte {offset} of {}: revision {missing} was durable and is missing, \
+                     while {} goes on at byte {at}",
+                    damaged.display(),
+                    path.display()
+                ),
+            ));
+        }
+    }
+    let kept = usize::from(offset > 0);
+    found.behind.extend(rest.iter().skip(kept).map(|(_, path)| path.clone()));
+    if let Some((_, path)) = rest.first().filter(|_| kept == 1) {
+        let len = fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len();
+        found.torn_bytes = len.saturating_sub(offset);
+    }
+    Ok(())
+}
+
+/// Looks for a whole record at any byte from `from` on that was written when `missing` was on disk.
+fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64>> {
+    let (end, mut at) = (segment.len()?, from);
+    let mut window = vec![0; BLOCK_BYTES + record::HEADER_BYTES];
+    let zeros = vec![0; BLOCK_BYTES + 4];
+    let mut whole = Vec::new();
+    while at < end {
+        let read = segment.read_at(&mut window, at)?;
+        window[read..].fill(0);
+        // A record begins with its length, so none begins in zeros; and most of a journal's end is zeros.
+        let starts = if window[..zeros.len()] == zeros { 0 } else { BLOCK_BYTES };
+        for start in 0..starts {
+            let header = record::Header::read(&window[start..]);
+            if header.is_some_and(|header| header.synced >= missing && header.first > missing) {
+                let place = at + start as u64;
+                if segment.read(place, &mut whole)?.is_some() {
+                    return Ok(Some(place));
+                }
+            }
+        }
+        at += BLOCK_BYTES as u64;
+    }
+    Ok(None)
+}
+
+impl Found {
+    /// Cuts off what stands behind the end, so that it can never be taken for a part of the journal.
+    pub(crate) fn cut(&mut self, dir: &Path) -> Result<()> {
+        for path in self.behind.drain(..) {
+            tracing::warn!(file = %path.display(), "removing a journal segment that was never durable");
+            fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
+        }
+        if let Some((first, len)) = self.segments.iter().next_back() {
+            let path = super::segment::path_of(dir, *first);
+            let cut = || -> std::io::Result<()> {
+                let file = OpenOptions::new().write(true).open(&path)?;
+                if file.metadata()?.len() > *len {
+                    file.set_len(*len)?;
+                }
+                file.sync_all()
+            };
+            cut().map_err(|e| cannot("truncate", &path, &e))?;
+        }
+        sync_dir(dir).map_err(|e| cannot("sync", dir, &e))
+    }
+}

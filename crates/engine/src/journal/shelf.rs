@@ -1,0 +1,109 @@
+//! Which segments there are, and which spare files wait to be written again.
+//!
+//! A segment that is archived is not deleted but kept as a spare, up to a limit: its blocks are allocated and written, so a
+//! sync of new records in it need not change the file system's own structures and takes about half the time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use keystead_core::Result;
+
+use super::segment::path_of;
+use crate::directory::{cannot, sync_dir};
+use crate::limits::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
+
+/// The files of a shard's journal.
+pub(crate) struct Shelf {
+    dir: PathBuf,
+    segment_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Length of each segment by its first revision.
+    segments: BTreeMap<u64, u64>,
+    spares: Vec<PathBuf>,
+    next_spare: u64,
+}
+
+impl Shelf {
+    /// The shelf of a folder that holds these segments. Files of an earlier process that are no segments are removed.
+    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<u64, u64>) -> Result<Self> {
+        for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "spare") {
+                fs::remove_file(entry.path()).map_err(|e| cannot("remove", &entry.path(), &e))?;
+            }
+        }
+        Ok(Shelf {
+            dir: dir.to_path_buf(),
+            segment_bytes,
+            state: Mutex::new(State { segments, ..State::default() }),
+        })
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().segments.values().sum()
+    }
+
+    /// The segment that holds `revision`, by its first revision.
+    pub(crate) fn holding(&self, revision: u64) -> Option<u64> {
+        self.lock().segments.range(..=revision).next_back().map(|(first, _)| *first)
+    }
+
+    pub(crate) fn add(&self, first: u64, len: u64) {
+        self.lock().segments.insert(first, len);
+    }
+
+    /// A spare file to be written again.
+    pub(crate) fn take_spare(&self) -> Option<PathBuf> {
+        self.lock().spares.pop()
+    }
+
+    /// Lets go of segments that hold nothing younger than `archived`, but for the last few, and answers the first revision
+    /// that is left.
+    pub(crate) fn release(&self, archived: u64) -> Result<Option<u64>> {
+        let mut state = self.lock();
+        let firsts: Vec<u64> = state.segments.keys().copied().collect();
+        let mut released = false;
+        for pair in firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev() {
+            let (first, next) = (pair[0], pair[1]);
+            if next > archived + 1 {
+                break;
+            }
+            let path = path_of(&self.dir, first);
+            let whole = state.segments.get(&first) == Some(&self.segment_bytes);
+            if whole && state.spares.len() < SPARE_SEGMENTS_MAX {
+                let spare = self.dir.join(format!("{}.spare", state.next_spare));
+                fs::rename(&path, &spare).map_err(|e| cannot("rename", &path, &e))?;
+                state.next_spare += 1;
+                state.spares.push(spare);
+            } else {
+                fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
+            }
+            state.segments.remove(&first);
+            released = true;
+        }
+        let oldest = state.segments.keys().next().copied();
+        drop(state);
+        if released {
+            sync_dir(&self.dir).map_err(|e| cannot("sync", &self.dir, &e))?;
+        }
+        Ok(oldest)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

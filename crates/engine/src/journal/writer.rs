@@ -1,0 +1,98 @@
+//! Appending to the journal: one segment at a time, the next one begun when the present one is full.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::record;
+use super::segment::{HEADER_BYTES, Owner, SegmentHeader, path_of};
+use super::shelf::Shelf;
+use crate::directory::sync_dir;
+
+/// The end of a shard's journal.
+pub(crate) struct Writer {
+    shelf: Arc<Shelf>,
+    owner: Owner,
+    file: Arc<File>,
+    salt: u32,
+    offset: u64,
+    capacity: u64,
+}
+
+impl Writer {
+    /// Begins a new segment at `first`.
+    pub(crate) fn begin(shelf: Arc<Shelf>, owner: Owner, first: u64) -> io::Result<Self> {
+        let (file, salt) = create(&shelf, owner, first, shelf.segment_bytes())?;
+        let capacity = shelf.segment_bytes();
+        Ok(Writer { shelf, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
+    }
+
+    /// Makes room for a record of `len` effect bytes that begins with `first`. Answers the file that was left behind and
+    /// may not be synced yet, if there is one.
+    pub(crate) fn make_room(&mut self, first: u64, len: usize) -> io::Result<Option<Arc<File>>> {
+        let needed = (record::HEADER_BYTES + len) as u64;
+        if self.offset + needed <= self.capacity || self.offset == HEADER_BYTES {
+            return Ok(None);
+        }
+        let capacity = self.shelf.segment_bytes();
+        let (file, salt) = create(&self.shelf, self.owner, first, capacity)?;
+        let old = std::mem::replace(&mut self.file, Arc::new(file));
+        (self.salt, self.offset, self.capacity) = (salt, HEADER_BYTES, capacity);
+        Ok(Some(old))
+    }
+
+    /// With this the checksum of the next record begins.
+    pub(crate) fn salt(&self) -> u32 {
+        self.salt
+    }
+
+    /// Bytes that fit into the present segment.
+    pub(crate) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.offset)
+    }
+
+    /// Appends records.
+    pub(crate) fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(records, self.offset)?;
+        self.offset += records.len() as u64;
+        Ok(())
+    }
+
+    /// Returns when everything that was written to the present segment is on disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// The present segment's file.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+}
+
+/// Makes a segment out of a spare file, or a new one, so that its name lasts and its header is the first thing that a sync
+/// of its records brings to disk.
+fn create(shelf: &Shelf, owner: Owner, first: u64, bytes: u64) -> io::Result<(File, u32)> {
+    let path = path_of(shelf.dir(), first);
+    let header = SegmentHeader { owner, first };
+    let file = match shelf.take_spare() {
+        Some(spare) => {
+            let file = OpenOptions::new().read(true).write(true).open(&spare)?;
+            // The old header goes first: until the new one is there, the file holds nothing.
+            file.write_all_at(&header.encode(), 0)?;
+            file.sync_data()?;
+            fs::rename(&spare, &path)?;
+            file
+        }
+        None => {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+            file.write_all_at(&header.encode(), 0)?;
+            file.set_len(bytes)?;
+            file.sync_all()?;
+            file
+        }
+    };
+    sync_dir(shelf.dir())?;
+    shelf.add(first, bytes);
+    Ok((file, header.salt()))
+}

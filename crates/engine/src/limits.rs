@@ -1,0 +1,43 @@
+//! Every limit of the engine, named once. A limit that is reached has an answer; the constant's comment says which.
+
+/// Most shards of a database. More are refused with `config_invalid`.
+pub const SHARDS_MAX: usize = 256;
+
+/// Jobs that may wait for a shard unless [`Options`](crate::Options) says otherwise. The next one is answered `queue_full`.
+pub const QUEUE_JOBS: usize = 16 * 1024;
+
+/// Most jobs of one batch. The rest waits for the next batch.
+pub const BATCH_JOBS_MAX: usize = 4096;
+
+/// Batches on their way to the disk. The shard waits before it begins another one.
+pub const BATCHES_IN_FLIGHT_MAX: usize = 64;
+
+/// Bytes that the journal writes before it syncs. More wait for the next sync.
+pub const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Most bytes of one journal record, that is of one batch. A job that makes a larger one poisons the shard: it cannot be kept.
+pub const RECORD_BYTES_MAX: usize = 1 << 30;
+
+/// Size of a journal segment unless [`Options`](crate::Options) says otherwise.
+pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How large a shard's journal may grow while the archive lags. Beyond it writes are refused with `store_unavailable`.
+pub const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Journal that is kept for change feeds though it is archived.
+pub const JOURNAL_KEPT_SEGMENTS: usize = 2;
+
+/// Old segments that are kept to be written again, which is cheaper than making new ones.
+pub const SPARE_SEGMENTS_MAX: usize = 2;
+
+/// Journal that the archive takes into one transaction.
+pub const ARCHIVE_CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+/// How large SQLite's write-ahead log may grow before it is checkpointed.
+pub const WAL_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Expired keys that a turn of the shard's loop looks at.
+pub const RECLAIM_PER_TURN: usize = 64;
+
+/// Change batches that a feed of a database without a journal may lag behind before it is told `gone`.
+pub const FEED_LAG_MAX: usize = 1024;

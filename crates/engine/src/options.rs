@@ -1,0 +1,142 @@
+//! How a database is opened.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use keystead_core::{Clock, Code, Error, Result, SystemClock};
+
+use crate::limits::{JOURNAL_BYTES_MAX, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
+
+/// What a reply means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// It is on disk and survives power loss.
+    #[default]
+    Fsync,
+    /// It is in the operating system and survives the death of the process. Synced about once a second.
+    Commit,
+    /// It is in memory. There is no file.
+    Memory,
+}
+
+impl Durability {
+    /// The word for it in settings.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Durability::Fsync => "fsync",
+            Durability::Commit => "commit",
+            Durability::Memory => "memory",
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Durability::Fsync, Durability::Commit, Durability::Memory]
+            .into_iter()
+            .find(|level| level.as_str() == text)
+            .ok_or_else(|| {
+                Error::new(Code::ConfigInvalid, format!("'{text}' is not one of fsync, commit, memory"))
+            })
+    }
+}
+
+/// How a database is opened.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) dir: PathBuf,
+    pub(crate) shards: Option<usize>,
+    pub(crate) durability: Durability,
+    pub(crate) memory_bytes: Option<usize>,
+    pub(crate) queue_jobs: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) journal_bytes_max: u64,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Options {
+    /// A database in `dir`, which is created if it is not there.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Options {
+            dir: dir.into(),
+            shards: None,
+            durability: Durability::default(),
+            memory_bytes: None,
+            queue_jobs: QUEUE_JOBS,
+            segment_bytes: SEGMENT_BYTES,
+            journal_bytes_max: JOURNAL_BYTES_MAX,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// A database that has no directory and ends with the process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Options::new(PathBuf::new()).durability(Durability::Memory)
+    }
+
+    /// Number of shards, a power of two. It is fixed when the database is created (default 1); opening with another
+    /// number is refused.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// What a reply means (default: fsync).
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Memory for values, over all shards (default: no limit). Values that were not used lately are let go of and read
+    /// from the archive when they are needed. Names and versions of all keys always stay in memory and count.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Jobs that may wait for a shard.
+    #[must_use]
+    pub fn queue_jobs(mut self, jobs: usize) -> Self {
+        self.queue_jobs = jobs.max(1);
+        self
+    }
+
+    /// Size of a journal segment.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes.max(4096);
+        self
+    }
+
+    /// How large a shard's journal may grow while the archive lags.
+    #[must_use]
+    pub fn journal_bytes_max(mut self, bytes: u64) -> Self {
+        self.journal_bytes_max = bytes;
+        self
+    }
+
+    /// Who tells the time (default: the system's clock).
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.shards {
+            Some(shards) if !shards.is_power_of_two() || shards > SHARDS_MAX => Err(Error::new(
+                Code::ConfigInvalid,
+                format!("shards must be a power of two from 1 to {SHARDS_MAX}, not {shards}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}

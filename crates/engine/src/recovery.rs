@@ -1,0 +1,60 @@
+//! From files to a keyspace: the archive's directory, then the journal behind it.
+
+use std::collections::BTreeMap;
+
+use keystead_core::Result;
+use keystead_model::effect::Decoder;
+use keystead_model::keyspace::Keyspace;
+use keystead_model::rest;
+
+use crate::archive::shelf::ArchiveShelf;
+use crate::archive::{Access, Database};
+use crate::directory::ShardFiles;
+use crate::journal::replay::{Found, replay};
+use crate::journal::segment::Owner;
+
+/// A shard as its files have it.
+pub(crate) struct Recovered {
+    pub(crate) keyspace: Keyspace,
+    /// The connection that the archive thread goes on with.
+    pub(crate) database: Database,
+    pub(crate) archived: u64,
+    pub(crate) last: u64,
+    pub(crate) segments: BTreeMap<u64, u64>,
+}
+
+/// Opens or creates a shard's files and brings its keyspace back.
+pub(crate) fn recover(files: &ShardFiles, owner: Owner) -> Result<Recovered> {
+    files.create()?;
+    let mut database = Database::open(&files.archive, Access::Write)?;
+    database.transaction(|database| rest::migrate(database))?;
+    let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
+    let mut keyspace = Keyspace::new(Box::new(shelf));
+    let (mut found, archived) = load(&mut database, &mut keyspace, files, owner)?;
+    if found.torn_bytes > 0 {
+        tracing::info!(
+            shard = files.index,
+            last = found.last,
+            "the journal ended in the middle of a segment"
+        );
+    }
+    found.cut(&files.journal)?;
+    Ok(Recovered { keyspace, database, archived, last: found.last, segments: found.segments })
+}
+
+/// Loads the archive and replays the journal behind it into an empty keyspace.
+pub(crate) fn load(
+    database: &mut Database,
+    keyspace: &mut Keyspace,
+    files: &ShardFiles,
+    owner: Owner,
+) -> Result<(Found, u64)> {
+    let archived = rest::load(database, keyspace)?.revision;
+    let found = replay(&files.journal, owner, archived, &mut |effects| {
+        for effect in Decoder::new(effects) {
+            keyspace.apply_effect(&effect?)?;
+        }
+        Ok(())
+    })?;
+    Ok((found, archived))
+}

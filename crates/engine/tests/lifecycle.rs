@@ -1,0 +1,117 @@
+//! Opening, writing, closing and opening again, at every durability level.
+
+use std::path::Path;
+
+use keystead_core::{Code, ManualClock, Millis};
+use keystead_engine::{Durability, Engine, Options, check};
+use keystead_model::Bytes;
+use keystead_model::keyspace::Expire;
+
+const DURABLE: [Durability; 2] = [Durability::Fsync, Durability::Commit];
+
+fn options(dir: &Path, level: Durability) -> Options {
+    Options::new(dir).durability(level).segment_bytes(64 * 1024)
+}
+
+async fn set(engine: &Engine, key: &str, value: &str) -> u64 {
+    let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
+    let set = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
+        keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)
+    };
+    engine.write(key.as_bytes(), set).await.unwrap()
+}
+
+async fn get(engine: &Engine, key: &str) -> Option<String> {
+    let name = key.to_string();
+    let get = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
+        let value = keyspace.str(name.as_bytes(), now).unwrap();
+        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    };
+    engine.read(key.as_bytes(), get).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_close_and_after_a_drop() {
+    for level in DURABLE {
+        for shards in [1, 4] {
+            let dir = tempfile::tempdir().unwrap();
+            for round in 0..4u64 {
+                let engine = Engine::open(&options(dir.path(), level).shards(shards)).unwrap();
+                for n in 0..200 {
+                    if round > 0 {
+                        assert_eq!(get(&engine, &format!("k{n}")).await, Some(format!("v{}", round - 1)));
+                    }
+                    let version = set(&engine, &format!("k{n}"), &format!("v{round}")).await;
+                    assert_eq!(version, round + 1);
+                }
+                if round % 2 == 0 {
+                    engine.close().await.unwrap();
+                } else {
+                    drop(engine);
+                    wait_until_free(dir.path());
+                }
+            }
+            let report = check(dir.path()).unwrap();
+            assert_eq!((report.problems, report.keys), (vec![], 200));
+        }
+    }
+}
+
+/// A dropped engine closes in the background.
+fn wait_until_free(dir: &Path) {
+    let watch = keystead_core::Stopwatch::start();
+    while let Err(error) = check(dir) {
+        assert!(error.message().contains("open in another process"), "{error}");
+        assert!(watch.elapsed().as_secs() < 30, "{error}");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn a_database_in_memory_has_no_files() {
+    let engine = Engine::open(&Options::in_memory().shards(2)).unwrap();
+    assert_eq!(set(&engine, "a", "1").await, 1);
+    assert_eq!(get(&engine, "a").await.as_deref(), Some("1"));
+    engine.close().await.unwrap();
+    let error = engine.read(b"a", |_, _| Ok(())).await.unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn expired_keys_are_gone_for_readers_and_then_from_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::at(Millis(1_000_000));
+    let engine = Engine::open(&options(dir.path(), Durability::Commit).clock(clock.clone())).unwrap();
+    let put = |keyspace: &mut keystead_model::keyspace::Keyspace, now: Millis| {
+        keyspace.set_str(b"k", Bytes::from(&b"v"[..]), Expire::At(now.plus_ms(50)), now)
+    };
+    engine.write(b"k", put).await.unwrap();
+    clock.advance_ms(49);
+    assert!(get(&engine, "k").await.is_some());
+    clock.advance_ms(1);
+    assert!(get(&engine, "k").await.is_none());
+    // Reclaimed in a turn of the idle loop, and gone from the directory.
+    clock.advance_ms(1000);
+    let watch = keystead_core::Stopwatch::start();
+    while engine.read(b"k", |keyspace, _| Ok(keyspace.len())).await.unwrap() > 0 {
+        assert!(watch.elapsed().as_secs() < 30, "never reclaimed");
+    }
+    engine.close().await.unwrap();
+    assert_eq!(check(dir.path()).unwrap().keys, 0);
+}
+
+#[tokio::test]
+async fn the_journal_lets_go_of_what_is_archived() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path(), Durability::Commit)).unwrap();
+    let value = "x".repeat(1000);
+    for n in 0..3000 {
+        set(&engine, &format!("k{}", n % 10), &value).await;
+    }
+    engine.close().await.unwrap();
+    let segments = std::fs::read_dir(dir.path().join("shard-0/journal")).unwrap().count();
+    assert!(segments <= 6, "{segments} files are left of 3 MB of journal");
+    let engine = Engine::open(&options(dir.path(), Durability::Fsync)).unwrap();
+    assert_eq!(get(&engine, "k9").await, Some(value));
+    assert_eq!(engine.revision(0), 3000);
+}

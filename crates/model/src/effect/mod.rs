@@ -1,0 +1,87 @@
+//! What a change is: a small absolute fact about one key, with the key's version and the shard's revision.
+//!
+//! It touches nothing. Invariant: effects are the truth. Applied in the order of their revisions, once or again
+//! from any earlier point, they give the same keyspace; they need neither a clock nor the command that made them.
+
+mod codec;
+mod stream;
+
+use keystead_core::Millis;
+
+use crate::Bytes;
+use crate::value::Kind;
+
+pub use codec::{Decoder, encode};
+pub use stream::{ConsumerFact, PendingFact, StreamFact};
+
+/// One change of one key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// The key's place in the table, and its row id at rest. It is reused after the key is gone.
+    pub id: u32,
+    /// The key.
+    pub key: Bytes,
+    /// The key's version after the change that this effect is a part of. Parts of one change share it.
+    pub version: u64,
+    /// The shard's revision. Every effect has its own.
+    pub revision: u64,
+    /// What is true from now on.
+    pub fact: Fact,
+}
+
+/// What is true of a key from now on.
+///
+/// A fact about an element of an aggregate makes the key exist. Only [`Fact::Gone`] and [`Fact::Flushed`] end a key, also
+/// one whose last element has gone. Facts about content leave the expiry as it is; a new key never expires.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// The key is gone, with everything in it.
+    Gone,
+    /// Every key of the shard is gone. Its effect carries no key.
+    Flushed,
+    /// The key expires then; [`Millis::NEVER`] when it does not.
+    Expiry(Millis),
+    /// The key is an empty value of this kind: whatever it was before is replaced.
+    Fresh(Kind),
+    /// The string.
+    Str(Bytes),
+    /// The JSON document, as text.
+    Json(Bytes),
+    /// The state of a step, as JSON text.
+    State(Bytes),
+    /// A field of a hash.
+    HashField {
+        /// Its name.
+        field: Bytes,
+        /// Its value.
+        value: Bytes,
+        /// When the field alone expires.
+        expires_at: Millis,
+    },
+    /// A field of a hash is gone.
+    HashFieldGone(Bytes),
+    /// An element of a list. Positions order elements and do not change while it stays.
+    ListAt {
+        /// Its position.
+        pos: i64,
+        /// Its value.
+        value: Bytes,
+    },
+    /// An element of a list is gone.
+    ListGone(i64),
+    /// A member of a set.
+    SetMember(Bytes),
+    /// A member of a set is gone.
+    SetMemberGone(Bytes),
+    /// A member of a sorted set.
+    ZMember {
+        /// The member.
+        member: Bytes,
+        /// Its score.
+        score: f64,
+    },
+    /// A member of a sorted set is gone.
+    ZMemberGone(Bytes),
+    /// Something about a stream.
+    Stream(StreamFact),
+}

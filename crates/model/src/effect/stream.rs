@@ -1,0 +1,81 @@
+//! Facts about streams: entries, consumer groups, consumers and what was delivered but not acknowledged.
+//!
+//! It touches nothing. The rare large facts are boxed, so that the common ones stay small.
+
+use keystead_core::Millis;
+
+use crate::Bytes;
+use crate::value::stream::{Fields, Meta, StreamId};
+
+/// What is true of a stream from now on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamFact {
+    /// An entry.
+    Entry {
+        /// Its id.
+        id: StreamId,
+        /// Its fields and their values, in order.
+        fields: Fields,
+    },
+    /// An entry is gone.
+    EntryGone(StreamId),
+    /// What the stream remembers of entries that may be gone.
+    Meta(Meta),
+    /// A consumer group.
+    Group {
+        /// Its name.
+        group: Bytes,
+        /// The last entry that was delivered to it.
+        last_id: StreamId,
+        /// How many entries it has read, where that is known.
+        entries_read: Option<u64>,
+    },
+    /// A consumer group is gone, with its consumers and what was pending.
+    GroupGone(Bytes),
+    /// A consumer of a group.
+    Consumer(Box<ConsumerFact>),
+    /// A consumer is gone, with what was pending for it.
+    ConsumerGone {
+        /// The group.
+        group: Bytes,
+        /// The consumer.
+        consumer: Bytes,
+    },
+    /// An entry was delivered and not acknowledged.
+    Pending(Box<PendingFact>),
+    /// An entry is no longer pending.
+    PendingGone {
+        /// The group.
+        group: Bytes,
+        /// The entry.
+        id: StreamId,
+    },
+}
+
+/// A consumer of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerFact {
+    /// The group.
+    pub group: Bytes,
+    /// The consumer.
+    pub consumer: Bytes,
+    /// When it last asked for anything.
+    pub seen_at: Millis,
+    /// When it last received anything, if it has.
+    pub active_at: Option<Millis>,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingFact {
+    /// The group.
+    pub group: Bytes,
+    /// The entry. It may be gone from the stream.
+    pub id: StreamId,
+    /// Who received it last.
+    pub consumer: Bytes,
+    /// When that was.
+    pub delivered_at: Millis,
+    /// How many times it was delivered.
+    pub deliveries: u64,
+}

@@ -1,0 +1,94 @@
+//! Whether the parts of a keyspace agree, and whether two keyspaces hold the same. For tests and `keystead check`.
+//!
+//! It touches the shelf for values that rest.
+
+use keystead_core::table::Id;
+use keystead_core::{Millis, Result};
+
+use super::{ENTRY_BYTES, Keyspace};
+use crate::Bytes;
+use crate::value::heap::shared_bytes;
+use crate::value::{Kind, Value};
+
+/// A key and everything that can be asked about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyDump {
+    /// The key.
+    pub key: Bytes,
+    /// Its place.
+    pub id: u32,
+    /// Its version.
+    pub version: u64,
+    /// The revision of its last effect.
+    pub revision: u64,
+    /// When it expires.
+    pub expires_at: Millis,
+    /// What it holds.
+    pub value: Value,
+}
+
+impl Keyspace {
+    /// Every key with its value, by name. Values that rest are read and stay at rest.
+    ///
+    /// # Errors
+    /// What the shelf says.
+    pub fn dump(&mut self) -> Result<Vec<KeyDump>> {
+        let mut keys = Vec::with_capacity(self.table.len());
+        for (id, key, entry, expires_at) in self.table.iter_from(0) {
+            let value = match &entry.value {
+                Value::Resting(kind) => self.shelf.fetch(id, *kind)?,
+                value => value.clone(),
+            };
+            let (version, revision) = (entry.version, entry.revision);
+            keys.push(KeyDump { key: key.clone(), id, version, revision, expires_at, value });
+        }
+        keys.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(keys)
+    }
+
+    /// Whether the parts agree: index and slab, clocks and values, bytes and their sum.
+    ///
+    /// # Errors
+    /// What does not agree, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let mut used_bytes = 0;
+        for (id, key, entry, _) in self.table.iter_from(0) {
+            used_bytes += ENTRY_BYTES + shared_bytes(key) + entry.value.mem_bytes();
+            if self.table.find(key) != Some(id) {
+                return Err(format!("the index does not lead to key {key:?} at {id}"));
+            }
+            if entry.revision > self.revision || entry.version == 0 {
+                return Err(format!(
+                    "key {key:?} has version {} of revision {}",
+                    entry.version, entry.revision
+                ));
+            }
+            self.check_value(id, &entry.value).map_err(|why| format!("key {key:?}: {why}"))?;
+        }
+        if used_bytes != self.used_bytes {
+            return Err(format!("{used_bytes} bytes are used and {} counted", self.used_bytes));
+        }
+        match self.fields.ids().find(|id| self.table.get(*id).is_none()) {
+            Some(id) => Err(format!("the field clock has a hash at {id} that is not there")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_value(&self, id: Id, value: &Value) -> Result<(), String> {
+        let (empty, fields_due) = match value {
+            Value::Hash(hash) => (hash.is_empty(), hash.next_expiry()),
+            Value::List(list) => (list.is_empty(), Millis::NEVER),
+            Value::Set(set) => (set.is_empty(), Millis::NEVER),
+            Value::ZSet(zset) => (zset.is_empty(), Millis::NEVER),
+            Value::Resting(Kind::Hash) => (false, self.fields.at(id)),
+            _ => (false, Millis::NEVER),
+        };
+        if empty {
+            return Err("it is an empty collection".to_owned());
+        }
+        if fields_due != self.fields.at(id) {
+            return Err(format!("fields are due at {fields_due:?}, not {:?}", self.fields.at(id)));
+        }
+        Ok(())
+    }
+}

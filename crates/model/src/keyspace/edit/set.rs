@@ -1,0 +1,25 @@
+//! Changes of a set. It touches nothing but the keyspace.
+
+use super::SetMut;
+use crate::Bytes;
+use crate::effect::Fact;
+
+impl SetMut<'_> {
+    /// Adds a member and tells whether it is new.
+    pub fn insert(&mut self, member: &Bytes) -> bool {
+        let new = self.value.insert(member);
+        if new {
+            self.record(Fact::SetMember(member.clone()), || Fact::SetMemberGone(member.clone()));
+        }
+        new
+    }
+
+    /// Removes a member and tells whether it was one.
+    pub fn remove(&mut self, member: &Bytes) -> bool {
+        let was = self.value.remove(member);
+        if was {
+            self.record(Fact::SetMemberGone(member.clone()), || Fact::SetMember(member.clone()));
+        }
+        was
+    }
+}

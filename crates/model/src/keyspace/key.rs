@@ -1,0 +1,210 @@
+//! Changes of a key as a whole: deleting, expiring, renaming, copying, and removing everything.
+//!
+//! It touches nothing but the keyspace. Invariant: a renamed or copied value is told as the facts that make it up, so that
+//! applying effects again needs no other key.
+
+use keystead_core::table::{Id, Table};
+use keystead_core::{Millis, Result};
+
+use super::expiry::FieldClock;
+use super::facts::each_fact;
+use super::undo::{Flushed, Undo};
+use super::{Expire, INDEX_PARTS, Keyspace};
+use crate::Bytes;
+use crate::effect::{Effect, Fact};
+use crate::value::Value;
+
+/// What renaming or copying came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renamed {
+    /// It is done.
+    Done,
+    /// There is no such key.
+    Absent,
+    /// The new name is taken and may not be overwritten.
+    Taken,
+}
+
+impl Keyspace {
+    /// Deletes a key, and tells whether it was there.
+    ///
+    /// # Errors
+    /// When fields of a hash may have expired and it cannot be brought into memory.
+    pub fn delete(&mut self, key: &[u8], now: Millis) -> Result<bool> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(false);
+        };
+        self.end(id);
+        Ok(true)
+    }
+
+    /// Sets when a key expires ([`Millis::NEVER`]: not at all), and tells whether it was there. A moment that is past
+    /// deletes it.
+    ///
+    /// # Errors
+    /// As [`delete`](Keyspace::delete).
+    pub fn set_expiry(&mut self, key: &[u8], at: Millis, now: Millis) -> Result<bool> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(false);
+        };
+        if at <= now {
+            self.end(id);
+        } else {
+            let version = self.next_version(id);
+            self.put_expiry(id, at);
+            self.record(id, version, Fact::Expiry(at));
+        }
+        Ok(true)
+    }
+
+    /// Gives a key another name, with its expiry. What has that name is replaced, if it may be. A key that gets its own name
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// When the value cannot be brought into memory; nothing changed.
+    pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
+        let Some(source) = self.find(from, now)? else {
+            return Ok(Renamed::Absent);
+        };
+        let target = self.find(to, now)?;
+        if target.is_some() && !overwrite {
+            return Ok(Renamed::Taken);
+        }
+        if target == Some(source) {
+            return Ok(Renamed::Done);
+        }
+        self.load(source)?;
+        let Some(entry) = self.table.get(source) else {
+            return Ok(Renamed::Absent);
+        };
+        let kind = entry.value.kind();
+        let expires_at = self.table.expires_at(source);
+        let mut facts = Vec::new();
+        each_fact(&entry.value, &mut |fact| facts.push(fact))?;
+
+        self.before(|| Undo::MovedFrom(source));
+        let Some(value) = self.lift_value(source) else {
+            return Ok(Renamed::Absent);
+        };
+        self.end(source);
+        let (id, version) = match target {
+            Some(id) => (id, self.next_version(id)),
+            None => (self.create(to, Value::Resting(kind)), 1),
+        };
+        self.swap_value(id, value);
+        self.before(|| Undo::MovedTo(id));
+        if target.is_some() {
+            self.put_expiry(id, Millis::NEVER);
+            self.record(id, version, Fact::Fresh(kind));
+        }
+        for fact in facts {
+            self.record(id, version, fact);
+        }
+        if expires_at != Millis::NEVER {
+            self.put_expiry(id, expires_at);
+            self.record(id, version, Fact::Expiry(expires_at));
+        }
+        Ok(Renamed::Done)
+    }
+
+    /// Copies a key's value and expiry to another name. What has that name is replaced, if it may be.
+    ///
+    /// # Errors
+    /// As [`rename`](Keyspace::rename).
+    pub fn copy(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
+        let Some(source) = self.find(from, now)? else {
+            return Ok(Renamed::Absent);
+        };
+        let target = self.find(to, now)?;
+        if target.is_some() && !overwrite {
+            return Ok(Renamed::Taken);
+        }
+        if target == Some(source) {
+            return Ok(Renamed::Done);
+        }
+        self.load(source)?;
+        let Some(entry) = self.table.get(source) else {
+            return Ok(Renamed::Absent);
+        };
+        let (value, expires_at) = (entry.value.clone(), self.table.expires_at(source));
+        self.replace(to, value, Expire::At(expires_at), now)?;
+        Ok(Renamed::Done)
+    }
+
+    /// Removes every key, as one effect.
+    pub fn flush(&mut self) {
+        let table = std::mem::replace(&mut self.table, Table::new(INDEX_PARTS));
+        let fields = std::mem::replace(&mut self.fields, FieldClock::new());
+        let used_bytes = std::mem::take(&mut self.used_bytes);
+        self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
+        self.revision += 1;
+        self.gone.note_all(self.revision);
+        self.see(self.revision);
+        self.effects.push(Effect {
+            id: 0,
+            key: Bytes::new(),
+            version: 0,
+            revision: self.revision,
+            fact: Fact::Flushed,
+        });
+    }
+
+    /// Whether the entry at `id` is not expired.
+    pub(super) fn is_live(&self, id: Id, now: Millis) -> bool {
+        now < self.table.expires_at(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Kind;
+
+    const NOW: Millis = Millis(1000);
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::from(text.as_bytes())
+    }
+
+    #[test]
+    fn renaming_moves_value_and_expiry() {
+        let mut ks = Keyspace::in_memory();
+        ks.hash_mut(b"a", NOW).unwrap().set_until(&bytes("f"), &bytes("v"), Millis(1500));
+        ks.set_expiry(b"a", Millis(2000), NOW).unwrap();
+        ks.set_str(b"b", bytes("old"), Expire::Keep, NOW).unwrap();
+        assert_eq!(ks.rename(b"a", b"b", false, NOW).unwrap(), Renamed::Taken);
+        assert_eq!(ks.rename(b"x", b"b", true, NOW).unwrap(), Renamed::Absent);
+        assert_eq!(ks.rename(b"a", b"a", true, NOW).unwrap(), Renamed::Done);
+        assert_eq!(ks.rename(b"a", b"b", true, NOW).unwrap(), Renamed::Done);
+        assert!(!ks.exists(b"a", NOW).unwrap());
+        let meta = ks.meta(b"b", NOW).unwrap().unwrap();
+        assert_eq!((meta.kind, meta.version, meta.expires_at), (Kind::Hash, 2, Millis(2000)));
+        assert!(!ks.exists(b"b", Millis(1500)).unwrap(), "its only field is expired");
+        ks.check().unwrap();
+    }
+
+    #[test]
+    fn copying_leaves_the_source() {
+        let mut ks = Keyspace::in_memory();
+        ks.list_mut(b"a", NOW).unwrap().push_back(&bytes("v"));
+        assert_eq!(ks.copy(b"a", b"b", false, NOW).unwrap(), Renamed::Done);
+        assert_eq!(ks.copy(b"a", b"b", false, NOW).unwrap(), Renamed::Taken);
+        ks.list_mut(b"b", NOW).unwrap().push_back(&bytes("w"));
+        assert_eq!(ks.list(b"a", NOW).unwrap().map(crate::value::List::len), Some(1));
+        assert_eq!(ks.list(b"b", NOW).unwrap().map(crate::value::List::len), Some(2));
+    }
+
+    #[test]
+    fn a_past_expiry_deletes_and_a_flush_is_one_effect() {
+        let mut ks = Keyspace::in_memory();
+        for key in [b"a", b"b", b"c"] {
+            ks.set_str(key, bytes("v"), Expire::Keep, NOW).unwrap();
+        }
+        assert!(ks.set_expiry(b"a", NOW, NOW).unwrap());
+        assert!(!ks.set_expiry(b"a", Millis::NEVER, NOW).unwrap());
+        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Gone));
+        ks.flush();
+        assert_eq!(ks.effects().len(), 5);
+        assert_eq!((ks.len(), ks.used_bytes()), (0, 0));
+    }
+}

@@ -1,0 +1,236 @@
+//! The keyspace of a shard: a directory of all keys, their native values, and typed changes that record effects.
+//!
+//! | To find                                         | open       |
+//! |-------------------------------------------------|------------|
+//! | looking up: absent, expired, wrong type         | [`read`]   |
+//! | walking keys                                    | `walk`     |
+//! | strings, documents, whole values                | `scalar`   |
+//! | hashes, lists, sets, sorted sets, streams       | [`edit`]   |
+//! | deleting, expiring, renaming, flushing          | `key`      |
+//! | steps                                           | `step`     |
+//! | undoing                                         | `undo`     |
+//! | effects applied again                           | `replay`   |
+//! | reclaiming what is expired                      | `expiry`   |
+//! | values that rest in the archive, and evicting   | [`shelf`]  |
+//!
+//! It touches nothing: time comes with every call, resting values come from a [`Shelf`]. Invariants: nothing changes
+//! without an effect; every effect has its own revision, and a key's entry holds the revision of its last one; an
+//! entry is never an empty collection (but for streams); `used_bytes` is the sum over the entries.
+
+pub mod check;
+pub mod edit;
+mod expiry;
+mod facts;
+mod gone;
+mod key;
+mod native;
+pub mod read;
+mod replay;
+mod scalar;
+pub mod shelf;
+mod step;
+mod undo;
+mod walk;
+
+use std::cell::Cell;
+
+use keystead_core::Millis;
+use keystead_core::table::{Id, Table};
+
+use crate::Bytes;
+use crate::effect::{Effect, Fact};
+use crate::value::Value;
+use crate::value::heap::shared_bytes;
+
+pub use edit::{HashMut, ListMut, SetMut, StreamMut, ZSetMut};
+use expiry::FieldClock;
+use gone::Gone;
+pub use key::Renamed;
+pub use read::{Meta, Miss};
+pub use scalar::Expire;
+pub use shelf::{NoShelf, Shelf};
+use undo::{Savepoint, Undo};
+
+/// What an entry of the directory takes without what its key and value hold on the heap: its place in the slab and
+/// its share of the index, which is about three quarters full.
+const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Bytes>() + 16 + 12;
+
+/// Parts of the index. With a million keys a part that grows moves a few thousand places.
+const INDEX_PARTS: usize = 256;
+
+/// What the directory knows of a key, beside its name and expiry.
+struct Entry {
+    version: u64,
+    revision: u64,
+    value: Value,
+}
+
+/// All keys of a shard.
+pub struct Keyspace {
+    table: Table<Entry>,
+    fields: FieldClock,
+    shelf: Box<dyn Shelf>,
+    revision: u64,
+    archived: u64,
+    used_bytes: usize,
+    effects: Vec<Effect>,
+    gone: Gone,
+    /// The highest revision that the present job has seen. Looking is not changing, hence the cell.
+    seen: Cell<u64>,
+    savepoint: Option<Savepoint>,
+    undo: Vec<Undo>,
+}
+
+impl Keyspace {
+    /// An empty keyspace whose resting values come from `shelf`.
+    #[must_use]
+    pub fn new(shelf: Box<dyn Shelf>) -> Self {
+        Keyspace {
+            table: Table::new(INDEX_PARTS),
+            fields: FieldClock::new(),
+            shelf,
+            revision: 0,
+            archived: 0,
+            used_bytes: 0,
+            effects: Vec::new(),
+            gone: Gone::new(),
+            seen: Cell::new(0),
+            savepoint: None,
+            undo: Vec::new(),
+        }
+    }
+
+    /// An empty keyspace that is never archived.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Keyspace::new(Box::new(NoShelf))
+    }
+
+    /// The revision of the last effect.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Heap bytes of keys, values and the directory, by estimate.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    /// Up to which revision everything is in the archive. What is younger is never evicted.
+    #[must_use]
+    pub fn archived(&self) -> u64 {
+        self.archived
+    }
+
+    /// Tells that everything up to `revision` is in the archive.
+    pub fn set_archived(&mut self, revision: u64) {
+        self.archived = self.archived.max(revision);
+    }
+
+    /// Effects that were recorded and not yet taken.
+    #[must_use]
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// Swaps the recorded effects for `empty`, whose capacity is used again.
+    ///
+    /// Not while a savepoint is open: what was handed out cannot be taken back.
+    pub fn take_effects(&mut self, empty: &mut Vec<Effect>) {
+        debug_assert!(self.savepoint.is_none(), "effects of an open savepoint were taken");
+        empty.clear();
+        std::mem::swap(&mut self.effects, empty);
+    }
+
+    /// The highest revision that anything since the last call has seen or made, absence included: an answer that rests on
+    /// it may leave when that revision is durable.
+    ///
+    /// Absence is told by a small filter of deletions, so a look at an absent key may wait for a deletion of another one.
+    pub fn take_seen(&mut self) -> u64 {
+        // What was rolled back will never be durable, and nobody was told.
+        self.seen.replace(0).min(self.revision)
+    }
+
+    fn see(&self, revision: u64) {
+        if revision > self.seen.get() {
+            self.seen.set(revision);
+        }
+    }
+
+    /// Records a fact about the key at `id`, which carries `version` from now on.
+    fn record(&mut self, id: Id, version: u64, fact: Fact) {
+        let Some(key) = self.table.key(id).cloned() else {
+            return;
+        };
+        self.revision += 1;
+        let revision = self.revision;
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.revision = revision;
+            entry.version = version;
+        }
+        self.see(revision);
+        self.effects.push(Effect { id, key, version, revision, fact });
+    }
+
+    /// Adds a key that is not there, without a fact.
+    fn add(&mut self, key: &[u8], value: Value) -> Id {
+        let key = Bytes::from(key);
+        self.used_bytes += ENTRY_BYTES + shared_bytes(&key) + value.mem_bytes();
+        let id = self.table.insert(key, Entry { version: 1, revision: self.revision, value });
+        self.before(|| Undo::Added(id));
+        self.watch_fields(id);
+        id
+    }
+
+    /// Takes a key out, without a fact.
+    fn take_out(&mut self, id: Id) {
+        let (hash, expires_at) = match self.table.key(id) {
+            Some(key) => (self.table.hash(key), self.table.expires_at(id)),
+            None => return,
+        };
+        let Some((key, entry)) = self.table.remove(id) else {
+            return;
+        };
+        self.used_bytes -= ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
+        self.gone.note(hash, self.revision);
+        let fields_due = self.fields.take(id);
+        self.before(|| Undo::took_out(id, key, entry, expires_at, fields_due));
+    }
+
+    /// Puts another value in place of the one at `id`, without a fact, and keeps it as a before-image.
+    fn swap_value(&mut self, id: Id, value: Value) {
+        let Some(entry) = self.table.get_mut(id) else {
+            return;
+        };
+        let added = value.mem_bytes();
+        let old = std::mem::replace(&mut entry.value, value);
+        self.used_bytes = self.used_bytes + added - old.mem_bytes();
+        let fields_due = self.fields.take(id);
+        self.before(|| Undo::Value { id, value: old, fields_due });
+        self.watch_fields(id);
+    }
+
+    /// Begins a change of the key at `id` and answers its next version.
+    fn next_version(&mut self, id: Id) -> u64 {
+        let Some(entry) = self.table.get(id) else { return 1 };
+        let (version, revision) = (entry.version, entry.revision);
+        self.before(|| Undo::Stamp { id, version, revision });
+        version + 1
+    }
+
+    /// Sets when the key at `id` expires, without a fact.
+    fn put_expiry(&mut self, id: Id, at: Millis) {
+        let before = self.table.expires_at(id);
+        self.before(|| Undo::Expiry { id, at: before });
+        self.table.set_expires_at(id, at);
+    }
+
+    /// Keeps a before-image, if a savepoint is open.
+    fn before(&mut self, undo: impl FnOnce() -> Undo) {
+        if self.savepoint.is_some() {
+            self.undo.push(undo());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the five collections have in common, so that one handle and one lookup serve them all. It touches nothing.
+
+use crate::Bytes;
+use crate::effect::{Fact, StreamFact};
+use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
+
+/// A type of value that a lookup can ask for.
+pub trait Typed {
+    /// Its kind.
+    const KIND: Kind;
+    /// What a reader is shown.
+    type Seen: ?Sized;
+    /// The value, if it is of this kind and in memory.
+    fn of(value: &Value) -> Option<&Self::Seen>;
+}
+
+/// A collection that is changed element by element.
+pub trait Native: Typed + Default {
+    /// Whether a key may hold it while it is empty.
+    const MAY_BE_EMPTY: bool = false;
+    /// The collection in a value of this kind that is in memory; another value is given back.
+    fn from_value(value: Value) -> Result<Self, Value>;
+    /// The value of a key.
+    fn into_value(self) -> Value;
+    /// Whether it has no element.
+    fn has_none(&self) -> bool;
+    /// What is recorded of a new one before anything else, so that an empty one is known too.
+    fn first_fact(&self) -> Option<Fact>;
+    /// Heap bytes held, as [`Value::mem_bytes`] tells.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Markers for the kinds whose values share a Rust type.
+pub(super) enum AsStr {}
+/// See [`AsStr`].
+pub(super) enum AsJson {}
+
+macro_rules! typed {
+    ($type:ty, $seen:ty, $variant:ident) => {
+        impl Typed for $type {
+            const KIND: Kind = Kind::$variant;
+            type Seen = $seen;
+            fn of(value: &Value) -> Option<&$seen> {
+                match value {
+                    Value::$variant(value) => Some(value),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+typed!(AsStr, Bytes, Str);
+typed!(AsJson, Bytes, Json);
+typed!(StateCell, StateCell, State);
+typed!(Hash, Hash, Hash);
+typed!(List, List, List);
+typed!(Set, Set, Set);
+typed!(ZSet, ZSet, ZSet);
+typed!(Box<Stream>, Stream, Stream);
+
+macro_rules! native {
+    ($type:ty, $variant:ident, $may_be_empty:expr, $first:expr) => {
+        impl Native for $type {
+            const MAY_BE_EMPTY: bool = $may_be_empty;
+            fn from_value(value: Value) -> Result<Self, Value> {
+                match value {
+                    Value::$variant(value) => Ok(value),
+                    other => Err(other),
+                }
+            }
+            fn into_value(self) -> Value {
+                Value::$variant(self)
+            }
+            fn has_none(&self) -> bool {
+                self.is_empty()
+            }
+            fn first_fact(&self) -> Option<Fact> {
+                let first: fn(&Self) -> Option<Fact> = $first;
+                first(self)
+            }
+            fn heap_bytes(&self) -> usize {
+                self.mem_bytes()
+            }
+        }
+    };
+}
+
+native!(Hash, Hash, false, |_| None);
+native!(List, List, false, |_| None);
+native!(Set, Set, false, |_| None);
+native!(ZSet, ZSet, false, |_| None);
+native!(Box<Stream>, Stream, true, |stream| Some(Fact::Stream(StreamFact::Meta(stream.meta()))));

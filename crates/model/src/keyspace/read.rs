@@ -1,0 +1,353 @@
+//! Looking up. Absent, expired and of another kind are values, not errors.
+//!
+//! It touches the shelf for a value that rests. Invariant: every look raises what the job has seen, also a look that finds
+//! nothing, and no look changes an answer: it may only reclaim fields that are expired already.
+
+use std::fmt;
+
+use keystead_core::table::Id;
+use keystead_core::{Code, Error, Millis, Result};
+
+use super::Keyspace;
+use super::native::{AsJson, AsStr, Typed};
+use crate::Bytes;
+use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
+
+/// Why a lookup by kind gave no value.
+#[derive(Debug)]
+pub enum Miss {
+    /// The key holds a value of this other kind.
+    WrongType(Kind),
+    /// The value could not be brought into memory.
+    Failed(Error),
+}
+
+impl From<Error> for Miss {
+    fn from(error: Error) -> Self {
+        Miss::Failed(error)
+    }
+}
+
+impl From<Miss> for Error {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::WrongType(kind) => {
+                Error::new(Code::WrongType, format!("the key holds a value of another kind: {kind}"))
+            }
+            Miss::Failed(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Miss::WrongType(kind) => write!(f, "the key holds a {kind}"),
+            Miss::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What the directory knows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The kind of its value.
+    pub kind: Kind,
+    /// Grows by one with every change, starts at 1.
+    pub version: u64,
+    /// The shard's revision of its last effect.
+    pub revision: u64,
+    /// When it expires; [`Millis::NEVER`] when it does not.
+    pub expires_at: Millis,
+}
+
+impl Keyspace {
+    /// What the directory knows of a key; `None` when it is absent or expired.
+    ///
+    /// # Errors
+    /// When fields of it may have expired and its value cannot be brought into memory.
+    pub fn meta(&mut self, key: &[u8], now: Millis) -> Result<Option<Meta>> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(None);
+        };
+        Ok(self.meta_at(id))
+    }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn exists(&mut self, key: &[u8], now: Millis) -> Result<bool> {
+        Ok(self.find(key, now)?.is_some())
+    }
+
+    /// The kind of a key's value.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn kind(&mut self, key: &[u8], now: Millis) -> Result<Option<Kind>> {
+        Ok(self.meta(key, now)?.map(|meta| meta.kind))
+    }
+
+    /// The version of a key.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn version(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+        Ok(self.meta(key, now)?.map(|meta| meta.version))
+    }
+
+    /// The revision of a key's last effect.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn revision_of(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+        Ok(self.meta(key, now)?.map(|meta| meta.revision))
+    }
+
+    /// When a key expires ([`Millis::NEVER`]: not at all); `None` when it is not there.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn expires_at(&mut self, key: &[u8], now: Millis) -> Result<Option<Millis>> {
+        Ok(self.meta(key, now)?.map(|meta| meta.expires_at))
+    }
+
+    /// The string under a key.
+    ///
+    /// # Errors
+    /// [`Miss`], here and in the lookups that follow.
+    #[inline]
+    pub fn str(&mut self, key: &[u8], now: Millis) -> Result<Option<&Bytes>, Miss> {
+        self.read::<AsStr>(key, now)
+    }
+
+    /// The document under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn json(&mut self, key: &[u8], now: Millis) -> Result<Option<&Bytes>, Miss> {
+        self.read::<AsJson>(key, now)
+    }
+
+    /// The state under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn state(&mut self, key: &[u8], now: Millis) -> Result<Option<&StateCell>, Miss> {
+        self.read::<StateCell>(key, now)
+    }
+
+    /// The hash under a key, without fields that are expired.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn hash(&mut self, key: &[u8], now: Millis) -> Result<Option<&Hash>, Miss> {
+        self.read::<Hash>(key, now)
+    }
+
+    /// The list under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn list(&mut self, key: &[u8], now: Millis) -> Result<Option<&List>, Miss> {
+        self.read::<List>(key, now)
+    }
+
+    /// The set under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn set(&mut self, key: &[u8], now: Millis) -> Result<Option<&Set>, Miss> {
+        self.read::<Set>(key, now)
+    }
+
+    /// The sorted set under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn zset(&mut self, key: &[u8], now: Millis) -> Result<Option<&ZSet>, Miss> {
+        self.read::<ZSet>(key, now)
+    }
+
+    /// The stream under a key.
+    ///
+    /// # Errors
+    /// [`Miss`].
+    pub fn stream(&mut self, key: &[u8], now: Millis) -> Result<Option<&Stream>, Miss> {
+        self.read::<Box<Stream>>(key, now)
+    }
+
+    /// The value under a key, of whatever kind, in memory.
+    ///
+    /// # Errors
+    /// When it cannot be brought into memory.
+    pub fn value(&mut self, key: &[u8], now: Millis) -> Result<Option<&Value>> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(None);
+        };
+        self.load(id)?;
+        Ok(self.table.get(id).map(|entry| &entry.value))
+    }
+
+    /// Brings the value of a key into memory, so that [`peek`](Keyspace::peek) finds it.
+    ///
+    /// # Errors
+    /// When it cannot be brought into memory.
+    pub fn settle(&mut self, key: &[u8], now: Millis) -> Result<()> {
+        self.value(key, now).map(|_| ())
+    }
+
+    /// The value under a key that was [settled](Keyspace::settle) at this `now`; for looking at several keys at once.
+    #[must_use]
+    pub fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
+        let id = self.table.find(key).filter(|id| now < self.table.expires_at(*id))?;
+        let value = &self.table.get(id)?.value;
+        debug_assert!(!matches!(value, Value::Resting(_)), "a value was not settled before it was peeked at");
+        Some(value)
+    }
+
+    #[inline]
+    fn read<T: Typed>(&mut self, key: &[u8], now: Millis) -> Result<Option<&T::Seen>, Miss> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(None);
+        };
+        self.typed::<T>(id).map(Some)
+    }
+
+    /// The value at `id` as the kind that is asked for.
+    fn typed<T: Typed>(&mut self, id: Id) -> Result<&T::Seen, Miss> {
+        self.expect_kind(id, T::KIND)?;
+        self.load(id)?;
+        self.table
+            .get(id)
+            .and_then(|entry| T::of(&entry.value))
+            .ok_or_else(|| Miss::Failed(not_as_directory()))
+    }
+
+    /// Refuses an entry of another kind, without bringing it into memory.
+    #[inline]
+    pub(super) fn expect_kind(&self, id: Id, kind: Kind) -> Result<(), Miss> {
+        match self.table.get(id).map(|entry| entry.value.kind()) {
+            Some(other) if other != kind => Err(Miss::WrongType(other)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds a key that is there and not expired, and reclaims the fields of it that are.
+    #[inline]
+    pub(super) fn find(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
+        let Some(id) = self.find_any(key) else {
+            return Ok(None);
+        };
+        if self.table.live(id, now).is_none() {
+            return Ok(None);
+        }
+        if self.fields.is_due(id, now) {
+            self.drop_fields(id, now)?;
+            return Ok(self.table.get(id).is_some().then_some(id));
+        }
+        Ok(Some(id))
+    }
+
+    /// Finds a key, expired or not.
+    #[inline]
+    pub(super) fn find_any(&self, key: &[u8]) -> Option<Id> {
+        let hash = self.table.hash(key);
+        let found = self.table.find_hashed(hash, key);
+        match found.and_then(|id| self.table.get(id)) {
+            Some(entry) => self.see(entry.revision),
+            None => self.see(self.gone.revision(hash)),
+        }
+        found
+    }
+
+    pub(super) fn meta_at(&self, id: Id) -> Option<Meta> {
+        let entry = self.table.get(id)?;
+        Some(Meta {
+            kind: entry.value.kind(),
+            version: entry.version,
+            revision: entry.revision,
+            expires_at: self.table.expires_at(id),
+        })
+    }
+}
+
+pub(super) fn not_as_directory() -> Error {
+    Error::new(Code::Corrupt, "a value at rest is not of the kind that its key says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Expire;
+
+    const NOW: Millis = Millis(1000);
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::from(text.as_bytes())
+    }
+
+    #[test]
+    fn absent_expired_and_wrong_kind_are_values() {
+        let mut ks = Keyspace::in_memory();
+        assert!(ks.str(b"a", NOW).unwrap().is_none());
+        ks.set_str(b"a", bytes("1"), Expire::At(Millis(1500)), NOW).unwrap();
+        assert_eq!(ks.str(b"a", Millis(1499)).unwrap(), Some(&bytes("1")));
+        assert!(ks.str(b"a", Millis(1500)).unwrap().is_none());
+        assert!(matches!(ks.hash(b"a", NOW), Err(Miss::WrongType(Kind::Str))));
+        assert_eq!(Error::from(Miss::WrongType(Kind::Str)).code(), Code::WrongType);
+        let meta = Meta { kind: Kind::Str, version: 1, revision: 2, expires_at: Millis(1500) };
+        assert_eq!(ks.meta(b"a", NOW).unwrap(), Some(meta));
+        assert_eq!(ks.meta(b"a", Millis(1500)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_look_has_seen_what_it_tells() {
+        let mut ks = Keyspace::in_memory();
+        ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
+        ks.set_str(b"b", bytes("1"), Expire::Keep, NOW).unwrap();
+        assert_eq!(ks.take_seen(), 2, "what was made was seen");
+        ks.str(b"a", NOW).unwrap();
+        assert_eq!(ks.take_seen(), 1);
+        assert_eq!(ks.take_seen(), 0, "each job starts anew");
+        ks.str(b"never there", NOW).unwrap();
+        assert_eq!(ks.take_seen(), 0);
+        ks.delete(b"a", NOW).unwrap();
+        ks.take_seen();
+        ks.exists(b"a", NOW).unwrap();
+        assert_eq!(ks.take_seen(), 3, "absence tells of the deletion");
+        ks.set_expiry(b"b", Millis(2000), NOW).unwrap();
+        ks.take_seen();
+        assert!(!ks.exists(b"b", Millis(2000)).unwrap());
+        assert_eq!(ks.take_seen(), 4, "so does an expiry that was set");
+        let _ = ks.len();
+        assert_eq!(ks.take_seen(), 4);
+        ks.flush();
+        ks.take_seen();
+        ks.exists(b"never there", NOW).unwrap();
+        assert_eq!(ks.take_seen(), 5);
+    }
+
+    #[test]
+    fn what_was_rolled_back_is_not_waited_for() {
+        let mut ks = Keyspace::in_memory();
+        ks.savepoint();
+        ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
+        ks.delete(b"a", NOW).unwrap();
+        ks.rollback();
+        ks.exists(b"a", NOW).unwrap();
+        assert_eq!(ks.take_seen(), 0);
+    }
+
+    #[test]
+    fn several_keys_can_be_looked_at_at_once() {
+        let mut ks = Keyspace::in_memory();
+        for key in [b"a", b"b"] {
+            ks.set_mut(key, NOW).unwrap().insert(&bytes("m"));
+            ks.settle(key, NOW).unwrap();
+        }
+        assert_eq!(ks.peek(b"a", NOW), ks.peek(b"b", NOW));
+        assert_eq!(ks.peek(b"c", NOW), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! Effects applied again: how a keyspace comes back after a restart, and how a copy follows another.
+//!
+//! It touches nothing but the keyspace. Invariant: applying effects in order gives the keyspace they were recorded in, also
+//! when some of them, from any earlier point on, are applied to a keyspace that has them already. An effect is skipped
+//! when its key, or another key in its place, is younger: what made it so is either known or still to come.
+
+use keystead_core::table::Id;
+use keystead_core::{Code, Error, Millis, Result};
+
+use super::facts::{apply_fact, kind_of};
+use super::{ENTRY_BYTES, Entry, Keyspace, Meta};
+use crate::Bytes;
+use crate::effect::{Effect, Fact};
+use crate::value::heap::shared_bytes;
+use crate::value::{Kind, StateCell, Value};
+
+impl Keyspace {
+    /// Applies an effect, with its version and revision, and records nothing.
+    ///
+    /// # Errors
+    /// `corrupt` when it cannot follow what was applied before it, or what the shelf says.
+    pub fn apply_effect(&mut self, effect: &Effect) -> Result<()> {
+        debug_assert!(self.savepoint.is_none(), "an effect was applied inside a savepoint");
+        if effect.fact == Fact::Flushed {
+            self.forget_before(effect.revision);
+        } else if let Some(id) = self.place_of(effect)? {
+            self.apply_at(id, effect)?;
+        }
+        self.revision = self.revision.max(effect.revision);
+        Ok(())
+    }
+
+    /// Puts a key in its place with its value at rest, as the archive's directory says.
+    ///
+    /// # Errors
+    /// `corrupt` when the place is taken. That names stand once is for the archive to keep: a look for each would cost a
+    /// third of the start.
+    pub fn restore(&mut self, id: Id, key: Bytes, meta: &Meta) -> Result<()> {
+        let bytes = ENTRY_BYTES + shared_bytes(&key);
+        let entry =
+            Entry { version: meta.version, revision: meta.revision, value: Value::Resting(meta.kind) };
+        if self.table.insert_at(id, key, entry).is_err() {
+            return Err(Error::new(Code::Corrupt, format!("two keys have the id {id}")));
+        }
+        self.used_bytes += bytes;
+        if meta.expires_at != Millis::NEVER {
+            self.table.set_expires_at(id, meta.expires_at);
+        }
+        self.revision = self.revision.max(meta.revision);
+        Ok(())
+    }
+
+    /// Tells when the first field of the resting hash at `id` expires, as the archive says. Rows without a hash are for
+    /// the audit to find.
+    pub fn restore_fields_due(&mut self, id: Id, at: Millis) {
+        if self.table.get(id).is_some_and(|entry| entry.value.kind() == Kind::Hash) {
+            self.fields.set(id, at);
+        }
+    }
+
+    /// Tells up to which revision the archive is complete, after everything in it was restored.
+    pub fn restore_revision(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+        self.archived = self.archived.max(revision);
+    }
+
+    /// Where the effect belongs; `None` when it is skipped.
+    fn place_of(&mut self, effect: &Effect) -> Result<Option<Id>> {
+        if let Some(id) = self.table.find(&effect.key) {
+            let known = self.table.get(id).map_or(0, |entry| entry.revision);
+            return match known < effect.revision {
+                false => Ok(None),
+                true if id == effect.id => Ok(Some(id)),
+                true => Err(out_of_order(effect)),
+            };
+        }
+        if let Some(other) = self.table.get(effect.id) {
+            return if other.revision < effect.revision { Err(out_of_order(effect)) } else { Ok(None) };
+        }
+        let Some(kind) = kind_of(&effect.fact) else {
+            // The key is gone already, and so will be once the effects up to now are applied.
+            return Ok(None);
+        };
+        let value = empty_value(kind);
+        self.used_bytes += ENTRY_BYTES + shared_bytes(&effect.key) + value.mem_bytes();
+        let entry = Entry { version: effect.version, revision: 0, value };
+        match self.table.insert_at(effect.id, effect.key.clone(), entry) {
+            Ok(()) => Ok(Some(effect.id)),
+            Err(_) => Err(out_of_order(effect)),
+        }
+    }
+
+    fn apply_at(&mut self, id: Id, effect: &Effect) -> Result<()> {
+        match &effect.fact {
+            Fact::Gone => {
+                self.take_out(id);
+                return Ok(());
+            }
+            Fact::Expiry(at) => self.table.set_expires_at(id, *at),
+            fact => {
+                if !replaces(fact) {
+                    self.load(id)?;
+                }
+                if matches!(fact, Fact::Fresh(_)) {
+                    self.table.set_expires_at(id, Millis::NEVER);
+                }
+                let Some(entry) = self.table.get_mut(id) else {
+                    return Ok(());
+                };
+                let before = entry.value.mem_bytes();
+                apply_fact(&mut entry.value, fact);
+                self.used_bytes = self.used_bytes + entry.value.mem_bytes() - before;
+                self.watch_fields(id);
+            }
+        }
+        if let Some(entry) = self.table.get_mut(id) {
+            (entry.version, entry.revision) = (effect.version, effect.revision);
+        }
+        Ok(())
+    }
+
+    /// Takes out every key that was there before `revision`.
+    fn forget_before(&mut self, revision: u64) {
+        let old: Vec<Id> = self
+            .table
+            .iter_from(0)
+            .filter(|(_, _, entry, _)| entry.revision < revision)
+            .map(|(id, ..)| id)
+            .collect();
+        for id in old {
+            self.take_out(id);
+        }
+    }
+}
+
+/// Whether a fact says all there is, so that what rests need not be brought into memory.
+const fn replaces(fact: &Fact) -> bool {
+    matches!(fact, Fact::Fresh(_) | Fact::Str(_) | Fact::Json(_) | Fact::State(_))
+}
+
+/// What a key holds before its first fact is applied.
+pub(super) fn empty_value(kind: Kind) -> Value {
+    Value::empty(kind).unwrap_or_else(|| match kind {
+        Kind::Json => Value::Json(Bytes::new()),
+        Kind::State => Value::State(StateCell::Text("".into())),
+        _ => Value::Str(Bytes::new()),
+    })
+}
+
+fn out_of_order(effect: &Effect) -> Error {
+    Error::new(
+        Code::Corrupt,
+        format!(
+            "revision {} of key '{}' (id {}) does not follow what was applied before it",
+            effect.revision,
+            effect.key.escape_ascii(),
+            effect.id
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(id: u32, key: &str, revision: u64, fact: Fact) -> Effect {
+        Effect { id, key: Bytes::from(key.as_bytes()), version: 1, revision, fact }
+    }
+
+    fn text(text: &str) -> Fact {
+        Fact::Str(Bytes::from(text.as_bytes()))
+    }
+
+    #[test]
+    fn what_is_known_is_skipped() {
+        let mut ks = Keyspace::in_memory();
+        for effect in [effect(0, "a", 1, text("old")), effect(0, "a", 2, text("new"))].iter().cycle().take(3)
+        {
+            ks.apply_effect(effect).unwrap();
+        }
+        assert_eq!(ks.str(b"a", Millis(0)).unwrap().map(Bytes::as_slice), Some(&b"new"[..]));
+        assert_eq!((ks.revision(), ks.effects().len()), (2, 0));
+    }
+
+    #[test]
+    fn a_place_that_was_given_to_another_key_is_left_to_it() {
+        let mut ks = Keyspace::in_memory();
+        ks.apply_effect(&effect(0, "b", 9, text("b"))).unwrap();
+        ks.apply_effect(&effect(0, "a", 3, text("a"))).unwrap();
+        ks.apply_effect(&effect(0, "a", 4, Fact::Gone)).unwrap();
+        ks.apply_effect(&effect(0, "", 5, Fact::Flushed)).unwrap();
+        assert_eq!(ks.len(), 1);
+        ks.apply_effect(&effect(0, "", 10, Fact::Flushed)).unwrap();
+        assert_eq!(ks.len(), 0);
+        ks.check().unwrap();
+    }
+
+    #[test]
+    fn effects_that_cannot_follow_are_corrupt() {
+        let mut ks = Keyspace::in_memory();
+        ks.apply_effect(&effect(0, "a", 1, text("a"))).unwrap();
+        for wrong in [effect(0, "b", 2, text("b")), effect(1, "a", 2, text("a"))] {
+            let error = ks.apply_effect(&wrong).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt);
+            assert!(error.message().contains("revision 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_restored_key_rests_in_its_place() {
+        let mut ks = Keyspace::in_memory();
+        let meta = Meta { kind: Kind::List, version: 7, revision: 3, expires_at: Millis(50) };
+        ks.restore(12, Bytes::from(b"l"), &meta).unwrap();
+        assert_eq!(ks.restore(12, Bytes::from(b"m"), &meta).unwrap_err().code(), Code::Corrupt);
+        ks.restore_revision(5);
+        assert_eq!((ks.revision(), ks.archived()), (5, 5));
+        assert_eq!(ks.meta(b"l", Millis(0)).unwrap(), Some(meta));
+        assert!(!ks.exists(b"l", Millis(50)).unwrap());
+        ks.check().unwrap();
+    }
+}

@@ -1,0 +1,239 @@
+//! Whole values: strings, documents, states, and collections that are put in one piece.
+//!
+//! It touches nothing but the keyspace. Invariant: overwriting continues the version, whatever kind the key held before; a
+//! fact that the kind has changed goes before the new content.
+
+use keystead_core::table::Id;
+use keystead_core::{Millis, Result};
+
+use super::Keyspace;
+use super::facts::each_fact;
+use crate::Bytes;
+use crate::effect::Fact;
+use crate::value::{Kind, StateCell, Value};
+
+/// What becomes of a key's expiry when its value is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expire {
+    /// It stays; a new key never expires.
+    Keep,
+    /// The key expires then; [`Millis::NEVER`]: not at all.
+    At(Millis),
+}
+
+impl Expire {
+    fn after(self, before: Millis) -> Millis {
+        match self {
+            Expire::Keep => before,
+            Expire::At(at) => at,
+        }
+    }
+}
+
+/// A value that was put in its place and is about to be recorded.
+struct Placed {
+    id: Id,
+    version: u64,
+    expires_at: Millis,
+}
+
+impl Keyspace {
+    /// Puts a string and answers the key's version; 0 when it is expired at once and so not kept.
+    ///
+    /// # Errors
+    /// When fields of a hash that is overwritten may have expired and it cannot be brought into memory; nothing changed.
+    pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+        self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
+    }
+
+    /// Puts a document, as text.
+    ///
+    /// # Errors
+    /// As [`set_str`](Keyspace::set_str).
+    pub fn set_json(&mut self, key: &[u8], text: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+        self.put(key, Value::Json(text.clone()), Fact::Json(text), expire, now)
+    }
+
+    /// Puts the state of a step, as JSON text.
+    ///
+    /// # Errors
+    /// As [`set_str`](Keyspace::set_str).
+    pub fn set_state(&mut self, key: &[u8], text: &str, expire: Expire, now: Millis) -> Result<u64> {
+        let fact = Fact::State(Bytes::from(text.as_bytes()));
+        self.put(key, Value::State(StateCell::Text(text.into())), fact, expire, now)
+    }
+
+    /// Puts a value of any kind in place of what is there. An empty collection (but for a stream) deletes the key.
+    ///
+    /// # Errors
+    /// `internal` when the value rests, or is a state without a JSON form, else as [`set_str`](Keyspace::set_str).
+    pub fn replace(&mut self, key: &[u8], value: Value, expire: Expire, now: Millis) -> Result<u64> {
+        let facts = facts_of_whole(&value)?;
+        if facts.is_empty() {
+            self.delete(key, now)?;
+            return Ok(0);
+        }
+        let whole = is_collection(value.kind());
+        let Some(placed) = self.place(key, value, whole, expire, now)? else {
+            return Ok(0);
+        };
+        for fact in facts {
+            self.record(placed.id, placed.version, fact);
+        }
+        self.expire_anew(&placed);
+        Ok(placed.version)
+    }
+
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        value: Value,
+        fact: Fact,
+        expire: Expire,
+        now: Millis,
+    ) -> Result<u64> {
+        let Some(placed) = self.place(key, value, false, expire, now)? else {
+            return Ok(0);
+        };
+        self.record(placed.id, placed.version, fact);
+        self.expire_anew(&placed);
+        Ok(placed.version)
+    }
+
+    /// Puts the value in its place, and records that it is fresh if its kind is another one or it is put `whole`. `None`
+    /// when it would be expired at once.
+    fn place(
+        &mut self,
+        key: &[u8],
+        value: Value,
+        whole: bool,
+        expire: Expire,
+        now: Millis,
+    ) -> Result<Option<Placed>> {
+        if matches!(expire, Expire::At(at) if at <= now) {
+            self.delete(key, now)?;
+            return Ok(None);
+        }
+        let Some(id) = self.find(key, now)? else {
+            let id = self.create(key, value);
+            return Ok(Some(Placed { id, version: 1, expires_at: expire.after(Millis::NEVER) }));
+        };
+        let kind = value.kind();
+        let fresh = whole || self.expect_kind(id, kind).is_err();
+        let expires_at = expire.after(self.table.expires_at(id));
+        let version = self.next_version(id);
+        self.swap_value(id, value);
+        if fresh {
+            // A fresh value never expires, so an expiry that stays is told again.
+            self.put_expiry(id, Millis::NEVER);
+            self.record(id, version, Fact::Fresh(kind));
+        }
+        Ok(Some(Placed { id, version, expires_at }))
+    }
+
+    fn expire_anew(&mut self, placed: &Placed) {
+        if placed.expires_at != self.table.expires_at(placed.id) {
+            self.put_expiry(placed.id, placed.expires_at);
+            self.record(placed.id, placed.version, Fact::Expiry(placed.expires_at));
+        }
+    }
+
+    /// Adds a key that is absent or expired.
+    pub(super) fn create(&mut self, key: &[u8], value: Value) -> Id {
+        if let Some(expired) = self.find_any(key) {
+            self.end(expired);
+        }
+        self.add(key, value)
+    }
+}
+
+fn facts_of_whole(value: &Value) -> Result<Vec<Fact>> {
+    let mut facts = Vec::new();
+    each_fact(value, &mut |fact| facts.push(fact))?;
+    Ok(facts)
+}
+
+const fn is_collection(kind: Kind) -> bool {
+    matches!(kind, Kind::Hash | Kind::List | Kind::Set | Kind::ZSet | Kind::Stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{Hash, Set};
+
+    const NOW: Millis = Millis(1000);
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::from(text.as_bytes())
+    }
+
+    fn facts(ks: &mut Keyspace) -> Vec<(u64, Fact)> {
+        let mut effects = Vec::new();
+        ks.take_effects(&mut effects);
+        effects.into_iter().map(|effect| (effect.version, effect.fact)).collect()
+    }
+
+    #[test]
+    fn versions_start_at_one_and_continue_when_overwritten() {
+        let mut ks = Keyspace::in_memory();
+        assert_eq!(ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap(), 1);
+        assert_eq!(ks.set_json(b"a", bytes("{}"), Expire::Keep, NOW).unwrap(), 2);
+        ks.delete(b"a", NOW).unwrap();
+        assert_eq!(ks.set_state(b"a", "1", Expire::Keep, NOW).unwrap(), 1);
+        assert_eq!(
+            facts(&mut ks),
+            [
+                (1, Fact::Str(bytes("1"))),
+                (2, Fact::Fresh(Kind::Json)),
+                (2, Fact::Json(bytes("{}"))),
+                (3, Fact::Gone),
+                (1, Fact::State(bytes("1"))),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_expiry_is_kept_set_or_taken_away() {
+        let mut ks = Keyspace::in_memory();
+        let expires_at = |ks: &mut Keyspace| ks.expires_at(b"a", NOW).unwrap();
+        ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
+        ks.set_str(b"a", bytes("2"), Expire::Keep, NOW).unwrap();
+        assert_eq!(expires_at(&mut ks), Some(Millis(2000)));
+        facts(&mut ks);
+        ks.set_json(b"a", bytes("3"), Expire::Keep, NOW).unwrap();
+        assert_eq!(expires_at(&mut ks), Some(Millis(2000)));
+        let told = [Fact::Fresh(Kind::Json), Fact::Json(bytes("3")), Fact::Expiry(Millis(2000))];
+        assert_eq!(facts(&mut ks), told.map(|fact| (3, fact)));
+        ks.set_json(b"a", bytes("4"), Expire::At(Millis::NEVER), NOW).unwrap();
+        assert_eq!(expires_at(&mut ks), Some(Millis::NEVER));
+        assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), 0);
+        assert_eq!(expires_at(&mut ks), None);
+        assert_eq!(facts(&mut ks).last(), Some(&(5, Fact::Gone)));
+    }
+
+    #[test]
+    fn what_is_put_over_an_expired_key_is_new() {
+        let mut ks = Keyspace::in_memory();
+        ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
+        facts(&mut ks);
+        assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), 1);
+        assert_eq!(facts(&mut ks), [(2, Fact::Gone), (1, Fact::Str(bytes("2")))]);
+        assert_eq!(ks.expires_at(b"a", Millis(2000)).unwrap(), Some(Millis::NEVER));
+    }
+
+    #[test]
+    fn a_whole_collection_replaces_what_is_there() {
+        let mut ks = Keyspace::in_memory();
+        let mut set = Set::new();
+        set.insert(&bytes("m"));
+        for version in 1..=2 {
+            assert_eq!(ks.replace(b"a", Value::Set(set.clone()), Expire::Keep, NOW).unwrap(), version);
+        }
+        assert_eq!(facts(&mut ks).len(), 3, "the first is new, the second is told to be fresh");
+        assert_eq!(ks.set(b"a", NOW).unwrap(), Some(&set));
+        assert_eq!(ks.replace(b"a", Value::Hash(Hash::new()), Expire::Keep, NOW).unwrap(), 0);
+        assert!(!ks.exists(b"a", NOW).unwrap());
+        ks.check().unwrap();
+    }
+}

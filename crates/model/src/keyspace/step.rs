@@ -1,0 +1,168 @@
+//! Steps run on the native state, in place.
+//!
+//! It touches nothing but the keyspace. Invariant: a step that keeps, or fails, changes nothing, not even a TTL or a version;
+//! a state that is put has a text form, since that is what the effect tells.
+
+use keystead_core::table::Id;
+use keystead_core::{AnyState, Code, ErasedStep, Error, Millis, Result, Ttl, Verdict};
+
+use super::native::Typed;
+use super::{Expire, Keyspace};
+use crate::Bytes;
+use crate::effect::Fact;
+use crate::value::{Kind, StateCell, Value};
+
+impl Keyspace {
+    /// Runs a step on the state under `key` and keeps what it decides. The reply waits in the step.
+    ///
+    /// # Errors
+    /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
+    /// form; what the shelf says. Nothing changed then.
+    pub fn apply_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
+        let Some(id) = self.find(key, now)? else {
+            return self.first_step(key, step, now);
+        };
+        self.expect_kind(id, Kind::State)?;
+        self.load(id)?;
+        self.decode_state(id, step)?;
+        let Some(StateCell::Native(state)) = self.table.get(id).and_then(|entry| StateCell::of(&entry.value))
+        else {
+            return Err(Error::new(Code::Internal, "a state was not decoded"));
+        };
+        // On a copy: a step replaces its state in place, and only then it shows whether the new one has a text form.
+        let mut slot = Some(state.clone());
+        match step.run(&mut slot, now)? {
+            Verdict::Keep => {}
+            Verdict::Delete => self.end(id),
+            Verdict::Put(ttl) => self.next_state(id, slot, ttl, now)?,
+        }
+        Ok(())
+    }
+
+    fn first_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
+        let mut slot = None;
+        let Verdict::Put(ttl) = step.run(&mut slot, now)? else {
+            return Ok(());
+        };
+        let Some(state) = slot else { return Err(no_state()) };
+        let text = Bytes::from(state.encode()?.into_bytes());
+        let expire = Expire::At(ttl.expires_at(now, Millis::NEVER));
+        self.put(key, Value::State(StateCell::Native(state)), Fact::State(text), expire, now)?;
+        Ok(())
+    }
+
+    fn next_state(&mut self, id: Id, slot: Option<AnyState>, ttl: Ttl, now: Millis) -> Result<()> {
+        let Some(state) = slot else { return Err(no_state()) };
+        let text = Bytes::from(state.encode()?.into_bytes());
+        let before = self.table.expires_at(id);
+        let expires_at = ttl.expires_at(now, before);
+        if expires_at <= now {
+            self.end(id);
+            return Ok(());
+        }
+        let version = self.next_version(id);
+        self.swap_value(id, Value::State(StateCell::Native(state)));
+        self.record(id, version, Fact::State(text));
+        if expires_at != before {
+            self.put_expiry(id, expires_at);
+            self.record(id, version, Fact::Expiry(expires_at));
+        }
+        Ok(())
+    }
+
+    /// Turns the text of a state into its native form, once.
+    fn decode_state(&mut self, id: Id, step: &dyn ErasedStep) -> Result<()> {
+        let Some(entry) = self.table.get_mut(id) else {
+            return Ok(());
+        };
+        let Value::State(StateCell::Text(text)) = &entry.value else {
+            return Ok(());
+        };
+        let state = step.decode(text)?;
+        let before = entry.value.mem_bytes();
+        entry.value = Value::State(StateCell::Native(state));
+        self.used_bytes = self.used_bytes + entry.value.mem_bytes() - before;
+        Ok(())
+    }
+}
+
+fn no_state() -> Error {
+    Error::new(Code::Internal, "a step put no state")
+}
+
+#[cfg(test)]
+mod tests {
+    use keystead_core::{Change, Step, step_fn};
+
+    use super::*;
+    use crate::testing::apply;
+
+    const NOW: Millis = Millis(1000);
+
+    fn count(ttl: Ttl) -> impl Step<State = u64, Reply = u64> {
+        step_fn(move |n: Option<&u64>, _now| {
+            let n = n.map_or(1, |n| n + 1);
+            Change::Put(n, ttl, n)
+        })
+    }
+
+    fn keep() -> impl Step<State = u64, Reply = Option<u64>> {
+        step_fn(|n: Option<&u64>, _now| Change::Keep(n.copied()))
+    }
+
+    #[test]
+    fn a_step_puts_keeps_and_deletes() {
+        let mut ks = Keyspace::in_memory();
+        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), None);
+        assert_eq!(ks.revision(), 0);
+        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Ms(500)), NOW).unwrap(), 1);
+        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Same), NOW).unwrap(), 2);
+        let meta = ks.meta(b"n", NOW).unwrap().unwrap();
+        assert_eq!((meta.version, meta.revision, meta.expires_at), (2, 3, Millis(1500)));
+        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), Some(2));
+        assert_eq!(ks.meta(b"n", NOW).unwrap(), Some(meta), "keeping changes nothing");
+        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Never), Millis(1500)).unwrap(), 1, "it was expired");
+        let delete = step_fn(|_: Option<&u64>, _now| Change::<u64, ()>::Delete(()));
+        apply(&mut ks, b"n", &delete, NOW).unwrap();
+        apply(&mut ks, b"n", &delete, NOW).unwrap();
+        assert!(!ks.exists(b"n", NOW).unwrap());
+        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Gone));
+        ks.check().unwrap();
+    }
+
+    #[test]
+    fn a_text_is_decoded_once_and_another_kind_refused() {
+        let mut ks = Keyspace::in_memory();
+        ks.set_state(b"n", "41", Expire::Keep, NOW).unwrap();
+        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), Some(41));
+        assert!(matches!(ks.state(b"n", NOW), Ok(Some(StateCell::Native(_)))));
+        ks.set_str(b"s", Bytes::from(b"41"), Expire::Keep, NOW).unwrap();
+        assert_eq!(apply(&mut ks, b"s", &keep(), NOW).unwrap_err().code(), Code::WrongType);
+        let text = step_fn(|_: Option<&String>, _now| Change::<String, ()>::Keep(()));
+        assert_eq!(apply(&mut ks, b"n", &text, NOW).unwrap_err().code(), Code::WrongType);
+        ks.check().unwrap();
+    }
+
+    #[test]
+    fn a_state_without_a_text_changes_nothing() {
+        let mut ks = Keyspace::in_memory();
+        let grow = step_fn(|text: Option<&String>, _now| {
+            let len = if text.is_some() { keystead_core::limits::STATE_BYTES_MAX } else { 1 };
+            Change::Put("x".repeat(len), Ttl::Never, ())
+        });
+        apply(&mut ks, b"s", &grow, NOW).unwrap();
+        assert_eq!(apply(&mut ks, b"s", &grow, NOW).unwrap_err().code(), Code::TooLarge);
+        assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(1));
+        assert_eq!(ks.state(b"s", NOW).unwrap().unwrap().text().unwrap(), "\"x\"");
+    }
+
+    #[test]
+    fn a_state_that_is_expired_at_once_is_not_kept() {
+        let mut ks = Keyspace::in_memory();
+        apply(&mut ks, b"n", &count(Ttl::Ms(0)), NOW).unwrap();
+        assert_eq!((ks.revision(), ks.len()), (0, 0));
+        apply(&mut ks, b"n", &count(Ttl::Never), NOW).unwrap();
+        apply(&mut ks, b"n", &count(Ttl::Ms(0)), NOW).unwrap();
+        assert_eq!((ks.revision(), ks.len()), (2, 0));
+    }
+}

@@ -1,0 +1,211 @@
+//! Undoing: a job of several parts is all or nothing.
+//!
+//! It touches nothing but the keyspace. Between a savepoint and its end every change keeps a before-image: for an element
+//! the fact that was true before, for a whole value the value itself, moved and never cloned. Invariant: rolling back gives
+//! the keyspace as it was at the savepoint, revision and effects included; only the order of free places may differ.
+
+use keystead_core::Millis;
+use keystead_core::table::{Id, Table};
+
+use super::expiry::FieldClock;
+use super::facts::apply_fact;
+use super::{ENTRY_BYTES, Entry, Keyspace};
+use crate::Bytes;
+use crate::effect::Fact;
+use crate::value::heap::shared_bytes;
+use crate::value::{Kind, Value};
+
+/// Where a savepoint stands.
+pub(super) struct Savepoint {
+    revision: u64,
+    effects: usize,
+}
+
+/// How to take back one change.
+pub(super) enum Undo {
+    /// A key was added.
+    Added(Id),
+    /// A key was taken out.
+    TookOut(Box<TookOut>),
+    /// A key got another version and revision.
+    Stamp { id: Id, version: u64, revision: u64 },
+    /// A key got another expiry.
+    Expiry { id: Id, at: Millis },
+    /// A value was put in place of this one.
+    Value { id: Id, value: Value, fields_due: Millis },
+    /// An element changed; this was true before.
+    Fact { id: Id, fact: Fact },
+    /// A value was moved away from here: put the one in hand back.
+    MovedFrom(Id),
+    /// A value was moved to here: take it in hand.
+    MovedTo(Id),
+    /// Everything was removed.
+    Flushed(Box<Flushed>),
+}
+
+pub(super) struct TookOut {
+    id: Id,
+    key: Bytes,
+    entry: Entry,
+    expires_at: Millis,
+    fields_due: Millis,
+}
+
+pub(super) struct Flushed {
+    pub(super) table: Table<Entry>,
+    pub(super) fields: FieldClock,
+    pub(super) used_bytes: usize,
+}
+
+impl Undo {
+    pub(super) fn took_out(id: Id, key: Bytes, entry: Entry, expires_at: Millis, fields_due: Millis) -> Undo {
+        Undo::TookOut(Box::new(TookOut { id, key, entry, expires_at, fields_due }))
+    }
+}
+
+impl Keyspace {
+    /// Opens a savepoint. There is at most one: opening another moves it here.
+    pub fn savepoint(&mut self) {
+        self.undo.clear();
+        self.savepoint = Some(Savepoint { revision: self.revision, effects: self.effects.len() });
+    }
+
+    /// Keeps what was changed since the savepoint.
+    pub fn release(&mut self) {
+        self.savepoint = None;
+        self.undo.clear();
+    }
+
+    /// Takes back everything that was changed since the savepoint.
+    pub fn rollback(&mut self) {
+        let Some(savepoint) = self.savepoint.take() else {
+            return;
+        };
+        let mut undo = std::mem::take(&mut self.undo);
+        let mut hand = None;
+        for step in undo.drain(..).rev() {
+            self.take_back(step, &mut hand);
+        }
+        self.undo = undo;
+        self.effects.truncate(savepoint.effects);
+        self.revision = savepoint.revision;
+    }
+
+    fn take_back(&mut self, undo: Undo, hand: &mut Option<Value>) {
+        match undo {
+            Undo::Added(id) => self.take_out(id),
+            Undo::TookOut(took_out) => self.put_back(*took_out),
+            Undo::Stamp { id, version, revision } => {
+                if let Some(entry) = self.table.get_mut(id) {
+                    (entry.version, entry.revision) = (version, revision);
+                }
+            }
+            Undo::Expiry { id, at } => self.table.set_expires_at(id, at),
+            Undo::Value { id, value, fields_due } => {
+                self.swap_value(id, value);
+                self.fields.set(id, fields_due);
+            }
+            Undo::Fact { id, fact } => {
+                let Some(entry) = self.table.get_mut(id) else {
+                    return;
+                };
+                let before = entry.value.mem_bytes();
+                apply_fact(&mut entry.value, &fact);
+                self.used_bytes = self.used_bytes + entry.value.mem_bytes() - before;
+                self.watch_fields(id);
+            }
+            Undo::MovedTo(id) => *hand = self.lift_value(id),
+            Undo::MovedFrom(id) => {
+                if let Some(value) = hand.take() {
+                    self.swap_value(id, value);
+                }
+            }
+            Undo::Flushed(flushed) => {
+                self.table = flushed.table;
+                self.fields = flushed.fields;
+                self.used_bytes = flushed.used_bytes;
+            }
+        }
+    }
+
+    fn put_back(&mut self, took_out: TookOut) {
+        let TookOut { id, key, entry, expires_at, fields_due } = took_out;
+        let bytes = ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
+        // Undoing goes backwards, so the place is as free as it was when the key had just been taken out.
+        if self.table.insert_at(id, key, entry).is_ok() {
+            self.used_bytes += bytes;
+            self.table.set_expires_at(id, expires_at);
+            self.fields.set(id, fields_due);
+        }
+    }
+
+    /// Takes the value at `id` in hand, to be put elsewhere. The entry must get another one or be taken out.
+    pub(super) fn lift_value(&mut self, id: Id) -> Option<Value> {
+        let entry = self.table.get_mut(id)?;
+        let value = std::mem::replace(&mut entry.value, Value::Resting(Kind::Str));
+        self.used_bytes -= value.mem_bytes();
+        self.fields.take(id);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Expire;
+
+    const NOW: Millis = Millis(1000);
+
+    fn bytes(text: &str) -> Bytes {
+        Bytes::from(text.as_bytes())
+    }
+
+    #[test]
+    fn what_was_released_stays() {
+        let mut ks = Keyspace::in_memory();
+        ks.savepoint();
+        ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
+        ks.release();
+        ks.rollback();
+        assert!(ks.exists(b"a", NOW).unwrap());
+    }
+
+    #[test]
+    fn a_large_collection_is_undone_element_by_element() {
+        let mut ks = Keyspace::in_memory();
+        let mut hash = ks.hash_mut(b"h", NOW).unwrap();
+        for n in 0..1000 {
+            hash.set(&bytes(&n.to_string()), &bytes("v"));
+        }
+        drop(hash);
+        let before = ks.dump().unwrap();
+        ks.savepoint();
+        let mut hash = ks.hash_mut(b"h", NOW).unwrap();
+        hash.set(&bytes("7"), &bytes("w"));
+        hash.remove(&bytes("8"));
+        drop(hash);
+        assert_eq!(ks.undo.len(), 3, "a stamp and two facts");
+        ks.rollback();
+        assert_eq!(ks.dump().unwrap(), before);
+        ks.check().unwrap();
+    }
+
+    #[test]
+    fn a_flush_and_a_rename_are_undone() {
+        let mut ks = Keyspace::in_memory();
+        ks.list_mut(b"l", NOW).unwrap().push_back(&bytes("v"));
+        ks.set_str(b"s", bytes("v"), Expire::At(Millis(2000)), NOW).unwrap();
+        let (before, used_bytes) = (ks.dump().unwrap(), ks.used_bytes());
+        ks.savepoint();
+        ks.rename(b"l", b"s", true, NOW).unwrap();
+        ks.list_mut(b"s", NOW).unwrap().push_back(&bytes("w"));
+        ks.flush();
+        ks.set_str(b"new", bytes("v"), Expire::Keep, NOW).unwrap();
+        ks.rollback();
+        assert_eq!((ks.dump().unwrap(), ks.used_bytes()), (before, used_bytes));
+        let mut budget = usize::MAX;
+        ks.reclaim(Millis(3000), &mut budget).unwrap();
+        assert_eq!(ks.len(), 1, "the expiry is back too");
+        ks.check().unwrap();
+    }
+}

@@ -1,0 +1,21 @@
+//! The keyspace of a shard: all its keys, their native values, and every change as an *effect*.
+//!
+//! | To find                                   | open         |
+//! |-------------------------------------------|--------------|
+//! | the byte string of names and values       | [`bytes`]    |
+//! | strings, hashes, lists, ... in memory     | [`value`]    |
+//! | what a change is, and its bytes           | [`effect`]   |
+//! | the directory of keys and typed changes   | [`keyspace`] |
+//! | how effects rest in SQL tables, and back  | [`rest`]     |
+//!
+//! This crate touches nothing: no threads, no files, no clock. It compiles to wasm32.
+
+pub mod bytes;
+pub mod effect;
+pub mod keyspace;
+pub mod rest;
+#[cfg(test)]
+mod testing;
+pub mod value;
+
+pub use bytes::Bytes;

@@ -1,0 +1,243 @@
+//! Rows back to keys and values: the directory at start, single values when somebody asks.
+//!
+//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`.
+
+mod stream;
+
+use keystead_core::{Code, Error, Millis, Result};
+
+use super::absorb::type_name;
+use super::schema::{read_meta_bytes, read_meta_int};
+use super::sql::{Param, Row, Sql};
+use crate::Bytes;
+use crate::keyspace::{Keyspace, Meta};
+use crate::value::{Hash, Kind, List, Set, StateCell, Value, ZSet};
+
+use stream::fetch_stream;
+
+const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
+const FIELDS_DUE: &str =
+    "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
+const STRING: &str = "SELECT value FROM strings WHERE key_id = ?1";
+const DOCUMENT: &str = "SELECT json FROM documents WHERE key_id = ?1";
+const STATE: &str = "SELECT json FROM states WHERE key_id = ?1";
+const HASH: &str = "SELECT field, value, expires_at FROM hash_fields WHERE key_id = ?1";
+const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORDER BY position";
+const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
+const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
+
+/// How far an archive has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archived {
+    /// Everything up to this revision is in it.
+    pub revision: u64,
+    /// The journal position that it stands for, as it was given to [`Pending::write`](super::Pending::write); empty at first.
+    pub position: Vec<u8>,
+}
+
+/// Loads the directory into an empty keyspace; all values rest. Answers where the journal goes on.
+///
+/// # Errors
+/// What the database says; `corrupt` when a row cannot be.
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
+    sql.query(DIRECTORY, &[], &mut |cells| {
+        let row = Row(cells);
+        let id = row.id(0)?;
+        let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
+        let (version, revision, expires_at) = (row.uint(3)?, row.uint(4)?, row.moment(5)?);
+        keyspace.restore(id, Bytes::from(row.bytes(1)?), &Meta { kind, version, revision, expires_at })
+    })?;
+    sql.query(FIELDS_DUE, &[], &mut |cells| {
+        let row = Row(cells);
+        keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
+        Ok(())
+    })?;
+    let archived = read_archived(sql)?;
+    keyspace.restore_revision(archived.revision);
+    Ok(archived)
+}
+
+/// Reads how far the archive has come.
+///
+/// # Errors
+/// What the database says.
+pub fn read_archived(sql: &mut dyn Sql) -> Result<Archived> {
+    Ok(Archived {
+        revision: read_meta_int(sql, "revision")?.unwrap_or(0) as u64,
+        position: read_meta_bytes(sql, "position")?.unwrap_or_default(),
+    })
+}
+
+/// Reads the value of the key with this row id.
+///
+/// # Errors
+/// What the database says; `corrupt` when there is none of that kind.
+pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
+    let value = match kind {
+        Kind::Str => whole(sql, STRING, id)?.map(Value::Str),
+        Kind::Json => whole(sql, DOCUMENT, id)?.map(Value::Json),
+        Kind::State => match whole(sql, STATE, id)? {
+            Some(text) => {
+                let text = std::str::from_utf8(&text).map_err(|e| broken(id, kind).with_source(e))?;
+                Some(Value::State(StateCell::Text(text.into())))
+            }
+            None => None,
+        },
+        Kind::Hash => Some(Value::Hash(hash(sql, id)?)),
+        Kind::List => Some(Value::List(list(sql, id)?)),
+        Kind::Set => Some(Value::Set(set(sql, id)?)),
+        Kind::ZSet => Some(Value::ZSet(zset(sql, id)?)),
+        Kind::Stream => fetch_stream(sql, id)?.map(|stream| Value::Stream(Box::new(stream))),
+    };
+    value.filter(|value| !is_empty(value)).ok_or_else(|| broken(id, kind))
+}
+
+/// A collection without an element has no rows, and no key holds one.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Hash(hash) => hash.is_empty(),
+        Value::List(list) => list.is_empty(),
+        Value::Set(set) => set.is_empty(),
+        Value::ZSet(zset) => zset.is_empty(),
+        _ => false,
+    }
+}
+
+fn whole(sql: &mut dyn Sql, statement: &'static str, id: u32) -> Result<Option<Bytes>> {
+    let mut value = None;
+    sql.query(statement, &[Param::id(id)], &mut |cells| {
+        value = Some(Bytes::from(Row(cells).bytes(0)?));
+        Ok(())
+    })?;
+    Ok(value)
+}
+
+fn hash(sql: &mut dyn Sql, id: u32) -> Result<Hash> {
+    let mut hash = Hash::new();
+    sql.query(HASH, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        let field = Bytes::from(row.bytes(0)?);
+        hash.insert(&field, &Bytes::from(row.bytes(1)?));
+        let expires_at = row.moment(2)?;
+        if expires_at != Millis::NEVER {
+            hash.set_expires_at(&field, expires_at);
+        }
+        Ok(())
+    })?;
+    Ok(hash)
+}
+
+fn list(sql: &mut dyn Sql, id: u32) -> Result<List> {
+    let mut list = List::new();
+    sql.query(LIST, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        list.put_at(row.int(0)?, &Bytes::from(row.bytes(1)?));
+        Ok(())
+    })?;
+    Ok(list)
+}
+
+fn set(sql: &mut dyn Sql, id: u32) -> Result<Set> {
+    let mut set = Set::new();
+    sql.query(SET, &[Param::id(id)], &mut |cells| {
+        set.insert(&Bytes::from(Row(cells).bytes(0)?));
+        Ok(())
+    })?;
+    Ok(set)
+}
+
+fn zset(sql: &mut dyn Sql, id: u32) -> Result<ZSet> {
+    let mut zset = ZSet::new();
+    sql.query(ZSET, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        zset.insert(&Bytes::from(row.bytes(0)?), row.real(1)?);
+        Ok(())
+    })?;
+    Ok(zset)
+}
+
+fn kind_of(name: &[u8]) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| type_name(*kind).as_bytes() == name)
+}
+
+fn unknown_type(id: u32) -> Error {
+    Error::new(Code::Corrupt, format!("the key with id {id} is of a type that is not known"))
+}
+
+fn broken(id: u32, kind: Kind) -> Error {
+    Error::new(Code::Corrupt, format!("the archive has no {} for the key with id {id}", type_name(kind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Expire;
+    use crate::rest::{Pending, migrate};
+    use crate::testing::Sqlite;
+
+    const NOW: Millis = Millis(1000);
+
+    fn archived(change: impl FnOnce(&mut Keyspace)) -> Sqlite {
+        let mut ks = Keyspace::in_memory();
+        change(&mut ks);
+        let mut pending = Pending::new(0);
+        ks.effects().iter().for_each(|effect| pending.absorb(effect));
+        let mut db = Sqlite::in_memory();
+        migrate(&mut db).unwrap();
+        pending.write(&mut db, b"here").unwrap();
+        db
+    }
+
+    #[test]
+    fn an_empty_archive_has_no_position() {
+        let mut db = archived(|_| {});
+        assert_eq!(read_archived(&mut db).unwrap(), Archived { revision: 0, position: b"here".to_vec() });
+        let mut empty = Sqlite::in_memory();
+        migrate(&mut empty).unwrap();
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), Archived::default());
+    }
+
+    #[test]
+    fn a_score_keeps_its_bits() {
+        let scores = [-0.0, 0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE / 2.0, 0.1];
+        let mut db = archived(|ks| {
+            let mut zset = ks.zset_mut(b"z", NOW).unwrap();
+            for (n, score) in scores.iter().enumerate() {
+                zset.insert(&Bytes::from(n.to_string().as_bytes()), *score);
+            }
+        });
+        let Value::ZSet(zset) = fetch(&mut db, 0, Kind::ZSet).unwrap() else { panic!("not a sorted set") };
+        for (n, score) in scores.iter().enumerate() {
+            assert_eq!(
+                zset.score(n.to_string().as_bytes()).map(f64::to_bits),
+                Some(score.to_bits()),
+                "{score}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_corrupt_and_says_what() {
+        let mut db = archived(|ks| {
+            ks.set_str(b"s", Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
+        });
+        assert_eq!(fetch(&mut db, 0, Kind::Str).unwrap(), Value::Str(Bytes::from(b"v")));
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Str) {
+            let error = fetch(&mut db, 0, kind).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt);
+            assert!(error.message().contains("id 0"), "{error}");
+        }
+        db.0.execute_batch("UPDATE keys SET type = 'sandwich'").unwrap();
+        assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap_err().code(), Code::Corrupt);
+    }
+
+    #[test]
+    fn anybody_can_query_by_name() {
+        let db = archived(|ks| {
+            ks.hash_mut(b"user:1", NOW).unwrap().set(&Bytes::from(b"name"), &Bytes::from(b"Ada"));
+        });
+        let query = "SELECT CAST(value AS TEXT) FROM named_hash_fields
+            WHERE key = CAST('user:1' AS BLOB) AND field = CAST('name' AS BLOB)";
+        assert_eq!(db.0.query_row(query, [], |row| row.get::<_, String>(0)).unwrap(), "Ada");
+    }
+}

@@ -1,0 +1,24 @@
+//! How keys rest in SQL tables: the schema, effects to rows, and rows back to keys and values.
+//!
+//! | To find                                | open       |
+//! |----------------------------------------|------------|
+//! | tables, views and their migrations     | [`schema`] |
+//! | effects that wait to be written        | [`absorb`] |
+//! | the directory and single values back   | [`load`]   |
+//! | whether the rows make sense            | [`audit`]  |
+//!
+//! It touches a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
+//! a key's row id is its place in the keyspace, so no name is ever looked up, and the `meta` table says up to which
+//! revision and journal position the rows are complete.
+
+pub mod absorb;
+pub mod audit;
+pub mod load;
+pub mod schema;
+mod sql;
+
+pub use absorb::Pending;
+pub use audit::audit;
+pub use load::{Archived, fetch, load, read_archived};
+pub use schema::migrate;
+pub use sql::{Cell, Param, Sql};

@@ -1,0 +1,93 @@
+//! The executor over an SQLite database in memory, and the shelf over it. For tests.
+
+use std::sync::{Arc, Mutex};
+
+use keystead_core::{Code, Error, Result};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql};
+
+use crate::keyspace::Shelf;
+use crate::rest::{Cell, Param, Sql, fetch};
+use crate::value::{Kind, Value};
+
+pub(crate) struct Sqlite(pub(crate) Connection);
+
+impl Sqlite {
+    pub(crate) fn in_memory() -> Self {
+        Sqlite::over(Connection::open_in_memory().unwrap())
+    }
+
+    pub(crate) fn at(path: &std::path::Path) -> Self {
+        let connection = Connection::open(path).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536",
+            )
+            .unwrap();
+        Sqlite::over(connection)
+    }
+
+    fn over(connection: Connection) -> Self {
+        connection.set_prepared_statement_cache_capacity(128);
+        Sqlite(connection)
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Param::Null => ValueRef::Null,
+            Param::Int(n) => ValueRef::Integer(n),
+            Param::Real(n) => ValueRef::Real(n),
+            Param::Text(text) => ValueRef::Text(text.as_bytes()),
+            Param::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn failed(e: rusqlite::Error) -> Error {
+    Error::new(Code::StoreUnavailable, "the archive refused a statement").with_source(e)
+}
+
+impl Sql for Sqlite {
+    fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
+        let mut statement = self.0.prepare_cached(sql).map_err(|e| failed(e).context(sql))?;
+        let changed =
+            statement.execute(rusqlite::params_from_iter(params)).map_err(|e| failed(e).context(sql))?;
+        Ok(changed as u64)
+    }
+
+    fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[Param<'_>],
+        row: &mut dyn FnMut(&[Cell<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let mut statement = self.0.prepare_cached(sql).map_err(|e| failed(e).context(sql))?;
+        let columns = statement.column_count();
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(failed)?;
+        while let Some(found) = rows.next().map_err(failed)? {
+            let mut cells = [Cell::Null; 8];
+            for (column, cell) in cells.iter_mut().enumerate().take(columns) {
+                *cell = match found.get_ref(column).map_err(failed)? {
+                    ValueRef::Null => Cell::Null,
+                    ValueRef::Integer(n) => Cell::Int(n),
+                    ValueRef::Real(n) => Cell::Real(n),
+                    ValueRef::Text(text) => Cell::Text(std::str::from_utf8(text).unwrap()),
+                    ValueRef::Blob(bytes) => Cell::Blob(bytes),
+                };
+            }
+            row(&cells[..columns])?;
+        }
+        Ok(())
+    }
+}
+
+/// A shelf over a database that the test also writes.
+pub(crate) struct SharedShelf(pub(crate) Arc<Mutex<Sqlite>>);
+
+impl Shelf for SharedShelf {
+    fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
+        fetch(&mut *self.0.lock().unwrap(), id, kind)
+    }
+}

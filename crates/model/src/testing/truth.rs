@@ -1,0 +1,200 @@
+//! Effects are the truth: what was recorded gives back what was, from the effects, from the archive, and from both.
+
+use std::sync::{Arc, Mutex};
+
+use keystead_core::Millis;
+use proptest::prelude::*;
+
+use super::history::{Op, ops};
+use super::{SharedShelf, Sqlite};
+use crate::Bytes;
+use crate::effect::{Decoder, Effect, encode};
+use crate::keyspace::Keyspace;
+use crate::rest::{Pending, audit, load, migrate};
+use crate::value::Value;
+
+const START: Millis = Millis(1_700_000_000_000);
+
+fn checked(ks: &Keyspace) {
+    if let Err(why) = ks.check() {
+        panic!("{why}");
+    }
+}
+
+fn run(ks: &mut Keyspace, now: &mut Millis, history: &[Op]) {
+    for op in history {
+        op.run(ks, now);
+        checked(ks);
+    }
+}
+
+/// A history with reclaiming in between, and the effects of each operation. The archive is cut between operations only:
+/// in the middle of a change a collection may be empty.
+fn recorded(history: &[Op]) -> (Keyspace, Vec<Vec<Effect>>) {
+    let (mut ks, mut now) = (Keyspace::in_memory(), START);
+    let mut recorded = Vec::new();
+    for (n, op) in history.iter().enumerate() {
+        op.run(&mut ks, &mut now);
+        if n % 5 == 0 {
+            ks.reclaim(now, &mut 3).unwrap();
+        }
+        checked(&ks);
+        let mut effects = Vec::new();
+        ks.take_effects(&mut effects);
+        recorded.push(effects);
+    }
+    (ks, recorded)
+}
+
+fn archive() -> Arc<Mutex<Sqlite>> {
+    let mut db = Sqlite::in_memory();
+    migrate(&mut db).unwrap();
+    Arc::new(Mutex::new(db))
+}
+
+fn write(db: &Mutex<Sqlite>, pending: &mut Pending, position: u64) {
+    let mut db = db.lock().unwrap();
+    db.0.execute_batch("BEGIN").unwrap();
+    pending.write(&mut *db, &position.to_le_bytes()).unwrap();
+    db.0.execute_batch("COMMIT").unwrap();
+    pending.clear();
+    assert_eq!(audit(&mut *db).unwrap(), Vec::<String>::new());
+}
+
+fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
+    let mut pending = Pending::new(0);
+    for (n, chunk) in effects.chunks(chunk).enumerate() {
+        chunk.iter().flatten().for_each(|effect| pending.absorb(effect));
+        write(db, &mut pending, n as u64);
+    }
+}
+
+fn loaded(db: &Arc<Mutex<Sqlite>>) -> Keyspace {
+    let mut ks = Keyspace::new(Box::new(SharedShelf(Arc::clone(db))));
+    load(&mut *db.lock().unwrap(), &mut ks).unwrap();
+    checked(&ks);
+    ks
+}
+
+fn replay(ks: &mut Keyspace, effects: &[Effect]) {
+    for effect in effects {
+        ks.apply_effect(effect).unwrap();
+    }
+    checked(ks);
+}
+
+/// What a user can see. New keys may get other places, and scans go by place: what they reclaim on their way differs.
+fn values(ks: &mut Keyspace) -> Vec<(Bytes, Millis, Value)> {
+    ks.dump().unwrap().into_iter().map(|key| (key.key, key.expires_at, key.value)).collect()
+}
+
+proptest! {
+    #[test]
+    fn effects_give_back_the_keyspace(history in ops(150)) {
+        let (mut original, effects) = recorded(&history);
+        let effects = effects.concat();
+        let mut bytes = Vec::new();
+        encode(&effects, &mut bytes);
+        let decoded: Vec<Effect> = Decoder::new(&bytes).map(Result::unwrap).collect();
+        prop_assert_eq!(&decoded, &effects);
+        let mut rebuilt = Keyspace::in_memory();
+        replay(&mut rebuilt, &effects);
+        prop_assert_eq!(rebuilt.dump().unwrap(), original.dump().unwrap());
+        prop_assert_eq!(rebuilt.revision(), original.revision());
+        prop_assert!(effects.iter().map(|effect| effect.revision).eq(1..=original.revision()));
+    }
+
+    #[test]
+    fn the_archive_gives_back_the_keyspace(history in ops(150), chunk in 1usize..60) {
+        let (mut original, effects) = recorded(&history);
+        let db = archive();
+        absorb(&db, &effects, chunk);
+        let mut rebuilt = loaded(&db);
+        prop_assert_eq!(rebuilt.dump().unwrap(), original.dump().unwrap());
+        prop_assert_eq!(rebuilt.revision(), original.revision());
+    }
+
+    #[test]
+    fn archive_and_effects_from_any_earlier_point_give_back_the_keyspace(
+        history in ops(150),
+        archived in any::<prop::sample::Index>(),
+        from in any::<prop::sample::Index>(),
+    ) {
+        let (mut original, effects) = recorded(&history);
+        let archived = archived.index(effects.len() + 1);
+        let from = from.index(effects[..archived].iter().flatten().count() + 1);
+        let db = archive();
+        absorb(&db, &effects[..archived], archived.max(1));
+        let mut rebuilt = loaded(&db);
+        replay(&mut rebuilt, &effects.concat()[from..]);
+        prop_assert_eq!(rebuilt.dump().unwrap(), original.dump().unwrap());
+        prop_assert_eq!(rebuilt.revision(), original.revision());
+    }
+
+    #[test]
+    fn a_loaded_keyspace_goes_on_like_the_original(before in ops(100), after in ops(60)) {
+        let (mut original, effects) = recorded(&before);
+        let db = archive();
+        absorb(&db, &effects, before.len().max(1));
+        let mut ks = loaded(&db);
+        for goes_on in [&mut original, &mut ks] {
+            let mut now = START.plus_ms(500);
+            run(goes_on, &mut now, &after);
+            // All that can expire has, and is found without anybody asking for it.
+            goes_on.reclaim(now.plus_ms(3_600_000), &mut { usize::MAX }).unwrap();
+            checked(goes_on);
+        }
+        prop_assert_eq!(values(&mut ks), values(&mut original));
+        prop_assert!(ks.dump().unwrap().iter().all(|key| key.expires_at == Millis::NEVER));
+    }
+
+    #[test]
+    fn rolling_back_leaves_nothing(before in ops(60), undone in ops(60), after in ops(30)) {
+        let (mut ks, mut now) = (Keyspace::in_memory(), START);
+        run(&mut ks, &mut now, &before);
+        let (dump, revision, effects) = (ks.dump().unwrap(), ks.revision(), ks.effects().to_vec());
+        ks.savepoint();
+        run(&mut ks, &mut { now }, &undone);
+        ks.rollback();
+        checked(&ks);
+        prop_assert_eq!(ks.dump().unwrap(), dump);
+        prop_assert_eq!(ks.revision(), revision);
+        prop_assert_eq!(ks.effects(), effects);
+        prop_assert!(ks.take_seen() <= revision);
+
+        let (mut control, mut control_now) = (Keyspace::in_memory(), START);
+        run(&mut control, &mut control_now, &before);
+        run(&mut control, &mut control_now, &after);
+        run(&mut ks, &mut now, &after);
+        control.reclaim(now, &mut { usize::MAX }).unwrap();
+        ks.reclaim(now, &mut { usize::MAX }).unwrap();
+        let mut rebuilt = Keyspace::in_memory();
+        replay(&mut rebuilt, ks.effects());
+        prop_assert_eq!(rebuilt.dump().unwrap(), ks.dump().unwrap());
+        prop_assert_eq!(values(&mut ks), values(&mut control));
+    }
+
+    #[test]
+    fn evicting_changes_no_answer(history in ops(150), every in 1usize..20) {
+        let db = archive();
+        let mut pending = Pending::new(0);
+        let (mut plain, mut plain_now) = (Keyspace::in_memory(), START);
+        let (mut lean, mut now) = (Keyspace::new(Box::new(SharedShelf(Arc::clone(&db)))), START);
+        let mut effects = Vec::new();
+        for (n, op) in history.iter().enumerate() {
+            op.run(&mut plain, &mut plain_now);
+            op.run(&mut lean, &mut now);
+            lean.take_effects(&mut effects);
+            effects.iter().for_each(|effect| pending.absorb(effect));
+            if n % every == 0 {
+                write(&db, &mut pending, n as u64);
+                lean.set_archived(pending.revision());
+            }
+            lean.evict(0);
+            checked(&lean);
+        }
+        write(&db, &mut pending, 0);
+        prop_assert_eq!(lean.revision(), plain.revision());
+        prop_assert_eq!(lean.dump().unwrap(), plain.dump().unwrap());
+    }
+}

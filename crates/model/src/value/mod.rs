@@ -1,0 +1,159 @@
+//! Native values: what a key holds in memory. It touches nothing.
+//!
+//! | To find                           | open       |
+//! |-----------------------------------|------------|
+//! | hashes, and fields that expire    | [`hash`]   |
+//! | lists, and positions in them      | [`list`]   |
+//! | sets                              | [`set`]    |
+//! | sorted sets                       | [`zset`]   |
+//! | streams, groups, pending entries  | [`stream`] |
+//! | what kinds there are              | [`kind`]   |
+//! | the state of a step               | [`state`]  |
+//!
+//! A collection is *packed* while it is small (one buffer, one allocation) and *large* once it has outgrown
+//! [`PACKED_LEN_MAX`] or [`PACKED_ELEMENT_BYTES_MAX`]; it never goes back. Which of the two it is can be seen in
+//! memory and time only. Every change is one that can be replayed: setting an element to what it is, or removing
+//! one that is gone, changes nothing.
+//!
+//! A large value shares the [`Bytes`] it is given. Who cuts them out of a larger buffer must copy them first, or
+//! the value keeps that whole buffer alive.
+
+pub mod hash;
+pub(crate) mod heap;
+pub mod kind;
+pub mod list;
+mod packed;
+mod scan;
+pub mod set;
+mod sorted;
+pub mod state;
+pub mod stream;
+pub mod zset;
+
+pub use hash::Hash;
+pub use kind::Kind;
+pub use list::List;
+pub use set::Set;
+pub use state::StateCell;
+pub use stream::{Stream, StreamId};
+pub use zset::ZSet;
+
+use crate::bytes::Bytes;
+
+/// Most elements (fields, members) of a packed collection. One more makes it large.
+pub const PACKED_LEN_MAX: usize = 128;
+
+/// Longest element (field, value, member) of a packed collection, in bytes. A longer one makes it large.
+pub const PACKED_ELEMENT_BYTES_MAX: usize = 64;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A string.
+    Str(Bytes),
+    /// A hash.
+    Hash(Hash),
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
+    /// A sorted set.
+    ZSet(ZSet),
+    /// A stream.
+    Stream(Box<Stream>),
+    /// A JSON document, as the exact text that was put.
+    Json(Bytes),
+    /// The state of a step.
+    State(StateCell),
+    /// Nothing in memory: the value, of this kind, is clean and only in the archive.
+    Resting(Kind),
+}
+
+impl Value {
+    /// The kind of the value, also of one that rests.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Value::Str(_) => Kind::Str,
+            Value::Hash(_) => Kind::Hash,
+            Value::List(_) => Kind::List,
+            Value::Set(_) => Kind::Set,
+            Value::ZSet(_) => Kind::ZSet,
+            Value::Stream(_) => Kind::Stream,
+            Value::Json(_) => Kind::Json,
+            Value::State(_) => Kind::State,
+            Value::Resting(kind) => *kind,
+        }
+    }
+
+    /// An empty collection of this kind; `None` for a kind that is not a collection.
+    #[must_use]
+    pub fn empty(kind: Kind) -> Option<Value> {
+        Some(match kind {
+            Kind::Hash => Value::Hash(Hash::new()),
+            Kind::List => Value::List(List::new()),
+            Kind::Set => Value::Set(Set::new()),
+            Kind::ZSet => Value::ZSet(ZSet::new()),
+            Kind::Stream => Value::Stream(Box::default()),
+            Kind::Str | Kind::Json | Kind::State => return None,
+        })
+    }
+
+    /// Heap bytes held, in O(1).
+    #[must_use]
+    pub fn mem_bytes(&self) -> usize {
+        match self {
+            Value::Str(bytes) | Value::Json(bytes) => heap::shared_bytes(bytes),
+            Value::Hash(hash) => hash.mem_bytes(),
+            Value::List(list) => list.mem_bytes(),
+            Value::Set(set) => set.mem_bytes(),
+            Value::ZSet(zset) => zset.mem_bytes(),
+            Value::Stream(stream) => stream.mem_bytes(),
+            Value::State(state) => state.mem_bytes(),
+            Value::Resting(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_value_is_small() {
+        assert_eq!(size_of::<Hash>(), 24);
+        assert_eq!(size_of::<Value>(), 32);
+        assert_eq!(size_of::<Option<Value>>(), 32);
+    }
+
+    #[test]
+    fn a_value_may_move_to_another_thread() {
+        fn is_send<T: Send>() {}
+        is_send::<Value>();
+    }
+
+    #[test]
+    fn an_empty_collection_is_of_its_kind_and_holds_nothing() {
+        for kind in Kind::ALL {
+            let Some(value) = Value::empty(kind) else { continue };
+            assert_eq!(value.kind(), kind);
+            let boxed = if kind == Kind::Stream { heap::boxed_bytes::<Stream>() } else { 0 };
+            assert_eq!(value.mem_bytes(), boxed);
+        }
+        assert_eq!(Value::Resting(Kind::ZSet).kind(), Kind::ZSet);
+    }
+
+    #[test]
+    fn a_small_hash_is_one_tight_allocation() {
+        let mut hash = Hash::new();
+        for i in 0..5 {
+            hash.insert(
+                &Bytes::from(format!("field{i}").as_bytes()),
+                &Bytes::from(format!("value{i}").as_bytes()),
+            );
+        }
+        // Five times (1 + 6 + 1 + 6) and the count are 71 bytes; the allocator hands out 80.
+        assert_eq!(Value::Hash(hash).mem_bytes(), 80);
+    }
+}
