@@ -4,41 +4,45 @@
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
+mod engine;
 mod flat;
+mod latency;
+mod raw_sqlite;
 mod report;
 mod step;
 
-struct Bench {
-    name: &'static str,
-    what: &'static str,
-    run: fn(),
-}
+type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 2] = [
-    Bench {
-        name: "step",
-        what: "ns per apply of a GCRA-like step on MemoryStore, beside governor",
-        run: step::run,
-    },
-    Bench {
-        name: "flat",
-        what: "ns per apply, expiry and eviction from 1 thousand to 10 million keys",
-        run: flat::run,
-    },
+const BENCHES: [Bench; 5] = [
+    ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
+    ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
+    (
+        "engine",
+        "get, set, hash field set, list push at each durability level, beside raw SQLite",
+        engine::run,
+    ),
+    (
+        "engine-keys",
+        "set of 100 thousand, 1 and 10 million random keys, beside raw SQLite",
+        engine::run_many_keys,
+    ),
+    ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
 ];
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let unknown = wanted.iter().find(|name| BENCHES.iter().all(|bench| bench.name != **name));
-    if wanted.is_empty() || unknown.is_some() {
+    let is_known = |wanted: &String| BENCHES.iter().any(|(name, ..)| name == wanted);
+    if wanted.is_empty() || !wanted.iter().all(is_known) {
         println!("usage: cargo run --release -p keystead-bench -- NAME...\n");
-        for bench in &BENCHES {
-            println!("  {:10} {}", bench.name, bench.what);
+        for (name, what, _) in BENCHES {
+            println!("  {name:14} {what}");
         }
         std::process::exit(2);
     }
-    for bench in BENCHES.iter().filter(|bench| wanted.iter().any(|name| name == bench.name)) {
-        println!("## {}: {}", bench.name, bench.what);
-        (bench.run)();
+    for (name, what, run) in
+        BENCHES.into_iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name))
+    {
+        println!("## {name}: {what}");
+        run();
     }
 }

@@ -5,6 +5,12 @@ use std::time::Instant;
 /// Rounds of each side. They alternate, so that a slow moment of the machine hits both.
 const ROUNDS: usize = 5;
 
+/// Whether a row is asked for: all are, unless `KEYSTEAD_ROWS` names words that its label must have, as in `KEYSTEAD_ROWS="set fsync"`.
+pub(crate) fn is_wanted(label: &str) -> bool {
+    let rows = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
+    rows.split_whitespace().all(|word| label.split_whitespace().any(|part| part == word))
+}
+
 /// Runs `ours` and `peer` in turn and prints the median ns per operation of each and the ratio.
 pub(crate) fn beside(label: &str, peer_name: &str, ours: impl Fn() -> f64, peer: impl Fn() -> f64) {
     let (mut our_ns, mut peer_ns) = (Vec::new(), Vec::new());

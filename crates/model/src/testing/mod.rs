@@ -1,6 +1,5 @@
 //! What tests of several modules share: a database in memory, random histories, and the properties that span modules.
 
-mod figures;
 mod history;
 mod sqlite;
 mod truth;

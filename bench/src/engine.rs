@@ -1,0 +1,220 @@
+//! The engine with some jobs in flight, at each durability level, beside raw SQLite that commits once a batch of that size.
+//!
+//! Latency is that of the reply: from asking to being told. SQLite's is that of the whole batch, since nobody in it can be told
+//! before its commit.
+
+use std::time::{Duration, Instant};
+
+use keystead_core::Millis;
+use keystead_engine::{Durability, Engine, Options};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace};
+use tokio::runtime::Runtime;
+
+use crate::latency::Latencies;
+use crate::raw_sqlite::Raw;
+use crate::report::{Random, is_wanted};
+
+const IN_FLIGHT: [usize; 4] = [1, 16, 128, 1024];
+const LEVELS: [(Durability, &str); 3] =
+    [(Durability::Fsync, "FULL"), (Durability::Commit, "NORMAL"), (Durability::Memory, "OFF")];
+const KEYS: usize = 100_000;
+const FOR: Duration = Duration::from_millis(1500);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Get,
+    Set,
+    HashSet,
+    ListPush,
+}
+
+impl Op {
+    pub(crate) const ALL: [(Op, &str); 4] =
+        [(Op::Get, "get"), (Op::Set, "set"), (Op::HashSet, "hash field set"), (Op::ListPush, "list push")];
+
+    fn run(
+        self,
+        keyspace: &mut Keyspace,
+        name: &[u8],
+        n: usize,
+        salt: u64,
+        now: Millis,
+    ) -> keystead_core::Result<u64> {
+        let value = Bytes::from(&value(salt)[..]);
+        match self {
+            Op::Get => Ok(keyspace.str(name, now)?.map_or(0, |value| value.len() as u64)),
+            Op::Set => keyspace.set_str(name, value, Expire::Keep, now),
+            Op::HashSet => {
+                let field = Bytes::from(&[b'f', b':', b'0' + (n % 10) as u8][..]);
+                keyspace.hash_mut(name, now)?.set(&field, &value);
+                Ok(0)
+            }
+            Op::ListPush => {
+                keyspace.list_mut(name, now)?.push_back(&value);
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// A value of 24 bytes that differs from the one before: SQLite does not write what is the same.
+pub(crate) fn value(salt: u64) -> [u8; 24] {
+    let mut value = *b"a value of 24 bytes.....";
+    value[16..].copy_from_slice(&salt.to_le_bytes());
+    value
+}
+
+/// `key:000000000001`, written without the machinery of `format!`, which would be a good part of what is measured.
+pub(crate) fn name(mut n: usize) -> [u8; 16] {
+    let mut name = *b"key:000000000000";
+    for digit in name.iter_mut().rev().take(12) {
+        *digit = b'0' + (n % 10) as u8;
+        n /= 10;
+    }
+    name
+}
+
+/// The key that an operation goes to: ten fields a hash, about a hundred elements a list.
+pub(crate) fn name_for(op: Op, n: usize) -> [u8; 16] {
+    let (kind, n) = match op {
+        Op::Get | Op::Set => (b'k', n),
+        Op::HashSet => (b'h', n / 10),
+        Op::ListPush => (b'l', n / 100),
+    };
+    let mut name = name(n);
+    name[0] = kind;
+    name
+}
+
+pub(crate) fn run() {
+    let runtime = runtime();
+    println!("100 thousand keys, values of 24 bytes; p50 / p99 / p99.9 in microseconds");
+    for (op, op_name) in Op::ALL {
+        for (level, synchronous) in LEVELS {
+            for in_flight in IN_FLIGHT {
+                if !is_wanted(&format!("{op_name} {} {in_flight}", level.as_str())) {
+                    continue;
+                }
+                let ours =
+                    with_engine(&runtime, level, KEYS, |engine| drive(&runtime, engine, op, KEYS, in_flight));
+                let peer = Raw::filled(synchronous, KEYS).drive(op, KEYS, in_flight, FOR);
+                println!(
+                    "{op_name:15} {:7} {in_flight:5} in flight   keystead {ours}   sqlite {synchronous:6} {peer}   {:.1}x",
+                    level.as_str(),
+                    ours.per_second() / peer.per_second()
+                );
+            }
+        }
+    }
+}
+
+/// How a set fares as keys become many.
+pub(crate) fn run_many_keys() {
+    let runtime = runtime();
+    println!(
+        "set of random keys at commit and fsync, 1024 and 50 in flight; p50 / p99 / p99.9 in microseconds"
+    );
+    for keys in [100_000, 1_000_000, 10_000_000] {
+        for (level, synchronous) in &LEVELS[..2] {
+            let (many, few) = with_engine(&runtime, *level, keys, |engine| {
+                (drive(&runtime, engine, Op::Set, keys, 1024), drive(&runtime, engine, Op::Set, keys, 50))
+            });
+            let peer = Raw::filled(synchronous, keys).drive(Op::Set, keys, 1024, FOR);
+            let ratio = many.per_second() / peer.per_second();
+            println!(
+                "{keys:9} keys {:7} 1024: {many}   50: {few}   sqlite {synchronous} 1024: {peer}   {ratio:.1}x",
+                level.as_str()
+            );
+        }
+    }
+}
+
+/// How long an engine with a million keys takes until it serves.
+pub(crate) fn run_start() {
+    let runtime = runtime();
+    for keys in [100_000, 1_000_000] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(dir.path()).durability(Durability::Commit);
+        let engine = Engine::open(&options).unwrap();
+        fill(&runtime, &engine, keys);
+        runtime.block_on(engine.close()).unwrap();
+        drop(engine);
+        let started = Instant::now();
+        let engine = Engine::open(&options).unwrap();
+        runtime.block_on(engine.read(b"x", |_, _| Ok(()))).unwrap();
+        let clean = started.elapsed();
+        let rows = Raw::count_rows(&dir.path().join("shard-0/archive.sqlite"));
+        println!(
+            "{keys:9} keys: ready after {clean:.0?}   (sqlite alone reads the {} rows of the directory in {:.0?})",
+            rows.0, rows.1
+        );
+        runtime.block_on(engine.close()).unwrap();
+    }
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn with_engine<T>(runtime: &Runtime, level: Durability, keys: usize, run: impl FnOnce(&Engine) -> T) -> T {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&Options::new(dir.path()).durability(level)).unwrap();
+    fill(runtime, &engine, keys);
+    let outcome = run(&engine);
+    runtime.block_on(engine.close()).unwrap();
+    outcome
+}
+
+/// Puts every key, a thousand a job, and waits until all are archived, so that what is measured stands on its own.
+fn fill(runtime: &Runtime, engine: &Engine, keys: usize) {
+    runtime.block_on(async {
+        for first in (0..keys).step_by(1000) {
+            let put = move |keyspace: &mut Keyspace, now| {
+                for n in first..(first + 1000).min(keys) {
+                    Op::Set.run(keyspace, &name(n), n, 0, now)?;
+                }
+                Ok(())
+            };
+            engine.write(b"x", put).await.unwrap();
+        }
+        while engine.durability() != Durability::Memory
+            && engine.health().shards[0].archived < engine.revision(0)
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
+fn drive(runtime: &Runtime, engine: &Engine, op: Op, keys: usize, in_flight: usize) -> Latencies {
+    let started = Instant::now();
+    let all = runtime.block_on(async {
+        let tasks: Vec<_> = (0..in_flight)
+            .map(|task| {
+                let engine = engine.clone();
+                tokio::spawn(async move {
+                    let mut random = Random(task as u64 * 7919 + 1);
+                    let mut latencies = Vec::new();
+                    while started.elapsed() < FOR {
+                        let (n, salt) = (random.below(keys), random.0);
+                        let name = name_for(op, n);
+                        let asked = Instant::now();
+                        let job = move |keyspace: &mut Keyspace, now| op.run(keyspace, &name, n, salt, now);
+                        match op {
+                            Op::Get => engine.read(b"x", job).await.unwrap(),
+                            _ => engine.write(b"x", job).await.unwrap(),
+                        };
+                        latencies.push(asked.elapsed().as_nanos() as u32);
+                    }
+                    latencies
+                })
+            })
+            .collect();
+        let mut all = Vec::new();
+        for task in tasks {
+            all.append(&mut task.await.unwrap());
+        }
+        all
+    });
+    Latencies::new(all, started.elapsed())
+}
