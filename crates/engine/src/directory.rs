@@ -97,10 +97,12 @@ impl Directory {
             Err(e) => return broken(format!("this is not a database's description ({e})")),
         };
         if identity.format > FORMAT {
-            return broken(format!(
-                "the database has format {}, this version of Keystead knows up to {FORMAT}: use a newer one",
-                identity.format
-            ));
+            let format = identity.format;
+            return Err(Error::new(
+                Code::Unsupported,
+                format!("the database has format {format}, and this Keystead knows up to {FORMAT}: use a newer Keystead"),
+            )
+            .context(file.display()));
         }
         if !identity.shards.is_power_of_two() || identity.shards > SHARDS_MAX {
             return broken(format!("{} is not a number of shards", identity.shards));
@@ -150,10 +152,14 @@ fn lock(path: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&file).unwrap_or_default();
             let holder = holder.trim();
-            let who = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+            let who = match holder {
+                "" => "another process".into(),
+                own if own == std::process::id().to_string() => "this process already".into(),
+                other => format!("another process ({other})"),
+            };
             return Err(Error::new(
                 Code::StoreUnavailable,
-                format!("the database is open in another process{who}: stop it, or choose another directory"),
+                format!("the database is open in {who}: close it there, or choose another directory"),
             )
             .context(path.display()));
         }
@@ -223,22 +229,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held = Directory::open(dir.path(), None).unwrap();
         let error = Directory::open(dir.path(), None).unwrap_err();
-        assert!(error.message().contains(&std::process::id().to_string()), "{error}");
+        assert!(error.message().contains("open in this process already"), "{error}");
         drop(held);
         assert!(Directory::open(dir.path(), None).is_ok());
     }
 
     #[test]
     fn foreign_newer_and_damaged_descriptions_are_refused() {
-        for (text, word) in [
-            ("hello", "not a database's description"),
-            (r#"{"format":2,"id":"0","shards":1}"#, "newer"),
-            (r#"{"format":1,"id":"0","shards":3}"#, "not a number of shards"),
+        for (text, code, word) in [
+            ("hello", Code::Corrupt, "not a database's description"),
+            (r#"{"format":2,"id":"0","shards":1}"#, Code::Unsupported, "use a newer Keystead"),
+            (r#"{"format":1,"id":"0","shards":3}"#, Code::Corrupt, "not a number of shards"),
         ] {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("database.json"), text).unwrap();
             let error = Directory::open(dir.path(), None).unwrap_err();
-            assert_eq!(error.code(), Code::Corrupt);
+            assert_eq!(error.code(), code);
             assert!(error.message().contains(word), "{error}");
         }
         let dir = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ use crate::journal::writer::Writer;
 use crate::limits::FEED_LAG_MAX;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
-use crate::shard::{Job, Journal, Pace, Shard, Task, serve};
+use crate::shard::{Job, Journal, Pace, Shard, Shared, Task, serve};
 
 /// A database that is open. Clones share it; it closes when the last one is dropped, or is asked to.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Engine {
     ///
     /// # Errors
     /// `config_invalid` when the options cannot be, `store_unavailable` when the directory cannot be used, `corrupt` when a
-    /// file is damaged, foreign or newer. Nothing is changed then that was there before.
+    /// file is damaged or foreign, `unsupported` when it is newer. Nothing is changed then that was there before.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
         let directory = match options.durability {
@@ -98,7 +98,7 @@ impl Engine {
     /// The shard that a key lives on. Keys with the same `{tag}` live together.
     #[must_use]
     pub fn shard_of(&self, key: &[u8]) -> usize {
-        slot(key) as usize * self.inner.shards.len() >> 14
+        (usize::from(slot(key)) * self.inner.shards.len()) >> 14
     }
 
     /// Puts a job into a shard's queue. Its answer comes when what it tells is durable.
@@ -246,6 +246,7 @@ impl Parts {
                     vitals: Arc::clone(&vitals),
                     archived: Arc::clone(&archived),
                     pending: Pending::new(at),
+                    journal_bytes_max: options.journal_bytes_max,
                 };
                 let name = format!("ks-journal-{index}");
                 let (up, notify) = (Arc::clone(&progress), Arc::clone(&durable));
@@ -265,16 +266,15 @@ impl Parts {
             }
         };
         let archive = keeper.as_ref().map(Keeper::requests);
-        let shard = Shard::new(
-            keyspace,
-            Arc::clone(&options.clock),
-            journal,
-            Arc::clone(&progress),
-            Arc::clone(&vitals),
-            files.clone(),
-            options.journal_bytes_max,
-            Arc::clone(&news),
-        );
+        let shared = Shared {
+            clock: Arc::clone(&options.clock),
+            progress: Arc::clone(&progress),
+            vitals: Arc::clone(&vitals),
+            files: files.clone(),
+            journal_bytes_max: options.journal_bytes_max,
+            news: Arc::clone(&news),
+        };
+        let shard = Shard::new(keyspace, journal, shared);
         let (queue, waiting) = mpsc::channel(options.queue_jobs);
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };

@@ -66,7 +66,7 @@ impl Vitals {
         let mut known = self.archive_failing.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*known, &why) {
             (None, Some(why)) => {
-                tracing::error!(reason = %why, "the archive cannot be written; the journal keeps everything")
+                tracing::error!(reason = %why, "the archive cannot be written; the journal keeps everything");
             }
             (Some(_), None) => tracing::warn!("the archive is written again"),
             _ => {}

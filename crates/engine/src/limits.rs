@@ -31,7 +31,7 @@ pub const JOURNAL_KEPT_SEGMENTS: usize = 2;
 pub const SPARE_SEGMENTS_MAX: usize = 2;
 
 /// Journal that the archive takes into one transaction.
-pub const ARCHIVE_CHUNK_BYTES: usize = 4 * 1024 * 1024;
+pub const ARCHIVE_CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// How large SQLite's write-ahead log may grow before it is checkpointed.
 pub const WAL_BYTES: u64 = 32 * 1024 * 1024;

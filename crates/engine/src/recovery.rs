@@ -49,7 +49,7 @@ pub(crate) fn load(
     files: &ShardFiles,
     owner: Owner,
 ) -> Result<(Found, u64)> {
-    let archived = rest::load(database, keyspace)?.revision;
+    let archived = rest::load(database, keyspace)?;
     let found = replay(&files.journal, owner, archived, &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;

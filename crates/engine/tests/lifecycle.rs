@@ -61,7 +61,7 @@ async fn what_was_answered_is_there_after_a_close_and_after_a_drop() {
 fn wait_until_free(dir: &Path) {
     let watch = keystead_core::Stopwatch::start();
     while let Err(error) = check(dir) {
-        assert!(error.message().contains("open in another process"), "{error}");
+        assert!(error.message().contains("open in this process"), "{error}");
         assert!(watch.elapsed().as_secs() < 30, "{error}");
         std::thread::yield_now();
     }

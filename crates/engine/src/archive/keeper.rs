@@ -21,8 +21,14 @@ use crate::journal::reader::Reader;
 use crate::journal::shelf::Shelf;
 use crate::limits::{ARCHIVE_CHUNK_BYTES, WAL_BYTES};
 
-/// How long what is durable may wait to be archived.
-const ARCHIVE_EVERY: Duration = Duration::from_millis(100);
+/// How often it looks whether enough waits.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How many looks what is durable may wait to be archived. The longer, the more changes of the same key become one row.
+const LOOKS_MAX: u32 = 10;
+
+/// How many revisions are enough to be archived at once.
+const REVISIONS_ENOUGH: u64 = 256 * 1024;
 
 /// How long it waits after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -53,13 +59,15 @@ pub(crate) struct Work {
     /// Told whenever the archive has come further.
     pub(crate) archived: Arc<Notify>,
     pub(crate) pending: Pending,
+    /// How large the journal may grow. Well before that, it is archived and checkpointed without waiting for more.
+    pub(crate) journal_bytes_max: u64,
 }
 
 impl Keeper {
     pub(crate) fn start(name: String, work: Work) -> Result<Self> {
         let (requests, asked) = channel();
         let thread =
-            std::thread::Builder::new().name(name).spawn(move || Loop { work, wal_bytes: 0 }.run(&asked));
+            std::thread::Builder::new().name(name).spawn(move || Loop { work, wal_bytes: 1 }.run(&asked));
         let thread =
             thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
         Ok(Keeper { requests, thread })
@@ -79,17 +87,28 @@ impl Keeper {
 
 struct Loop {
     work: Work,
-    /// Journal that went into the write-ahead log since the last complete checkpoint: about its size.
+    /// Journal that went into the write-ahead log since the last complete checkpoint: about its size. Not 0 at first, because
+    /// the last process may have left a log.
     wal_bytes: u64,
 }
 
 impl Loop {
     fn run(mut self, asked: &Receiver<Request>) {
-        let mut wait = ARCHIVE_EVERY;
+        let (mut wait, mut looks) = (LOOK_EVERY, 0);
         loop {
             let request = asked.recv_timeout(wait);
+            looks += 1;
+            let waiting = self.work.progress.durable() - self.work.progress.archived();
+            if matches!(request, Err(RecvTimeoutError::Timeout))
+                && looks < LOOKS_MAX
+                && waiting < REVISIONS_ENOUGH
+                && !(self.journal_is_large() && (waiting > 0 || self.wal_bytes > 0))
+            {
+                continue;
+            }
+            looks = 0;
             let outcome = self.catch_up();
-            wait = if outcome.is_ok() { ARCHIVE_EVERY } else { RETRY_AFTER };
+            wait = if outcome.is_ok() { LOOK_EVERY } else { RETRY_AFTER };
             self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
             match request {
                 Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
@@ -104,23 +123,28 @@ impl Loop {
         }
     }
 
-    /// Archives all that is durable.
+    /// Archives all that is durable, and checkpoints when it is time. That is also looked at when there is nothing new: a
+    /// full journal lets nothing new come, and only a checkpoint makes it shorter.
     fn catch_up(&mut self) -> Result<()> {
         loop {
-            let bytes = self.absorb()?;
+            self.wal_bytes += self.absorb()? as u64;
             if self.work.pending.is_empty() {
-                return Ok(());
+                let due = self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && self.journal_is_large());
+                return if due { self.checkpoint(false) } else { Ok(()) };
             }
             let Work { database, pending, progress, archived, .. } = &mut self.work;
-            database.transaction(|database| pending.write(database, &[]))?;
+            database.transaction(|database| pending.write(database))?;
             pending.clear();
             progress.set_archived(pending.revision());
             archived.notify_one();
-            self.wal_bytes += bytes as u64;
             if self.wal_bytes >= WAL_BYTES {
                 self.checkpoint(false)?;
             }
         }
+    }
+
+    fn journal_is_large(&self) -> bool {
+        self.work.shelf.bytes() > self.work.journal_bytes_max / 4
     }
 
     /// Takes some journal. What a transaction that failed has left is taken first.

@@ -34,6 +34,12 @@ impl Database {
             Access::Existing => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
+        if access != Access::Write && !path.is_file() {
+            return Err(Error::new(
+                Code::Corrupt,
+                format!("{} is missing: restore it from a backup", path.display()),
+            ));
+        }
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);

@@ -99,5 +99,5 @@ fn run(
             next = waiting.recv().ok();
         }
     }
-    Ok(())
+    writer.finish()
 }

@@ -109,5 +109,7 @@ impl Drop for InlineWriter {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        // Only a comfort for the next start.
+        let _ = self.writer.finish();
     }
 }

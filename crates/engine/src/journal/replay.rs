@@ -118,11 +118,26 @@ fn end_here(
     }
     let kept = usize::from(offset > 0);
     found.behind.extend(rest.iter().skip(kept).map(|(_, path)| path.clone()));
-    if let Some((_, path)) = rest.first().filter(|_| kept == 1) {
-        let len = fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len();
-        found.torn_bytes = len.saturating_sub(offset);
+    if let Some((_, path)) = rest.first().filter(|_| kept == 1)
+        && let Some(segment) = Segment::open(path, owner)?
+    {
+        found.torn_bytes = written_behind(&segment, offset)?;
     }
     Ok(())
+}
+
+/// How many bytes from `from` to the last one that is not zero: a segment's room is zeros until it is written.
+fn written_behind(segment: &Segment, from: u64) -> Result<u64> {
+    let (end, mut at, mut last) = (segment.len()?, from, from);
+    let mut block = vec![0; BLOCK_BYTES];
+    while at < end {
+        let read = segment.read_at(&mut block, at)?;
+        if let Some(index) = block[..read].iter().rposition(|byte| *byte != 0) {
+            last = at + index as u64 + 1;
+        }
+        at += BLOCK_BYTES as u64;
+    }
+    Ok(last - from)
 }
 
 /// Looks for a whole record at any byte from `from` on that was written when `missing` was on disk.

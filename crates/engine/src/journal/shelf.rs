@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use keystead_core::Result;
@@ -19,6 +20,8 @@ pub(crate) struct Shelf {
     dir: PathBuf,
     segment_bytes: u64,
     state: Mutex<State>,
+    /// Bytes of all segments: apart, because the shard asks for it in every batch and must not wait for file operations.
+    bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -40,6 +43,7 @@ impl Shelf {
         Ok(Shelf {
             dir: dir.to_path_buf(),
             segment_bytes,
+            bytes: AtomicU64::new(segments.values().sum()),
             state: Mutex::new(State { segments, ..State::default() }),
         })
     }
@@ -54,7 +58,7 @@ impl Shelf {
 
     /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
-        self.lock().segments.values().sum()
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// The segment that holds `revision`, by its first revision.
@@ -63,6 +67,7 @@ impl Shelf {
     }
 
     pub(crate) fn add(&self, first: u64, len: u64) {
+        self.bytes.fetch_add(len, Ordering::Relaxed);
         self.lock().segments.insert(first, len);
     }
 
@@ -92,7 +97,7 @@ impl Shelf {
             } else {
                 fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
             }
-            state.segments.remove(&first);
+            self.bytes.fetch_sub(state.segments.remove(&first).unwrap_or(0), Ordering::Relaxed);
             released = true;
         }
         let oldest = state.segments.keys().next().copied();

@@ -64,6 +64,12 @@ impl Writer {
         self.file.sync_data()
     }
 
+    /// Cuts off the room that was not used, so that the next start need not search it for what a crash left.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        self.file.set_len(self.offset)?;
+        self.file.sync_all()
+    }
+
     /// The present segment's file.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)

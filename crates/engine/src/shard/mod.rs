@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use keystead_core::{Clock, Code, Error};
+use keystead_core::{Clock, Code, Error, Millis};
 use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
@@ -36,17 +36,22 @@ pub(crate) enum Journal {
     Memory(broadcast::Sender<Arc<Vec<Effect>>>),
 }
 
-/// One shard, driven by its thread.
-pub(crate) struct Shard {
-    pub(crate) keyspace: Keyspace,
+/// What a shard shares with its other threads and the rest of the world.
+pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) journal: Journal,
     pub(crate) progress: Arc<Progress>,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Shelf>>,
     pub(crate) journal_bytes_max: u64,
     /// Told when something new is durable: change feeds wait here.
     pub(crate) news: Arc<Notify>,
+}
+
+/// One shard, driven by its thread.
+pub(crate) struct Shard {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) journal: Journal,
+    pub(crate) shared: Shared,
     told: u64,
     gate: VecDeque<(u64, Box<dyn Job>)>,
     effects: Vec<Effect>,
@@ -55,25 +60,11 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(
-        keyspace: Keyspace,
-        clock: Arc<dyn Clock>,
-        journal: Journal,
-        progress: Arc<Progress>,
-        vitals: Arc<Vitals>,
-        files: Option<Arc<Shelf>>,
-        journal_bytes_max: u64,
-        news: Arc<Notify>,
-    ) -> Self {
+    pub(crate) fn new(keyspace: Keyspace, journal: Journal, shared: Shared) -> Self {
         Shard {
             keyspace,
-            clock,
             journal,
-            progress,
-            vitals,
-            files,
-            journal_bytes_max,
-            news,
+            shared,
             told: 0,
             gate: VecDeque::new(),
             effects: Vec::new(),
@@ -84,9 +75,10 @@ impl Shard {
 
     /// Runs a batch of jobs and sends what they changed on its way.
     pub(crate) fn run_batch(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
-        let now = self.clock.now();
-        self.journal_full = self.files.as_ref().is_some_and(|files| files.bytes() > self.journal_bytes_max);
-        self.keyspace.set_archived(self.progress.archived());
+        let now = self.shared.clock.now();
+        self.journal_full =
+            self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
+        self.keyspace.set_archived(self.shared.progress.archived());
         if self.poisoned.is_none() && !self.journal_full {
             let mut budget = RECLAIM_PER_TURN;
             if let Err(error) = self.keyspace.reclaim(now, &mut budget) {
@@ -96,13 +88,13 @@ impl Shard {
             self.keyspace.take_seen();
         }
         for job in jobs.drain(..) {
-            self.run(job);
+            self.run(job, now);
         }
         self.send();
         self.open_gate();
     }
 
-    fn run(&mut self, mut job: Box<dyn Job>) {
+    fn run(&mut self, mut job: Box<dyn Job>, now: Millis) {
         if let Some(why) = &self.poisoned {
             return job.answer(Err(refused(why)));
         }
@@ -113,7 +105,6 @@ impl Shard {
         if writes {
             self.keyspace.savepoint();
         }
-        let now = self.clock.now();
         let keyspace = &mut self.keyspace;
         match catch_unwind(AssertUnwindSafe(|| job.run(keyspace, now))) {
             Ok(true) if writes => self.keyspace.release(),
@@ -126,7 +117,7 @@ impl Shard {
             }
         }
         let seen = self.keyspace.take_seen();
-        if seen <= self.progress.durable() {
+        if seen <= self.shared.progress.durable() {
             job.answer(Ok(()));
         } else {
             self.gate.push_back((seen, job));
@@ -145,7 +136,7 @@ impl Shard {
             if listeners.receiver_count() > 0 {
                 let _ = listeners.send(Arc::new(std::mem::take(&mut self.effects)));
             }
-            return self.progress.set_durable(last);
+            return self.shared.progress.set_durable(last);
         }
         let mut bytes = Vec::with_capacity(self.effects.len() * 64);
         encode(&self.effects, &mut bytes);
@@ -156,7 +147,7 @@ impl Shard {
         match &mut self.journal {
             Journal::Fsync(group) => group.send(batch),
             Journal::Commit(writer) => match writer.write(&batch) {
-                Ok(()) => self.progress.set_durable(last),
+                Ok(()) => self.shared.progress.set_durable(last),
                 Err(error) => self.poison(format!("the journal cannot be written: {error}")),
             },
             Journal::Memory(_) => {}
@@ -166,14 +157,14 @@ impl Shard {
     /// Lets out every answer whose revision is durable.
     pub(crate) fn open_gate(&mut self) {
         if self.poisoned.is_none()
-            && let Some(why) = self.vitals.poisoned()
+            && let Some(why) = self.shared.vitals.poisoned()
         {
             self.poisoned = Some(why);
         }
-        let durable = self.progress.durable();
+        let durable = self.shared.progress.durable();
         if self.told != durable {
             self.told = durable;
-            self.news.notify_waiters();
+            self.shared.news.notify_waiters();
         }
         while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= durable) {
             job.answer(Ok(()));
@@ -191,13 +182,13 @@ impl Shard {
     }
 
     fn poison(&mut self, why: String) {
-        self.vitals.poison(why.clone());
+        self.shared.vitals.poison(why.clone());
         self.poisoned = Some(why);
     }
 
     fn full(&self) -> Error {
-        let why = self.vitals.archive_failing().unwrap_or_else(|| "it lags behind".into());
-        let limit = self.journal_bytes_max;
+        let why = self.shared.vitals.archive_failing().unwrap_or_else(|| "it lags behind".into());
+        let limit = self.shared.journal_bytes_max;
         Error::new(
             Code::StoreUnavailable,
             format!(

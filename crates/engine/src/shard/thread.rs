@@ -32,7 +32,7 @@ pub(crate) async fn serve(mut shard: Shard, mut queue: mpsc::Receiver<Box<dyn Jo
     let mut turn = interval(IDLE_TURN);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut open = true;
-    while open || (shard.is_waiting() && shard.vitals.poisoned().is_none()) {
+    while open || (shard.is_waiting() && shard.shared.vitals.poisoned().is_none()) {
         tokio::select! {
             biased;
             () = pace.durable.notified() => shard.open_gate(),
@@ -58,13 +58,13 @@ impl Pace {
         if shard.keyspace.used_bytes() <= budget {
             return;
         }
-        shard.keyspace.set_archived(shard.progress.archived());
+        shard.keyspace.set_archived(shard.shared.progress.archived());
         shard.keyspace.evict(budget);
         let hard = budget + budget / 4;
         while shard.keyspace.used_bytes() > hard
-            && shard.progress.archived() < shard.keyspace.revision()
-            && shard.vitals.poisoned().is_none()
-            && shard.vitals.archive_failing().is_none()
+            && shard.shared.progress.archived() < shard.keyspace.revision()
+            && shard.shared.vitals.poisoned().is_none()
+            && shard.shared.vitals.archive_failing().is_none()
         {
             if let Some(archive) = &self.archive {
                 let _ = archive.send(Request::Flush);
@@ -74,7 +74,7 @@ impl Pace {
                 () = self.durable.notified() => shard.open_gate(),
                 () = tokio::time::sleep(IDLE_TURN) => {}
             }
-            shard.keyspace.set_archived(shard.progress.archived());
+            shard.keyspace.set_archived(shard.shared.progress.archived());
             shard.keyspace.evict(budget);
         }
     }

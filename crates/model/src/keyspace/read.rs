@@ -1,7 +1,7 @@
 //! Looking up. Absent, expired and of another kind are values, not errors.
 //!
 //! It touches the shelf for a value that rests. Invariant: every look raises what the job has seen, also a look that finds
-//! nothing, and no look changes an answer: it may only reclaim fields that are expired already.
+//! nothing, and no look changes an answer: it may only reclaim the key, or fields of it, that are expired already.
 
 use std::fmt;
 
@@ -301,7 +301,10 @@ mod tests {
         let meta = Meta { kind: Kind::Str, version: 1, revision: 2, expires_at: Millis(1500) };
         assert_eq!(ks.meta(b"a", NOW).unwrap(), Some(meta));
         assert_eq!(ks.meta(b"a", Millis(1500)).unwrap(), None);
-        assert!(ks.str(b"a", NOW).unwrap().is_none(), "once it was told gone it stays gone, though the clock jumps back");
+        assert!(
+            ks.str(b"a", NOW).unwrap().is_none(),
+            "once it was told gone it stays gone, though the clock jumps back"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Steps run on the native state, in place.
+//! Steps run on the native state: on a copy, which takes its place once it is known to have a text form.
 //!
 //! It touches nothing but the keyspace. Invariant: a step that keeps, or fails, changes nothing, not even a TTL or a version;
 //! a state that is put has a text form, since that is what the effect tells.

@@ -4,12 +4,12 @@
 //! |----------------------------------------|------------|
 //! | tables, views and their migrations     | [`schema`] |
 //! | effects that wait to be written        | [`absorb`] |
-//! | the directory and single values back   | [`load`]   |
-//! | whether the rows make sense            | [`audit`]  |
+//! | the directory and single values back   | [`mod@load`]   |
+//! | whether the rows make sense            | [`mod@audit`]  |
 //!
 //! It touches a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
 //! a key's row id is its place in the keyspace, so no name is ever looked up, and the `meta` table says up to which
-//! revision and journal position the rows are complete.
+//! revision the rows are complete.
 
 pub mod absorb;
 pub mod audit;
@@ -19,6 +19,6 @@ mod sql;
 
 pub use absorb::Pending;
 pub use audit::audit;
-pub use load::{Archived, fetch, load, read_archived};
+pub use load::{fetch, load, read_archived};
 pub use schema::migrate;
 pub use sql::{Cell, Param, Sql};

@@ -159,15 +159,12 @@ const TABLES: [&str; 22] = [
 /// Brings a database to the present schema, in the caller's transaction. An empty one gets everything.
 ///
 /// # Errors
-/// `config_invalid` when the file is of another program or of a newer one; what the database says.
+/// `corrupt` when the file is of another program, `unsupported` when it is of a newer Keystead; what the database says.
 pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
     let mut done = 0;
     if count(sql, HAS_META)? == 0 {
         if count(sql, HAS_TABLES)? != 0 {
-            return Err(Error::new(
-                Code::ConfigInvalid,
-                "the file is a database, but not a Keystead archive",
-            ));
+            return Err(foreign());
         }
         sql.run(CREATE_META, &[])?;
         write_meta(sql, "format", Param::Text(FORMAT))?;
@@ -178,18 +175,15 @@ pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
             Ok(())
         })?;
         if format != FORMAT {
-            return Err(Error::new(
-                Code::ConfigInvalid,
-                "the file is a database, but not a Keystead archive",
-            ));
+            return Err(foreign());
         }
         done = read_meta_int(sql, "schema")?.unwrap_or(0);
     }
     if done > SCHEMA {
         return Err(Error::new(
-            Code::ConfigInvalid,
+            Code::Unsupported,
             format!(
-                "the archive has schema {done}, and this program knows up to {SCHEMA}: use a newer Keystead"
+                "the archive has schema {done}, and this Keystead knows up to {SCHEMA}: use a newer Keystead"
             ),
         ));
     }
@@ -219,17 +213,12 @@ pub(super) fn read_meta_int(sql: &mut dyn Sql, name: &str) -> Result<Option<i64>
     Ok(value)
 }
 
-pub(super) fn read_meta_bytes(sql: &mut dyn Sql, name: &str) -> Result<Option<Vec<u8>>> {
-    let mut value = None;
-    sql.query(READ_META, &[Param::Text(name)], &mut |cells| {
-        value = Some(Row(cells).bytes(0)?.to_vec());
-        Ok(())
-    })?;
-    Ok(value)
-}
-
 pub(super) fn write_meta(sql: &mut dyn Sql, name: &str, value: Param<'_>) -> Result<()> {
     sql.run(WRITE_META, &[Param::Text(name), value]).map(|_| ())
+}
+
+fn foreign() -> Error {
+    Error::new(Code::Corrupt, "the file is a database, but not a Keystead archive")
 }
 
 #[cfg(test)]
@@ -268,7 +257,7 @@ mod tests {
         let mut foreign = Sqlite::in_memory();
         foreign.0.execute_batch("CREATE TABLE users (id)").unwrap();
         let error = migrate(&mut foreign).unwrap_err();
-        assert_eq!(error.code(), Code::ConfigInvalid);
+        assert_eq!(error.code(), Code::Corrupt);
         assert!(error.message().contains("not a Keystead archive"), "{error}");
 
         let mut other = Sqlite::in_memory();
@@ -276,7 +265,7 @@ mod tests {
             .0
             .execute_batch("CREATE TABLE meta (name, value); INSERT INTO meta VALUES ('format', 'x')")
             .unwrap();
-        assert_eq!(migrate(&mut other).unwrap_err().code(), Code::ConfigInvalid);
+        assert_eq!(migrate(&mut other).unwrap_err().code(), Code::Corrupt);
 
         let mut newer = Sqlite::in_memory();
         migrate(&mut newer).unwrap();

@@ -52,10 +52,10 @@ fn archive() -> Arc<Mutex<Sqlite>> {
     Arc::new(Mutex::new(db))
 }
 
-fn write(db: &Mutex<Sqlite>, pending: &mut Pending, position: u64) {
+fn write(db: &Mutex<Sqlite>, pending: &mut Pending) {
     let mut db = db.lock().unwrap();
     db.0.execute_batch("BEGIN").unwrap();
-    pending.write(&mut *db, &position.to_le_bytes()).unwrap();
+    pending.write(&mut *db).unwrap();
     db.0.execute_batch("COMMIT").unwrap();
     pending.clear();
     assert_eq!(audit(&mut *db).unwrap(), Vec::<String>::new());
@@ -63,9 +63,9 @@ fn write(db: &Mutex<Sqlite>, pending: &mut Pending, position: u64) {
 
 fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
     let mut pending = Pending::new(0);
-    for (n, chunk) in effects.chunks(chunk).enumerate() {
+    for chunk in effects.chunks(chunk) {
         chunk.iter().flatten().for_each(|effect| pending.absorb(effect));
-        write(db, &mut pending, n as u64);
+        write(db, &mut pending);
     }
 }
 
@@ -187,13 +187,13 @@ proptest! {
             lean.take_effects(&mut effects);
             effects.iter().for_each(|effect| pending.absorb(effect));
             if n % every == 0 {
-                write(&db, &mut pending, n as u64);
+                write(&db, &mut pending);
                 lean.set_archived(pending.revision());
             }
             lean.evict(0);
             checked(&lean);
         }
-        write(&db, &mut pending, 0);
+        write(&db, &mut pending);
         prop_assert_eq!(lean.revision(), plain.revision());
         prop_assert_eq!(lean.dump().unwrap(), plain.dump().unwrap());
     }

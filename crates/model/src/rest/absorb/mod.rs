@@ -111,13 +111,13 @@ impl Pending {
         }
     }
 
-    /// Writes what waits, in the caller's transaction, together with the journal position that it stands for.
+    /// Writes what waits, in the caller's transaction, together with the revision that it brings the rows to.
     ///
     /// What waits is kept until [`clear`](Pending::clear), so that a transaction that failed can be tried again.
     ///
     /// # Errors
     /// What the database says; `corrupt` when the rows are not what the effects follow.
-    pub fn write(&self, sql: &mut dyn Sql, position: &[u8]) -> Result<()> {
+    pub fn write(&self, sql: &mut dyn Sql) -> Result<()> {
         let mut ids: Vec<u32> = self.keys.keys().copied().collect();
         ids.sort_unstable();
         let ordered = || ids.iter().filter_map(|id| Some((*id, self.keys.get(id)?)));
@@ -135,8 +135,7 @@ impl Pending {
                 row.write(sql, id, key.ended || self.flushed)?;
             }
         }
-        write_meta(sql, "revision", Param::uint(self.revision))?;
-        write_meta(sql, "position", Param::Blob(position))
+        write_meta(sql, "revision", Param::uint(self.revision))
     }
 
     /// What waited is at rest.
@@ -221,7 +220,7 @@ mod tests {
         string(&mut ks, b"a");
         string(&mut ks, b"b");
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         pending.clear();
         // The two change places: each name is new where the other one was.
         ks.delete(b"b", NOW).unwrap();
@@ -229,7 +228,7 @@ mod tests {
         string(&mut ks, b"b");
         string(&mut ks, b"a");
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         let names: Vec<u8> = ["0", "1"]
             .map(|id| {
                 db.0.query_row(&format!("SELECT name FROM keys WHERE id = {id}"), [], |r| {
@@ -250,22 +249,22 @@ mod tests {
             ks.hash_mut(key, NOW).unwrap().set(&Bytes::from(b"f"), &Bytes::from(b"v"));
         }
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         pending.clear();
         ks.delete(b"h", NOW).unwrap();
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         pending.clear();
         assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), count(&db, "strings")), (2, 1, 1));
         ks.flush();
         string(&mut ks, b"z");
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         pending.clear();
         assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), count(&db, "strings")), (1, 0, 1));
         ks.delete(b"z", NOW).unwrap();
         absorb(&mut pending, &mut ks);
-        pending.write(&mut db, b"").unwrap();
+        pending.write(&mut db).unwrap();
         assert_eq!(count(&db, "strings"), 0, "the triggers are back");
         assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
     }
@@ -276,7 +275,7 @@ mod tests {
         migrate(&mut db).unwrap();
         let fact = Fact::Expiry(Millis(5));
         pending.absorb(&Effect { id: 3, key: Bytes::from(b"a"), version: 2, revision: 1, fact });
-        let error = pending.write(&mut db, b"").unwrap_err();
+        let error = pending.write(&mut db).unwrap_err();
         assert_eq!(error.code(), Code::Corrupt);
         assert!(error.message().contains("'a' with id 3"), "{error}");
     }

@@ -7,7 +7,7 @@ mod stream;
 use keystead_core::{Code, Error, Millis, Result};
 
 use super::absorb::type_name;
-use super::schema::{read_meta_bytes, read_meta_int};
+use super::schema::read_meta_int;
 use super::sql::{Param, Row, Sql};
 use crate::Bytes;
 use crate::keyspace::{Keyspace, Meta};
@@ -26,20 +26,11 @@ const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORD
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
-/// How far an archive has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Archived {
-    /// Everything up to this revision is in it.
-    pub revision: u64,
-    /// The journal position that it stands for, as it was given to [`Pending::write`](super::Pending::write); empty at first.
-    pub position: Vec<u8>,
-}
-
-/// Loads the directory into an empty keyspace; all values rest. Answers where the journal goes on.
+/// Loads the directory into an empty keyspace; all values rest. Answers up to which revision they are complete.
 ///
 /// # Errors
 /// What the database says; `corrupt` when a row cannot be.
-pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
     sql.query(DIRECTORY, &[], &mut |cells| {
         let row = Row(cells);
         let id = row.id(0)?;
@@ -53,19 +44,16 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
         Ok(())
     })?;
     let archived = read_archived(sql)?;
-    keyspace.restore_revision(archived.revision);
+    keyspace.restore_revision(archived);
     Ok(archived)
 }
 
-/// Reads how far the archive has come.
+/// Reads up to which revision everything is in the archive.
 ///
 /// # Errors
 /// What the database says.
-pub fn read_archived(sql: &mut dyn Sql) -> Result<Archived> {
-    Ok(Archived {
-        revision: read_meta_int(sql, "revision")?.unwrap_or(0) as u64,
-        position: read_meta_bytes(sql, "position")?.unwrap_or_default(),
-    })
+pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
+    Ok(read_meta_int(sql, "revision")?.unwrap_or(0) as u64)
 }
 
 /// Reads the value of the key with this row id.
@@ -184,17 +172,16 @@ mod tests {
         ks.effects().iter().for_each(|effect| pending.absorb(effect));
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
-        pending.write(&mut db, b"here").unwrap();
+        pending.write(&mut db).unwrap();
         db
     }
 
     #[test]
-    fn an_empty_archive_has_no_position() {
-        let mut db = archived(|_| {});
-        assert_eq!(read_archived(&mut db).unwrap(), Archived { revision: 0, position: b"here".to_vec() });
+    fn an_empty_archive_is_at_revision_zero() {
         let mut empty = Sqlite::in_memory();
         migrate(&mut empty).unwrap();
-        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), Archived::default());
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), 0);
+        assert_eq!(read_archived(&mut empty).unwrap(), 0);
     }
 
     #[test]
