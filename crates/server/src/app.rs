@@ -1,9 +1,10 @@
-//! What every handler of every door shares: the settings in force, the metrics, whether the server is
-//! stopping. The engine's handle will live here. Touches nothing by itself.
+//! What every handler of every door shares: the settings in force, the database, the metrics, whether the server is
+//! stopping. Touches nothing by itself.
 
 use std::time::Duration;
 
 use keystead_core::Stopwatch;
+use keystead_engine::Engine;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -13,6 +14,8 @@ use crate::settings::Settings;
 pub struct App {
     /// The values in force.
     pub settings: Settings,
+    /// The database.
+    pub engine: Engine,
     /// What is counted and measured.
     pub metrics: Metrics,
     started: Stopwatch,
@@ -22,9 +25,10 @@ pub struct App {
 impl App {
     /// A server that starts now.
     #[must_use]
-    pub fn new(settings: Settings) -> App {
+    pub fn new(settings: Settings, engine: Engine) -> App {
         App {
             settings,
+            engine,
             metrics: Metrics::new(),
             started: Stopwatch::start(),
             stopping: watch::Sender::new(false),
@@ -35,6 +39,12 @@ impl App {
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Every metric as text, at this moment.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.metrics.text(self.uptime(), &self.engine.health())
     }
 
     /// Tells every door to stop accepting and to finish what is in flight. There is no way back.
@@ -52,5 +62,12 @@ impl App {
     pub async fn stopping(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// A server with the default settings and an empty database in memory.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> App {
+        let settings = crate::settings::Loaded::from_sources(Default::default()).unwrap().settings;
+        App::new(settings, Engine::open(&keystead_engine::Options::in_memory()).unwrap())
     }
 }

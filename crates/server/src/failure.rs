@@ -14,12 +14,13 @@ pub fn failure(what: impl Display, fix: impl Display) -> Error {
 /// The line for stderr. Whatever the message contains, it stays one line.
 #[must_use]
 pub fn line(error: &Error) -> String {
-    let words: String = error
-        .to_string()
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    format!("keystead: {words}")
+    format!("keystead: {}", one_line(&error.to_string()))
+}
+
+/// A text without line ends and other control characters, whoever wrote it.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// An I/O error in plain words: "permission denied" rather than "Permission denied (os error 13)".
@@ -39,10 +40,7 @@ mod tests {
     #[test]
     fn a_failure_is_one_line_whatever_it_quotes() {
         let error = failure("--data 'a\nb\u{1b}[31m' is bad", "choose\r\nanother");
-        assert_eq!(
-            line(&error),
-            "keystead: --data 'a b [31m' is bad: choose  another"
-        );
+        assert_eq!(line(&error), "keystead: --data 'a b [31m' is bad: choose  another");
     }
 
     #[test]

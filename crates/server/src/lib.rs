@@ -10,6 +10,7 @@
 //! | what `keystead X` does          | [`cli`]      |
 //! | how a server starts and stops   | [`server`]   |
 //! | what handlers share             | [`app`]      |
+//! | how the database is opened      | [`database`] |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | how large is large              | [`limits`]   |
 //! | what is counted and measured    | [`metrics`]  |
@@ -18,7 +19,7 @@
 
 pub mod app;
 pub mod cli;
-pub mod data_dir;
+pub mod database;
 pub mod failure;
 pub mod http;
 pub mod limits;

@@ -9,8 +9,11 @@ use std::time::Duration;
 /// `queue_full` and closed.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
-/// Files that are not for connections: data, logs, the runtime's own, and connections that are being refused.
+/// Files that are not for connections: logs, the runtime's own, and connections that are being refused.
 pub const FILES_RESERVED: usize = 256;
+
+/// Files of one shard: its loop, the journal, and two connections to the archive, each with its log and index.
+pub const FILES_PER_SHARD: usize = 16;
 
 /// Most connections that are being told `503` at a time. One more is closed without a word.
 pub const REFUSALS_MAX: usize = 128;
@@ -43,8 +46,17 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest token in bytes. A longer one is refused at start.
 pub const TOKEN_BYTES_MAX: usize = 1024;
 
-/// Most shards of a database. More are refused at start.
-pub const SHARDS_MAX: u16 = 256;
+/// Least memory for values. Less is refused at start: a server that evicts at every turn serves nobody.
+pub const MEMORY_BYTES_MIN: u64 = 1024 * 1024;
+
+/// How long a command may take to reach the server. Longer, and it says that none answers.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Largest answer that a command takes from the server, in bytes. The rest is not read.
+pub const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How long a command may work in silence before it says that it still does.
+pub const SILENCE: Duration = Duration::from_secs(1);
 
 /// The limits that an HTTP door keeps.
 #[derive(Clone, Debug)]

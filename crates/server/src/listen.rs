@@ -3,7 +3,7 @@
 //! No door opens to other machines without a token.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use keystead_core::{Error, Result};
 use tokio::net::TcpListener;
@@ -23,10 +23,7 @@ pub async fn open(flag: &str, listen: &Listen, has_token: bool) -> Result<Option
         .to_socket_addrs()
         .map_err(|e| {
             failure(
-                format_args!(
-                    "{flag} {listen}: the host '{host}' is unknown ({})",
-                    resolver_words(&e)
-                ),
+                format_args!("{flag} {listen}: the host '{host}' is unknown ({})", resolver_words(&e)),
                 format_args!("use an address of this machine, for example {flag} 127.0.0.1:{port}"),
             )
         })?
@@ -37,15 +34,22 @@ pub async fn open(flag: &str, listen: &Listen, has_token: bool) -> Result<Option
             "set one, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32), or listen on 127.0.0.1",
         ));
     }
-    TcpListener::bind(&addresses[..])
-        .await
-        .map(Some)
-        .map_err(|e| cannot_listen(flag, listen, *port, &e))
+    TcpListener::bind(&addresses[..]).await.map(Some).map_err(|e| cannot_listen(flag, listen, *port, &e))
 }
 
 /// A name may resolve to several addresses, and `::ffff:127.0.0.1` is a way to write a loopback one.
 fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
+}
+
+/// An address that listens everywhere is not one to connect to.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 fn cannot_listen(flag: &str, listen: &Listen, port: u16, error: &io::Error) -> Error {
@@ -74,10 +78,9 @@ fn cannot_listen(flag: &str, listen: &Listen, port: u16, error: &io::Error) -> E
 
 fn next_door(listen: &Listen) -> Listen {
     match listen {
-        Listen::At { host, port } => Listen::At {
-            host: host.clone(),
-            port: port.checked_add(1).unwrap_or(0),
-        },
+        Listen::At { host, port } => {
+            Listen::At { host: host.clone(), port: port.checked_add(1).unwrap_or(0) }
+        }
         Listen::Off => Listen::Off,
     }
 }
@@ -85,10 +88,7 @@ fn next_door(listen: &Listen) -> Listen {
 /// The resolver's own words repeat that the lookup failed; only the reason is news.
 fn resolver_words(error: &io::Error) -> String {
     let words = io_words(error);
-    words
-        .strip_prefix("failed to lookup address information: ")
-        .unwrap_or(&words)
-        .to_lowercase()
+    words.strip_prefix("failed to lookup address information: ").unwrap_or(&words).to_lowercase()
 }
 
 #[cfg(test)]
@@ -106,12 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn loopback_needs_no_token() {
-        for text in [
-            "127.0.0.1:0",
-            "127.1.2.3:0",
-            "localhost:0",
-            "[::ffff:127.0.0.1]:0",
-        ] {
+        for text in ["127.0.0.1:0", "127.1.2.3:0", "localhost:0", "[::ffff:127.0.0.1]:0"] {
             let listener = try_open(text, false).await.unwrap().unwrap();
             assert_ne!(listener.local_addr().unwrap().port(), 0, "{text}");
         }
@@ -119,13 +114,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_machines_need_a_token() {
-        for text in [
-            "0.0.0.0:0",
-            "[::]:0",
-            "192.168.1.2:0",
-            "[::ffff:10.0.0.1]:0",
-            "8.8.8.8:0",
-        ] {
+        for text in ["0.0.0.0:0", "[::]:0", "192.168.1.2:0", "[::ffff:10.0.0.1]:0", "8.8.8.8:0"] {
             let error = try_open(text, false).await.unwrap_err().to_string();
             assert!(
                 error.contains("no token is set: set one, for example KEYSTEAD_TOKEN="),
@@ -141,10 +130,7 @@ mod tests {
         let taken = first.local_addr().unwrap();
         let error = try_open(&taken.to_string(), false).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("--http {taken} is in use")), "{error}");
-        assert!(
-            error.ends_with(&format!("--http 127.0.0.1:{}", taken.port().wrapping_add(1))),
-            "{error}"
-        );
+        assert!(error.ends_with(&format!("--http 127.0.0.1:{}", taken.port().wrapping_add(1))), "{error}");
     }
 
     #[tokio::test]

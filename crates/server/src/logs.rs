@@ -1,7 +1,7 @@
 //! The log: lines on stderr, quiet by default. Touches the process-wide subscriber and panic hook.
 //!
 //! Everything that a server says on stderr after its start is a log line, also a panic, so that `--log
-//! json` can be parsed line by line.
+//! json` can be parsed line by line. Only the last line of one that could not end well is for people.
 
 use std::io::{IsTerminal, stderr};
 

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use keystead_engine::Health;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -15,9 +16,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::VERSION;
 
 /// Upper bounds of the latency buckets, from a reply out of memory to one that waits for a slow disk.
-const DURATION_BUCKETS_SECONDS: [f64; 13] = [
-    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
-];
+const DURATION_BUCKETS_SECONDS: [f64; 13] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -36,10 +36,53 @@ struct BuildLabels {
     version: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ShardLabel {
+    shard: u32,
+}
+
+/// How each shard is, taken from the engine when somebody asks.
+#[derive(Default)]
+struct Shards {
+    durable_revision: Family<ShardLabel, Gauge>,
+    archived_revision: Family<ShardLabel, Gauge>,
+    journal_bytes: Family<ShardLabel, Gauge>,
+    poisoned: Family<ShardLabel, Gauge>,
+    archive_failing: Family<ShardLabel, Gauge>,
+}
+
+impl Shards {
+    fn register(&self, to: &mut Registry) {
+        for (name, help, family) in [
+            ("shard_durable_revision", "The last revision that is durable", &self.durable_revision),
+            ("shard_archived_revision", "The last revision that is in the archive", &self.archived_revision),
+            ("shard_poisoned", "Whether the shard refuses everything until a restart", &self.poisoned),
+            ("archive_failing", "Whether the archive cannot be written", &self.archive_failing),
+        ] {
+            to.register(name, help, family.clone());
+        }
+        to.register_with_unit("journal", "Journal on disk", Unit::Bytes, self.journal_bytes.clone());
+    }
+
+    fn set(&self, health: &Health) {
+        for (shard, health) in (0..).zip(&health.shards) {
+            let set = |family: &Family<ShardLabel, Gauge>, value: u64| {
+                family.get_or_create(&ShardLabel { shard }).set(i64::try_from(value).unwrap_or(i64::MAX));
+            };
+            set(&self.durable_revision, health.durable);
+            set(&self.archived_revision, health.archived);
+            set(&self.journal_bytes, health.journal_bytes);
+            set(&self.poisoned, health.poisoned.is_some().into());
+            set(&self.archive_failing, health.archive_failing.is_some().into());
+        }
+    }
+}
+
 /// Every metric of the server.
 pub struct Metrics {
     registry: Registry,
     uptime: Gauge,
+    shards: Shards,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     /// Open HTTP connections.
@@ -54,6 +97,7 @@ impl Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix("keystead"),
             uptime: Gauge::default(),
+            shards: Shards::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
             http_connections: Gauge::default(),
@@ -67,17 +111,8 @@ impl Metrics {
         build.get_or_create(&BuildLabels { version: VERSION }).set(1);
         let to = &mut self.registry;
         // A gauge, not OpenMetrics' own type for it: older Prometheus parsers do not know `info`.
-        to.register(
-            "build_info",
-            "The version that runs; the value is always 1",
-            build,
-        );
-        to.register_with_unit(
-            "uptime",
-            "Time since the start",
-            Unit::Seconds,
-            self.uptime.clone(),
-        );
+        to.register("build_info", "The version that runs; the value is always 1", build);
+        to.register_with_unit("uptime", "Time since the start", Unit::Seconds, self.uptime.clone());
         to.register("http_requests", "Answered HTTP requests", self.requests.clone());
         to.register_with_unit(
             "http_request_duration",
@@ -85,16 +120,13 @@ impl Metrics {
             Unit::Seconds,
             self.durations.clone(),
         );
-        to.register(
-            "http_connections",
-            "Open HTTP connections",
-            self.http_connections.clone(),
-        );
+        to.register("http_connections", "Open HTTP connections", self.http_connections.clone());
         to.register(
             "http_connections_refused",
             "HTTP connections refused because there were too many",
             self.http_connections_refused.clone(),
         );
+        self.shards.register(to);
         self
     }
 
@@ -106,22 +138,14 @@ impl Metrics {
         status: u16,
         took: Duration,
     ) {
-        self.requests
-            .get_or_create(&RequestLabels {
-                route,
-                method,
-                status,
-            })
-            .inc();
-        self.durations
-            .get_or_create(&RouteLabel { route })
-            .observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { route, method, status }).inc();
+        self.durations.get_or_create(&RouteLabel { route }).observe(took.as_secs_f64());
     }
 
-    /// The metrics as text, at an uptime that only the caller knows.
-    pub(crate) fn text(&self, uptime: Duration) -> String {
-        self.uptime
-            .set(i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX));
+    /// The metrics as text, at an uptime and a health that only the caller knows.
+    pub(crate) fn text(&self, uptime: Duration, health: &Health) -> String {
+        self.shards.set(health);
+        self.uptime.set(i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX));
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);

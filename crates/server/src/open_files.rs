@@ -1,15 +1,20 @@
 //! How many files and sockets this process may hold. Touches the process's own limit.
 
+use keystead_engine::limits::SHARDS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::limits::{CONNECTIONS_MAX, FILES_RESERVED};
+use crate::limits::{CONNECTIONS_MAX, FILES_PER_SHARD, FILES_RESERVED};
 
-/// Asks the system for enough files for [`CONNECTIONS_MAX`] connections, and returns how many connections
-/// there may be with what it grants.
+/// Asks the system for as many files as a server can use. To be called before the database is opened: the usual
+/// default is too few for many shards.
+pub fn raise_limit() {
+    raise((CONNECTIONS_MAX + FILES_RESERVED + SHARDS_MAX * FILES_PER_SHARD) as u64);
+}
+
+/// How many connections there may be beside the files of so many shards.
 #[must_use]
-pub fn connections_max() -> usize {
-    let granted = raise((CONNECTIONS_MAX + FILES_RESERVED) as u64);
-    let connections_max = connections_of(granted);
+pub fn connections_max(shards: usize) -> usize {
+    let connections_max = connections_of(raise(0), shards);
     if connections_max < CONNECTIONS_MAX {
         tracing::warn!(
             connections_max,
@@ -28,22 +33,16 @@ fn raise(wanted: u64) -> u64 {
     if current >= target {
         return current;
     }
-    match setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(target),
-            maximum,
-        },
-    ) {
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(target), maximum }) {
         Ok(()) => target,
         Err(_) => current,
     }
 }
 
 /// At least one connection, so that the server can tell about itself.
-fn connections_of(files: u64) -> usize {
+fn connections_of(files: u64, shards: usize) -> usize {
     let files = usize::try_from(files).unwrap_or(usize::MAX);
-    files.saturating_sub(FILES_RESERVED).clamp(1, CONNECTIONS_MAX)
+    files.saturating_sub(FILES_RESERVED + shards * FILES_PER_SHARD).clamp(1, CONNECTIONS_MAX)
 }
 
 #[cfg(test)]
@@ -52,9 +51,9 @@ mod tests {
 
     #[test]
     fn connections_leave_room_for_other_files() {
-        assert_eq!(connections_of(u64::MAX), CONNECTIONS_MAX);
-        assert_eq!(connections_of(1024), 1024 - FILES_RESERVED);
-        assert_eq!(connections_of(10), 1);
+        assert_eq!(connections_of(u64::MAX, 256), CONNECTIONS_MAX);
+        assert_eq!(connections_of(1024, 2), 1024 - FILES_RESERVED - 2 * FILES_PER_SHARD);
+        assert_eq!(connections_of(10, 1), 1);
     }
 
     #[test]

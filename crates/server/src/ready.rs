@@ -4,9 +4,10 @@
 //! name, and a value from column 15 on. Names are added, never changed.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use crate::VERSION;
+use crate::listen::reachable;
 use crate::settings::{Durability, Settings};
 
 /// The block of a server whose HTTP door listens at `http`.
@@ -22,19 +23,9 @@ pub fn block(settings: &Settings, http: SocketAddr) -> String {
         Durability::Memory => line("data", "in memory only, gone when the server stops"),
         Durability::Fsync | Durability::Commit => line("data", &settings.data.display().to_string()),
     }
-    line("durability", &settings.durability.to_string());
+    line("durability", settings.durability.as_str());
     line("try", &format!("curl -s http://{}/healthz", reachable(http)));
     text
-}
-
-/// An address that listens everywhere is not one to connect to.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]
@@ -61,16 +52,10 @@ mod tests {
     #[test]
     fn memory_warns_that_nothing_is_kept() {
         let block = block(
-            &Settings {
-                durability: Durability::Memory,
-                ..settings()
-            },
+            &Settings { durability: Durability::Memory, ..settings() },
             "127.0.0.1:8080".parse().unwrap(),
         );
-        assert!(
-            block.contains("\n  data        in memory only, gone when the server stops\n"),
-            "{block}"
-        );
+        assert!(block.contains("\n  data        in memory only, gone when the server stops\n"), "{block}");
     }
 
     #[test]

@@ -6,14 +6,15 @@ mod common;
 
 use std::net::TcpStream;
 
-use common::{Client, Server};
+use common::{Client, get, request, signal, start};
+use keystead_testkit::server::Server;
 use rustix::process::Signal;
 use serde_json::Value;
 
 const READYZ: &str = "GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n";
 
 fn memory(arguments: &[&str]) -> Server {
-    Server::start(&[&["--durability", "memory"], arguments].concat())
+    start(&[&["--durability", "memory"], arguments].concat())
 }
 
 fn error_code(body: &str) -> String {
@@ -25,26 +26,19 @@ fn error_code(body: &str) -> String {
 #[test]
 fn health_and_readiness_are_json() {
     let server = memory(&[]);
-    let health = server.get("/healthz?verbose=1");
+    let health = get(&server, "/healthz?verbose=1");
     assert_eq!(health.status, 200);
     assert!(health.head.contains("content-type: application/json"));
-    assert!(
-        health.body.starts_with(r#"{"status":"ok","version":"0.1.0","#),
-        "{}",
-        health.body
-    );
+    assert!(health.body.starts_with(r#"{"status":"ok","version":"0.1.0","#), "{}", health.body);
     assert!(serde_json::from_str::<Value>(&health.body).unwrap()["uptime_seconds"].is_u64());
-    let ready = server.get("/readyz");
-    assert_eq!(
-        (ready.status, ready.body.trim_end()),
-        (200, r#"{"status":"ready"}"#)
-    );
+    let ready = get(&server, "/readyz");
+    assert_eq!((ready.status, ready.body.trim_end()), (200, r#"{"status":"ready"}"#));
 }
 
 #[test]
 fn head_has_the_headers_of_get_and_no_body() {
     let server = memory(&[]);
-    let mut client = server.connect();
+    let mut client = Client::connect(&server);
     client.send("HEAD /readyz HTTP/1.1\r\nHost: k\r\n\r\n");
     let head = client.receive("HEAD");
     assert_eq!(head.status, 200);
@@ -57,29 +51,19 @@ fn head_has_the_headers_of_get_and_no_body() {
 #[test]
 fn pipelined_requests_are_answered_in_order_on_one_connection() {
     let server = memory(&[]);
-    let mut client = server.connect();
+    let mut client = Client::connect(&server);
     client.send(&format!("{READYZ}GET /no HTTP/1.1\r\nHost: k\r\n\r\n{READYZ}"));
-    let statuses = [
-        client.receive("GET").status,
-        client.receive("GET").status,
-        client.receive("GET").status,
-    ];
+    let statuses = [client.receive("GET").status, client.receive("GET").status, client.receive("GET").status];
     assert_eq!(statuses, [200, 404, 200]);
 }
 
 #[test]
 fn an_unknown_path_is_404_and_a_wrong_method_405() {
     let server = memory(&[]);
-    let missing = server.get("/nothing/here");
-    assert_eq!(
-        (missing.status, error_code(&missing.body).as_str()),
-        (404, "not_found")
-    );
-    let wrong = server.request("DELETE", "/healthz", "");
-    assert_eq!(
-        (wrong.status, error_code(&wrong.body).as_str()),
-        (405, "method_not_allowed")
-    );
+    let missing = get(&server, "/nothing/here");
+    assert_eq!((missing.status, error_code(&missing.body).as_str()), (404, "not_found"));
+    let wrong = request(&server, "DELETE", "/healthz", "");
+    assert_eq!((wrong.status, error_code(&wrong.body).as_str()), (405, "method_not_allowed"));
     assert!(wrong.head.contains("allow: get, head"), "{}", wrong.head);
 }
 
@@ -87,42 +71,37 @@ fn an_unknown_path_is_404_and_a_wrong_method_405() {
 fn headers_over_the_limit_are_431() {
     let server = memory(&[]);
     let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
-    assert_eq!(server.request("GET", "/healthz", &long).status, 431);
+    assert_eq!(request(&server, "GET", "/healthz", &long).status, 431);
 }
 
 #[test]
 fn a_body_that_says_it_is_over_the_limit_is_413_before_it_is_sent() {
     let server = memory(&[]);
-    let reply = server.request("GET", "/healthz", "Content-Length: 99999999\r\n");
-    assert_eq!(
-        (reply.status, error_code(&reply.body).as_str()),
-        (413, "too_large")
-    );
+    let reply = request(&server, "GET", "/healthz", "Content-Length: 99999999\r\n");
+    assert_eq!((reply.status, error_code(&reply.body).as_str()), (413, "too_large"));
 }
 
 #[test]
 fn nonsense_is_400_and_the_server_lives_on() {
     let server = memory(&[]);
-    let mut client = server.connect();
+    let mut client = Client::connect(&server);
     client.send("\x16\x03\x01 this is not HTTP\r\n\r\n");
     assert_eq!(client.receive("GET").status, 400);
-    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(get(&server, "/healthz").status, 200);
 }
 
 #[test]
 fn metrics_tell_what_was_asked_with_bounded_labels() {
     let server = memory(&[]);
-    server.get("/healthz");
-    server.get("/healthz");
-    server.get("/a");
-    server.get("/b");
-    server.request("BREW", "/healthz", "");
-    let metrics = server.get("/metrics");
+    get(&server, "/healthz");
+    get(&server, "/healthz");
+    get(&server, "/a");
+    get(&server, "/b");
+    request(&server, "BREW", "/healthz", "");
+    let metrics = get(&server, "/metrics");
     assert_eq!(metrics.status, 200);
     assert!(
-        metrics
-            .head
-            .contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8")
+        metrics.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8")
     );
     for line in [
         r#"keystead_build_info{version="0.1.0"} 1"#,
@@ -135,29 +114,26 @@ fn metrics_tell_what_was_asked_with_bounded_labels() {
         r#"keystead_http_request_duration_seconds_count{route="unmatched"} 2"#,
         "keystead_http_connections ",
         "keystead_http_connections_refused_total 0",
+        r#"keystead_shard_durable_revision{shard="0"} 0"#,
+        r#"keystead_shard_archived_revision{shard="0"} 0"#,
+        r#"keystead_journal_bytes{shard="0"} 0"#,
+        r#"keystead_shard_poisoned{shard="0"} 0"#,
+        r#"keystead_archive_failing{shard="0"} 0"#,
         "# EOF",
     ] {
-        assert!(
-            metrics.body.lines().any(|l| l.starts_with(line)),
-            "{line} is not in\n{}",
-            metrics.body
-        );
+        assert!(metrics.body.lines().any(|l| l.starts_with(line)), "{line} is not in\n{}", metrics.body);
     }
 }
 
 #[test]
 fn with_a_token_only_the_probes_are_open() {
-    let server = memory(&["--token", "s3cret"]);
+    let mut server = memory(&["--token", "s3cret"]);
     for path in ["/healthz", "/readyz"] {
-        assert_eq!(server.get(path).status, 200, "{path}");
+        assert_eq!(get(&server, path).status, 200, "{path}");
     }
-    for path in ["/metrics", "/nothing"] {
-        for header in [
-            "",
-            "Authorization: Bearer wrong\r\n",
-            "Authorization: Basic s3cret\r\n",
-        ] {
-            let reply = server.request("GET", path, header);
+    for path in ["/metrics", "/admin/backup", "/nothing"] {
+        for header in ["", "Authorization: Bearer wrong\r\n", "Authorization: Basic s3cret\r\n"] {
+            let reply = request(&server, "GET", path, header);
             assert_eq!(
                 (reply.status, error_code(&reply.body).as_str()),
                 (401, "unauthorized"),
@@ -166,31 +142,18 @@ fn with_a_token_only_the_probes_are_open() {
             assert!(reply.head.contains("www-authenticate: bearer"));
         }
     }
-    assert_eq!(
-        server
-            .request("GET", "/metrics", "Authorization: Bearer s3cret\r\n")
-            .status,
-        200
-    );
-    assert_eq!(
-        server
-            .request("GET", "/nothing", "authorization: bearer s3cret\r\n")
-            .status,
-        404
-    );
-    let (status, log) = server.stop();
-    assert!(status.success() && !log.contains("s3cret"));
+    assert_eq!(request(&server, "GET", "/metrics", "Authorization: Bearer s3cret\r\n").status, 200);
+    assert_eq!(request(&server, "GET", "/nothing", "authorization: bearer s3cret\r\n").status, 404);
+    assert!(server.stop().unwrap().success() && !server.logs().contains("s3cret"));
 }
 
 /// A connection whose second request is in flight, because its body has not come yet, and an idle connection.
 fn busy(server: &Server) -> (Client, Client) {
-    let mut in_flight = server.connect();
+    let mut in_flight = Client::connect(server);
     // Sent in one go, so that the answer to the first request proves that the server has the second.
-    in_flight.send(&format!(
-        "{READYZ}GET /readyz HTTP/1.1\r\nHost: k\r\nContent-Length: 2\r\n\r\no"
-    ));
+    in_flight.send(&format!("{READYZ}GET /readyz HTTP/1.1\r\nHost: k\r\nContent-Length: 2\r\n\r\no"));
     assert_eq!(in_flight.receive("GET").status, 200);
-    let mut idle = server.connect();
+    let mut idle = Client::connect(server);
     idle.send(READYZ);
     assert_eq!(idle.receive("GET").status, 200);
     (in_flight, idle)
@@ -198,35 +161,32 @@ fn busy(server: &Server) -> (Client, Client) {
 
 #[test]
 fn a_stop_lets_requests_in_flight_finish_and_refuses_new_ones() {
-    for signal in [Signal::TERM, Signal::INT] {
-        let server = memory(&["--log-level", "info"]);
+    // Addresses that no other test listens on: elsewhere the port, once free, may be another server's at once.
+    for (stop, address) in [(Signal::TERM, "127.1.0.1:0"), (Signal::INT, "127.1.0.2:0")] {
+        let mut server = memory(&["--log-level", "info", "--http", address]);
         let (mut in_flight, mut idle) = busy(&server);
-        server.signal(signal);
+        signal(&server, stop);
         assert!(idle.is_closed(), "an idle connection does not hold up the stop");
-        assert!(TcpStream::connect(server.http()).is_err(), "the door is closed");
+        assert!(TcpStream::connect(server.http().unwrap()).is_err(), "the door is closed");
         in_flight.send("k");
         let answer = in_flight.receive("GET");
-        assert_eq!(
-            (answer.status, answer.body.trim_end()),
-            (503, r#"{"status":"stopping"}"#)
-        );
+        assert_eq!((answer.status, answer.body.trim_end()), (503, r#"{"status":"stopping"}"#));
         assert!(answer.head.contains("connection: close"), "{}", answer.head);
-        let (status, log) = server.wait();
-        assert_eq!(status.code(), Some(0), "{log}");
-        assert!(log.contains("stopped"), "{log}");
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
+        assert!(server.logs().contains("stopped"), "{}", server.logs());
     }
 }
 
 #[test]
 fn a_second_signal_ends_the_server_at_once() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let server = memory(&[]);
+    for (stop, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let mut server = memory(&[]);
         let (_in_flight, mut idle) = busy(&server);
-        server.signal(signal);
+        signal(&server, stop);
         // Two signals in one go could arrive as one; a closed idle connection proves that the first was
         // heard.
         assert!(idle.is_closed());
-        server.signal(signal);
-        assert_eq!(server.wait().0.code(), Some(code));
+        signal(&server, stop);
+        assert_eq!(server.wait().unwrap().code(), Some(code));
     }
 }

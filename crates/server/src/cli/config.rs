@@ -1,6 +1,7 @@
 //! `keystead config`: print every setting in force and where it came from. Touches stdout.
 
 use std::fmt::Write;
+use std::process::ExitCode;
 
 use clap::ArgMatches;
 use keystead_core::Result;
@@ -11,12 +12,14 @@ use crate::settings::Value;
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "config",
     about: "Print every setting in force and where it came from",
+    operand: None,
+    details: "",
     run,
 };
 
-fn run(matches: &ArgMatches) -> Result<()> {
+fn run(matches: &ArgMatches) -> Result<ExitCode> {
     super::print(&columns(&super::load(matches)?.values));
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn columns(values: &[Value]) -> String {
@@ -38,21 +41,11 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_complete() {
-        let flags = vec![
-            ("data", "/a/rather/long/path".into()),
-            ("token", "hunter2".into()),
-        ];
-        let loaded = Loaded::from_sources(Sources {
-            flags,
-            variables: Vec::new(),
-        })
-        .unwrap();
+        let flags = vec![("data", "/a/rather/long/path".into()), ("token", "hunter2".into())];
+        let loaded = Loaded::from_sources(Sources { flags, variables: Vec::new() }).unwrap();
         let text = columns(&loaded.values);
         assert_eq!(text.lines().count(), SETTINGS.len());
-        assert!(
-            text.contains("http        127.0.0.1:8080       default\n"),
-            "{text}"
-        );
+        assert!(text.contains("http        127.0.0.1:8080       default\n"), "{text}");
         assert!(text.contains("data        /a/rather/long/path  flag\n"), "{text}");
         assert!(text.contains("token       (set)                flag\n"), "{text}");
     }

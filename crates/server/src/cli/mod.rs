@@ -1,33 +1,50 @@
 //! The command line: `keystead [SUBCOMMAND] [flags]`. Touches arguments, the environment, stdout, stderr
 //! and the exit code.
 //!
-//! A subcommand is one file here and one row in `SUBCOMMANDS`. Whatever goes wrong before the server is
-//! ready is one line on stderr and exit code 2.
+//! A subcommand is one file here and one row in `SUBCOMMANDS`. Whatever goes wrong is one line on stderr.
 
+mod backup;
+mod check;
+mod client;
 mod config;
 mod serve;
 mod usage;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
-use keystead_core::Result;
+use keystead_core::{Code, Error, Result};
 
+use crate::VERSION;
+use crate::failure::{failure, line};
 use crate::settings::{Loaded, SETTINGS, Setting, Sources};
-use crate::{VERSION, failure};
 
-/// The exit code of a command that could not run.
-pub const EXIT_FAILURE: u8 = 2;
+/// The exit code of a command that ran and failed.
+pub const EXIT_FAILED: u8 = 1;
+
+/// The exit code of a command that could not run as it was asked to.
+pub const EXIT_REFUSED: u8 = 2;
 
 struct Subcommand {
     name: &'static str,
     about: &'static str,
-    run: fn(&ArgMatches) -> Result<()>,
+    /// The word that it takes, if it takes one.
+    operand: Option<Operand>,
+    /// What its own help says besides.
+    details: &'static str,
+    run: fn(&ArgMatches) -> Result<ExitCode>,
 }
 
-const SUBCOMMANDS: [Subcommand; 2] = [serve::SUBCOMMAND, config::SUBCOMMAND];
+struct Operand {
+    name: &'static str,
+    help: &'static str,
+}
+
+const SUBCOMMANDS: [Subcommand; 4] =
+    [serve::SUBCOMMAND, config::SUBCOMMAND, backup::SUBCOMMAND, check::SUBCOMMAND];
 
 /// What `keystead` alone does.
 const DEFAULT_SUBCOMMAND: Subcommand = serve::SUBCOMMAND;
@@ -45,7 +62,9 @@ Examples:
   keystead --http 127.0.0.1:0                take any free port; the ready block says which
   KEYSTEAD_TOKEN=$(openssl rand -hex 32) keystead --http 0.0.0.0:8080
                                              serve other machines; they need the token
-  keystead config                            show every setting and where it came from";
+  keystead config                            show every setting and where it came from
+  keystead backup /backups/monday            copy the database of the running server
+  keystead check /backups/monday             check that a copy is sound";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -56,27 +75,26 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // Help and version are what was asked for.
         Err(error) => {
             let _ = error.print();
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Without a stderr there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "{}", failure::line(&error));
-            ExitCode::from(EXIT_FAILURE)
-        }
-    }
+    done.unwrap_or_else(|error| {
+        // Without a stderr there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{}", line(&error));
+        ExitCode::from(exit_code(&error))
+    })
 }
 
-fn run(matches: &ArgMatches) -> Result<()> {
+/// What cannot be as it was asked for is `config_invalid`, whoever noticed it.
+fn exit_code(error: &Error) -> u8 {
+    if error.code() == Code::ConfigInvalid { EXIT_REFUSED } else { EXIT_FAILED }
+}
+
+fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         None => (DEFAULT_SUBCOMMAND.run)(matches),
         Some((name, matches)) => {
-            let chosen = SUBCOMMANDS
-                .iter()
-                .find(|s| s.name == name)
-                .unwrap_or(&DEFAULT_SUBCOMMAND);
+            let chosen = SUBCOMMANDS.iter().find(|s| s.name == name).unwrap_or(&DEFAULT_SUBCOMMAND);
             (chosen.run)(matches)
         }
     }
@@ -88,8 +106,24 @@ fn command() -> Command {
         .about(ABOUT)
         .after_help(EXAMPLES)
         .disable_help_subcommand(true)
-        .subcommands(SUBCOMMANDS.map(|s| Command::new(s.name).about(s.about)))
+        .subcommands(SUBCOMMANDS.map(subcommand))
         .args(SETTINGS.iter().map(argument))
+}
+
+fn subcommand(row: Subcommand) -> Command {
+    let operand = row.operand.map(|operand| {
+        Arg::new(operand.name).help(operand.help).required(true).value_parser(clap::value_parser!(OsString))
+    });
+    Command::new(row.name).about(row.about).after_help(row.details).args(operand)
+}
+
+/// The word that a subcommand takes, as a path.
+fn operand_path(matches: &ArgMatches, name: &str) -> Result<PathBuf> {
+    let word = matches.get_one::<OsString>(name).cloned().unwrap_or_default();
+    if word.is_empty() {
+        return Err(failure(format_args!("{name} is empty"), "write a path"));
+    }
+    Ok(word.into())
 }
 
 /// A setting's flag may stand before or after the subcommand.
@@ -134,9 +168,11 @@ mod tests {
     #[test]
     fn every_setting_is_a_flag_of_every_subcommand() {
         for prefix in [
-            vec!["keystead"],
-            vec!["keystead", "serve"],
-            vec!["keystead", "config"],
+            &["keystead"][..],
+            &["keystead", "serve"],
+            &["keystead", "config"],
+            &["keystead", "backup", "d"],
+            &["keystead", "check", "d"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();
@@ -151,5 +187,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_was_asked_wrongly_is_told_from_what_went_wrong() {
+        assert_eq!(exit_code(&failure("--http x", "write y")), EXIT_REFUSED);
+        assert_eq!(
+            exit_code(&Error::new(Code::StoreUnavailable, "the database was closed, but: x")),
+            EXIT_FAILED
+        );
     }
 }

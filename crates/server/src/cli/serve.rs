@@ -1,5 +1,7 @@
 //! `keystead serve`: run the server until a signal stops it. Touches what the server touches.
 
+use std::process::ExitCode;
+
 use clap::ArgMatches;
 use keystead_core::Result;
 
@@ -10,23 +12,19 @@ use crate::{logs, server};
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "serve",
     about: "Run the server (what keystead alone does)",
+    operand: None,
+    details: "",
     run,
 };
 
-fn run(matches: &ArgMatches) -> Result<()> {
+fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let settings = super::load(matches)?.settings;
     logs::start(&settings);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| {
-            failure(
-                format_args!("cannot start threads ({})", io_words(&e)),
-                "check the limits of this process",
-            )
-        })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
+        failure(format_args!("cannot start threads ({})", io_words(&e)), "check the limits of this process")
+    })?;
     let done = runtime.block_on(server::run(settings));
     // The task that waits for a second signal never ends by itself.
     runtime.shutdown_background();
-    done
+    done.map(|()| ExitCode::SUCCESS)
 }

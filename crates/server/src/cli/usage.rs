@@ -27,16 +27,19 @@ pub(super) fn failure_of(error: &clap::Error) -> Error {
         ErrorKind::UnknownArgument => failure(format_args!("'{argument}' is one word too many"), SEE_HELP),
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand);
-            failure(
-                format_args!("unknown command '{word}'"),
-                meant(word, SUBCOMMANDS.iter().map(|s| s.name)),
-            )
+            failure(format_args!("unknown command '{word}'"), meant(word, SUBCOMMANDS.iter().map(|s| s.name)))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(words)) => words.join(" "),
+                _ => "a word".to_owned(),
+            };
+            failure(format_args!("{} is missing", missing.replace(['<', '>'], "")), SEE_HELP)
         }
         ErrorKind::InvalidValue => failure(format_args!("{} needs a value", flag_of(argument)), SEE_HELP),
-        ErrorKind::ArgumentConflict => failure(
-            format_args!("{} is given more than once", flag_of(argument)),
-            "keep one of them",
-        ),
+        ErrorKind::ArgumentConflict => {
+            failure(format_args!("{} is given more than once", flag_of(argument)), "keep one of them")
+        }
         _ => failure(error.kind(), SEE_HELP),
     }
 }
@@ -65,31 +68,18 @@ mod tests {
     #[test]
     fn every_refusal_is_one_line_that_says_what_to_do() {
         for (arguments, line) in [
-            (
-                &["--htp", "x"][..],
-                "unknown flag '--htp': did you mean '--http'?",
-            ),
-            (
-                &["serve", "--durabilty=fsync"],
-                "unknown flag '--durabilty': did you mean '--durability'?",
-            ),
+            (&["--htp", "x"][..], "unknown flag '--htp': did you mean '--http'?"),
+            (&["serve", "--durabilty=fsync"], "unknown flag '--durabilty': did you mean '--durability'?"),
             (&["--nonsense"], "unknown flag '--nonsense': see keystead --help"),
             (&["-x"], "unknown flag '-x': see keystead --help"),
             (&["confg"], "unknown command 'confg': did you mean 'config'?"),
             (&["dance"], "unknown command 'dance': see keystead --help"),
-            (
-                &["serve", "dance"],
-                "'dance' is one word too many: see keystead --help",
-            ),
+            (&["serve", "dance"], "'dance' is one word too many: see keystead --help"),
+            (&["backup"], "DIR is missing: see keystead --help"),
+            (&["check", "a", "b"], "'b' is one word too many: see keystead --help"),
             (&["--http"], "--http needs a value: see keystead --help"),
-            (
-                &["--http", "--data", "x"],
-                "--http needs a value: see keystead --help",
-            ),
-            (
-                &["--http", "a:1", "--http", "b:1"],
-                "--http is given more than once: keep one of them",
-            ),
+            (&["--http", "--data", "x"], "--http needs a value: see keystead --help"),
+            (&["--http", "a:1", "--http", "b:1"], "--http is given more than once: keep one of them"),
         ] {
             assert_eq!(refusal(arguments), line, "{arguments:?}");
         }

@@ -65,10 +65,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, limits: Limits) {
 async fn drain(mut connections: JoinSet<()>, drain_timeout: Duration) {
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(drain_timeout, all_done).await.is_err() {
-        tracing::warn!(
-            connections = connections.len(),
-            "cut off requests that did not finish in time"
-        );
+        tracing::warn!(connections = connections.len(), "cut off requests that did not finish in time");
         connections.shutdown().await;
     }
 }
@@ -146,9 +143,7 @@ async fn refuse(stream: TcpStream, _slot: OwnedSemaphorePermit) {
         let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
         Ok::<_, Infallible>(reply::error(&error))
     });
-    let one_answer = http1::Builder::new()
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
+    let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
 }
 
@@ -160,7 +155,6 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::settings::{Loaded, Sources};
 
     const SOON: Duration = Duration::from_millis(50);
 
@@ -171,9 +165,7 @@ mod tests {
     }
 
     async fn open(limits: Limits) -> Open {
-        let app = Arc::new(App::new(
-            Loaded::from_sources(Sources::default()).unwrap().settings,
-        ));
+        let app = Arc::new(App::for_test());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(serve(listener, Arc::clone(&app), limits));
@@ -207,95 +199,52 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_over_the_limit_hears_no_until_another_ends() {
-        let door = open(Limits {
-            connections_max: 1,
-            ..Limits::default()
-        })
-        .await;
+        let door = open(Limits { connections_max: 1, ..Limits::default() }).await;
         let mut kept = send(door.address, GET).await;
         assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
         let refused = rest(send(door.address, GET).await).await;
-        assert!(
-            refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"),
-            "{refused}"
-        );
+        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
         assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
         drop(kept);
-        while !rest(send(door.address, GET_AND_CLOSE).await)
-            .await
-            .starts_with("HTTP/1.1 200")
-        {}
+        while !rest(send(door.address, GET_AND_CLOSE).await).await.starts_with("HTTP/1.1 200") {}
         assert!(door.app.metrics.http_connections_refused.get() >= 1);
     }
 
     #[tokio::test]
     async fn a_client_that_never_finishes_its_headers_is_cut_off() {
-        let door = open(Limits {
-            header_timeout: SOON,
-            ..Limits::default()
-        })
-        .await;
+        let door = open(Limits { header_timeout: SOON, ..Limits::default() }).await;
         let slow = send(door.address, "GET /healthz HTTP/1.1\r\nHost: k\r\nX-Slow: ").await;
         assert_eq!(rest(slow).await, "");
     }
 
     #[tokio::test]
     async fn headers_over_the_limit_are_answered_431() {
-        let door = open(Limits {
-            header_bytes_max: 1024,
-            ..Limits::default()
-        })
-        .await;
-        let request = format!(
-            "GET /healthz HTTP/1.1\r\nHost: k\r\nX-Long: {}\r\n\r\n",
-            "x".repeat(1024)
-        );
-        assert!(
-            rest(send(door.address, &request).await)
-                .await
-                .starts_with("HTTP/1.1 431")
-        );
+        let door = open(Limits { header_bytes_max: 1024, ..Limits::default() }).await;
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: k\r\nX-Long: {}\r\n\r\n", "x".repeat(1024));
+        assert!(rest(send(door.address, &request).await).await.starts_with("HTTP/1.1 431"));
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_answered_413() {
-        let door = open(Limits {
-            body_bytes_max: 3,
-            ..Limits::default()
-        })
-        .await;
+        let door = open(Limits { body_bytes_max: 3, ..Limits::default() }).await;
         let chunked =
             "GET /healthz HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
         for request in [HALF_A_BODY, chunked] {
             let reply = first(&mut send(door.address, request).await).await;
-            assert!(
-                reply.starts_with("HTTP/1.1 413") && reply.contains(r#""code":"too_large""#),
-                "{reply}"
-            );
+            assert!(reply.starts_with("HTTP/1.1 413") && reply.contains(r#""code":"too_large""#), "{reply}");
         }
     }
 
     #[tokio::test]
     async fn a_body_that_never_comes_is_answered_408() {
-        let door = open(Limits {
-            body_timeout: SOON,
-            ..Limits::default()
-        })
-        .await;
+        let door = open(Limits { body_timeout: SOON, ..Limits::default() }).await;
         let reply = rest(send(door.address, HALF_A_BODY).await).await;
-        assert!(
-            reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"),
-            "{reply}"
-        );
+        assert!(reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"), "{reply}");
     }
 
     #[tokio::test]
     async fn a_drain_that_takes_too_long_cuts_off_what_is_left() {
-        let door = open(Limits {
-            drain_timeout: SOON,
-            ..Limits::default()
-        })
-        .await;
+        let door = open(Limits { drain_timeout: SOON, ..Limits::default() }).await;
         let mut stuck = send(door.address, GET).await;
         assert!(first(&mut stuck).await.starts_with("HTTP/1.1 200"));
         stuck.write_all(HALF_A_BODY.as_bytes()).await.unwrap();

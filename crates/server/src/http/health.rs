@@ -1,25 +1,138 @@
 //! `GET /healthz`: is the process well? `GET /readyz`: should it get traffic? Touches nothing.
+//!
+//! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
+//! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words.
 
 use bytes::Bytes;
 use hyper::{Request, StatusCode};
+use keystead_engine::{Health, ShardHealth};
+use serde_json::json;
 
 use super::reply::{self, Reply};
 use crate::VERSION;
 use crate::app::App;
 
-pub(super) fn healthz(app: &App, _: &Request<Bytes>) -> Reply {
+pub(super) async fn healthz(app: &App, _: &Request<Bytes>) -> Reply {
+    let found = Found::of(&app.engine.health());
     // By hand, so that people read the status first.
-    let body = format!(
-        r#"{{"status":"ok","version":"{VERSION}","uptime_seconds":{}}}"#,
-        app.uptime().as_secs()
-    );
-    reply::json(StatusCode::OK, body)
+    let (status, uptime) = (found.status(), app.uptime().as_secs());
+    let mut body = format!(r#"{{"status":"{status}","version":"{VERSION}","uptime_seconds":{uptime}"#);
+    if !found.reasons.is_empty() {
+        body += &format!(r#","reasons":{}"#, json!(found.reasons));
+    }
+    body.push('}');
+    reply::json(if found.poisoned { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, body)
 }
 
-pub(super) fn readyz(app: &App, _: &Request<Bytes>) -> Reply {
+pub(super) async fn readyz(app: &App, _: &Request<Bytes>) -> Reply {
     if app.is_stopping() {
         reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#)
+    } else if Found::of(&app.engine.health()).poisoned {
+        reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"failing"}"#)
     } else {
         reply::json(StatusCode::OK, r#"{"status":"ready"}"#)
+    }
+}
+
+/// What is wrong with a database.
+#[derive(Default)]
+struct Found {
+    /// Some keys are refused until a restart.
+    poisoned: bool,
+    /// Some writes are refused until the archive has followed.
+    full: bool,
+    reasons: Vec<String>,
+}
+
+impl Found {
+    fn of(health: &Health) -> Found {
+        let mut found = Found::default();
+        for (index, shard) in health.shards.iter().enumerate() {
+            found.add(index, shard);
+        }
+        found
+    }
+
+    fn add(&mut self, index: usize, shard: &ShardHealth) {
+        let mut tell = |what: &str| self.reasons.push(format!("shard {index}: {what}"));
+        if let Some(why) = &shard.poisoned {
+            tell(&format!("it refuses everything until a restart: {why}"));
+        }
+        if shard.journal_full {
+            tell("the journal is full, so writes are refused until the archive has followed");
+        }
+        if let Some(why) = &shard.archive_failing {
+            tell(&format!("the archive cannot be written, and the journal grows: {why}"));
+        }
+        self.poisoned |= shard.poisoned.is_some();
+        self.full |= shard.journal_full;
+    }
+
+    fn status(&self) -> &'static str {
+        match (self.poisoned || self.full, self.reasons.is_empty()) {
+            (true, _) => "failing",
+            (false, false) => "degraded",
+            (false, true) => "ok",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn found(change: impl Fn(&mut ShardHealth)) -> (&'static str, bool, Vec<String>) {
+        let mut second = ShardHealth::default();
+        change(&mut second);
+        let found = Found::of(&Health { shards: vec![ShardHealth::default(), second] });
+        (found.status(), found.poisoned, found.reasons)
+    }
+
+    #[test]
+    fn each_fault_has_its_status_and_its_reason() {
+        assert_eq!(found(|_| {}), ("ok", false, vec![]));
+        for (fault, status, poisoned, words) in [
+            ("poisoned", "failing", true, "shard 1: it refuses everything until a restart: because"),
+            ("full", "failing", false, "shard 1: the journal is full"),
+            (
+                "archive",
+                "degraded",
+                false,
+                "shard 1: the archive cannot be written, and the journal grows: because",
+            ),
+        ] {
+            let found = found(|shard| match fault {
+                "poisoned" => shard.poisoned = Some("because".into()),
+                "full" => shard.journal_full = true,
+                _ => shard.archive_failing = Some("because".into()),
+            });
+            assert_eq!((found.0, found.1, found.2.len()), (status, poisoned, 1), "{fault}");
+            assert!(found.2[0].starts_with(words), "{found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_poisoned_shard_turns_health_and_readiness_red() {
+        let app = App::for_test();
+        let request = Request::new(Bytes::new());
+        assert_eq!(healthz(&app, &request).await.status(), 200);
+        let _ = app.engine.write(b"k", |_, _| -> keystead_core::Result<()> { panic!("as ordered") }).await;
+        for (reply, says_why) in
+            [(healthz(&app, &request).await, true), (readyz(&app, &request).await, false)]
+        {
+            assert_eq!(reply.status(), 503);
+            let body = http_body_util::BodyExt::collect(reply.into_body()).await.unwrap().to_bytes();
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["status"], "failing");
+            assert_eq!(
+                body["reasons"][0].as_str().is_some_and(|why| why.contains("panicked")),
+                says_why,
+                "{body}"
+            );
+        }
+        assert!(app.metrics_text().contains(r#"keystead_shard_poisoned{shard="0"} 1"#));
+        assert!(app.engine.close().await.is_err());
     }
 }

@@ -10,6 +10,6 @@ use crate::app::App;
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-pub(super) fn metrics(app: &App, _: &Request<Bytes>) -> Reply {
-    reply::text(StatusCode::OK, OPENMETRICS, app.metrics.text(app.uptime()))
+pub(super) async fn metrics(app: &App, _: &Request<Bytes>) -> Reply {
+    reply::text(StatusCode::OK, OPENMETRICS, app.metrics_text())
 }

@@ -14,6 +14,7 @@
 //!
 //! A route is one file here and one row in [`routes`].
 
+mod backup;
 pub mod door;
 mod health;
 mod metrics;

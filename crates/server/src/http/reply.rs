@@ -19,11 +19,7 @@ pub type Reply = Response<Full<Bytes>>;
 /// own.
 #[must_use]
 pub fn json(status: StatusCode, body: impl Display) -> Reply {
-    text(
-        status,
-        HeaderValue::from_static("application/json"),
-        format!("{body}\n"),
-    )
+    text(status, HeaderValue::from_static("application/json"), format!("{body}\n"))
 }
 
 /// A body of any text type.
@@ -38,15 +34,9 @@ pub fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Repl
 /// The answer to a request that failed.
 #[must_use]
 pub fn error(error: &Error) -> Reply {
-    let mut reply = refusal(
-        status::of(error.code()),
-        error.code().as_str(),
-        &error.to_string(),
-    );
+    let mut reply = refusal(status::of(error.code()), error.code().as_str(), &error.to_string());
     if error.code() == Code::QueueFull {
-        reply
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     reply
 }
@@ -54,11 +44,7 @@ pub fn error(error: &Error) -> Reply {
 /// No route has this path.
 #[must_use]
 pub fn not_found(path: &str) -> Reply {
-    refusal(
-        StatusCode::NOT_FOUND,
-        "not_found",
-        &format!("there is nothing at {path}"),
-    )
+    refusal(StatusCode::NOT_FOUND, "not_found", &format!("there is nothing at {path}"))
 }
 
 /// The path has routes, but not for this method. `allow` lists the methods it has.
@@ -77,20 +63,14 @@ pub fn method_not_allowed(method: &str, path: &str, allow: &str) -> Reply {
 pub fn unauthorized() -> Reply {
     let message = "bring the server's token in a header: Authorization: Bearer TOKEN";
     let mut reply = refusal(StatusCode::UNAUTHORIZED, "unauthorized", message);
-    reply
-        .headers_mut()
-        .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     reply
 }
 
 /// The request's body did not arrive in time.
 #[must_use]
 pub fn timed_out() -> Reply {
-    refusal(
-        StatusCode::REQUEST_TIMEOUT,
-        "timed_out",
-        "the request's body did not arrive in time",
-    )
+    refusal(StatusCode::REQUEST_TIMEOUT, "timed_out", "the request's body did not arrive in time")
 }
 
 fn refusal(status: StatusCode, code: &str, message: &str) -> Reply {

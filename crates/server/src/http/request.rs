@@ -19,19 +19,11 @@ pub async fn answer(app: &App, limits: &Limits, request: Request<Incoming>) -> R
     let stopwatch = Stopwatch::start();
     let found = Match::find(request.method(), request.uri().path());
     let method = method_label(request.method());
-    let reply = run(app, limits, found, request)
-        .await
-        .unwrap_or_else(|refusal| refusal);
+    let reply = run(app, limits, found, request).await.unwrap_or_else(|refusal| refusal);
     let (route, status, took) = (found.label(), reply.status().as_u16(), stopwatch.elapsed());
     app.metrics.record_request(route, method, status, took);
     // The path is not logged: one day it holds keys and values.
-    tracing::debug!(
-        route,
-        method,
-        status,
-        took_us = took.as_micros() as u64,
-        "request"
-    );
+    tracing::debug!(route, method, status, took_us = took.as_micros() as u64, "request");
     reply
 }
 
@@ -44,14 +36,12 @@ async fn run(app: &App, limits: &Limits, found: Match, request: Request<Incoming
     let path = request.uri().path();
     match found {
         Match::Nothing => Err(reply::not_found(path)),
-        Match::WrongMethod(_) => Err(reply::method_not_allowed(
-            request.method().as_str(),
-            path,
-            &allow(path),
-        )),
+        Match::WrongMethod(_) => {
+            Err(reply::method_not_allowed(request.method().as_str(), path, &allow(path)))
+        }
         Match::Route(route) => {
             let request = with_body(limits, request).await?;
-            Ok((route.handler)(app, &request))
+            Ok(route.answer(app, &request).await)
         }
     }
 }
@@ -85,16 +75,13 @@ async fn with_body(limits: &Limits, request: Request<Incoming>) -> Result<Reques
     match tokio::time::timeout(limits.body_timeout, whole).await {
         Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes())),
         Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(e)) => Err(reply::error(&Error::new(
-            Code::BadRequest,
-            format!("the body cannot be read: {e}"),
-        ))),
+        Ok(Err(e)) => {
+            Err(reply::error(&Error::new(Code::BadRequest, format!("the body cannot be read: {e}"))))
+        }
         Err(_) => {
             let mut reply = reply::timed_out();
             // The rest of the body may still come, so the connection cannot carry another request.
-            reply
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
+            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             Err(reply)
         }
     }

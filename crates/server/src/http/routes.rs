@@ -1,14 +1,14 @@
 //! The table of routes, and how a request finds its row. Pure.
+//!
+//! Handlers are async functions, all of one shape. The table makes one `match` of them rather than a column of
+//! function pointers, because what such a pointer returns would have to be boxed, for every request.
 
 use bytes::Bytes;
 use hyper::{Method, Request};
 
 use super::reply::Reply;
-use super::{health, metrics};
+use super::{backup, health, metrics};
 use crate::app::App;
-
-/// Answers a request whose body has arrived.
-pub type Handler = fn(&App, &Request<Bytes>) -> Reply;
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,31 +27,39 @@ pub struct Route {
     pub path: &'static str,
     /// The same for all routes of a path.
     pub access: Access,
-    /// What answers.
-    pub handler: Handler,
+    endpoint: Endpoint,
 }
 
-/// Every route there is.
-pub const ROUTES: &[Route] = &[
-    Route {
-        method: Method::GET,
-        path: "/healthz",
-        access: Access::Open,
-        handler: health::healthz,
-    },
-    Route {
-        method: Method::GET,
-        path: "/readyz",
-        access: Access::Open,
-        handler: health::readyz,
-    },
-    Route {
-        method: Method::GET,
-        path: "/metrics",
-        access: Access::Token,
-        handler: metrics::metrics,
-    },
-];
+/// Makes the table, and the `match` that runs a row's handler.
+macro_rules! routes {
+    ($($endpoint:ident: $method:ident $path:literal, $access:ident => $handler:path;)+) => {
+        /// What answers a route.
+        #[derive(Clone, Copy)]
+        enum Endpoint { $($endpoint),+ }
+
+        /// Every route there is.
+        pub const ROUTES: &[Route] = &[$(Route {
+            method: Method::$method,
+            path: $path,
+            access: Access::$access,
+            endpoint: Endpoint::$endpoint,
+        }),+];
+
+        impl Route {
+            /// Answers a request whose body has arrived.
+            pub async fn answer(&self, app: &App, request: &Request<Bytes>) -> Reply {
+                match self.endpoint { $(Endpoint::$endpoint => $handler(app, request).await),+ }
+            }
+        }
+    };
+}
+
+routes! {
+    Healthz: GET "/healthz", Open => health::healthz;
+    Readyz: GET "/readyz", Open => health::readyz;
+    Metrics: GET "/metrics", Token => metrics::metrics;
+    Backup: POST "/admin/backup", Token => backup::backup;
+}
 
 /// The route label of requests that have no row, so that a scan of paths does not grow the metrics.
 pub const UNMATCHED: &str = "unmatched";
@@ -71,18 +79,13 @@ impl Match {
     /// Looks a request up.
     #[must_use]
     pub fn find(method: &Method, path: &str) -> Match {
-        let method = if method == Method::HEAD {
-            &Method::GET
-        } else {
-            method
-        };
+        let method = if method == Method::HEAD { &Method::GET } else { method };
         let mut of_path = ROUTES.iter().filter(|route| route.path == path);
         let Some(first) = of_path.next() else {
             return Match::Nothing;
         };
         let mut all = std::iter::once(first).chain(of_path);
-        all.find(|route| route.method == method)
-            .map_or(Match::WrongMethod(first), Match::Route)
+        all.find(|route| route.method == method).map_or(Match::WrongMethod(first), Match::Route)
     }
 
     /// The bounded name of the request for metrics.
@@ -107,11 +110,8 @@ impl Match {
 /// The methods of a path, as the `Allow` header lists them.
 #[must_use]
 pub fn allow(path: &str) -> String {
-    let mut methods: Vec<&str> = ROUTES
-        .iter()
-        .filter(|r| r.path == path)
-        .map(|r| r.method.as_str())
-        .collect();
+    let mut methods: Vec<&str> =
+        ROUTES.iter().filter(|r| r.path == path).map(|r| r.method.as_str()).collect();
     if methods.contains(&"GET") {
         methods.push("HEAD");
     }
@@ -122,10 +122,7 @@ pub fn allow(path: &str) -> String {
 #[must_use]
 pub fn method_label(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-    KNOWN
-        .into_iter()
-        .find(|known| *known == method.as_str())
-        .unwrap_or("other")
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
 #[cfg(test)]
@@ -145,12 +142,7 @@ mod tests {
         let mut access_of = HashMap::new();
         for route in ROUTES {
             assert!(route.path.starts_with('/') && route.path.is_ascii() && !route.path.contains(['?', ' ']));
-            assert_eq!(
-                *access_of.entry(route.path).or_insert(route.access),
-                route.access,
-                "{}",
-                route.path
-            );
+            assert_eq!(*access_of.entry(route.path).or_insert(route.access), route.access, "{}", route.path);
             assert_ne!(route.method, Method::HEAD, "GET takes HEAD: {}", route.path);
         }
     }
@@ -158,10 +150,7 @@ mod tests {
     #[test]
     fn head_finds_the_row_of_get_and_other_methods_do_not() {
         assert!(matches!(Match::find(&Method::HEAD, "/healthz"), Match::Route(r) if r.path == "/healthz"));
-        assert!(matches!(
-            Match::find(&Method::POST, "/healthz"),
-            Match::WrongMethod(_)
-        ));
+        assert!(matches!(Match::find(&Method::POST, "/healthz"), Match::WrongMethod(_)));
         assert!(matches!(Match::find(&Method::GET, "/healthz/"), Match::Nothing));
         assert_eq!(allow("/healthz"), "GET, HEAD");
     }

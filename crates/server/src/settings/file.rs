@@ -34,12 +34,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Entry>> {
 }
 
 fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
-    let line_at = |offset: usize| {
-        1 + text.as_bytes()[..offset.min(text.len())]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
-    };
+    let line_at =
+        |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
     let table = DeTable::parse(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
         failure(
@@ -77,10 +73,7 @@ fn value_text(setting: &Setting, value: &DeValue<'_>) -> Result<String> {
         (Form::Text, DeValue::String(text)) => Ok(text.to_string()),
         (Form::Number, DeValue::Integer(n)) if n.radix() == 10 => Ok(n.as_str().to_owned()),
         (Form::Number, _) => Err(failure(
-            format_args!(
-                "{name} is of type {} and must be a whole number",
-                value.type_str()
-            ),
+            format_args!("{name} is of type {} and must be a whole number", value.type_str()),
             format_args!("write {name} = {}", setting.default.unwrap_or("1")),
         )),
         (Form::Text | Form::NotInFile, _) => Err(failure(
@@ -101,10 +94,7 @@ mod tests {
     #[test]
     fn pairs_come_with_their_lines() {
         let entries = parse("# comment\nhttp = \"off\"\n\nshards = 4\n", "k.toml").unwrap();
-        let mut pairs: Vec<_> = entries
-            .iter()
-            .map(|e| (e.setting.name, e.text.as_str(), e.line))
-            .collect();
+        let mut pairs: Vec<_> = entries.iter().map(|e| (e.setting.name, e.text.as_str(), e.line)).collect();
         pairs.sort_unstable();
         assert_eq!(pairs, [("http", "off", 2), ("shards", "4", 4)]);
     }

@@ -62,19 +62,11 @@ pub struct Value {
 
 impl Value {
     fn new(setting: &'static Setting, source: Source, text: String) -> Value {
-        Value {
-            setting,
-            source,
-            text: Some(text),
-        }
+        Value { setting, source, text: Some(text) }
     }
 
     fn default_of(setting: &'static Setting) -> Value {
-        Value {
-            setting,
-            source: Source::Default,
-            text: setting.default.map(str::to_owned),
-        }
+        Value { setting, source: Source::Default, text: setting.default.map(str::to_owned) }
     }
 
     /// The value for people to read. A secret is not shown.
@@ -188,15 +180,8 @@ fn variables(environment: Vec<(OsString, OsString)>) -> Result<Vec<Value>> {
         if is_service_link(name, &text) {
             continue;
         }
-        let setting = SETTINGS
-            .iter()
-            .find(|s| s.variable() == name)
-            .ok_or_else(|| unknown_variable(name))?;
-        layer.push(Value::new(
-            setting,
-            Source::Variable(name.to_owned()),
-            utf8(text, name)?,
-        ));
+        let setting = SETTINGS.iter().find(|s| s.variable() == name).ok_or_else(|| unknown_variable(name))?;
+        layer.push(Value::new(setting, Source::Variable(name.to_owned()), utf8(text, name)?));
     }
     Ok(layer)
 }
@@ -224,12 +209,8 @@ fn unknown_variable(name: &str) -> Error {
 }
 
 fn utf8(text: OsString, whose: &str) -> Result<String> {
-    text.into_string().map_err(|_| {
-        failure(
-            format_args!("the value of {whose} is not UTF-8"),
-            "write it in UTF-8",
-        )
-    })
+    text.into_string()
+        .map_err(|_| failure(format_args!("the value of {whose} is not UTF-8"), "write it in UTF-8"))
 }
 
 #[cfg(test)]
@@ -239,10 +220,7 @@ mod tests {
     fn sources(flags: &[(&'static str, &str)], variables: &[(&str, &str)]) -> Sources {
         Sources {
             flags: flags.iter().map(|(name, text)| (*name, (*text).into())).collect(),
-            variables: variables
-                .iter()
-                .map(|(name, text)| ((*name).into(), (*text).into()))
-                .collect(),
+            variables: variables.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect(),
         }
     }
 
@@ -251,10 +229,7 @@ mod tests {
     }
 
     fn refusal(flags: &[(&'static str, &str)], variables: &[(&str, &str)]) -> String {
-        Loaded::from_sources(sources(flags, variables))
-            .err()
-            .unwrap()
-            .to_string()
+        Loaded::from_sources(sources(flags, variables)).err().unwrap().to_string()
     }
 
     fn value<'a>(loaded: &'a Loaded, name: &str) -> &'a Value {
@@ -273,16 +248,10 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_a_variable() {
-        let loaded = load(
-            &[("shards", "4")],
-            &[("KEYSTEAD_SHARDS", "2"), ("KEYSTEAD_LOG_LEVEL", "info")],
-        );
-        assert_eq!(loaded.settings.shards, 4);
+        let loaded = load(&[("shards", "4")], &[("KEYSTEAD_SHARDS", "2"), ("KEYSTEAD_LOG_LEVEL", "info")]);
+        assert_eq!(loaded.settings.shards, Some(4));
         assert_eq!(value(&loaded, "shards").source, Source::Flag);
-        assert_eq!(
-            value(&loaded, "log-level").source.to_string(),
-            "KEYSTEAD_LOG_LEVEL"
-        );
+        assert_eq!(value(&loaded, "log-level").source.to_string(), "KEYSTEAD_LOG_LEVEL");
     }
 
     #[test]

@@ -7,11 +7,13 @@
 //! |--------------------------------------|--------------|
 //! | the rows                             | [`table`]    |
 //! | what a value may look like           | [`value`]    |
+//! | `512mb` as a number                  | `size`       |
 //! | flag over variable over file         | [`layers`]   |
 //! | keystead.toml                        | [`mod@file`] |
 
 pub mod file;
 pub mod layers;
+pub(crate) mod size;
 pub mod table;
 pub mod value;
 
@@ -31,8 +33,10 @@ pub struct Settings {
     pub data: PathBuf,
     /// What a reply means.
     pub durability: Durability,
-    /// How many shards a database has: a power of two.
-    pub shards: u16,
+    /// How many shards the database shall have: a power of two. None: what it has, or one.
+    pub shards: Option<usize>,
+    /// How much memory values may take. None: as much as there is.
+    pub memory_bytes: Option<usize>,
     /// The secret that requests must bring, if one is set.
     pub token: Option<Token>,
     /// The form of the log lines.
@@ -51,7 +55,8 @@ impl Settings {
             http: Listen::Off,
             data: PathBuf::new(),
             durability: Durability::Memory,
-            shards: 0,
+            shards: None,
+            memory_bytes: Some(0),
             token: None,
             log: LogFormat::Json,
             log_level: LevelFilter::OFF,

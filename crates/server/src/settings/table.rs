@@ -3,7 +3,7 @@
 use tracing::level_filters::LevelFilter;
 
 use super::Settings;
-use super::value::{Durability, Listen, LogFormat, Refusal, Token, one_of, path, shards};
+use super::value::{Listen, LogFormat, Refusal, Token, durability, memory, one_of, path, shards};
 
 /// One setting.
 pub struct Setting {
@@ -86,16 +86,25 @@ pub const SETTINGS: &[Setting] = &[
         help: "What survives: power loss (fsync), kill -9 (commit), nothing (memory)",
         form: Form::Text,
         secret: false,
-        set: |s, text| Durability::parse(text).map(|v| s.durability = v),
+        set: |s, text| durability(text).map(|v| s.durability = v),
     },
     Setting {
         name: "shards",
         value_name: "N",
-        default: Some("1"),
-        help: "How many threads share the keys: 1, 2, 4, ... up to 256",
+        default: None,
+        help: "Threads that share the keys, fixed at creation: 1, 2, 4, ... up to 256 [default: as it is, or 1]",
         form: Form::Number,
         secret: false,
-        set: |s, text| shards(text).map(|v| s.shards = v),
+        set: |s, text| shards(text).map(|v| s.shards = Some(v)),
+    },
+    Setting {
+        name: "memory",
+        value_name: "SIZE",
+        default: Some("unlimited"),
+        help: "Memory for values, for example 512mb or 4gb; the rest is read from files",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| memory(text).map(|v| s.memory_bytes = v),
     },
     Setting {
         name: "token",
@@ -167,27 +176,15 @@ mod tests {
             let mut settings = Settings::blank();
             (setting.set)(&mut settings, default).unwrap();
             let changed = format!("{settings:?}") != format!("{:?}", Settings::blank());
-            assert!(
-                changed,
-                "the default of {} leaves the blank as it was",
-                setting.name
-            );
+            assert!(changed, "the default of {} leaves the blank as it was", setting.name);
         }
     }
 
     #[test]
     fn every_help_is_one_sentence_without_a_full_stop() {
         for setting in SETTINGS {
-            assert!(
-                !setting.help.is_empty() && !setting.help.ends_with('.'),
-                "{}",
-                setting.name
-            );
-            assert!(
-                setting.help.starts_with(|c: char| c.is_ascii_uppercase()),
-                "{}",
-                setting.name
-            );
+            assert!(!setting.help.is_empty() && !setting.help.ends_with('.'), "{}", setting.name);
+            assert!(setting.help.starts_with(|c: char| c.is_ascii_uppercase()), "{}", setting.name);
         }
     }
 

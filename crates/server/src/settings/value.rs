@@ -4,10 +4,14 @@
 
 use std::fmt;
 
+pub use keystead_engine::Durability;
+use keystead_engine::limits::SHARDS_MAX;
 use subtle::ConstantTimeEq;
 
-use crate::limits::{SHARDS_MAX, TOKEN_BYTES_MAX};
+use crate::limits::{MEMORY_BYTES_MIN, TOKEN_BYTES_MAX};
 use crate::suggest;
+
+use super::size::{parse_size_bytes, show_bytes};
 
 /// Why a text is not a value: `why` continues "the value ...", `fix` says what to do.
 #[derive(Debug)]
@@ -19,11 +23,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Refusal {
-            why: why.into(),
-            fix: fix.into(),
-        }
+    pub(super) fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Refusal { why: why.into(), fix: fix.into() }
     }
 }
 
@@ -48,10 +49,7 @@ impl Listen {
             return Ok(Listen::Off);
         }
         let refuse = |why: &str| {
-            Refusal::new(
-                why,
-                "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off",
-            )
+            Refusal::new(why, "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off")
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("is not an address"))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -67,10 +65,7 @@ impl Listen {
             return Err(refuse("names no port"));
         }
         let port = port.parse().map_err(|_| refuse("has a port over 65535"))?;
-        Ok(Listen::At {
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Listen::At { host: host.to_owned(), port })
     }
 }
 
@@ -84,37 +79,10 @@ impl fmt::Display for Listen {
     }
 }
 
-/// What a reply means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The change is on disk and survives power loss.
-    Fsync,
-    /// The change is with the operating system and survives the death of the process.
-    Commit,
-    /// The change is in memory only.
-    Memory,
-}
-
-impl Durability {
-    const CHOICES: [(&str, Durability); 3] = [
-        ("fsync", Durability::Fsync),
-        ("commit", Durability::Commit),
-        ("memory", Durability::Memory),
-    ];
-
-    pub(crate) fn parse(text: &str) -> Result<Durability, Refusal> {
-        one_of(text, &Durability::CHOICES)
-    }
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Durability::Fsync => "fsync",
-            Durability::Commit => "commit",
-            Durability::Memory => "memory",
-        })
-    }
+/// Reads what a reply means.
+pub(crate) fn durability(text: &str) -> Result<Durability, Refusal> {
+    let levels = [Durability::Fsync, Durability::Commit, Durability::Memory];
+    one_of(text, &levels.map(|level| (level.as_str(), level)))
 }
 
 /// The form of the log lines.
@@ -144,18 +112,17 @@ impl Token {
             return Err(Refusal::new("is empty", fix));
         }
         if text.len() > TOKEN_BYTES_MAX {
-            return Err(Refusal::new(
-                format!("is longer than {TOKEN_BYTES_MAX} bytes"),
-                fix,
-            ));
+            return Err(Refusal::new(format!("is longer than {TOKEN_BYTES_MAX} bytes"), fix));
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Refusal::new(
-                "contains a space or a character that no header can carry",
-                fix,
-            ));
+            return Err(Refusal::new("contains a space or a character that no header can carry", fix));
         }
         Ok(Token(text.to_owned()))
+    }
+
+    /// The header that a client brings: the one way out for the secret.
+    pub(crate) fn authorization(&self) -> String {
+        format!("Authorization: Bearer {}\r\n", self.0)
     }
 
     /// Whether `offered` is this token. The time it takes tells nothing but the length.
@@ -172,27 +139,39 @@ impl fmt::Debug for Token {
 }
 
 /// Reads a number of shards.
-pub(crate) fn shards(text: &str) -> Result<u16, Refusal> {
+pub(crate) fn shards(text: &str) -> Result<usize, Refusal> {
     let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}");
-    let n: u64 = text
-        .parse()
-        .map_err(|_| Refusal::new("is not a whole number of shards", fix.as_str()))?;
+    let n: u64 = text.parse().map_err(|_| Refusal::new("is not a whole number of shards", fix.as_str()))?;
     if !n.is_power_of_two() {
         return Err(Refusal::new("is not a power of two", fix));
     }
-    u16::try_from(n)
+    usize::try_from(n)
         .ok()
         .filter(|n| *n <= SHARDS_MAX)
         .ok_or_else(|| Refusal::new(format!("is more than {SHARDS_MAX} shards"), fix))
 }
 
+/// Reads how much memory values may take: a size, or `unlimited`.
+pub(crate) fn memory(text: &str) -> Result<Option<usize>, Refusal> {
+    if text == "unlimited" {
+        return Ok(None);
+    }
+    let or_unlimited = |refusal: Refusal| Refusal::new(refusal.why, format!("{}, or unlimited", refusal.fix));
+    let bytes = parse_size_bytes(text).map_err(or_unlimited)?;
+    if bytes < MEMORY_BYTES_MIN {
+        let least = show_bytes(MEMORY_BYTES_MIN);
+        return Err(Refusal::new(
+            format!("is less than {least}"),
+            format!("write {least} or more, or unlimited"),
+        ));
+    }
+    // What does not fit into an address is more than there can be.
+    Ok(usize::try_from(bytes).ok())
+}
+
 /// Reads the name of a file or directory.
 pub(crate) fn path(text: &str) -> Result<std::path::PathBuf, Refusal> {
-    if text.is_empty() {
-        Err(Refusal::new("is empty", "write a path"))
-    } else {
-        Ok(text.into())
-    }
+    if text.is_empty() { Err(Refusal::new("is empty", "write a path")) } else { Ok(text.into()) }
 }
 
 /// Reads one of a few words.
@@ -254,15 +233,24 @@ mod tests {
     }
 
     #[test]
-    fn durability_reads_what_it_shows() {
-        for (word, level) in Durability::CHOICES {
-            assert_eq!(level.to_string(), word);
-            assert_eq!(Durability::parse(word).unwrap(), level);
+    fn durability_is_one_of_three_words() {
+        assert_eq!(durability("commit").unwrap(), Durability::Commit);
+        assert_eq!(durability("fsnyc").unwrap_err().fix, "did you mean 'fsync'?");
+    }
+
+    #[test]
+    fn memory_is_a_size_of_some_use_or_unlimited() {
+        assert_eq!(memory("unlimited").unwrap(), None);
+        assert_eq!(memory("512mb").unwrap(), Some(512 << 20));
+        for (text, why) in
+            [("512", "no unit"), ("1kb", "less than 1mb"), ("0b", "less than 1mb"), ("", "not a size")]
+        {
+            let refusal = memory(text).unwrap_err();
+            assert!(
+                refusal.why.contains(why) && refusal.fix.ends_with(", or unlimited"),
+                "{text}: {refusal:?}"
+            );
         }
-        assert_eq!(
-            Durability::parse("fsnyc").unwrap_err().fix,
-            "did you mean 'fsync'?"
-        );
     }
 
     #[test]

@@ -1,142 +1,121 @@
-//! Starts the real binary and talks to it. The same shape as the harness in testkit.
+//! What the harness of testkit lacks: the binary run to its end, raw HTTP, signals, and databases made beforehand.
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use keystead_core::{Millis, Result};
+use keystead_engine::{Engine, Options};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace};
+use keystead_testkit::server::{Launch, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The binary in an empty directory, with nothing set from outside.
-pub(crate) fn keystead(dir: &TempDir, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_keystead"));
-    command.args(arguments).current_dir(dir.path());
-    for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("KEYSTEAD_")) {
-        command.env_remove(name);
-    }
-    command
+const BINARY: &str = env!("CARGO_BIN_EXE_keystead");
+
+pub(crate) fn launch(arguments: &[&str]) -> Launch {
+    Launch::new(BINARY).args(arguments)
+}
+
+/// A server on a free port in an empty directory, with these arguments.
+pub(crate) fn start(arguments: &[&str]) -> Server {
+    launch(arguments).start().unwrap()
+}
+
+/// The same with a database in `data`.
+pub(crate) fn start_on(data: &Path, arguments: &[&str]) -> Server {
+    launch(arguments).arg("--data").arg(data).start().unwrap()
 }
 
 pub(crate) fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A running server. Killed when it is dropped.
-pub(crate) struct Server {
-    child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
-    stderr: Option<JoinHandle<String>>,
-    ready: String,
-    _dir: TempDir,
+/// How a command ended: exit code, stdout and stderr.
+pub(crate) type Ended = (i32, String, String);
+
+/// Runs the binary to its end in `dir`, with nothing set from outside but `variables`.
+pub(crate) fn run_in(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(BINARY);
+    for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("KEYSTEAD_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).current_dir(dir).envs(variables.iter().copied());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let (end, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || end.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(PATIENCE) else {
+        // A server that starts where it should have refused would go on for ever.
+        kill_process(pid, Signal::KILL).unwrap();
+        panic!("{arguments:?} did not end: {:?}", ended.recv());
+    };
+    let output = output.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-impl Server {
-    /// Starts a server on a free port of loopback, with these arguments besides.
-    pub(crate) fn start(arguments: &[&str]) -> Server {
-        let dir = dir();
-        let all = [&["--http", "127.0.0.1:0"], arguments].concat();
-        let command = keystead(&dir, &all);
-        Server::spawn(dir, command)
-    }
-
-    pub(crate) fn spawn(dir: TempDir, mut command: Command) -> Server {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut pipe = child.stderr.take().unwrap();
-        let stderr = std::thread::spawn(move || {
-            let mut text = String::new();
-            let _ = pipe.read_to_string(&mut text);
-            text
-        });
-        let mut ready = String::new();
-        // The line to try is the block's last.
-        while !ready.contains("\n  try ") {
-            if stdout.read_line(&mut ready).unwrap() == 0 {
-                let _ = child.kill();
-                panic!("the server did not start: {ready}{}", stderr.join().unwrap());
-            }
-        }
-        Server {
-            child,
-            stdout,
-            stderr: Some(stderr),
-            ready,
-            _dir: dir,
-        }
-    }
-
-    /// The ready block.
-    pub(crate) fn ready(&self) -> &str {
-        &self.ready
-    }
-
-    /// The value of a line of the ready block.
-    pub(crate) fn ready_line(&self, name: &str) -> &str {
-        let line = self
-            .ready
-            .lines()
-            .find_map(|l| l.strip_prefix("  ")?.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {name} in {}", self.ready))
-            .trim_start()
-    }
-
-    /// HOST:PORT of the HTTP door.
-    pub(crate) fn http(&self) -> &str {
-        self.ready_line("http").strip_prefix("http://").unwrap()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for the end, and returns the exit status and the whole log.
-    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
-        let status = self.child.wait().unwrap();
-        let mut more = String::new();
-        self.stdout.read_to_string(&mut more).unwrap();
-        assert_eq!(more, "", "a server says nothing on stdout after the ready block");
-        (status, self.stderr.take().unwrap().join().unwrap())
-    }
-
-    /// Asks it to stop, and waits.
-    pub(crate) fn stop(self) -> (ExitStatus, String) {
-        self.signal(Signal::TERM);
-        self.wait()
-    }
-
-    /// A connection of its own.
-    pub(crate) fn connect(&self) -> Client {
-        Client::connect(self.http())
-    }
-
-    /// One `GET` on a connection of its own.
-    pub(crate) fn get(&self, path: &str) -> Response {
-        self.request("GET", path, "")
-    }
-
-    /// One request on a connection of its own. `headers` are whole lines.
-    pub(crate) fn request(&self, method: &str, path: &str, headers: &str) -> Response {
-        let mut client = self.connect();
-        client.send(&format!("{method} {path} HTTP/1.1\r\nHost: k\r\n{headers}\r\n"));
-        client.receive(method)
-    }
+pub(crate) fn run(arguments: &[&str]) -> Ended {
+    run_in(dir().path(), arguments, &[])
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// The line of a command that failed as all must: with this exit code, nothing on stdout, one line on stderr.
+pub(crate) fn only_line(code: i32, (ended, stdout, stderr): &Ended) -> String {
+    assert_eq!((*ended, stdout.as_str()), (code, ""), "{stderr}");
+    assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
+    stderr.strip_prefix("keystead: ").unwrap().trim_end().to_owned()
+}
+
+/// Sends a signal and waits for nothing.
+pub(crate) fn signal(server: &Server, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Puts keys `k0`, `k1`, ... into the database in `dir`, which is created if it is not there, and closes it.
+pub(crate) fn fill(dir: &Path, shards: Option<usize>, keys: usize) {
+    let mut options = Options::new(dir).segment_bytes(64 * 1024);
+    if let Some(shards) = shards {
+        options = options.shards(shards);
     }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let engine = Engine::open(&options).unwrap();
+        for n in 0..keys {
+            let key = format!("k{n}").into_bytes();
+            let name = key.clone();
+            let set = move |keyspace: &mut Keyspace, now: Millis| -> Result<u64> {
+                keyspace.set_str(&name, Bytes::from(&b"some value"[..]), Expire::Keep, now)
+            };
+            engine.write(&key, set).await.unwrap();
+        }
+        engine.close().await.unwrap();
+    });
+}
+
+/// What `keystead check` says, line by line: the value of a name.
+pub(crate) fn report_line(report: &str, name: &str) -> String {
+    let line = report.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(name)).unwrap();
+    line.trim_start().to_owned()
+}
+
+/// One `GET` on a connection of its own.
+pub(crate) fn get(server: &Server, path: &str) -> Response {
+    request(server, "GET", path, "")
+}
+
+/// One request on a connection of its own. `headers` are whole lines.
+pub(crate) fn request(server: &Server, method: &str, path: &str, headers: &str) -> Response {
+    let mut client = Client::connect(server);
+    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: k\r\n{headers}\r\n"));
+    client.receive(method)
 }
 
 /// A connection that says what it is told to.
@@ -151,8 +130,8 @@ pub(crate) struct Response {
 }
 
 impl Client {
-    pub(crate) fn connect(address: &str) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+    pub(crate) fn connect(server: &Server) -> Client {
+        let stream = TcpStream::connect(server.http().unwrap()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client(BufReader::new(stream))
     }
@@ -169,18 +148,12 @@ impl Client {
             assert_ne!(self.0.read_line(&mut head).unwrap(), 0, "closed after: {head}");
         }
         let head = head.to_lowercase();
-        let length = head
-            .lines()
-            .find_map(|l| l.strip_prefix("content-length: "))
-            .map_or(0, |n| n.parse().unwrap());
+        let length =
+            head.lines().find_map(|l| l.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
         let mut body = vec![0; if method == "HEAD" { 0 } else { length }];
         self.0.read_exact(&mut body).unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Response {
-            status,
-            head,
-            body: String::from_utf8(body).unwrap(),
-        }
+        Response { status, head, body: String::from_utf8(body).unwrap() }
     }
 
     /// Whether the server has closed the connection.

@@ -1,0 +1,173 @@
+//! `keystead backup DIR`: ask the running server for a copy of its database. Touches a socket, stdout and stderr.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use keystead_core::{Code, Error, Result, Stopwatch};
+use serde_json::{Value, json};
+
+use super::client::{self, Answer};
+use super::{Operand, Subcommand};
+use crate::failure::{failure, io_words, one_line};
+use crate::listen::reachable;
+use crate::settings::size::show_bytes;
+use crate::settings::{Listen, Settings};
+
+const PATH: &str = "/admin/backup";
+
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
+    name: "backup",
+    about: "Ask the running server for a consistent copy of its database",
+    operand: Some(Operand { name: "DIR", help: "Where the server writes the copy: a new or empty directory" }),
+    details: "\
+The server is found by the same settings as it was started with: --http, --token, their variables, the file. It
+goes on serving meanwhile, and writes the copy on its own file system, with its own rights. A relative DIR is taken
+from where this command runs. The copy has everything that was answered before, and is a database itself:
+check it with keystead check DIR, serve it with keystead --data DIR.",
+    run,
+};
+
+fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let settings = super::load(matches)?.settings;
+    let dir = absolute(&super::operand_path(matches, "DIR")?)?;
+    let addresses = addresses(&settings)?;
+    let server = &settings.http;
+    let stream = client::connect(&addresses).map_err(|e| {
+        Error::new(
+            Code::StoreUnavailable,
+            format!(
+                "no server answers at {server} ({}): start it, or name its address with --http; a database that no server has open \
+                 can be copied like any directory",
+                io_words(&e)
+            ),
+        )
+    })?;
+    let mut progress = Progress::new(&dir);
+    let body = json!({ "dir": dir }).to_string();
+    let answer = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.tell());
+    progress.end();
+    let answer = answer.map_err(|e| {
+        Error::unknown(
+            Code::StoreUnavailable,
+            format!("the server at {server} was asked and did not answer ({}): see its log", io_words(&e)),
+        )
+    })?;
+    super::print(&outcome(server, &answer)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The server runs in another directory, so it is told the whole path.
+fn absolute(dir: &Path) -> Result<String> {
+    let path = std::path::absolute(dir).map_err(|e| {
+        failure(format_args!("DIR cannot be resolved ({})", io_words(&e)), "write a whole path")
+    })?;
+    path.into_os_string().into_string().map_err(|_| failure("the path of DIR is not UTF-8", "choose another"))
+}
+
+fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>> {
+    let listen = &settings.http;
+    let fix = "name the address of the running server, for example --http 127.0.0.1:8080";
+    let (host, port) = match listen {
+        Listen::At { host, port } if *port != 0 => (host.as_str(), *port),
+        _ => return Err(failure(format_args!("--http {listen} is not an address to connect to"), fix)),
+    };
+    let found = (host, port).to_socket_addrs();
+    let found = found
+        .map_err(|e| failure(format_args!("--http {listen}: the host is unknown ({})", io_words(&e)), fix))?;
+    Ok(found.map(reachable).collect())
+}
+
+/// The line that tells what the server did, or the error that tells what it did not.
+fn outcome(server: &Listen, answer: &Answer) -> Result<String> {
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    match (answer.status, &body["dir"], &body["revisions"], &body["bytes"]) {
+        (200, Value::String(dir), Value::Array(revisions), Value::Number(bytes)) => {
+            let revisions: Vec<String> = revisions.iter().map(ToString::to_string).collect();
+            let (s, size) = (if revisions.len() == 1 { "" } else { "s" }, bytes.as_u64().unwrap_or(0));
+            let (dir, list) = (one_line(dir), revisions.join(", "));
+            Ok(format!("backup in {dir}: revision{s} {list}, {}\n", show_bytes(size)))
+        }
+        (401, ..) => Err(Error::new(
+            Code::BadRequest,
+            format!(
+                "the server at {server} wants its token: set KEYSTEAD_TOKEN to the one it was started with"
+            ),
+        )),
+        (status, ..) => Err(match body["error"]["message"].as_str() {
+            Some(words) => {
+                Error::new(Code::StoreUnavailable, format!("the server at {server} refused: {words}"))
+            }
+            None => Error::new(
+                Code::StoreUnavailable,
+                format!(
+                    "what answers at {server} (status {status}) is not this server: name its address with --http"
+                ),
+            ),
+        }),
+    }
+}
+
+/// A line on stderr for whoever waits. A terminal sees it count; elsewhere it is said once.
+struct Progress<'a> {
+    dir: &'a str,
+    watch: Stopwatch,
+    told: bool,
+}
+
+impl<'a> Progress<'a> {
+    fn new(dir: &'a str) -> Self {
+        Progress { dir, watch: Stopwatch::start(), told: false }
+    }
+
+    fn tell(&mut self) {
+        let (dir, seconds) = (one_line(self.dir), self.watch.elapsed().as_secs());
+        // Without a stderr there is nobody to tell.
+        let _ = match (stderr().is_terminal(), self.told) {
+            (true, _) => write!(stderr(), "\rkeystead: copying to {dir}, {seconds} s"),
+            (false, false) => writeln!(stderr(), "keystead: copying to {dir}, this takes a while"),
+            (false, true) => Ok(()),
+        };
+        self.told = true;
+    }
+
+    fn end(&self) {
+        if self.told && stderr().is_terminal() {
+            let _ = writeln!(stderr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome_of(status: u16, body: &str) -> Result<String> {
+        outcome(&Listen::parse("127.0.0.1:1").unwrap(), &Answer { status, body: body.into() })
+    }
+
+    #[test]
+    fn a_copy_is_told_in_one_line() {
+        let body = r#"{"dir":"/b","revisions":[3,12],"bytes":2048}"#;
+        assert_eq!(outcome_of(200, body).unwrap(), "backup in /b: revisions 3, 12, 2kb\n");
+    }
+
+    #[test]
+    fn whatever_else_is_answered_is_an_error_that_says_so() {
+        for (status, body, words) in [
+            (401, "{}", "KEYSTEAD_TOKEN"),
+            (
+                400,
+                r#"{"error":{"code":"bad_request","message":"/b is not empty"}}"#,
+                "refused: /b is not empty",
+            ),
+            (200, "<html>", "is not this server"),
+            (404, "", "is not this server"),
+        ] {
+            let error = outcome_of(status, body).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("127.0.0.1:1"), "{error}");
+        }
+    }
+}

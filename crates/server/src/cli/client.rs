@@ -1,0 +1,111 @@
+//! One request to a running server and its answer: as much HTTP/1.1 as that takes. Touches a socket.
+//!
+//! The server is our own, so the answer is whole and has a length; whatever else answers is told apart by its form.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::limits::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, SILENCE};
+use crate::settings::Token;
+
+/// What the server answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+/// Connects to the first of these addresses that answers.
+pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut refused = io::Error::from(ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// Posts JSON and waits for the answer, however long it takes. `waiting` is called now and then meanwhile.
+pub(super) fn post(
+    mut stream: TcpStream,
+    path: &str,
+    token: Option<&Token>,
+    body: &str,
+    mut waiting: impl FnMut(),
+) -> io::Result<Answer> {
+    let (host, length) = (stream.peer_addr()?, body.len());
+    let authorization = token.map(Token::authorization).unwrap_or_default();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         {authorization}Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes())?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    let mut answer = Vec::new();
+    let mut limited = stream.take(ANSWER_BYTES_MAX);
+    loop {
+        // What was read before a timeout stays in `answer`.
+        match limited.read_to_end(&mut answer) {
+            Ok(_) => break,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => waiting(),
+            Err(e) => return Err(e),
+        }
+    }
+    parse(&answer)
+}
+
+fn parse(answer: &[u8]) -> io::Result<Answer> {
+    let text = String::from_utf8_lossy(answer);
+    if text.is_empty() {
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection ended without an answer"));
+    }
+    let no_http = || io::Error::new(ErrorKind::InvalidData, "the answer is not HTTP");
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(no_http)?;
+    let mut words = head.split(' ');
+    let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
+    let status = words.next().and_then(|word| word.parse().ok()).filter(|_| is_http).ok_or_else(no_http)?;
+    Ok(Answer { status, body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_has_a_status_and_a_body() {
+        let answer = parse(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        assert_eq!(answer, Answer { status: 503, body: "{}".into() });
+        for other in [&b""[..], b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\n"] {
+            assert!(parse(other).is_err());
+        }
+    }
+
+    #[test]
+    fn a_slow_answer_is_waited_for_and_spoken_of() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (waited, go_on) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n").unwrap();
+            go_on.recv().unwrap();
+            stream.write_all(b"\r\n{}").unwrap();
+            // Read to the end, or closing would reset the connection and take the answer back.
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut request = String::new();
+            stream.read_to_string(&mut request).unwrap();
+            request
+        });
+        let token = Token::parse("s3cret").unwrap();
+        let answer =
+            post(connect(&[address]).unwrap(), "/p", Some(&token), "[]", || waited.send(()).unwrap());
+        assert_eq!(answer.unwrap(), Answer { status: 200, body: "{}".into() });
+        let request = server.join().unwrap();
+        assert!(request.starts_with("POST /p HTTP/1.1\r\n") && request.ends_with("\r\n\r\n[]"), "{request}");
+        assert!(request.contains("\r\nAuthorization: Bearer s3cret\r\n"), "{request}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Opens the database that the settings describe. Touches the data directory, through the engine that owns it.
+//!
+//! The engine says what is wrong; what a user of the binary can do about it is added here.
+
+use keystead_core::{Code, Error, Result};
+use keystead_engine::{Durability, Engine, Options};
+
+use crate::failure::failure;
+use crate::settings::Settings;
+
+/// Opens or creates the database, and returns when every shard serves.
+///
+/// # Errors
+/// `config_invalid` with the one line for the user.
+pub async fn open(settings: &Settings) -> Result<Engine> {
+    let options = options(settings)?;
+    // Recovery reads the whole journal, and a runtime may not be dropped on a thread that runs tasks.
+    let opened = tokio::task::spawn_blocking(move || Engine::open(&options)).await;
+    let opened = opened.unwrap_or_else(|e| Err(Error::new(Code::Internal, e.to_string())));
+    opened.map_err(|error| failure_of(&error))
+}
+
+fn options(settings: &Settings) -> Result<Options> {
+    let mut options = match settings.durability {
+        Durability::Memory => Options::in_memory(),
+        level => Options::new(&settings.data).durability(level),
+    };
+    if let Some(shards) = settings.shards {
+        options = options.shards(shards);
+    }
+    if let Some(bytes) = settings.memory_bytes {
+        // Values that are let go of rest in files, and here there are none.
+        if settings.durability == Durability::Memory {
+            return Err(failure(
+                "a limit of memory does not go with durability memory, which has nowhere else to put values",
+                "use durability fsync or commit, or memory unlimited",
+            ));
+        }
+        options = options.memory_bytes(bytes);
+    }
+    Ok(options)
+}
+
+/// The engine's words, and what to do in words of the settings.
+fn failure_of(error: &Error) -> Error {
+    let advice = match error.code() {
+        Code::StoreUnavailable => "--data DIR names another directory, --durability memory needs none",
+        Code::ConfigInvalid => "without --shards a database opens as it is, --data DIR names another",
+        Code::Corrupt => "keystead check DIR tells what is wrong, --data DIR names another database",
+        Code::Unsupported => "--data DIR names another database",
+        _ => "please report this",
+    };
+    Error::new(Code::ConfigInvalid, format!("cannot open the database: {error}; {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::settings::{Loaded, Sources};
+
+    async fn refusal(data: &Path, flags: &[(&'static str, &str)]) -> String {
+        let mut all = vec![("data", data.into())];
+        all.extend(flags.iter().map(|(name, text)| (*name, (*text).into())));
+        let sources = Sources { flags: all, variables: Vec::new() };
+        open(&Loaded::from_sources(sources).unwrap().settings).await.err().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn every_refusal_says_what_is_wrong_and_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| dir.path().join(name);
+        std::fs::create_dir(of("newer")).unwrap();
+        std::fs::write(of("newer/database.json"), r#"{"format":99,"id":"0","shards":1}"#).unwrap();
+        std::fs::create_dir(of("foreign")).unwrap();
+        std::fs::write(of("foreign/database.json"), "hello").unwrap();
+        Engine::open(&Options::new(of("four")).shards(4)).unwrap().close().await.unwrap();
+        let open = Engine::open(&Options::new(of("open"))).unwrap();
+        let flags: &[_] = &[("shards", "2")];
+        for (data, flags, what, advice) in [
+            ("/proc/keystead".as_ref(), &[][..], "cannot create /proc/keystead: ", "--data DIR"),
+            (of("newer").as_path(), &[], "newer", "--data DIR names another database"),
+            (of("foreign").as_path(), &[], "not a database's description", "keystead check DIR"),
+            (of("four").as_path(), flags, "has 4 shards", "without --shards"),
+            (of("open").as_path(), &[], "the database is open in ", "--data DIR"),
+        ] {
+            let words = refusal(data, flags).await;
+            assert!(words.contains(what) && words.contains(advice), "{words}");
+        }
+        open.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_limit_of_memory_needs_files() {
+        let words = refusal(Path::new("none"), &[("durability", "memory"), ("memory", "1gb")]).await;
+        assert!(words.contains("use durability fsync or commit"), "{words}");
+    }
+}

@@ -1,0 +1,109 @@
+//! `POST /admin/backup` with `{"dir":"/an/absolute/path"}`: a consistent copy of the running database. Touches a
+//! directory of the server's file system, through the engine.
+//!
+//! The answer is `{"dir":"...","revisions":[...],"bytes":N}`, one revision a shard.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, StatusCode};
+use keystead_core::{Code, Error, Result};
+use keystead_engine::Engine;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::reply::{self, Reply};
+use crate::app::App;
+
+pub(super) async fn backup(app: &App, request: &Request<Bytes>) -> Reply {
+    match run(app, request).await {
+        Ok(body) => reply::json(StatusCode::OK, body),
+        Err(error) => reply::error(&error),
+    }
+}
+
+async fn run(app: &App, request: &Request<Bytes>) -> Result<Value> {
+    let dir = dir_of(request)?;
+    let (engine, runtime) = (app.engine.clone(), Handle::current());
+    // A thread of its own, because the copy is synced; and it goes on when the client does not wait.
+    let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, &dir));
+    copying
+        .await
+        .unwrap_or_else(|e| Err(Error::unknown(Code::Internal, format!("the backup broke off: {e}"))))
+}
+
+fn copy(engine: &Engine, runtime: &Handle, dir: &Path) -> Result<Value> {
+    let copied = runtime.block_on(engine.backup(dir));
+    match &copied {
+        Ok(revisions) => tracing::info!(dir = %dir.display(), ?revisions, "backup"),
+        Err(error) => tracing::warn!(dir = %dir.display(), %error, "backup failed"),
+    }
+    let revisions = copied?;
+    let bytes = size_of(dir)
+        .map_err(|e| Error::new(Code::StoreUnavailable, "the copy cannot be read back").with_source(e))?;
+    Ok(json!({ "dir": dir, "revisions": revisions, "bytes": bytes }))
+}
+
+fn dir_of(request: &Request<Bytes>) -> Result<PathBuf> {
+    let bad = |why: &str| {
+        Err(Error::new(
+            Code::BadRequest,
+            format!("{why}: send {{\"dir\":\"/an/absolute/path\"}} as application/json"),
+        ))
+    };
+    let media = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // A page in a browser on this machine can send anything to loopback, but not this type without asking first.
+    if !media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        return bad("the body is not declared as JSON");
+    }
+    let Ok(body) = serde_json::from_slice::<Value>(request.body()) else {
+        return bad("the body is not JSON");
+    };
+    match body["dir"].as_str().map(PathBuf::from) {
+        // Which directory the server runs in is no business of whoever asks.
+        Some(dir) if dir.is_absolute() => Ok(dir),
+        Some(_) => bad("the directory is not an absolute path"),
+        None => bad("the body names no directory"),
+    }
+}
+
+/// Bytes of all files below a directory.
+fn size_of(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let (entry, meta) = entry.and_then(|entry| entry.metadata().map(|meta| (entry, meta)))?;
+        bytes += if meta.is_dir() { size_of(&entry.path())? } else { meta.len() };
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(media: &str, body: &'static str) -> Result<PathBuf> {
+        dir_of(&Request::builder().header(CONTENT_TYPE, media).body(body.into()).unwrap())
+    }
+
+    #[test]
+    fn only_an_absolute_path_in_declared_json_is_taken() {
+        const GOOD: &str = r#"{"dir":"/a/b"}"#;
+        for media in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert_eq!(asked(media, GOOD).unwrap(), Path::new("/a/b"));
+        }
+        for (media, body, why) in [
+            ("text/plain", GOOD, "not declared as JSON"),
+            ("application/json", "dir=/a", "not JSON"),
+            ("application/json", r#"{"dir":"a/b"}"#, "not an absolute path"),
+            ("application/json", r#"{"dir":""}"#, "not an absolute path"),
+            ("application/json", r#"{"to":"/a"}"#, "names no directory"),
+            ("application/json", r#"{"dir":7}"#, "names no directory"),
+            ("application/json", "[]", "names no directory"),
+        ] {
+            let error = asked(media, body).unwrap_err();
+            assert_eq!(error.code(), Code::BadRequest);
+            assert!(error.message().contains(why), "{error}");
+        }
+    }
+}
