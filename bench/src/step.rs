@@ -6,7 +6,7 @@ use std::sync::Arc;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use keystead_core::{Change, Key, MemoryStore, Millis, Step, Store, StoreExt, Ttl};
 
-use crate::report::{Random, beside, ns_per_operation};
+use crate::report::{Random, beside, is_wanted, ns_per_operation};
 
 /// GCRA as in the limits crate: period / limit between requests, burst of `limit`, never denied here.
 #[derive(Clone)]
@@ -43,6 +43,9 @@ pub(crate) fn run() {
             let operations = if keys == 1 { 4_000_000 } else { 2_000_000 };
             let label =
                 format!("{}, {threads} thread(s)", if keys == 1 { "1 hot key" } else { "1 million keys" });
+            if !is_wanted(&label) {
+                continue;
+            }
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let step = gcra();
             for name in &names[..keys] {

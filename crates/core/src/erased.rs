@@ -56,26 +56,24 @@ impl AnyState {
     #[inline]
     #[must_use]
     pub fn get<T: State>(&self) -> Option<&T> {
-        let any: &dyn Any = match &self.0 {
-            Repr::Double(state) => state,
-            Repr::Integer(state) => state,
-            Repr::DoubleInteger(state) => state,
-            Repr::Integers(state) => state,
-            Repr::Boxed(state) => state.as_any(),
-        };
-        any.downcast_ref()
+        match &self.0 {
+            Repr::Double(state) => same(state),
+            Repr::Integer(state) => same(state),
+            Repr::DoubleInteger(state) => same(state),
+            Repr::Integers(state) => same(state),
+            Repr::Boxed(state) => state.as_any().downcast_ref(),
+        }
     }
 
     #[inline]
     fn get_mut<T: State>(&mut self) -> Option<&mut T> {
-        let any: &mut dyn Any = match &mut self.0 {
-            Repr::Double(state) => state,
-            Repr::Integer(state) => state,
-            Repr::DoubleInteger(state) => state,
-            Repr::Integers(state) => state,
-            Repr::Boxed(state) => state.as_any_mut(),
-        };
-        any.downcast_mut()
+        match &mut self.0 {
+            Repr::Double(state) => same_mut(state),
+            Repr::Integer(state) => same_mut(state),
+            Repr::DoubleInteger(state) => same_mut(state),
+            Repr::Integers(state) => same_mut(state),
+            Repr::Boxed(state) => state.as_any_mut().downcast_mut(),
+        }
     }
 
     /// The JSON text that every store but memory keeps.
@@ -109,6 +107,17 @@ impl fmt::Debug for AnyState {
             Err(error) => write!(f, "({error})"),
         }
     }
+}
+
+/// The same reference, if both types are the same. Decided when this is compiled.
+#[inline]
+fn same<A: 'static, T: 'static>(state: &A) -> Option<&T> {
+    (state as &dyn Any).downcast_ref()
+}
+
+#[inline]
+fn same_mut<A: 'static, T: 'static>(state: &mut A) -> Option<&mut T> {
+    (state as &mut dyn Any).downcast_mut()
 }
 
 fn take<T: 'static>(any: &mut dyn Any) -> Option<T> {
@@ -225,16 +234,16 @@ fn run<S: Step>(
     slot: &mut Option<AnyState>,
     now: Millis,
 ) -> Result<Verdict> {
-    let state: Option<&S::State> = match slot {
-        Some(state) => Some(state.get().ok_or_else(wrong_type)?),
+    let mut state: Option<&mut S::State> = match slot {
+        Some(state) => Some(state.get_mut().ok_or_else(wrong_type)?),
         None => None,
     };
-    let (verdict, answer) = match step.run(state, now) {
+    let (verdict, answer) = match step.run(state.as_deref(), now) {
         Change::Keep(answer) => (Verdict::Keep, answer),
         Change::Delete(answer) => (Verdict::Delete, answer),
         Change::Put(new, ttl, answer) => {
-            match slot.as_mut().and_then(AnyState::get_mut::<S::State>) {
-                Some(place) => *place = new,
+            match &mut state {
+                Some(place) => **place = new,
                 None => *slot = Some(AnyState::new(new)),
             }
             (Verdict::Put(ttl), answer)
@@ -244,6 +253,7 @@ fn run<S: Step>(
     Ok(verdict)
 }
 
+#[cold]
 fn wrong_type() -> Error {
     Error::new(Code::WrongType, "the key holds a state of another kind")
 }

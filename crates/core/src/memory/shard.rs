@@ -33,6 +33,7 @@ impl Shard {
         self.table.clear();
     }
 
+    #[inline]
     pub(super) fn apply(
         &mut self,
         hash: u64,
@@ -40,14 +41,11 @@ impl Shard {
         step: &mut dyn ErasedStep,
         now: Millis,
     ) -> Result<()> {
-        self.reclaim(now, &mut { RECLAIM_PER_APPLY });
+        if !self.table.is_idle_at(now) {
+            self.reclaim(now, &mut { RECLAIM_PER_APPLY });
+        }
         let Some(id) = self.table.find_hashed(hash, key) else {
-            let mut slot = None;
-            if let Verdict::Put(ttl) = step.run(&mut slot, now)? {
-                let id = self.insert(hash, key, slot, now);
-                self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
-            }
-            return Ok(());
+            return self.apply_to_absent(hash, key, step, now);
         };
         let Some(mut entry) = self.table.live(id, now) else {
             return self.apply_to_expired(id, step, now);
@@ -60,7 +58,25 @@ impl Shard {
         Ok(())
     }
 
+    // Out of line, here and below: what is rare must not make the common way longer.
+    #[inline(never)]
+    fn apply_to_absent(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        step: &mut dyn ErasedStep,
+        now: Millis,
+    ) -> Result<()> {
+        let mut slot = None;
+        if let Verdict::Put(ttl) = step.run(&mut slot, now)? {
+            let id = self.insert(hash, key, slot, now);
+            self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
+        }
+        Ok(())
+    }
+
     /// The step sees an absent key; only a put touches what is left of the old one.
+    #[inline(never)]
     fn apply_to_expired(&mut self, id: Id, step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
         let mut slot = None;
         if let Verdict::Put(ttl) = step.run(&mut slot, now)? {
@@ -90,7 +106,7 @@ impl Shard {
         budget == 0
     }
 
-    #[inline]
+    #[inline(never)]
     fn reclaim(&mut self, now: Millis, budget: &mut usize) {
         while let Some(id) = self.table.pop_expired(now, budget) {
             self.table.remove(id);

@@ -67,9 +67,16 @@ impl<V> Live<'_, V> {
     #[inline]
     pub fn set_expires_at(&mut self, at: Millis) {
         let before = std::mem::replace(&mut self.entry.expires_at, at);
-        if at < before {
+        if at < before || at == Millis::NEVER {
+            self.reschedule(before, at);
+        }
+    }
+
+    #[inline(never)]
+    fn reschedule(&mut self, before: Millis, at: Millis) {
+        if at != Millis::NEVER {
             self.wheel.schedule(self.id, at);
-        } else if at == Millis::NEVER && before != Millis::NEVER {
+        } else if before != Millis::NEVER {
             self.wheel.cancel(self.id);
         }
     }
@@ -202,6 +209,13 @@ impl<V> Table<V> {
         if let Some(entry) = self.slab.get_mut(id) {
             Live { entry, wheel: &mut self.wheel, id }.set_expires_at(at);
         }
+    }
+
+    /// Whether nothing can be expired at `now`, by one comparison; `false` means that it is not known.
+    #[inline]
+    #[must_use]
+    pub fn is_idle_at(&self, now: Millis) -> bool {
+        self.wheel.is_idle_at(now)
     }
 
     /// The next entry that is expired at `now`, still in the table. Each look at an entry costs one of `budget`.

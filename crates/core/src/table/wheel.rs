@@ -74,6 +74,13 @@ impl Wheel {
         self.len == 0
     }
 
+    /// Whether nothing can be due at `now`, by one comparison; `false` means that it is not known.
+    #[inline]
+    #[must_use]
+    pub fn is_idle_at(&self, now: Millis) -> bool {
+        self.idle && now.0 / TICK_MS == self.tick
+    }
+
     /// Has `id` looked at when `at` comes, and not at the moment it was scheduled for before.
     pub fn schedule(&mut self, id: Id, at: Millis) {
         self.cancel(id);
@@ -108,10 +115,9 @@ impl Wheel {
 
     /// Takes out the next entry that is due at `now`. `due_at` tells when an entry is truly due; one that is due later is
     /// placed anew, one that never is is forgotten. Each entry that is looked at costs one of `budget`.
-    #[inline]
     pub fn pop_due(&mut self, now: Millis, budget: &mut usize, due_at: impl Fn(Id) -> Millis) -> Option<Id> {
         let now_tick = now.0 / TICK_MS;
-        if now_tick == self.tick && self.idle {
+        if self.is_idle_at(now) {
             return None;
         }
         if now_tick < self.tick {
