@@ -7,13 +7,15 @@
 mod engine;
 mod flat;
 mod latency;
+mod memory;
 mod raw_sqlite;
+mod redis;
 mod report;
 mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
@@ -27,6 +29,7 @@ const BENCHES: [Bench; 5] = [
         engine::run_many_keys,
     ),
     ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
+    ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 
 fn main() {

@@ -7,7 +7,7 @@ use keystead_core::{Code, Error, Result};
 use tokio::sync::oneshot;
 
 use crate::archive::keeper::Request;
-use crate::directory::{Identity, ShardFiles, cannot, sync_dir, write_identity};
+use crate::directory::{Identity, ShardFiles, cannot, create_dirs, sync_dir, write_identity};
 use crate::engine::Engine;
 use crate::options::Durability;
 
@@ -25,7 +25,7 @@ impl Engine {
                 "a database in memory has nothing to copy: it is not kept anywhere",
             ));
         }
-        fs::create_dir_all(dir).map_err(|e| cannot("create", dir, &e))?;
+        create_dirs(dir)?;
         if fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.next().is_some() {
             return Err(Error::new(
                 Code::BadRequest,

@@ -53,7 +53,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Opens or creates a database's directory. `shards` is the wanted number, if any.
     pub(crate) fn open(path: &Path, shards: Option<usize>) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
+        create_dirs(path)?;
         let lock = lock(path)?;
         let identity = match Directory::identity(path)? {
             Some(identity) => identity,
@@ -191,6 +191,22 @@ impl ShardFiles {
         let parent = self.dir.parent().unwrap_or(&self.dir);
         sync_dir(parent).and_then(|()| sync_dir(&self.dir)).map_err(|e| cannot("sync", &self.dir, &e))
     }
+}
+
+/// Makes a folder with those above it, and makes their names last. One that is there already may have been made by a process
+/// that ended before it could do that.
+pub(crate) fn create_dirs(path: &Path) -> Result<()> {
+    let made = path.ancestors().take_while(|folder| !folder.exists()).count();
+    fs::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
+    let whole = path.canonicalize().map_err(|e| cannot("find", path, &e))?;
+    for folder in whole.ancestors().skip(1).take(made.max(1)) {
+        match sync_dir(folder) {
+            // Whoever may not read a folder cannot sync it, and has not made anything in it either.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {}
+            synced => synced.map_err(|e| cannot("sync", folder, &e))?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes renames, new and removed names in `path` last.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use keystead_core::{Clock, Code, Error, Result, SystemClock};
 
-use crate::limits::{JOURNAL_BYTES_MAX, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
+use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
 
 /// What a reply means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -136,7 +136,26 @@ impl Options {
                 Code::ConfigInvalid,
                 format!("shards must be a power of two from 1 to {SHARDS_MAX}, not {shards}"),
             )),
-            _ => Ok(()),
+            _ if self.memory_bytes.is_some() && self.durability == Durability::Memory => Err(Error::new(
+                Code::ConfigInvalid,
+                "a memory budget needs a database on disk: without one there is nowhere to put what does not fit",
+            )),
+            _ => self.check_journal(),
         }
+    }
+
+    /// The last segments are always kept, so a journal that may not be larger than them would refuse every write for ever.
+    fn check_journal(&self) -> Result<()> {
+        let least = self.segment_bytes.saturating_mul(JOURNAL_KEPT_SEGMENTS as u64 + 2);
+        if self.durability == Durability::Memory || self.journal_bytes_max >= least {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::ConfigInvalid,
+            format!(
+                "a journal of at most {} bytes is too small for segments of {} bytes: allow at least {least}",
+                self.journal_bytes_max, self.segment_bytes
+            ),
+        ))
     }
 }

@@ -167,7 +167,11 @@ fn failed(path: &Path, error: &rusqlite::Error) -> Error {
     let advice = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => ": free some space",
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ": restore it from a backup",
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => ": make it writable",
+        Some(ErrorCode::ReadOnly) => ": make it writable",
+        // What SQLite says when a file beside the database cannot be made or grow.
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
+            ": make sure that it can be written and that the disk has space"
+        }
         _ => "",
     };
     Error::new(code, format!("{}: {error}{advice}", path.display()))

@@ -166,22 +166,24 @@ fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64
 }
 
 impl Found {
-    /// Cuts off what stands behind the end, so that it can never be taken for a part of the journal.
+    /// Cuts off what stands behind the end, so that it can never be taken for a part of the journal, and brings the rest to
+    /// disk: the last process may have been killed at `commit` with any of it unsynced, and whoever reads now is told of it.
     pub(crate) fn cut(&mut self, dir: &Path) -> Result<()> {
         for path in self.behind.drain(..) {
             tracing::warn!(file = %path.display(), "removing a journal segment that was never durable");
             fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
         }
-        if let Some((first, len)) = self.segments.iter().next_back() {
+        let end = self.segments.keys().next_back().copied();
+        for (first, len) in &self.segments {
             let path = super::segment::path_of(dir, *first);
-            let cut = || -> std::io::Result<()> {
+            let settle = || -> std::io::Result<()> {
                 let file = OpenOptions::new().write(true).open(&path)?;
-                if file.metadata()?.len() > *len {
+                if end == Some(*first) && file.metadata()?.len() > *len {
                     file.set_len(*len)?;
                 }
                 file.sync_all()
             };
-            cut().map_err(|e| cannot("truncate", &path, &e))?;
+            settle().map_err(|e| cannot("sync", &path, &e))?;
         }
         sync_dir(dir).map_err(|e| cannot("sync", dir, &e))
     }
