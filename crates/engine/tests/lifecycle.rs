@@ -1,5 +1,7 @@
 //! Opening, writing, closing and opening again, at every durability level.
 
+#![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
+
 use std::path::Path;
 
 use keystead_core::{Code, ManualClock, Millis};

@@ -32,6 +32,13 @@ impl Index {
         Index::new(self.parts.len(), self.state.clone())
     }
 
+    pub(super) fn reserve(&mut self, additional: usize) {
+        let each = additional / self.parts.len() + 1;
+        for part in &mut self.parts {
+            part.reserve(each, |place| spread(place.hash));
+        }
+    }
+
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         self.state.hash_one(key)

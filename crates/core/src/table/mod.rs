@@ -101,6 +101,11 @@ impl<V> Table<V> {
         self.index.hash(key)
     }
 
+    /// Makes room in the index for that many more keys, so that it need not grow step by step.
+    pub fn reserve(&mut self, additional: usize) {
+        self.index.reserve(additional);
+    }
+
     /// Number of entries, those that are expired but not yet reclaimed included.
     #[must_use]
     pub fn len(&self) -> usize {

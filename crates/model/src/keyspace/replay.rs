@@ -30,6 +30,11 @@ impl Keyspace {
         Ok(())
     }
 
+    /// Makes room for that many keys, before they are restored.
+    pub fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys);
+    }
+
     /// Puts a key in its place with its value at rest, as the archive's directory says.
     ///
     /// # Errors

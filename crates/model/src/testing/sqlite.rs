@@ -17,16 +17,6 @@ impl Sqlite {
         Sqlite::over(Connection::open_in_memory().unwrap())
     }
 
-    pub(crate) fn at(path: &std::path::Path) -> Self {
-        let connection = Connection::open(path).unwrap();
-        connection
-            .execute_batch(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536",
-            )
-            .unwrap();
-        Sqlite::over(connection)
-    }
-
     fn over(connection: Connection) -> Self {
         connection.set_prepared_statement_cache_capacity(128);
         Sqlite(connection)

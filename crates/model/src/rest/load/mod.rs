@@ -15,6 +15,7 @@ use crate::value::{Hash, Kind, List, Set, StateCell, Value, ZSet};
 
 use stream::fetch_stream;
 
+const COUNT: &str = "SELECT count(*) FROM keys";
 const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
 const FIELDS_DUE: &str =
     "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
@@ -31,6 +32,10 @@ const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 /// # Errors
 /// What the database says; `corrupt` when a row cannot be.
 pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
+    sql.query(COUNT, &[], &mut |cells| {
+        keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
+        Ok(())
+    })?;
     sql.query(DIRECTORY, &[], &mut |cells| {
         let row = Row(cells);
         let id = row.id(0)?;
