@@ -57,6 +57,7 @@ fn check_shard(
     if !problems.is_empty() {
         return Ok(());
     }
+    rest::schema::stored(&mut database)?;
     problems.extend(rest::audit(&mut database)?);
     let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
     let mut keyspace = Keyspace::new(Box::new(shelf));

@@ -45,7 +45,8 @@ pub(crate) struct Handle {
     pub(crate) files: Option<Arc<Shelf>>,
     pub(crate) owner: Owner,
     pub(crate) news: Arc<Notify>,
-    pub(crate) listeners: Option<broadcast::Sender<Arc<Vec<Effect>>>>,
+    /// Weak, so that listeners hear the end of the shard.
+    pub(crate) listeners: Option<broadcast::WeakSender<Arc<Vec<Effect>>>>,
     pub(crate) archive: Option<std::sync::mpsc::Sender<Request>>,
     closing: Arc<Notify>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
@@ -230,7 +231,7 @@ impl Parts {
         let (keyspace, journal, progress, files, keeper) = match self.durable {
             None => {
                 let (sender, _) = broadcast::channel(FEED_LAG_MAX);
-                listeners = Some(sender.clone());
+                listeners = Some(sender.downgrade());
                 (Keyspace::in_memory(), Journal::Memory(sender), Arc::new(Progress::default()), None, None)
             }
             Some((recovered, shelf, writer)) => {

@@ -38,6 +38,13 @@ impl Engine {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
+        if after > handle.progress.durable() {
+            let last = handle.progress.durable();
+            return Err(Error::new(
+                Code::BadRequest,
+                format!("revision {after} has not come yet, the last is {last}"),
+            ));
+        }
         let source = match (&handle.files, &handle.listeners) {
             (Some(files), _) => {
                 if after + 1 < handle.progress.oldest() {
@@ -47,7 +54,7 @@ impl Engine {
                 Source::Journal(Box::new(Reader::after(after, files, progress, handle.owner)))
             }
             (None, Some(listeners)) => {
-                let live = listeners.subscribe();
+                let live = listeners.upgrade().ok_or_else(closed)?.subscribe();
                 if after < handle.progress.durable() {
                     return Err(gone(after, handle));
                 }
@@ -55,13 +62,6 @@ impl Engine {
             }
             (None, None) => return Err(Error::new(Code::Unsupported, "this database has no change feed")),
         };
-        if after > handle.progress.durable() {
-            let last = handle.progress.durable();
-            return Err(Error::new(
-                Code::BadRequest,
-                format!("revision {after} has not come yet, the last is {last}"),
-            ));
-        }
         Ok(Feed { engine: self.clone(), shard, after, source })
     }
 
@@ -105,8 +105,11 @@ impl Feed {
                 Source::Journal(reader) => {
                     let Some(handle) = self.engine.inner.shards.get(self.shard) else { return Err(closed()) };
                     let news = handle.news.notified();
+                    // Asked before reading, so that the last changes are not missed.
+                    let ended = handle.progress.has_ended();
                     match reader.next()? {
                         Some(effects) => decode(effects, self.after)?,
+                        None if ended => return Err(closed()),
                         None => {
                             news.await;
                             continue;

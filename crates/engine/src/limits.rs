@@ -19,7 +19,7 @@ pub const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// Size of a journal segment unless [`Options`](crate::Options) says otherwise.
-pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+pub const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How large a shard's journal may grow while the archive lags. Beyond it writes are refused with `store_unavailable`.
 pub const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -34,7 +34,7 @@ pub const SPARE_SEGMENTS_MAX: usize = 2;
 pub const ARCHIVE_CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// How large SQLite's write-ahead log may grow before it is checkpointed.
-pub const WAL_BYTES: u64 = 32 * 1024 * 1024;
+pub const WAL_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Expired keys that a turn of the shard's loop looks at.
 pub const RECLAIM_PER_TURN: usize = 64;

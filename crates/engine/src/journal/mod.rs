@@ -23,7 +23,7 @@ pub(crate) mod segment;
 pub(crate) mod shelf;
 pub(crate) mod writer;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far a shard has come, for everybody who waits for it.
 #[derive(Default)]
@@ -32,6 +32,7 @@ pub(crate) struct Progress {
     archived: AtomicU64,
     /// The first revision that the journal still has.
     oldest: AtomicU64,
+    ended: AtomicBool,
 }
 
 impl Progress {
@@ -40,6 +41,7 @@ impl Progress {
             durable: AtomicU64::new(revision),
             archived: AtomicU64::new(archived),
             oldest: AtomicU64::new(oldest),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -57,6 +59,15 @@ impl Progress {
 
     pub(crate) fn set_archived(&self, revision: u64) {
         self.archived.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    /// Whether nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     pub(crate) fn oldest(&self) -> u64 {

@@ -4,7 +4,8 @@
 //! sync of new records in it need not change the file system's own structures and takes about half the time.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,9 @@ use keystead_core::Result;
 use super::segment::path_of;
 use crate::directory::{cannot, sync_dir};
 use crate::limits::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
+
+/// How much of a new spare is written at a time.
+const BLANK_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The files of a shard's journal.
 pub(crate) struct Shelf {
@@ -33,19 +37,26 @@ struct State {
 }
 
 impl Shelf {
-    /// The shelf of a folder that holds these segments. Files of an earlier process that are no segments are removed.
+    /// The shelf of a folder that holds these segments. Spare files of an earlier process that are whole are used again,
+    /// others are removed.
     pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<u64, u64>) -> Result<Self> {
+        let mut state = State { segments, ..State::default() };
         for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
-            if entry.path().extension().is_some_and(|extension| extension == "spare") {
-                fs::remove_file(entry.path()).map_err(|e| cannot("remove", &entry.path(), &e))?;
+            let path = entry.path();
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+            let whole = entry.metadata().is_ok_and(|metadata| metadata.len() == segment_bytes);
+            match (extension, number) {
+                ("spare", Some(number)) if whole && state.spares.len() < SPARE_SEGMENTS_MAX => {
+                    state.next_spare = state.next_spare.max(number + 1);
+                    state.spares.push(path);
+                }
+                ("spare" | "blank", _) => fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?,
+                _ => {}
             }
         }
-        Ok(Shelf {
-            dir: dir.to_path_buf(),
-            segment_bytes,
-            bytes: AtomicU64::new(segments.values().sum()),
-            state: Mutex::new(State { segments, ..State::default() }),
-        })
+        let bytes = AtomicU64::new(state.segments.values().sum());
+        Ok(Shelf { dir: dir.to_path_buf(), segment_bytes, bytes, state: Mutex::new(state) })
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -74,6 +85,28 @@ impl Shelf {
     /// A spare file to be written again.
     pub(crate) fn take_spare(&self) -> Option<PathBuf> {
         self.lock().spares.pop()
+    }
+
+    /// Writes some more zeros to a file that will be a spare, unless there is one: allocated and written blocks make syncing cheap,
+    /// but writing a whole segment in one go would keep the disk busy for too long.
+    pub(crate) fn prepare_spare(&self) -> std::io::Result<()> {
+        if !self.lock().spares.is_empty() {
+            return Ok(());
+        }
+        let path = self.dir.join("next.blank");
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let missing = self.segment_bytes.saturating_sub(file.metadata()?.len());
+        file.write_all(&vec![0; missing.min(BLANK_BYTES) as usize])?;
+        if missing > BLANK_BYTES {
+            return file.sync_data();
+        }
+        file.sync_all()?;
+        let mut state = self.lock();
+        let spare = self.dir.join(format!("{}.spare", state.next_spare));
+        fs::rename(&path, &spare)?;
+        state.next_spare += 1;
+        state.spares.push(spare);
+        Ok(())
     }
 
     /// Lets go of segments that hold nothing younger than `archived`, but for the last few, and answers the first revision

@@ -48,6 +48,10 @@ pub(crate) async fn serve(mut shard: Shard, mut queue: mpsc::Receiver<Box<dyn Jo
     shard.open_gate();
     // The journal's thread ends here, and with it everything that it was given is on disk.
     drop(std::mem::replace(&mut shard.journal, Journal::Memory(tokio::sync::broadcast::channel(1).0)));
+    shard.open_gate();
+    // Whoever follows the changes has read the last ones or is told so now.
+    shard.shared.progress.end();
+    shard.shared.news.notify_waiters();
 }
 
 impl Pace {

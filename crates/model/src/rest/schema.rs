@@ -159,26 +159,38 @@ const TABLES: [&str; 22] = [
 /// Brings a database to the present schema, in the caller's transaction. An empty one gets everything.
 ///
 /// # Errors
-/// `corrupt` when the file is of another program, `unsupported` when it is of a newer Keystead; what the database says.
+/// As [`stored`], and what the database says.
 pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
-    let mut done = 0;
-    if count(sql, HAS_META)? == 0 {
-        if count(sql, HAS_TABLES)? != 0 {
-            return Err(foreign());
-        }
+    let done = stored(sql)?;
+    if done.is_none() {
         sql.run(CREATE_META, &[])?;
         write_meta(sql, "format", Param::Text(FORMAT))?;
-    } else {
-        let mut format = String::new();
-        sql.query(READ_META, &[Param::Text("format")], &mut |cells| {
-            format = String::from_utf8_lossy(Row(cells).bytes(0)?).into_owned();
-            Ok(())
-        })?;
-        if format != FORMAT {
-            return Err(foreign());
-        }
-        done = read_meta_int(sql, "schema")?.unwrap_or(0);
     }
+    for statements in MIGRATIONS.iter().skip(usize::try_from(done.unwrap_or(0)).unwrap_or(0)) {
+        for statement in *statements {
+            sql.run(statement, &[])?;
+        }
+    }
+    write_meta(sql, "schema", Param::Int(SCHEMA))
+}
+
+/// The schema that a database has; none when it is empty. Changes nothing.
+///
+/// # Errors
+/// `corrupt` when the file is of another program, `unsupported` when it is of a newer Keystead; what the database says.
+pub fn stored(sql: &mut dyn Sql) -> Result<Option<i64>> {
+    if count(sql, HAS_META)? == 0 {
+        return if count(sql, HAS_TABLES)? == 0 { Ok(None) } else { Err(foreign()) };
+    }
+    let mut format = String::new();
+    sql.query(READ_META, &[Param::Text("format")], &mut |cells| {
+        format = String::from_utf8_lossy(Row(cells).bytes(0)?).into_owned();
+        Ok(())
+    })?;
+    if format != FORMAT {
+        return Err(foreign());
+    }
+    let done = read_meta_int(sql, "schema")?.unwrap_or(0);
     if done > SCHEMA {
         return Err(Error::new(
             Code::Unsupported,
@@ -187,12 +199,7 @@ pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
             ),
         ));
     }
-    for statements in MIGRATIONS.iter().skip(usize::try_from(done).unwrap_or(0)) {
-        for statement in *statements {
-            sql.run(statement, &[])?;
-        }
-    }
-    write_meta(sql, "schema", Param::Int(SCHEMA))
+    Ok(Some(done))
 }
 
 fn count(sql: &mut dyn Sql, query: &'static str) -> Result<i64> {

@@ -1,0 +1,165 @@
+//! The change feed: from the journal, then live, without gap or duplicate; and what is gone is told.
+
+use keystead_core::{Code, Result};
+use keystead_engine::limits::FEED_LAG_MAX;
+use keystead_engine::{Durability, Engine, Feed, Options};
+use keystead_model::effect::Effect;
+use keystead_model::keyspace::Keyspace;
+
+use crate::common::{DURABLE, dump, options, set};
+
+async fn next(feed: &mut Feed) -> Result<Vec<Effect>> {
+    let deadline = std::time::Duration::from_secs(30);
+    tokio::time::timeout(deadline, feed.next()).await.expect("the feed says nothing")
+}
+
+/// Everything up to `last`.
+async fn read_until(feed: &mut Feed, after: u64, last: u64) -> Vec<Effect> {
+    let mut all = Vec::new();
+    while all.last().map_or(after, |effect: &Effect| effect.revision) < last {
+        all.extend(next(feed).await.unwrap());
+    }
+    let revisions: Vec<u64> = all.iter().map(|effect| effect.revision).collect();
+    let expected: Vec<u64> = (after + 1..after + 1 + all.len() as u64).collect();
+    assert_eq!(revisions, expected, "a gap, a duplicate or a wrong order");
+    all
+}
+
+#[tokio::test]
+async fn feeds_from_anywhere_see_the_same_without_gap_or_duplicate() {
+    for level in DURABLE {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
+        for n in 0..200 {
+            set(&engine, &format!("k{}", n % 17), &n.to_string()).await.unwrap();
+        }
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let engine = engine.clone();
+                tokio::spawn(async move {
+                    for n in 0..100 {
+                        set(&engine, &format!("k{}", (writer + n) % 17), &format!("{writer} {n}"))
+                            .await
+                            .unwrap();
+                    }
+                })
+            })
+            .collect();
+        let readers: Vec<_> = [0, 1, 100, 200]
+            .into_iter()
+            .map(|after| {
+                let mut feed = engine.subscribe(0, after).unwrap();
+                tokio::spawn(async move { read_until(&mut feed, after, 1000).await })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let mut feeds = Vec::new();
+        for reader in readers {
+            feeds.push(reader.await.unwrap());
+        }
+        for feed in &feeds {
+            assert_eq!(feed[..], feeds[0][feeds[0].len() - feed.len()..]);
+        }
+        let mut copy = Keyspace::in_memory();
+        feeds[0].iter().for_each(|effect| copy.apply_effect(effect).unwrap());
+        assert_eq!(copy.dump().unwrap(), dump(&engine, "k").await);
+        engine.close().await.unwrap();
+
+        // After a restart the journal still has it.
+        let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
+        let oldest = (0..1000).find(|after| engine.subscribe(0, *after).is_ok()).unwrap();
+        let mut feed = engine.subscribe(0, oldest).unwrap();
+        assert_eq!(read_until(&mut feed, oldest, 1000).await[..], feeds[0][oldest as usize..]);
+        set(&engine, "k", "later").await.unwrap();
+        assert_eq!(next(&mut feed).await.unwrap()[0].revision, 1001);
+        drop(feed);
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_the_journal_let_go_of_is_gone_for_new_and_for_slow_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path()).journal_bytes_max(32 * 1024)).unwrap();
+    set(&engine, "k", "first").await.unwrap();
+    let mut never_read = engine.subscribe(0, 0).unwrap();
+    let mut read_once = engine.subscribe(0, 0).unwrap();
+    assert_eq!(next(&mut read_once).await.unwrap()[0].revision, 1);
+    let value = "x".repeat(500);
+    // Further than the segment that the second reader has in its hands.
+    let released = || engine.subscribe(0, 200).is_err_and(|error| error.code() == Code::Gone);
+    for n in 0.. {
+        // A refused write only means that the archive is behind, which is what lets go of the journal.
+        let _ = set(&engine, &format!("k{}", n % 5), &value).await;
+        if released() {
+            break;
+        }
+        assert!(n < 1_000_000, "the journal never lets go of anything");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.subscribe(0, 0).err().unwrap().code(), Code::Gone);
+    assert_eq!(next(&mut never_read).await.unwrap_err().code(), Code::Gone);
+    let slow = loop {
+        match next(&mut read_once).await {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(slow.code(), Code::Gone, "{slow}");
+    assert!(slow.message().contains("no longer kept"), "{slow}");
+    // Whoever begins again from now is served.
+    let now = engine.revision(0);
+    let mut feed = engine.subscribe(0, now).unwrap();
+    while set(&engine, "k", "again").await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(next(&mut feed).await.unwrap()[0].revision > now);
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for options in [options(dir.path()), Options::in_memory()] {
+        let engine = Engine::open(&options).unwrap();
+        set(&engine, "k", "v").await.unwrap();
+        for (shard, after) in [(1, 0), (0, 2), (0, u64::MAX)] {
+            let error = engine.subscribe(shard, after).err().unwrap();
+            assert_eq!(error.code(), Code::BadRequest, "shard {shard} after {after}: {error}");
+        }
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn in_memory_a_feed_is_live_only_and_one_that_lags_is_told() {
+    let engine = Engine::open(&Options::in_memory()).unwrap();
+    assert_eq!(engine.durability(), Durability::Memory);
+    set(&engine, "k", "before").await.unwrap();
+    assert_eq!(engine.subscribe(0, 0).err().unwrap().code(), Code::Gone);
+    let mut quick = engine.subscribe(0, 1).unwrap();
+    let mut slow = engine.subscribe(0, 1).unwrap();
+    for n in 0..FEED_LAG_MAX + 10 {
+        set(&engine, "k", &n.to_string()).await.unwrap();
+        assert_eq!(next(&mut quick).await.unwrap()[0].revision, n as u64 + 2);
+    }
+    let error = next(&mut slow).await.unwrap_err();
+    assert_eq!(error.code(), Code::Gone);
+    assert!(error.message().contains("too slow"), "{error}");
+}
+
+#[tokio::test]
+async fn a_feed_ends_when_the_database_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    for options in [options(dir.path()), Options::in_memory()] {
+        let engine = Engine::open(&options).unwrap();
+        set(&engine, "k", "v").await.unwrap();
+        let mut feed = engine.subscribe(0, 1).unwrap();
+        let waiting = tokio::spawn(async move { next(&mut feed).await });
+        tokio::task::yield_now().await;
+        engine.close().await.unwrap();
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Killed with SIGKILL at any moment, also while it comes back from the last kill: every acknowledged write is there, none is
+//! half done, versions and revisions never go back, and the files are sound.
+
+use std::time::Duration;
+
+use keystead_core::Stopwatch;
+use keystead_engine::{Durability, Engine, check};
+use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
+use libtest_mimic::Failed;
+
+use crate::child::{Writer, when_free};
+use crate::load::ledger::{Ledger, Truth, Verdict};
+use crate::load::look::look_through;
+use crate::load::writer::Plan;
+use crate::{number_from_env, say};
+
+/// Kills for each level and number of shards, unless the environment says otherwise.
+const KILLS: u64 = 30;
+const KILLS_VARIABLE: &str = "KEYSTEAD_KILLS";
+
+const GROUPS: u32 = 24;
+
+/// How long a writer lives at most, from its start or from its first write.
+const LIFE_MS: u64 = 120;
+
+pub(crate) fn every_acknowledged_write_survives_kills(
+    level: Durability,
+    shards: usize,
+) -> Result<(), Failed> {
+    let seed = seed_from_env().unwrap_or_else(fresh_seed);
+    let kills = number_from_env(KILLS_VARIABLE).unwrap_or(KILLS);
+    let watch = Stopwatch::start();
+    say(&format!("KEYSTEAD_SEED={seed} {KILLS_VARIABLE}={kills}"));
+    let mut rng = Rng::new(seed);
+    let home = tempfile::tempdir()?;
+    let dir = home.path().join("data");
+    let mut plan = Plan { dir, level, shards, seed, groups: GROUPS, memory_bytes: 0, acks: None };
+    let (mut ledger, mut truth) = (Ledger::new(GROUPS, shards), Truth::new(seed, GROUPS));
+    let (mut ready, mut begun) = (0, false);
+    for kill in 0..kills {
+        plan.memory_bytes = [0, 256 * 1024][rng.below(2) as usize];
+        let mut writer = Writer::start(&plan, &[]);
+        if rng.below(4) > 0 {
+            writer.listen_until_ready(&mut ledger, &mut truth);
+        }
+        let ended = writer.listen(Duration::from_millis(rng.below(LIFE_MS)), &mut ledger, &mut truth);
+        assert!(!ended, "the writer ended by itself before kill {kill}");
+        begun |= writer.is_ready;
+        ready += u64::from(writer.is_ready);
+        writer.kill(&mut ledger, &mut truth);
+        // Killed before the database was whole, and before anything was promised, it may be checked in vain.
+        if begun {
+            is_sound(&plan);
+        }
+    }
+    assert!(ready * 3 > kills, "only {ready} of {kills} kills met a writer at work");
+    come_back(&plan, &mut ledger, &mut truth);
+    let oldest = oldest_segment(&plan);
+    assert!(oldest > 1, "the journal never let go of anything: nothing was checkpointed");
+    say(&format!(
+        "{kills} kills, {ready} of them at work, {} acknowledged writes, the oldest segment is {oldest}, {:?}",
+        ledger.acks,
+        watch.elapsed()
+    ));
+    Ok(())
+}
+
+fn is_sound(plan: &Plan) {
+    let report = when_free(|| check(&plan.dir));
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+/// Opens it here, closes it cleanly, and opens it once more.
+fn come_back(plan: &Plan, ledger: &mut Ledger, truth: &mut Truth) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for _ in 0..2 {
+        let engine = when_free(|| Engine::open(&plan.options()));
+        for shard in 0..plan.shards {
+            ledger.compare_revision(shard, engine.revision(shard)).unwrap();
+        }
+        for group in 0..plan.groups {
+            let look = runtime.block_on(look_through(&engine, group)).unwrap();
+            let verdict = ledger.compare(truth, group, look.digest(), look.revision);
+            assert!(matches!(verdict, Verdict::Kept(_)), "group {group}: {verdict:?}\n{}", look.text);
+        }
+        runtime.block_on(engine.close()).unwrap();
+        is_sound(plan);
+    }
+}
+
+fn oldest_segment(plan: &Plan) -> u64 {
+    let first = |entry: std::fs::DirEntry| entry.path().file_stem()?.to_str()?.parse::<u64>().ok();
+    let entries = std::fs::read_dir(plan.dir.join("shard-0/journal")).unwrap().flatten();
+    entries.filter_map(first).min().unwrap_or(0)
+}

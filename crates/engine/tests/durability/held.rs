@@ -1,0 +1,122 @@
+//! With the disk held back: nobody, not even a reader, is told what is not yet durable, and what rests on settled keys is told
+//! at once.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+
+use keystead_core::Result;
+use keystead_engine::{Durability, Engine};
+use keystead_model::keyspace::Keyspace;
+
+use crate::scene::{Scene, delete, get, set};
+
+type Waiting<'a> = Pin<&'a mut dyn Future<Output = ()>>;
+
+/// Runs `answered`, and none of `waiting` may be answered meanwhile. Each of them has been begun then, and since a shard takes
+/// jobs in their order, each has run when a later one is answered.
+async fn while_waiting<T>(mut waiting: Vec<Waiting<'_>>, answered: impl Future<Output = T>) -> T {
+    let mut answered = pin!(answered);
+    std::future::poll_fn(|context| {
+        for (index, job) in waiting.iter_mut().enumerate() {
+            assert!(job.as_mut().poll(context).is_pending(), "job {index} was answered before the disk was");
+        }
+        answered.as_mut().poll(context)
+    })
+    .await
+}
+
+/// A job whose result is kept where the test finds it.
+async fn into<T>(place: &std::cell::Cell<Option<T>>, job: impl Future<Output = Result<T>>) {
+    place.set(Some(job.await.unwrap()));
+}
+
+async fn names(engine: &Engine) -> Result<Vec<String>> {
+    let scan = |keyspace: &mut Keyspace, now| {
+        let mut names = Vec::new();
+        let visit = |key: &keystead_model::Bytes, _| names.push(String::from_utf8_lossy(key).into_owned());
+        let next = keyspace.scan(0, 100, now, visit)?;
+        assert_eq!(next, 0);
+        names.sort();
+        Ok(names)
+    };
+    engine.read(b"", scan).await
+}
+
+async fn exists(engine: &Engine, key: &'static str) -> Result<bool> {
+    engine.read(key.as_bytes(), move |keyspace, now| keyspace.exists(key.as_bytes(), now)).await
+}
+
+async fn count(engine: &Engine) -> Result<usize> {
+    engine.read(b"", |keyspace, _| Ok(keyspace.len())).await
+}
+
+pub(crate) fn a_read_never_shows_what_is_not_yet_durable(scene: &Scene) {
+    let engine = &scene.open(Durability::Fsync);
+    for key in ["settled", "changed", "deleted"] {
+        scene.set(engine, key, "old").unwrap();
+    }
+    scene.disk.hold();
+    let (version, gone) = (Default::default(), Default::default());
+    let (seen, absent, there, scanned, counted) = Default::default();
+    scene.run(async {
+        let mut write = pin!(into(&version, set(engine, "changed", "new")));
+        let mut removal = pin!(into(&gone, delete(engine, "deleted")));
+        let mut read = pin!(into(&seen, get(engine, "changed")));
+        let mut absence = pin!(into(&absent, get(engine, "deleted")));
+        let mut existence = pin!(into(&there, exists(engine, "deleted")));
+        let mut scan = pin!(into(&scanned, names(engine)));
+        let mut counting = pin!(into(&counted, count(engine)));
+        for _ in 0..50 {
+            let waiting: Vec<Waiting<'_>> = vec![
+                write.as_mut(),
+                removal.as_mut(),
+                read.as_mut(),
+                absence.as_mut(),
+                existence.as_mut(),
+                scan.as_mut(),
+                counting.as_mut(),
+            ];
+            let settled = while_waiting(waiting, get(engine, "settled")).await.unwrap();
+            assert_eq!(settled.as_deref(), Some("old"), "a settled key is answered meanwhile");
+        }
+        scene.disk.release();
+        tokio::join!(write, removal, read, absence, existence, scan, counting);
+    });
+    assert_eq!((version.take(), gone.take()), (Some(2), Some(true)));
+    assert_eq!(seen.take(), Some(Some("new".to_string())));
+    assert_eq!((absent.take(), there.take()), (Some(None), Some(false)));
+    assert_eq!(scanned.take().unwrap(), ["changed", "settled"]);
+    assert_eq!(counted.take(), Some(2));
+    scene.run(engine.close()).unwrap();
+    scene.is_sound();
+}
+
+/// What a failed job saw on its way must be durable as well: "there are too many already" tells of others' writes.
+pub(crate) fn a_refusal_waits_for_what_it_rests_on(scene: &Scene) {
+    let engine = &scene.open(Durability::Fsync);
+    scene.set(engine, "settled", "old").unwrap();
+    scene.disk.hold();
+    let refused = Default::default();
+    scene.run(async {
+        let mut write = pin!(async {
+            set(engine, "k", "new").await.unwrap();
+        });
+        let refuse = engine.write(b"k", |keyspace, now| -> Result<()> {
+            let there = keyspace.exists(b"k", now)?;
+            keyspace.delete(b"settled", now)?;
+            Err(keystead_core::Error::new(keystead_core::Code::Conflict, format!("is it there? {there}")))
+        });
+        let mut refuse = pin!(async {
+            std::cell::Cell::set(&refused, Some(refuse.await.unwrap_err()));
+        });
+        for _ in 0..20 {
+            let waiting: Vec<Waiting<'_>> = vec![write.as_mut(), refuse.as_mut()];
+            // What it changed is undone, so the key is as settled as before.
+            let settled = while_waiting(waiting, get(engine, "settled")).await.unwrap();
+            assert_eq!(settled.as_deref(), Some("old"));
+        }
+        scene.disk.release();
+        tokio::join!(write, refuse);
+    });
+    assert!(refused.take().unwrap().message().contains("true"));
+}
