@@ -51,10 +51,19 @@ fn check_len(key_len: usize, whole_len: usize) -> Result<()> {
     if key_len == 0 {
         return Err(Error::new(Code::BadRequest, "a key must not be empty"));
     }
-    if whole_len > KEY_BYTES_MAX {
+    check_size(whole_len)
+}
+
+/// Refuses the length of a key that is over the limit.
+///
+/// # Errors
+/// `too_large`.
+#[inline]
+pub fn check_size(len: usize) -> Result<()> {
+    if len > KEY_BYTES_MAX {
         return Err(Error::new(
             Code::TooLarge,
-            format!("max key size exceeded. Limit: {KEY_BYTES_MAX} bytes, Actual: {whole_len} bytes"),
+            format!("max key size exceeded. Limit: {KEY_BYTES_MAX} bytes, Actual: {len} bytes"),
         ));
     }
     Ok(())

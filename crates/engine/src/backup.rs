@@ -54,7 +54,7 @@ impl Engine {
                 .and_then(|()| sync_dir(&files.dir));
             synced.map_err(|e| cannot("sync", &files.archive, &e))?;
         }
-        write_identity(dir, &Identity::new(self.shards()))?;
+        write_identity(dir, &Identity { complete: true, ..Identity::new(self.shards()) })?;
         Ok(revisions)
     }
 }

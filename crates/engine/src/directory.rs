@@ -26,6 +26,9 @@ pub(crate) struct Identity {
     /// Stands in every journal segment, so that files of another database are recognised.
     pub(crate) id: String,
     pub(crate) shards: usize,
+    /// Whether every shard has its files. From then on a missing file is damage.
+    #[serde(default)]
+    pub(crate) complete: bool,
 }
 
 impl Identity {
@@ -37,7 +40,7 @@ impl Identity {
     pub(crate) fn new(shards: usize) -> Self {
         // The standard library seeds this from the operating system.
         let half = || u128::from(RandomState::new().hash_one(shards));
-        Identity { format: FORMAT, id: format!("{:032x}", half() << 64 | half()), shards }
+        Identity { format: FORMAT, id: format!("{:032x}", half() << 64 | half()), shards, complete: false }
     }
 }
 
@@ -78,6 +81,14 @@ impl Directory {
             return Err(Error::new(Code::ConfigInvalid, "there is no database here").context(path.display()));
         }
         Directory::open(path, None)
+    }
+
+    /// Notes that every shard has its files and that they last.
+    pub(crate) fn complete(&self) -> Result<()> {
+        match self.identity.complete {
+            true => Ok(()),
+            false => write_identity(&self.path, &Identity { complete: true, ..self.identity.clone() }),
+        }
     }
 
     pub(crate) fn shard(&self, index: usize) -> ShardFiles {

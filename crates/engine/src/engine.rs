@@ -74,6 +74,9 @@ impl Engine {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| broken())).collect()
         });
         let parts = parts.into_iter().collect::<Result<Vec<Parts>>>()?;
+        if let Some(directory) = &directory {
+            directory.complete()?;
+        }
         let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
         let shards = parts
             .into_iter()
@@ -211,7 +214,8 @@ impl Parts {
         };
         let files = directory.shard(index);
         let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
-        let recovered = recover(&files, owner).map_err(|e| e.context(format_args!("shard {index}")))?;
+        let recovered = recover(&files, owner, directory.identity.complete)
+            .map_err(|e| e.context(format_args!("shard {index}")))?;
         let shelf = Arc::new(Shelf::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
         let writer = Writer::begin(Arc::clone(&shelf), owner, recovered.last + 1)
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;

@@ -9,13 +9,19 @@ pub const QUEUE_JOBS: usize = 16 * 1024;
 /// Most jobs of one batch. The rest waits for the next batch.
 pub const BATCH_JOBS_MAX: usize = 4096;
 
+/// Most bytes that one job may record. A larger one is answered `too_large` and undone.
+pub const JOB_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Bytes that a batch may record before it is sent on its way. The rest of its jobs makes another one.
+pub const BATCH_BYTES: usize = 64 * 1024 * 1024;
+
 /// Batches on their way to the disk. The shard waits before it begins another one.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 64;
 
 /// Bytes that the journal writes before it syncs. More wait for the next sync.
 pub const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Most bytes of one journal record, that is of one batch. A job that makes a larger one poisons the shard: it cannot be kept.
+/// Most bytes of one journal record, that is of one batch: more than a job and a batch can have. A record that claims more is damage.
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// Size of a journal segment unless [`Options`](crate::Options) says otherwise.

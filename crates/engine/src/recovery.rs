@@ -1,6 +1,7 @@
 //! From files to a keyspace: the archive's directory, then the journal behind it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
 use keystead_core::Result;
 use keystead_model::effect::Decoder;
@@ -9,7 +10,7 @@ use keystead_model::rest;
 
 use crate::archive::shelf::ArchiveShelf;
 use crate::archive::{Access, Database};
-use crate::directory::ShardFiles;
+use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
 use crate::journal::segment::Owner;
 
@@ -23,11 +24,17 @@ pub(crate) struct Recovered {
     pub(crate) segments: BTreeMap<u64, u64>,
 }
 
-/// Opens or creates a shard's files and brings its keyspace back.
-pub(crate) fn recover(files: &ShardFiles, owner: Owner) -> Result<Recovered> {
+/// Opens a shard's files and brings its keyspace back. Files of a shard that is not `complete` yet are created.
+pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Result<Recovered> {
     files.create()?;
-    let mut database = Database::open(&files.archive, Access::Write)?;
+    let mut database =
+        Database::open(&files.archive, if complete { Access::Existing } else { Access::Write })?;
     database.transaction(|database| rest::migrate(database))?;
+    if !complete {
+        let synced =
+            File::open(&files.archive).and_then(|file| file.sync_all()).and_then(|()| sync_dir(&files.dir));
+        synced.map_err(|e| cannot("sync", &files.archive, &e))?;
+    }
     let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
     let mut keyspace = Keyspace::new(Box::new(shelf));
     let (mut found, archived) = load(&mut database, &mut keyspace, files, owner)?;

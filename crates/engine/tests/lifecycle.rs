@@ -117,3 +117,36 @@ async fn the_journal_lets_go_of_what_is_archived() {
     assert_eq!(get(&engine, "k9").await, Some(value));
     assert_eq!(engine.revision(0), 3000);
 }
+
+#[tokio::test]
+async fn a_job_that_records_too_much_is_refused_and_undone() {
+    let engine = Engine::open(&Options::in_memory()).unwrap();
+    let chunk = Bytes::from(vec![b'x'; 64 << 20]);
+    let put = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
+        for n in 0..9u8 {
+            keyspace.set_str(&[n], chunk.clone(), Expire::Keep, now)?;
+        }
+        Ok(())
+    };
+    assert_eq!(engine.write(b"k", put).await.unwrap_err().code(), Code::TooLarge);
+    assert_eq!(engine.read(b"k", |keyspace, _| Ok(keyspace.len())).await.unwrap(), 0);
+    let long = vec![b'k'; keystead_core::limits::KEY_BYTES_MAX + 1];
+    let put = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
+        keyspace.set_str(&long, Bytes::new(), Expire::Keep, now)
+    };
+    assert_eq!(engine.write(b"k", put).await.unwrap_err().code(), Code::TooLarge);
+    assert_eq!(set(&engine, "k", "v").await, 1, "the shard goes on");
+}
+
+#[tokio::test]
+async fn a_missing_archive_is_damage_and_not_a_new_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path(), Durability::Fsync)).unwrap();
+    set(&engine, "a", "1").await;
+    engine.close().await.unwrap();
+    drop(engine);
+    std::fs::remove_file(dir.path().join("shard-0/archive.sqlite")).unwrap();
+    let Err(error) = Engine::open(&options(dir.path(), Durability::Fsync)) else { panic!("it opened") };
+    assert_eq!(error.code(), Code::Corrupt);
+    assert!(error.message().contains("is missing"), "{error}");
+}

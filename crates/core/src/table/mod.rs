@@ -237,8 +237,8 @@ impl<V> Table<V> {
     pub fn evictable(&mut self, mut may_go: impl FnMut(Id, &V) -> bool) -> Option<Id> {
         let mut fallback = None;
         let mut looked_at = 0;
-        for _ in 0..self.slab.slots() {
-            let id = self.hand;
+        for _ in 0..self.slab.places() {
+            let id = self.slab.skip_empty(self.hand);
             self.hand = if (id as usize) + 1 < self.slab.slots() { id + 1 } else { 0 };
             let Some(entry) = self.slab.get_mut(id) else {
                 continue;

@@ -1,4 +1,9 @@
 //! Entries in chunks that never move: growing allocates one chunk, whatever the number of entries.
+//!
+//! A chunk is allocated when its first place is taken, so entries that come back to far places (after a restart, when most
+//! keys around them are gone) cost their own chunks and nothing between.
+
+use std::ops::Range;
 
 use super::Id;
 use crate::limits::TABLE_KEYS_MAX;
@@ -7,16 +12,20 @@ const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 
 pub(super) struct Slab<T> {
-    chunks: Vec<Box<[Option<T>]>>,
-    /// Free places below `slots`. The next free place is taken from here first, so that ids stay dense.
+    chunks: Vec<Option<Box<[Option<T>]>>>,
+    /// Places that were given up.
     free: Vec<Id>,
+    /// Places below `slots` that were never taken.
+    gaps: Vec<Range<Id>>,
     slots: usize,
+    /// Places in chunks that are there.
+    places: usize,
     len: usize,
 }
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Slab { chunks: Vec::new(), free: Vec::new(), slots: 0, len: 0 }
+        Slab { chunks: Vec::new(), free: Vec::new(), gaps: Vec::new(), slots: 0, places: 0, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -27,27 +36,26 @@ impl<T> Slab<T> {
         self.slots
     }
 
+    pub(super) fn places(&self) -> usize {
+        self.places
+    }
+
     #[inline]
     pub(super) fn get(&self, id: Id) -> Option<&T> {
-        self.chunks.get((id >> CHUNK_BITS) as usize)?[id as usize & (CHUNK - 1)].as_ref()
+        self.chunks.get((id >> CHUNK_BITS) as usize)?.as_ref()?[id as usize & (CHUNK - 1)].as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        self.chunks.get_mut((id >> CHUNK_BITS) as usize)?[id as usize & (CHUNK - 1)].as_mut()
+        self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?[id as usize & (CHUNK - 1)].as_mut()
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id {
         let id = loop {
-            match self.free.pop() {
-                // A place may have been taken by `insert_at` since it was noted as free.
-                Some(id) if self.get(id).is_some() => {}
-                Some(id) => break id,
-                None => {
-                    assert!(self.slots < TABLE_KEYS_MAX, "a table holds at most {TABLE_KEYS_MAX} keys");
-                    self.slots += 1;
-                    break (self.slots - 1) as Id;
-                }
+            match self.next_place() {
+                // It may have been taken by `insert_at` since it was noted as free.
+                id if self.get(id).is_some() => {}
+                id => break id,
             }
         };
         *self.place(id) = Some(value);
@@ -56,12 +64,13 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn insert_at(&mut self, id: Id, value: T) -> Result<(), T> {
-        if self.get(id).is_some() {
+        if self.get(id).is_some() || id as usize >= TABLE_KEYS_MAX {
             return Err(value);
         }
         if id as usize >= self.slots {
-            // Largest first, so that the smallest is popped first.
-            self.free.splice(0..0, (self.slots as Id..id).rev());
+            if id as usize > self.slots {
+                self.gaps.push(self.slots as Id..id);
+            }
             self.slots = id as usize + 1;
         }
         *self.place(id) = Some(value);
@@ -70,7 +79,7 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn remove(&mut self, id: Id) -> Option<T> {
-        let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?;
+        let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?;
         let value = chunk[id as usize & (CHUNK - 1)].take()?;
         self.len -= 1;
         self.free.push(id);
@@ -78,14 +87,81 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &T)> {
-        (from..self.slots as Id).filter_map(|id| Some((id, self.get(id)?)))
+        let first = (from >> CHUNK_BITS) as usize;
+        let chunks = self.chunks.iter().enumerate().skip(first);
+        let taken = chunks.filter_map(|(index, chunk)| Some((index, chunk.as_ref()?)));
+        taken
+            .flat_map(|(index, chunk)| {
+                let start = (index << CHUNK_BITS) as Id;
+                chunk
+                    .iter()
+                    .enumerate()
+                    .filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
+            })
+            .skip_while(move |(id, _)| *id < from)
+    }
+
+    /// The first place from `from` on that may be taken: `from` itself, or where the next chunk that is there begins.
+    pub(super) fn skip_empty(&self, from: Id) -> Id {
+        let first = (from >> CHUNK_BITS) as usize;
+        match self.chunks.get(first) {
+            Some(None) => {
+                let next = self.chunks[first..].iter().position(Option::is_some);
+                next.map_or(self.slots as Id, |ahead| ((first + ahead) << CHUNK_BITS) as Id)
+            }
+            _ => from,
+        }
+    }
+
+    fn next_place(&mut self) -> Id {
+        if let Some(id) = self.free.pop() {
+            return id;
+        }
+        while let Some(gap) = self.gaps.last_mut() {
+            if let Some(id) = gap.next() {
+                return id;
+            }
+            self.gaps.pop();
+        }
+        assert!(self.slots < TABLE_KEYS_MAX, "a table holds at most {TABLE_KEYS_MAX} keys");
+        self.slots += 1;
+        (self.slots - 1) as Id
     }
 
     fn place(&mut self, id: Id) -> &mut Option<T> {
-        let chunk = (id >> CHUNK_BITS) as usize;
-        while self.chunks.len() <= chunk {
-            self.chunks.push((0..CHUNK).map(|_| None).collect());
+        let index = (id >> CHUNK_BITS) as usize;
+        if self.chunks.len() <= index {
+            self.chunks.resize_with(index + 1, || None);
         }
-        &mut self.chunks[chunk][id as usize & (CHUNK - 1)]
+        let places = &mut self.places;
+        let chunk = self.chunks[index].get_or_insert_with(|| {
+            *places += CHUNK;
+            (0..CHUNK).map(|_| None).collect()
+        });
+        &mut chunk[id as usize & (CHUNK - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_places_cost_their_own_chunks_only() {
+        let mut slab = Slab::new();
+        let far = [0, 5, 1 << 20, 4_000_000_000];
+        for id in far {
+            slab.insert_at(id, id).unwrap();
+        }
+        assert_eq!(slab.insert_at(5, 0), Err(0));
+        assert_eq!(slab.insert_at(Id::MAX, 0), Err(0), "the last id means none");
+        assert_eq!(slab.chunks.iter().flatten().count(), 3);
+        assert_eq!(slab.iter_from(0).map(|(id, _)| id).collect::<Vec<_>>(), far);
+        assert_eq!(slab.iter_from(6).map(|(id, _)| id).collect::<Vec<_>>(), far[2..]);
+        for _ in 0..3000 {
+            let id = slab.insert(7);
+            assert!(!far.contains(&id), "{id} is taken");
+        }
+        assert_eq!(slab.len(), 3004);
     }
 }

@@ -104,7 +104,9 @@ impl Loop {
             let request = asked.recv_timeout(wait);
             looks += 1;
             // Only a comfort: without a spare the next segment is a new file.
-            if let Err(error) = self.work.shelf.prepare_spare() {
+            if matches!(request, Err(RecvTimeoutError::Timeout))
+                && let Err(error) = self.work.shelf.prepare_spare()
+            {
                 tracing::debug!(%error, "cannot prepare a journal segment");
             }
             let waiting = self.work.progress.durable() - self.work.progress.archived();

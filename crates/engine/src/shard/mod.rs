@@ -20,7 +20,7 @@ use crate::journal::Progress;
 use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::InlineWriter;
 use crate::journal::shelf::Shelf;
-use crate::limits::{RECLAIM_PER_TURN, RECORD_BYTES_MAX};
+use crate::limits::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
 
 pub use job::Job;
 pub(crate) use job::Task;
@@ -55,6 +55,8 @@ pub(crate) struct Shard {
     told: u64,
     gate: VecDeque<(u64, Box<dyn Job>)>,
     effects: Vec<Effect>,
+    /// What the present batch has recorded.
+    batch_bytes: usize,
     poisoned: Option<String>,
     journal_full: bool,
 }
@@ -68,6 +70,7 @@ impl Shard {
             told: 0,
             gate: VecDeque::new(),
             effects: Vec::new(),
+            batch_bytes: 0,
             poisoned: None,
             journal_full: false,
         }
@@ -89,6 +92,9 @@ impl Shard {
         }
         for job in jobs.drain(..) {
             self.run(job, now);
+            if self.batch_bytes > BATCH_BYTES {
+                self.send();
+            }
         }
         self.send();
         self.open_gate();
@@ -105,9 +111,18 @@ impl Shard {
         if writes {
             self.keyspace.savepoint();
         }
+        let before = self.keyspace.effects().len();
         let keyspace = &mut self.keyspace;
         match catch_unwind(AssertUnwindSafe(|| job.run(keyspace, now))) {
-            Ok(true) if writes => self.keyspace.release(),
+            Ok(true) if writes => {
+                let bytes: usize = self.keyspace.effects()[before..].iter().map(Effect::size_hint).sum();
+                if bytes > JOB_BYTES_MAX {
+                    self.keyspace.rollback();
+                    return job.answer(Err(too_large(bytes)));
+                }
+                self.keyspace.release();
+                self.batch_bytes += bytes;
+            }
             Ok(false) if writes => self.keyspace.rollback(),
             Ok(_) => {}
             // Nothing of this batch is sent any more, so what the job left behind stays in memory and dies there.
@@ -126,6 +141,7 @@ impl Shard {
 
     /// Sends the batch's effects to the journal.
     fn send(&mut self) {
+        self.batch_bytes = 0;
         if self.keyspace.effects().is_empty() || self.poisoned.is_some() {
             return;
         }
@@ -196,4 +212,11 @@ impl Shard {
             ),
         )
     }
+}
+
+fn too_large(bytes: usize) -> Error {
+    Error::new(
+        Code::TooLarge,
+        format!("max change size exceeded. Limit: {JOB_BYTES_MAX} bytes, Actual: {bytes} bytes"),
+    )
 }

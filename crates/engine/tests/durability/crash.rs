@@ -89,7 +89,10 @@ fn come_back(plan: &Plan, ledger: &mut Ledger, truth: &mut Truth) {
 }
 
 fn oldest_segment(plan: &Plan) -> u64 {
-    let first = |entry: std::fs::DirEntry| entry.path().file_stem()?.to_str()?.parse::<u64>().ok();
+    let first = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".journal")?.parse::<u64>().ok()
+    };
     let entries = std::fs::read_dir(plan.dir.join("shard-0/journal")).unwrap().flatten();
     entries.filter_map(first).min().unwrap_or(0)
 }

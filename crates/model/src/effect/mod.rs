@@ -29,6 +29,24 @@ pub struct Effect {
     pub fact: Fact,
 }
 
+impl Effect {
+    /// At least as many bytes as it takes in the journal.
+    #[must_use]
+    pub fn size_hint(&self) -> usize {
+        const FIXED: usize = 96;
+        let payload = match &self.fact {
+            Fact::Gone | Fact::Flushed | Fact::Expiry(_) | Fact::Fresh(_) | Fact::ListGone(_) => 0,
+            Fact::Str(bytes) | Fact::Json(bytes) | Fact::State(bytes) => bytes.len(),
+            Fact::HashField { field, value, .. } => field.len() + value.len(),
+            Fact::ListAt { value, .. } => value.len(),
+            Fact::HashFieldGone(bytes) | Fact::SetMember(bytes) | Fact::SetMemberGone(bytes) => bytes.len(),
+            Fact::ZMember { member: bytes, .. } | Fact::ZMemberGone(bytes) => bytes.len(),
+            Fact::Stream(fact) => fact.size_hint(),
+        };
+        FIXED + self.key.len() + payload
+    }
+}
+
 /// What is true of a key from now on.
 ///
 /// A fact about an element of an aggregate makes the key exist. Only [`Fact::Gone`] and [`Fact::Flushed`] end a key, also

@@ -52,6 +52,21 @@ pub enum StreamFact {
     },
 }
 
+impl StreamFact {
+    /// About as many bytes as its names and fields take.
+    pub(super) fn size_hint(&self) -> usize {
+        match self {
+            StreamFact::Entry { fields, .. } => fields.as_bytes().len(),
+            StreamFact::EntryGone(_) | StreamFact::Meta(_) => 0,
+            StreamFact::Group { group, .. } | StreamFact::GroupGone(group) => group.len(),
+            StreamFact::PendingGone { group, .. } => group.len(),
+            StreamFact::Consumer(fact) => fact.group.len() + fact.consumer.len(),
+            StreamFact::ConsumerGone { group, consumer } => group.len() + consumer.len(),
+            StreamFact::Pending(fact) => fact.group.len() + fact.consumer.len(),
+        }
+    }
+}
+
 /// A consumer of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerFact {

@@ -3,6 +3,7 @@
 //! It touches nothing but the keyspace. Invariant: a renamed or copied value is told as the facts that make it up, so that
 //! applying effects again needs no other key.
 
+use keystead_core::key::check_size;
 use keystead_core::table::{Id, Table};
 use keystead_core::{Millis, Result};
 
@@ -61,8 +62,9 @@ impl Keyspace {
     /// stays as it is.
     ///
     /// # Errors
-    /// When the value cannot be brought into memory; nothing changed.
+    /// `too_large` when the new name is; when the value cannot be brought into memory. Nothing changed.
     pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
+        check_size(to.len())?;
         let Some(source) = self.find(from, now)? else {
             return Ok(Renamed::Absent);
         };
@@ -112,6 +114,7 @@ impl Keyspace {
     /// # Errors
     /// As [`rename`](Keyspace::rename).
     pub fn copy(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
+        check_size(to.len())?;
         let Some(source) = self.find(from, now)? else {
             return Ok(Renamed::Absent);
         };

@@ -3,6 +3,7 @@
 //! It touches nothing but the keyspace. Invariant: overwriting continues the version, whatever kind the key held before; a
 //! fact that the kind has changed goes before the new content.
 
+use keystead_core::key::check_size;
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result};
 
@@ -41,7 +42,8 @@ impl Keyspace {
     /// Puts a string and answers the key's version; 0 when it is expired at once and so not kept.
     ///
     /// # Errors
-    /// When fields of a hash that is overwritten may have expired and it cannot be brought into memory; nothing changed.
+    /// `too_large` when the key is; when fields of a hash that is overwritten may have expired and it cannot be brought into
+    /// memory. Nothing changed.
     pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<u64> {
         self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
     }
@@ -110,6 +112,7 @@ impl Keyspace {
         expire: Expire,
         now: Millis,
     ) -> Result<Option<Placed>> {
+        check_size(key.len())?;
         if matches!(expire, Expire::At(at) if at <= now) {
             self.delete(key, now)?;
             return Ok(None);

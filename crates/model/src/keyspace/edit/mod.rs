@@ -13,6 +13,7 @@ mod zset;
 
 use std::ops::Deref;
 
+use keystead_core::key::check_size;
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result};
 
@@ -90,6 +91,7 @@ impl Keyspace {
 
     fn edit<'a, T: Native>(&'a mut self, key: &'a [u8], now: Millis) -> Result<Edit<'a, T>, Miss> {
         let Some(id) = self.find(key, now)? else {
+            check_size(key.len())?;
             let value = T::default();
             return Ok(Edit { keyspace: self, key, id: None, version: None, bytes_before: 0, value });
         };
