@@ -100,11 +100,13 @@ impl Loop {
         // Replies come first: on a busy machine the archive takes what the shards leave. On Linux this is the thread's own.
         let _ = rustix::process::setpriority_process(None, NICENESS);
         let (mut wait, mut looks) = (LOOK_EVERY, 0);
+        let begun_at = self.work.progress.archived();
         loop {
             let request = asked.recv_timeout(wait);
             looks += 1;
-            // Only a comfort: without a spare the next segment is a new file.
-            if matches!(request, Err(RecvTimeoutError::Timeout))
+            // Only a comfort: without a spare the next segment is a new file. A database that is only read needs none.
+            if self.work.progress.archived() > begun_at
+                && matches!(request, Err(RecvTimeoutError::Timeout))
                 && let Err(error) = self.work.shelf.prepare_spare()
             {
                 tracing::debug!(%error, "cannot prepare a journal segment");
