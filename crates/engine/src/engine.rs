@@ -1,5 +1,6 @@
 //! [`Engine`]: opens a database, takes jobs for its shards, and closes it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::key::slot;
@@ -20,10 +21,10 @@ use crate::journal::reader::Reader;
 use crate::journal::segment::Owner;
 use crate::journal::shelf::Shelf;
 use crate::journal::writer::Writer;
-use crate::limits::FEED_LAG_MAX;
+use crate::limits::{FEED_LAG_MAX, GUESTS_WAITING_MAX};
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
-use crate::shard::{Job, Journal, Pace, Shard, Shared, Task, serve};
+use crate::shard::{Guest, Inbox, Job, Journal, Pace, Shard, Shared, Task, serve};
 
 /// A database that is open. Clones share it; it closes when the last one is dropped, or is asked to.
 #[derive(Clone)]
@@ -35,11 +36,13 @@ pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
     journal_bytes_max: u64,
+    last_ticket: AtomicU64,
 }
 
 /// What the rest of the world has of a shard.
 pub(crate) struct Handle {
     queue: mpsc::Sender<Box<dyn Job>>,
+    guests: mpsc::Sender<Guest>,
     pub(crate) progress: Arc<Progress>,
     vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Shelf>>,
@@ -84,7 +87,9 @@ impl Engine {
             .map(|(index, parts)| parts.start(index, options, memory_bytes, directory.clone()))
             .collect::<Result<Vec<Handle>>>()?;
         let journal_bytes_max = options.journal_bytes_max;
-        Ok(Engine { inner: Arc::new(Inner { shards, durability: options.durability, journal_bytes_max }) })
+        let durability = options.durability;
+        let last_ticket = AtomicU64::new(0);
+        Ok(Engine { inner: Arc::new(Inner { shards, durability, journal_bytes_max, last_ticket }) })
     }
 
     /// Number of shards.
@@ -117,6 +122,26 @@ impl Engine {
             TrySendError::Full(_) => Error::new(Code::QueueFull, "the shard's queue is full: try again"),
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
         })
+    }
+
+    /// Lets a task live on a shard's loop, where it runs on the shard's keys without a hop. It ends with the shard.
+    ///
+    /// # Errors
+    /// As [`submit`](Engine::submit).
+    pub fn spawn(&self, shard: usize, guest: Guest) -> Result<()> {
+        let Some(handle) = self.inner.shards.get(shard) else {
+            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
+        };
+        handle.guests.try_send(guest).map_err(|refused| match refused {
+            TrySendError::Full(_) => Error::new(Code::QueueFull, "too many wait for the shard: try again"),
+            TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
+        })
+    }
+
+    /// A place in the line of those who wait for keys.
+    #[must_use]
+    pub fn ticket(&self) -> u64 {
+        self.inner.last_ticket.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Runs `run` on the shard of `key` and gives its result when it is durable. An error undoes what it changed.
@@ -168,6 +193,7 @@ impl Engine {
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
+                size: shard.vitals.size(),
             }
         });
         Health { shards: shards.collect() }
@@ -280,16 +306,19 @@ impl Parts {
             news: Arc::clone(&news),
         };
         let shard = Shard::new(keyspace, journal, shared);
-        let (queue, waiting) = mpsc::channel(options.queue_jobs);
+        let (queue, jobs) = mpsc::channel(options.queue_jobs);
+        let (guests, coming) = mpsc::channel(GUESTS_WAITING_MAX);
+        let inbox = Inbox { queue: jobs, guests: coming };
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
         let (end, ended) = oneshot::channel();
-        spawn(index, shard, waiting, pace, keeper, move || {
+        spawn(index, shard, inbox, pace, keeper, move || {
             drop(directory);
             let _ = end.send(());
         })?;
         Ok(Handle {
             queue,
+            guests,
             progress,
             vitals,
             files,
@@ -303,19 +332,19 @@ impl Parts {
     }
 }
 
-/// Starts the shard's thread: an event loop that owns its keys.
+/// Starts the shard's thread: an event loop that owns its keys, and the sockets of those who live on it.
 fn spawn(
     index: usize,
     shard: Shard,
-    waiting: mpsc::Receiver<Box<dyn Job>>,
+    inbox: Inbox,
     pace: Pace,
     keeper: Option<Keeper>,
     end: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let failed = |e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let body = move || {
-        runtime.block_on(serve(shard, waiting, pace));
+        tokio::task::LocalSet::new().block_on(&runtime, serve(shard, index, inbox, pace));
         if let Some(keeper) = keeper {
             keeper.finish();
         }

@@ -1,8 +1,10 @@
 //! What is wrong with a database, if anything: written by the threads of its shards, read by anybody.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use keystead_core::{Code, Error};
+use keystead_model::keyspace::Keyspace;
 
 /// How a database is.
 #[derive(Clone, Debug)]
@@ -36,6 +38,21 @@ pub struct ShardHealth {
     pub archived: u64,
     /// Bytes of journal on disk.
     pub journal_bytes: u64,
+    /// How much it holds.
+    pub size: Size,
+}
+
+/// How much a shard holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Keys, those that are expired but not yet reclaimed included.
+    pub keys: u64,
+    /// Keys that expire.
+    pub keys_that_expire: u64,
+    /// Bytes of keys and values in memory, by estimate.
+    pub used_bytes: u64,
+    /// Keys that have gone because their time was up, since the start.
+    pub expired: u64,
 }
 
 /// The part of a shard's health that its threads report.
@@ -43,9 +60,30 @@ pub struct ShardHealth {
 pub(crate) struct Vitals {
     poisoned: Mutex<Option<String>>,
     archive_failing: Mutex<Option<String>>,
+    keys: AtomicU64,
+    keys_that_expire: AtomicU64,
+    used_bytes: AtomicU64,
+    expired: AtomicU64,
 }
 
 impl Vitals {
+    /// Tells how much the shard holds.
+    pub(crate) fn set_size(&self, keyspace: &Keyspace) {
+        self.keys.store(keyspace.count() as u64, Ordering::Relaxed);
+        self.keys_that_expire.store(keyspace.count_that_expire() as u64, Ordering::Relaxed);
+        self.used_bytes.store(keyspace.used_bytes() as u64, Ordering::Relaxed);
+        self.expired.store(keyspace.expired(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        Size {
+            keys: self.keys.load(Ordering::Relaxed),
+            keys_that_expire: self.keys_that_expire.load(Ordering::Relaxed),
+            used_bytes: self.used_bytes.load(Ordering::Relaxed),
+            expired: self.expired.load(Ordering::Relaxed),
+        }
+    }
+
     /// Refuses everything from now on. The first reason stays.
     pub(crate) fn poison(&self, why: impl Into<String>) {
         let why = why.into();

@@ -36,6 +36,6 @@ mod store;
 pub use check::{Report, check};
 pub use engine::Engine;
 pub use feed::{Changes, Feed};
-pub use health::{Health, ShardHealth};
+pub use health::{Health, ShardHealth, Size};
 pub use options::{Durability, Options};
-pub use shard::Job;
+pub use shard::{Guest, Job, Local, Ran, Turn, Wait, Watch};

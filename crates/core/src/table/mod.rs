@@ -112,6 +112,12 @@ impl<V> Table<V> {
         self.slab.len()
     }
 
+    /// Number of entries that expire.
+    #[must_use]
+    pub fn scheduled(&self) -> usize {
+        self.wheel.len()
+    }
+
     /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What a shard runs: something that looks at or changes its keyspace, and then answers.
 
 use keystead_core::{Code, Error, Millis, Result};
+use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
 
@@ -9,11 +10,35 @@ pub trait Job: Send {
     /// Whether it may change something. One that says no and does is a defect.
     fn writes(&self) -> bool;
 
-    /// Does the work, keeps the result, and tells whether it succeeded. The changes of one that did not are undone.
-    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> bool;
+    /// Does the work, keeps the result, and tells what came of it. One that waits is run again when a key changes.
+    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran;
 
     /// Answers: `Ok` when everything that the result tells is durable, else why it is not.
     fn answer(self: Box<Self>, gate: Result<()>);
+}
+
+/// What came of running a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// It is done; its changes stay.
+    Done,
+    /// It failed; its changes are undone.
+    Failed,
+    /// It found nothing to do, changed nothing, and waits for a key.
+    Waits(Wait),
+}
+
+/// What a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Its place in the line, from [`ticket`](crate::Engine::ticket): those who came first are served first.
+    pub ticket: u64,
+    /// A change of any of these runs the job again.
+    pub keys: Vec<Bytes>,
+    /// Whether the job also runs when a key goes away.
+    pub gone: bool,
+    /// After how long it answers with what it found last; `None`: it waits for ever.
+    pub timeout_ms: Option<u64>,
 }
 
 /// A job made of a function, whose result goes to whoever waits for it.
@@ -44,12 +69,12 @@ where
         self.writes
     }
 
-    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> bool {
-        let Some(run) = self.run.take() else { return false };
+    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran {
+        let Some(run) = self.run.take() else { return Ran::Failed };
         let result = run(keyspace, now);
-        let succeeded = result.is_ok();
+        let ran = if result.is_ok() { Ran::Done } else { Ran::Failed };
         self.result = Some(result);
-        succeeded
+        ran
     }
 
     fn answer(self: Box<Self>, gate: Result<()>) {

@@ -4,13 +4,16 @@
 //! that it tells is durable. An answer that rests only on settled keys leaves at once.
 
 mod job;
+mod local;
 mod thread;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 
-use keystead_core::{Clock, Code, Error, Millis};
+use keystead_core::{Clock, Code, Error, Millis, Result};
 use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
@@ -22,9 +25,12 @@ use crate::journal::inline::InlineWriter;
 use crate::journal::shelf::Shelf;
 use crate::limits::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
 
-pub use job::Job;
 pub(crate) use job::Task;
-pub(crate) use thread::{Pace, serve};
+pub use job::{Job, Ran, Wait};
+pub use local::{Guest, Local, Turn};
+pub(crate) use thread::{Inbox, Pace, serve};
+pub use waiting::Watch;
+use waiting::Waiting;
 
 /// Where a shard's effects go.
 pub(crate) enum Journal {
@@ -54,11 +60,20 @@ pub(crate) struct Shard {
     pub(crate) shared: Shared,
     told: u64,
     gate: VecDeque<(u64, Box<dyn Job>)>,
+    /// Tasks on this loop that wait until a revision is durable, or (0) until the shard goes on.
+    sleepers: VecDeque<(u64, Waker)>,
+    waiting: Waiting,
     effects: Vec<Effect>,
+    /// Effects that [`Waiting`] knows of.
+    noted: usize,
     /// What the present batch has recorded.
     batch_bytes: usize,
     poisoned: Option<String>,
     journal_full: bool,
+    /// Too much is in memory that is not archived yet: nobody on this loop gets a turn.
+    pub(crate) stalled: bool,
+    /// Told when a turn on this loop left something to send.
+    pub(crate) unsent: Arc<Notify>,
 }
 
 impl Shard {
@@ -69,74 +84,233 @@ impl Shard {
             shared,
             told: 0,
             gate: VecDeque::new(),
+            sleepers: VecDeque::new(),
+            waiting: Waiting::default(),
             effects: Vec::new(),
+            noted: 0,
             batch_bytes: 0,
             poisoned: None,
             journal_full: false,
+            stalled: false,
+            unsent: Arc::default(),
         }
+    }
+
+    /// Begins a batch or a turn: looks at the clock, the journal and the archive.
+    fn begin(&mut self) -> Millis {
+        self.journal_full =
+            self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
+        self.keyspace.set_archived(self.shared.progress.archived());
+        self.shared.clock.now()
     }
 
     /// Runs a batch of jobs and sends what they changed on its way.
     pub(crate) fn run_batch(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
-        let now = self.shared.clock.now();
-        self.journal_full =
-            self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
-        self.keyspace.set_archived(self.shared.progress.archived());
-        if self.poisoned.is_none() && !self.journal_full {
-            let mut budget = RECLAIM_PER_TURN;
-            if let Err(error) = self.keyspace.reclaim(now, &mut budget) {
-                tracing::warn!(%error, "cannot reclaim");
-            }
-            // What was reclaimed is nobody's answer.
-            self.keyspace.take_seen();
-        }
+        let now = self.begin();
+        self.reclaim(now);
         for job in jobs.drain(..) {
             self.run(job, now);
             if self.batch_bytes > BATCH_BYTES {
                 self.send();
             }
         }
+        self.finish();
+    }
+
+    fn reclaim(&mut self, now: Millis) {
+        if self.poisoned.is_some() || self.journal_full {
+            return;
+        }
+        let mut budget = RECLAIM_PER_TURN;
+        if let Err(error) = self.keyspace.reclaim(now, &mut budget) {
+            tracing::warn!(%error, "cannot reclaim");
+        }
+        // What was reclaimed is nobody's answer.
+        self.keyspace.take_seen();
+        self.serve_waiting(now);
+    }
+
+    /// Sends what was changed on its way, and lets out what is durable.
+    pub(crate) fn finish(&mut self) {
         self.send();
         self.open_gate();
+        self.shared.vitals.set_size(&self.keyspace);
+    }
+
+    /// Ends a turn on this loop. What it changed is sent when all who are awake have had theirs.
+    fn end_turn(&mut self) {
+        if self.keyspace.effects().is_empty() {
+            return;
+        }
+        if let Journal::Memory(_) = self.journal {
+            // There is nothing to gain from company.
+            self.send();
+        } else if self.batch_bytes > BATCH_BYTES {
+            self.finish();
+        } else {
+            self.unsent.notify_one();
+        }
     }
 
     fn run(&mut self, mut job: Box<dyn Job>, now: Millis) {
-        if let Some(why) = &self.poisoned {
-            return job.answer(Err(refused(why)));
-        }
         let writes = job.writes();
-        if writes && self.journal_full {
-            return job.answer(Err(self.full()));
+        let ran = self.attempt_quietly(writes, |keyspace| {
+            let ran = job.run(keyspace, now);
+            let keep = ran == Ran::Done;
+            (ran, keep)
+        });
+        match ran {
+            Err(error) => job.answer(Err(error)),
+            Ok((Ran::Waits(wait), seen)) => self.wait(job, wait, seen, now),
+            Ok((_, seen)) => self.answer(job, seen),
         }
-        if writes {
-            self.keyspace.savepoint();
-        }
-        let before = self.keyspace.effects().len();
-        let keyspace = &mut self.keyspace;
-        match catch_unwind(AssertUnwindSafe(|| job.run(keyspace, now))) {
-            Ok(true) if writes => {
-                let bytes: usize = self.keyspace.effects()[before..].iter().map(Effect::size_hint).sum();
-                if bytes > JOB_BYTES_MAX {
-                    self.keyspace.rollback();
-                    return job.answer(Err(too_large(bytes)));
-                }
-                self.keyspace.release();
-                self.batch_bytes += bytes;
-            }
-            Ok(false) if writes => self.keyspace.rollback(),
-            Ok(_) => {}
-            // Nothing of this batch is sent any more, so what the job left behind stays in memory and dies there.
-            Err(_) => {
-                self.poison("a job panicked; see the log".into());
-                return job.answer(Err(lost("a job panicked")));
-            }
-        }
-        let seen = self.keyspace.take_seen();
+        self.serve_waiting(now);
+    }
+
+    /// Answers when everything up to `seen` is durable.
+    fn answer(&mut self, job: Box<dyn Job>, seen: u64) {
         if seen <= self.shared.progress.durable() {
             job.answer(Ok(()));
         } else {
             self.gate.push_back((seen, job));
         }
+    }
+
+    /// Runs something on the keys, keeps or undoes its changes, and tells what must be durable before anybody is told. Then
+    /// serves those who waited for what it changed.
+    fn attempt<R>(
+        &mut self,
+        writes: bool,
+        run: impl FnOnce(&mut Keyspace) -> (R, bool),
+    ) -> Result<(R, u64)> {
+        let result = self.attempt_quietly(writes, run);
+        if !self.waiting.is_idle() {
+            let now = self.shared.clock.now();
+            self.serve_waiting(now);
+        }
+        result
+    }
+
+    fn attempt_quietly<R>(
+        &mut self,
+        writes: bool,
+        run: impl FnOnce(&mut Keyspace) -> (R, bool),
+    ) -> Result<(R, u64)> {
+        if let Some(why) = &self.poisoned {
+            return Err(refused(why));
+        }
+        if writes {
+            if self.journal_full {
+                return Err(self.full());
+            }
+            self.keyspace.savepoint();
+        }
+        let before = self.keyspace.effects().len();
+        let keyspace = &mut self.keyspace;
+        match catch_unwind(AssertUnwindSafe(|| run(keyspace))) {
+            Ok((result, keep)) => {
+                if writes {
+                    let bytes: usize = self.keyspace.effects()[before..].iter().map(Effect::size_hint).sum();
+                    if bytes > JOB_BYTES_MAX {
+                        self.keyspace.rollback();
+                        return Err(too_large(bytes));
+                    }
+                    if keep {
+                        self.keyspace.release();
+                        self.batch_bytes += bytes;
+                    } else {
+                        self.keyspace.rollback();
+                    }
+                }
+                Ok((result, self.keyspace.take_seen()))
+            }
+            // Nothing of this batch is sent any more, so what the job left behind stays in memory and dies there.
+            Err(_) => {
+                self.poison("a job panicked; see the log".into());
+                Err(lost("a job panicked"))
+            }
+        }
+    }
+
+    /// Tells those who wait what has changed, and runs their jobs until nobody is left who can go on.
+    fn serve_waiting(&mut self, now: Millis) {
+        if self.waiting.is_idle() {
+            return;
+        }
+        self.note();
+        while self.poisoned.is_none()
+            && let Some((key, line)) = self.waiting.next_changed()
+        {
+            for ticket in line {
+                let there = self.keyspace.exists(&key, now).unwrap_or(true);
+                if there || self.waiting.wants_gone(ticket) {
+                    self.retry(ticket, now);
+                }
+            }
+            self.keyspace.take_seen();
+        }
+    }
+
+    /// Runs a job that waits once more.
+    fn retry(&mut self, ticket: u64, now: Millis) {
+        let Some((mut job, _, until)) = self.waiting.take(ticket) else { return };
+        self.keyspace.take_seen();
+        let ran = self.attempt_quietly(job.writes(), |keyspace| {
+            let ran = job.run(keyspace, now);
+            let keep = ran == Ran::Done;
+            (ran, keep)
+        });
+        match ran {
+            Err(error) => job.answer(Err(error)),
+            Ok((Ran::Waits(wait), seen)) => self.waiting.add(job, wait, seen, until),
+            Ok((_, seen)) => self.answer(job, seen),
+        }
+        self.note();
+    }
+
+    fn note(&mut self) {
+        let effects = self.keyspace.effects();
+        self.waiting.note(&effects[self.noted.min(effects.len())..]);
+        self.noted = effects.len();
+    }
+
+    /// Ends the wait of a job; it answers with what it found last.
+    pub(crate) fn end_wait(&mut self, ticket: u64) {
+        if let Some((job, seen, _)) = self.waiting.take(ticket) {
+            self.answer(job, seen);
+        }
+    }
+
+    fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64, now: Millis) {
+        let until = wait.timeout_ms.map_or(Millis::NEVER, |ms| Millis(now.0.saturating_add(ms)));
+        if self.waiting.next_deadline().is_none_or(|next| until < next) {
+            // The loop must not sleep past it.
+            self.unsent.notify_one();
+        }
+        self.waiting.add(job, wait, seen, until);
+    }
+
+    /// Answers those who have waited long enough.
+    pub(crate) fn end_waits(&mut self) {
+        let now = self.shared.clock.now();
+        while let Some(ticket) = self.waiting.next_due(now) {
+            self.end_wait(ticket);
+        }
+    }
+
+    /// How long until somebody has waited long enough.
+    pub(crate) fn next_end_ms(&self) -> Option<u64> {
+        let until = self.waiting.next_deadline()?;
+        Some(until.0.saturating_sub(self.shared.clock.now().0))
+    }
+
+    fn watch(&mut self, key: &[u8], watch: &Watch, now: Millis) -> Result<()> {
+        // What was changed before is not news.
+        self.note();
+        let existed = self.keyspace.exists(key, now)?;
+        self.note();
+        self.waiting.watch(key, existed, watch);
+        Ok(())
     }
 
     /// Sends the batch's effects to the journal.
@@ -145,6 +319,10 @@ impl Shard {
         if self.keyspace.effects().is_empty() || self.poisoned.is_some() {
             return;
         }
+        if !self.waiting.is_idle() {
+            self.note();
+        }
+        self.noted = 0;
         self.keyspace.take_effects(&mut self.effects);
         let (Some(first), Some(last)) = (self.effects.first(), self.effects.last()) else { return };
         let (first, last) = (first.revision, last.revision);
@@ -185,11 +363,30 @@ impl Shard {
         while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= durable) {
             job.answer(Ok(()));
         }
+        while let Some((_, waker)) = self.sleepers.pop_front_if(|(revision, _)| *revision <= durable) {
+            waker.wake();
+        }
         if let Some(why) = &self.poisoned {
             for (_, job) in self.gate.drain(..) {
                 job.answer(Err(lost(why)));
             }
+            for job in self.waiting.drain() {
+                job.answer(Err(refused(why)));
+            }
+            for (_, waker) in self.sleepers.drain(..) {
+                waker.wake();
+            }
         }
+    }
+
+    /// Lets everybody on this loop go on, or hold still.
+    pub(crate) fn set_stalled(&mut self, stalled: bool) {
+        if self.stalled && !stalled {
+            for (_, waker) in self.sleepers.drain(..) {
+                waker.wake();
+            }
+        }
+        self.stalled = stalled;
     }
 
     /// Whether an answer waits for the disk.

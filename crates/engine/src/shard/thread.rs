@@ -1,13 +1,15 @@
 //! The loop of a shard's thread: take what waits, run it, let out what is durable, reclaim, evict.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::{Job, Journal, Shard};
+use super::{Guest, Job, Journal, Local, Shard};
 use crate::archive::keeper::Request;
 use crate::limits::BATCH_JOBS_MAX;
 
@@ -26,26 +28,49 @@ pub(crate) struct Pace {
     pub(crate) memory_bytes: Option<usize>,
 }
 
+/// What comes to a shard from elsewhere.
+pub(crate) struct Inbox {
+    pub(crate) queue: mpsc::Receiver<Box<dyn Job>>,
+    pub(crate) guests: mpsc::Receiver<Guest>,
+}
+
 /// Runs jobs until the queue is closed and empty, then waits until everything is answered.
-pub(crate) async fn serve(mut shard: Shard, mut queue: mpsc::Receiver<Box<dyn Job>>, pace: Pace) {
+pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) {
+    let Inbox { mut queue, mut guests } = inbox;
+    let unsent = Arc::clone(&shard.unsent);
+    let vitals = Arc::clone(&shard.shared.vitals);
+    let shard = Rc::new(RefCell::new(shard));
+    let local = Local::new(Rc::clone(&shard), index);
     let mut jobs = Vec::new();
     let mut turn = interval(IDLE_TURN);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut open = true;
-    while open || (shard.is_waiting() && shard.shared.vitals.poisoned().is_none()) {
+    while open || (shard.borrow().is_waiting() && vitals.poisoned().is_none()) {
+        let next_end = shard.borrow().next_end_ms();
         tokio::select! {
             biased;
-            () = pace.durable.notified() => shard.open_gate(),
-            () = pace.closing.notified() => queue.close(),
+            () = pace.durable.notified() => shard.borrow_mut().open_gate(),
+            () = pace.closing.notified() => {
+                queue.close();
+                guests.close();
+            }
+            () = unsent.notified() => shard.borrow_mut().finish(),
+            Some(guest) = guests.recv(), if open => {
+                tokio::task::spawn_local(guest(local.clone()));
+            }
             taken = queue.recv_many(&mut jobs, BATCH_JOBS_MAX), if open => {
                 open = taken > 0;
-                shard.run_batch(&mut jobs);
+                shard.borrow_mut().run_batch(&mut jobs);
             }
-            _ = turn.tick() => shard.run_batch(&mut jobs),
+            () = sleep(Duration::from_millis(next_end.unwrap_or(0))), if next_end.is_some() => {
+                shard.borrow_mut().end_waits();
+            }
+            _ = turn.tick() => shard.borrow_mut().run_batch(&mut jobs),
         }
-        pace.keep_in_memory(&mut shard).await;
+        pace.keep_in_memory(&shard).await;
     }
-    shard.open_gate();
+    let shard = &mut *shard.borrow_mut();
+    shard.finish();
     // The journal's thread ends here, and with it everything that it was given is on disk.
     drop(std::mem::replace(&mut shard.journal, Journal::Memory(tokio::sync::broadcast::channel(1).0)));
     shard.open_gate();
@@ -57,29 +82,34 @@ pub(crate) async fn serve(mut shard: Shard, mut queue: mpsc::Receiver<Box<dyn Jo
 impl Pace {
     /// Lets go of values until the rest fits. When too much of what is in memory is not archived yet, the shard waits for
     /// the archive: that is what bounds its memory.
-    async fn keep_in_memory(&self, shard: &mut Shard) {
+    async fn keep_in_memory(&self, shared: &RefCell<Shard>) {
         let Some(budget) = self.memory_bytes else { return };
-        if shard.keyspace.used_bytes() <= budget {
+        if shared.borrow().keyspace.used_bytes() <= budget {
             return;
         }
-        shard.keyspace.set_archived(shard.shared.progress.archived());
-        shard.keyspace.evict(budget);
-        let hard = budget + budget / 4;
-        while shard.keyspace.used_bytes() > hard
-            && shard.shared.progress.archived() < shard.keyspace.revision()
-            && shard.shared.vitals.poisoned().is_none()
-            && shard.shared.vitals.archive_failing().is_none()
-        {
+        // The archive can only follow what was sent.
+        shared.borrow_mut().finish();
+        while self.is_over(&mut shared.borrow_mut(), budget) {
+            shared.borrow_mut().set_stalled(true);
             if let Some(archive) = &self.archive {
                 let _ = archive.send(Request::Flush);
             }
             tokio::select! {
                 () = self.archived.notified() => {}
-                () = self.durable.notified() => shard.open_gate(),
-                () = tokio::time::sleep(IDLE_TURN) => {}
+                () = self.durable.notified() => shared.borrow_mut().open_gate(),
+                () = sleep(IDLE_TURN) => {}
             }
-            shard.keyspace.set_archived(shard.shared.progress.archived());
-            shard.keyspace.evict(budget);
         }
+        shared.borrow_mut().set_stalled(false);
+    }
+
+    /// Evicts, and tells whether the shard must wait for the archive before it may take more.
+    fn is_over(&self, shard: &mut Shard, budget: usize) -> bool {
+        shard.keyspace.set_archived(shard.shared.progress.archived());
+        shard.keyspace.evict(budget);
+        shard.keyspace.used_bytes() > budget + budget / 4
+            && shard.shared.progress.archived() < shard.keyspace.revision()
+            && shard.shared.vitals.poisoned().is_none()
+            && shard.shared.vitals.archive_failing().is_none()
     }
 }

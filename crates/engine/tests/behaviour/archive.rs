@@ -171,3 +171,40 @@ async fn flipped_bytes_in_an_archive_never_panic() {
     }
     assert!(refused > 0 && opened > 0, "KEYSTEAD_SEED={seed}: {refused} were refused and {opened} opened");
 }
+
+/// A reader waits until what it is told is durable. A revision that nobody will ever write would keep it, and whoever
+/// closes the database, waiting for ever; one that is given out again would tear the journal apart.
+#[tokio::test]
+async fn a_stamp_that_cannot_be_is_refused() {
+    let original = at_rest().await;
+    let last = KEYS as i64;
+    let key = |column: &str, n: i64| format!("UPDATE keys SET {column} = {n} WHERE id = 7");
+    let archived = |n: i64| format!("UPDATE meta SET value = {n} WHERE name = 'revision'");
+    for damage in [
+        key("revision", last + 1),
+        key("revision", last + 4096),
+        key("revision", i64::MAX),
+        key("revision", -1),
+        key("version", 0),
+        key("version", -1),
+        archived(last - 1),
+        archived(-1),
+        "DELETE FROM meta WHERE name = 'revision'".into(),
+    ] {
+        let copy = copy_of(original.path());
+        let connection = Connection::open(archive(copy.path())).unwrap();
+        assert_eq!(connection.execute(&damage, []).unwrap(), 1, "{damage}");
+        drop(connection);
+        let error = refusal(copy.path(), &damage);
+        assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
+        assert!(error.message().contains("archive"), "{damage}: {error}");
+    }
+    // The last revision there is, is one that can be.
+    let copy = copy_of(original.path());
+    let connection = Connection::open(archive(copy.path())).unwrap();
+    connection.execute(&key("revision", last), []).unwrap();
+    drop(connection);
+    let engine = Engine::open(&options(copy.path())).unwrap();
+    assert_eq!(get(&engine, "k7").await.unwrap(), Some(value_of(7)));
+    engine.close().await.unwrap();
+}

@@ -78,6 +78,7 @@ impl Keyspace {
     pub fn reclaim(&mut self, now: Millis, budget: &mut usize) -> Result<()> {
         debug_assert!(self.savepoint.is_none(), "reclaimed inside a savepoint");
         while let Some(id) = self.table.pop_expired(now, budget) {
+            self.expired += 1;
             self.end(id);
         }
         while let Some(id) = self.fields.pop(now, budget) {

@@ -79,6 +79,8 @@ pub struct Keyspace {
     seen: Cell<u64>,
     savepoint: Option<Savepoint>,
     undo: Vec<Undo>,
+    /// Keys that were found expired since the start.
+    expired: u64,
 }
 
 impl Keyspace {
@@ -97,6 +99,7 @@ impl Keyspace {
             seen: Cell::new(0),
             savepoint: None,
             undo: Vec::new(),
+            expired: 0,
         }
     }
 
@@ -110,6 +113,12 @@ impl Keyspace {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Keys that have gone because their time was up, since this keyspace was made.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.expired
     }
 
     /// Heap bytes of keys, values and the directory, by estimate.

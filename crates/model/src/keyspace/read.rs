@@ -8,9 +8,10 @@ use std::fmt;
 use keystead_core::table::Id;
 use keystead_core::{Code, Error, Millis, Result};
 
-use super::Keyspace;
 use super::native::{AsJson, AsStr, Typed};
+use super::{ENTRY_BYTES, Keyspace};
 use crate::Bytes;
+use crate::value::heap::shared_bytes;
 use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
 
 /// Why a lookup by kind gave no value.
@@ -111,6 +112,18 @@ impl Keyspace {
     /// As [`meta`](Keyspace::meta).
     pub fn expires_at(&mut self, key: &[u8], now: Millis) -> Result<Option<Millis>> {
         Ok(self.meta(key, now)?.map(|meta| meta.expires_at))
+    }
+
+    /// Bytes that a key takes in memory: its name, its value, its place in the directory. A value that rests takes none.
+    ///
+    /// # Errors
+    /// As [`meta`](Keyspace::meta).
+    pub fn mem_bytes_of(&mut self, key: &[u8], now: Millis) -> Result<Option<usize>> {
+        let Some(id) = self.find(key, now)? else {
+            return Ok(None);
+        };
+        let name = self.table.key(id).map_or(0, shared_bytes);
+        Ok(self.table.get(id).map(|entry| ENTRY_BYTES + name + entry.value.mem_bytes()))
     }
 
     /// The string under a key.
@@ -216,7 +229,7 @@ impl Keyspace {
     }
 
     /// The value at `id` as the kind that is asked for.
-    fn typed<T: Typed>(&mut self, id: Id) -> Result<&T::Seen, Miss> {
+    pub(super) fn typed<T: Typed>(&mut self, id: Id) -> Result<&T::Seen, Miss> {
         self.expect_kind(id, T::KIND)?;
         self.load(id)?;
         self.table
@@ -242,6 +255,7 @@ impl Keyspace {
         };
         if self.table.live(id, now).is_none() {
             // Whoever was told that it is gone must not see it again when the clock jumps back.
+            self.expired += 1;
             self.end(id);
             return Ok(None);
         }
@@ -343,6 +357,17 @@ mod tests {
         ks.rollback();
         ks.exists(b"a", NOW).unwrap();
         assert_eq!(ks.take_seen(), 0);
+    }
+
+    #[test]
+    fn the_bytes_of_all_keys_are_what_is_used() {
+        let mut ks = Keyspace::in_memory();
+        ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
+        ks.set_str(&[b'k'; 100], Bytes::from(&[b'v'; 1000][..]), Expire::Keep, NOW).unwrap();
+        let of = |ks: &mut Keyspace, key: &[u8]| ks.mem_bytes_of(key, NOW).unwrap();
+        assert_eq!(of(&mut ks, b"x"), None);
+        let sum = of(&mut ks, b"a").zip(of(&mut ks, &[b'k'; 100])).map(|(a, b)| a + b);
+        assert_eq!(sum, Some(ks.used_bytes()));
     }
 
     #[test]

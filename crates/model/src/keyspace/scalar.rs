@@ -9,6 +9,8 @@ use keystead_core::{Millis, Result};
 
 use super::Keyspace;
 use super::facts::each_fact;
+use super::native::AsStr;
+use super::read::Miss;
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
@@ -46,6 +48,37 @@ impl Keyspace {
     /// memory. Nothing changed.
     pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<u64> {
         self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
+    }
+
+    /// Shows the string under a key to `change`, puts what that makes of it (`None`: nothing) and answers what it says. The
+    /// expiry stays. The key is looked up once.
+    ///
+    /// # Errors
+    /// What `change` fails with, [`Miss`], else as [`set_str`](Keyspace::set_str). Nothing changed.
+    pub fn update_str<T, E: From<Miss>>(
+        &mut self,
+        key: &[u8],
+        now: Millis,
+        change: impl FnOnce(Option<&Bytes>) -> Result<(Option<Bytes>, T), E>,
+    ) -> Result<T, E> {
+        let id = self.find(key, now).map_err(Miss::from)?;
+        let old = match id {
+            Some(id) => Some(self.typed::<AsStr>(id)?),
+            None => None,
+        };
+        let (new, answer) = change(old)?;
+        let Some(new) = new else { return Ok(answer) };
+        let value = Value::Str(new.clone());
+        let (id, version) = if let Some(id) = id {
+            let version = self.next_version(id);
+            self.swap_value(id, value);
+            (id, version)
+        } else {
+            check_size(key.len()).map_err(Miss::from)?;
+            (self.add(key, value), 1)
+        };
+        self.record(id, version, Fact::Str(new));
+        Ok(answer)
     }
 
     /// Puts a document, as text.
@@ -118,7 +151,7 @@ impl Keyspace {
             return Ok(None);
         }
         let Some(id) = self.find(key, now)? else {
-            let id = self.create(key, value);
+            let id = self.add(key, value);
             return Ok(Some(Placed { id, version: 1, expires_at: expire.after(Millis::NEVER) }));
         };
         let kind = value.kind();
@@ -223,6 +256,33 @@ mod tests {
         assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), 1);
         assert_eq!(facts(&mut ks), [(2, Fact::Gone), (1, Fact::Str(bytes("2")))]);
         assert_eq!(ks.expires_at(b"a", Millis(2000)).unwrap(), Some(Millis::NEVER));
+    }
+
+    #[test]
+    fn a_string_is_made_of_the_one_before() {
+        let mut ks = Keyspace::in_memory();
+        let twice = |ks: &mut Keyspace, key: &[u8]| {
+            ks.update_str(key, NOW, |old| {
+                let old = old.cloned().unwrap_or(bytes("-"));
+                let new = Bytes::concat_slices(&[&old, &old]);
+                if new.len() > 4 { Err(Miss::WrongType(Kind::State)) } else { Ok((Some(new), old)) }
+            })
+        };
+        assert_eq!(twice(&mut ks, b"a").unwrap(), bytes("-"));
+        ks.set_expiry(b"a", Millis(2000), NOW).unwrap();
+        assert_eq!(twice(&mut ks, b"a").unwrap(), bytes("--"));
+        assert!(matches!(twice(&mut ks, b"a"), Err(Miss::WrongType(Kind::State))));
+        assert!(matches!(twice(&mut ks, &vec![b'k'; 1 << 20]), Err(Miss::Failed(_))));
+        assert_eq!(
+            ks.update_str(b"a", NOW, |old| Ok::<_, Miss>((None, old.map(|old| old.len())))).unwrap(),
+            Some(4)
+        );
+        ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
+        assert!(matches!(twice(&mut ks, b"s"), Err(Miss::WrongType(Kind::Set))));
+        let meta = ks.meta(b"a", NOW).unwrap().map(|meta| (meta.version, meta.expires_at));
+        assert_eq!(meta, Some((3, Millis(2000))));
+        assert_eq!((ks.effects().len(), ks.len()), (4, 2));
+        ks.check().unwrap();
     }
 
     #[test]

@@ -30,6 +30,18 @@ impl Keyspace {
         self.len() == 0
     }
 
+    /// Number of keys, for those who watch the database rather than ask it: it waits for nothing.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Number of keys that expire, in the same way.
+    #[must_use]
+    pub fn count_that_expire(&self) -> usize {
+        self.table.scheduled()
+    }
+
     /// Visits about `count` keys from `cursor` (0 at first) and answers the next cursor (0 at the end).
     ///
     /// A key that is there from the first call to the last is visited exactly once.

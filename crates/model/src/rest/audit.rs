@@ -19,8 +19,8 @@ const QUESTIONS: [Question; 11] = [
             WHERE type NOT IN ('string', 'json', 'state', 'hash', 'list', 'set', 'zset', 'stream')",
     },
     Question {
-        wrong: "keys without a version, or younger than the archive",
-        sql: "SELECT count(*) FROM keys WHERE version < 1
+        wrong: "keys without a version or a revision, or younger than the archive",
+        sql: "SELECT count(*) FROM keys WHERE version < 1 OR revision < 0
             OR revision > (SELECT coalesce(max(value), 0) FROM meta WHERE name = 'revision')",
     },
     Question {
@@ -114,8 +114,8 @@ mod tests {
         db.0.execute_batch(
             "INSERT INTO meta VALUES ('revision', 10);
             INSERT INTO keys VALUES (1, x'61', 'hash', 1, 1, NULL), (2, x'62', 'sandwich', 1, 1, NULL),
-                (3, x'63', 'string', 1, 11, NULL);
-            INSERT INTO strings VALUES (1, x'00'), (3, x'00');
+                (3, x'63', 'string', 1, 11, NULL), (4, x'64', 'string', 1, -1, NULL);
+            INSERT INTO strings VALUES (1, x'00'), (3, x'00'), (4, x'00');
             INSERT INTO set_members VALUES (7, x'00');
             INSERT INTO stream_pending VALUES (9, x'00', 1, 1, x'00', 1, 1);",
         )
@@ -123,7 +123,7 @@ mod tests {
         let wrong = audit(&mut db).unwrap();
         for part in [
             "1 keys of an unknown",
-            "1 keys without a version",
+            "2 keys without a version",
             "1 strings",
             "1 set members",
             "1 stream rows",

@@ -54,7 +54,7 @@ impl Kind {
             Kind::ZSet => "zset",
             Kind::Stream => "stream",
             Kind::Json => "ReJSON-RL",
-            Kind::State => "keystead-state",
+            Kind::State => "state",
         }
     }
 }

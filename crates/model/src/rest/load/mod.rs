@@ -1,6 +1,7 @@
 //! Rows back to keys and values: the directory at start, single values when somebody asks.
 //!
-//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`.
+//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`,
+//! and so no key is younger than the revision up to which the archive is complete.
 
 mod stream;
 
@@ -32,6 +33,7 @@ const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 /// # Errors
 /// What the database says; `corrupt` when a row cannot be.
 pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
+    let archived = read_archived(sql)?;
     sql.query(COUNT, &[], &mut |cells| {
         keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
         Ok(())
@@ -40,25 +42,49 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
         let row = Row(cells);
         let id = row.id(0)?;
         let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
-        let (version, revision, expires_at) = (row.uint(3)?, row.uint(4)?, row.moment(5)?);
-        keyspace.restore(id, Bytes::from(row.bytes(1)?), &Meta { kind, version, revision, expires_at })
+        let (version, revision) = stamp(id, row.int(3)?, row.int(4)?, archived)?;
+        let meta = Meta { kind, version, revision, expires_at: row.moment(5)? };
+        keyspace.restore(id, Bytes::from(row.bytes(1)?), &meta)
     })?;
     sql.query(FIELDS_DUE, &[], &mut |cells| {
         let row = Row(cells);
         keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
         Ok(())
     })?;
-    let archived = read_archived(sql)?;
     keyspace.restore_revision(archived);
     Ok(archived)
+}
+
+/// A key's version and revision, if they can be.
+///
+/// A key is written together with the archive's revision, so it is never younger. Were it let in, the shard would count on
+/// from a revision that the journal does not have: whoever looks at the key waits for ever until that is durable, and what
+/// is written next leaves a gap in the journal.
+fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u64)> {
+    match (u64::try_from(version), u64::try_from(revision)) {
+        (Ok(version @ 1..), Ok(revision)) if revision <= archived => Ok((version, revision)),
+        _ => Err(Error::new(
+            Code::Corrupt,
+            format!(
+                "the key with id {id} has version {version} of revision {revision}, which cannot be in an archive \
+                 of revision {archived}: restore it from a backup"
+            ),
+        )),
+    }
 }
 
 /// Reads up to which revision everything is in the archive.
 ///
 /// # Errors
-/// What the database says.
+/// What the database says; `corrupt` when it is none.
 pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
-    Ok(read_meta_int(sql, "revision")?.unwrap_or(0) as u64)
+    let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
+    u64::try_from(revision).map_err(|_| {
+        Error::new(
+            Code::Corrupt,
+            format!("the archive has revision {revision}, which cannot be: restore it from a backup"),
+        )
+    })
 }
 
 /// Reads the value of the key with this row id.
@@ -221,6 +247,30 @@ mod tests {
         }
         db.0.execute_batch("UPDATE keys SET type = 'sandwich'").unwrap();
         assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap_err().code(), Code::Corrupt);
+    }
+
+    #[test]
+    fn a_stamp_that_cannot_be_is_corrupt_and_says_whose() {
+        for (damage, says) in [
+            ("UPDATE keys SET revision = 3 WHERE id = 1", "id 1 has version 1 of revision 3"),
+            ("UPDATE keys SET revision = -1 WHERE id = 1", "id 1 has version 1 of revision -1"),
+            ("UPDATE keys SET version = 0 WHERE id = 1", "id 1 has version 0 of revision 2"),
+            ("UPDATE keys SET version = -1 WHERE id = 1", "id 1 has version -1 of revision 2"),
+            ("UPDATE meta SET value = 1 WHERE name = 'revision'", "an archive of revision 1"),
+            ("UPDATE meta SET value = -1 WHERE name = 'revision'", "the archive has revision -1"),
+            ("DELETE FROM meta WHERE name = 'revision'", "an archive of revision 0"),
+        ] {
+            let mut db = archived(|ks| {
+                for key in [b"a", b"b"] {
+                    ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
+                }
+            });
+            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), 2);
+            db.0.execute_batch(damage).unwrap();
+            let error = load(&mut db, &mut Keyspace::in_memory()).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
+            assert!(error.message().contains(says), "{damage}: {error}");
+        }
     }
 
     #[test]
