@@ -111,6 +111,8 @@ impl Keyspace {
                 };
                 let before = entry.value.mem_bytes();
                 apply_fact(&mut entry.value, &fact);
+                // What was removed comes back at the end of its collection.
+                entry.value.renumber();
                 self.used_bytes = self.used_bytes + entry.value.mem_bytes() - before;
                 self.watch_fields(id);
             }

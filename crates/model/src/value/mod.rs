@@ -99,6 +99,16 @@ impl Value {
         })
     }
 
+    /// Tells scans that are under way that elements may stand in another order than before.
+    pub(crate) fn renumber(&mut self) {
+        match self {
+            Value::Hash(hash) => hash.renumber(),
+            Value::Set(set) => set.renumber(),
+            Value::ZSet(zset) => zset.renumber(),
+            _ => {}
+        }
+    }
+
     /// Heap bytes held, in O(1).
     #[must_use]
     pub fn mem_bytes(&self) -> usize {

@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 
 use super::heap::{boxed_bytes, index_bytes, is_sparse, shared_bytes};
 use super::packed::{Full, Number, Packed, Reader};
-use super::scan;
+use super::scan::{self, Epoch};
 use crate::bytes::Bytes;
 
 /// Members, each once.
@@ -118,12 +118,20 @@ impl Set {
                 0
             }
             Form::Large(large) => {
-                let window = scan::window(cursor, count, large.members.len());
-                for member in window.clone().rev().filter_map(|i| large.members.get_index(i)) {
-                    visit(member);
-                }
-                window.start as u64
+                let members = &large.members;
+                let epoch = Epoch::of(members.hasher(), large.renumbered);
+                let name = |index| members.get_index(index).map(Bytes::as_slice);
+                scan::walk(cursor, count, members.len(), epoch, name, |index| {
+                    members.get_index(index).into_iter().for_each(|member| visit(member));
+                })
             }
+        }
+    }
+
+    /// Tells scans that are under way that members may stand in another order than before.
+    pub(crate) fn renumber(&mut self) {
+        if let Form::Large(large) = &mut self.0 {
+            large.renumbered = large.renumbered.wrapping_add(1);
         }
     }
 
@@ -168,6 +176,7 @@ struct Large {
     members: IndexSet<Bytes, RandomState>,
     /// What the members hold on the heap.
     shared: usize,
+    renumbered: u32,
 }
 
 impl Large {

@@ -12,12 +12,14 @@ use super::small;
 use crate::bytes::Bytes;
 use crate::value::heap::{boxed_bytes, index_bytes, is_sparse, shared_bytes};
 use crate::value::packed::Packed;
+use crate::value::scan::Epoch;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Large {
     map: IndexMap<Bytes, Bytes, RandomState>,
     shared: usize,
     expiry: Option<Box<Expiry>>,
+    renumbered: u32,
 }
 
 impl Large {
@@ -33,6 +35,14 @@ impl Large {
 
     pub(super) fn map(&self) -> &IndexMap<Bytes, Bytes, RandomState> {
         &self.map
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch::of(self.map.hasher(), self.renumbered)
+    }
+
+    pub(super) fn renumber(&mut self) {
+        self.renumbered = self.renumbered.wrapping_add(1);
     }
 
     pub(super) fn expiry(&self) -> Option<&Expiry> {

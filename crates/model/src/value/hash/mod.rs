@@ -134,12 +134,21 @@ impl Hash {
                 0
             }
             Form::Large(large) => {
-                let window = scan::window(cursor, count, large.map().len());
-                for (field, value) in window.clone().rev().filter_map(|i| large.map().get_index(i)) {
-                    visit(field, value);
-                }
-                window.start as u64
+                let map = large.map();
+                let name = |index| map.get_index(index).map(|(field, _)| field.as_slice());
+                scan::walk(cursor, count, map.len(), large.epoch(), name, |index| {
+                    if let Some((field, value)) = map.get_index(index) {
+                        visit(field, value);
+                    }
+                })
             }
+        }
+    }
+
+    /// Tells scans that are under way that fields may stand in another order than before.
+    pub(crate) fn renumber(&mut self) {
+        if let Form::Large(large) = &mut self.0 {
+            large.renumber();
         }
     }
 

@@ -10,6 +10,7 @@ use super::{order, small};
 use crate::bytes::Bytes;
 use crate::value::heap::{boxed_bytes, index_bytes, is_sparse, shared_bytes};
 use crate::value::packed::Packed;
+use crate::value::scan::Epoch;
 use crate::value::sorted::{Place, Sorted};
 
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,7 @@ pub(super) struct Large {
     scores: IndexMap<Bytes, f64, RandomState>,
     sorted: Sorted<(f64, Bytes)>,
     shared: usize,
+    renumbered: u32,
 }
 
 impl Large {
@@ -32,6 +34,14 @@ impl Large {
 
     pub(super) fn scores(&self) -> &IndexMap<Bytes, f64, RandomState> {
         &self.scores
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch::of(self.scores.hasher(), self.renumbered)
+    }
+
+    pub(super) fn renumber(&mut self) {
+        self.renumbered = self.renumbered.wrapping_add(1);
     }
 
     pub(super) fn sorted(&self) -> &Sorted<(f64, Bytes)> {

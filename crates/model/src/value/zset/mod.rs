@@ -172,12 +172,20 @@ impl ZSet {
             }
             Form::Large(large) => {
                 let scores = large.scores();
-                let window = scan::window(cursor, count, scores.len());
-                for (member, score) in window.clone().rev().filter_map(|i| scores.get_index(i)) {
-                    visit(member, *score);
-                }
-                window.start as u64
+                let name = |index| scores.get_index(index).map(|(member, _)| member.as_slice());
+                scan::walk(cursor, count, scores.len(), large.epoch(), name, |index| {
+                    if let Some((member, score)) = scores.get_index(index) {
+                        visit(member, *score);
+                    }
+                })
             }
+        }
+    }
+
+    /// Tells scans that are under way that members may stand in another order than before.
+    pub(crate) fn renumber(&mut self) {
+        if let Form::Large(large) = &mut self.0 {
+            large.renumber();
         }
     }
 

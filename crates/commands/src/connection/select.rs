@@ -1,0 +1,36 @@
+//! `SELECT index`: there is one database, 0.
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::{self, Answer, Fail};
+use crate::reply::Reply;
+
+const NOT_AN_INDEX: Fail =
+    Fail::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+
+pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    match args.int(1)? {
+        0 => Ok(Reply::Ok),
+        index if i32::try_from(index).is_ok() => Err(errors::DB_INDEX),
+        _ => Err(NOT_AN_INDEX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn there_is_one_database() {
+        Desk::new().expect(&[
+            ("SELECT 0", "+OK"),
+            ("SELECT 1", "-ERR DB index is out of range"),
+            ("SELECT -1", "-ERR DB index is out of range"),
+            ("SELECT x", "-ERR value is not an integer or out of range"),
+            (
+                "SELECT 9999999999",
+                "-ERR value is out of range, value must between -2147483648 and 2147483647",
+            ),
+        ]);
+    }
+}

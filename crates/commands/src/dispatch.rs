@@ -1,0 +1,174 @@
+//! How a request becomes a call: finding the row, checking arity and rights, queueing in MULTI. It touches nothing.
+//!
+//! A door asks [`plan`] for every request, in order, and does what it says.
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::ctx::Ctx;
+use crate::errors::{self, Fail};
+use crate::hub::Hub;
+use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX};
+use crate::reply::Reply;
+use crate::session::{Multi, Protocol, Queued, Session};
+use crate::spec::{Control, Run, Spec, flag};
+use crate::table;
+
+/// What a door does with a request.
+#[derive(Debug)]
+pub enum Plan {
+    /// Answer this; there is nothing to run.
+    Answer(Reply),
+    /// Run it on the keyspace, with [`run_data`].
+    Data(&'static Spec),
+    /// Run it on the connection, with [`run_conn`].
+    Conn(&'static Spec),
+    /// Run the queued transaction.
+    Exec,
+    /// Watch the keys that it names.
+    Watch,
+    /// Forget watched keys, then answer this. The transaction is forgotten already.
+    Unwatch(Reply),
+}
+
+/// The row of a request whose number of arguments is right.
+///
+/// # Errors
+/// Redis's texts for unknown commands and wrong numbers of arguments.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Spec, Fail> {
+    let Some(mut spec) = table::find(args.name()) else {
+        return Err(errors::unknown_command(args));
+    };
+    if let Run::Within(rows) = spec.run {
+        if args.len() < 2 {
+            let alone = rows.first().filter(|_| spec.accepts(args.len()));
+            return alone.ok_or_else(|| errors::wrong_arity(spec.full_name));
+        }
+        spec = table::find_within(rows, args.at(1)).ok_or_else(|| errors::unknown_subcommand(args))?;
+    }
+    if !spec.accepts(args.len()) {
+        return Err(errors::wrong_arity(spec.full_name));
+    }
+    Ok(spec)
+}
+
+/// What to do with a request of this connection.
+pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
+    let spec = match resolve(args) {
+        Ok(spec) => spec,
+        Err(fail) => return refuse(session, fail),
+    };
+    if !session.authenticated && !spec.flags.has(flag::NO_AUTH) {
+        if hub.host.needs_token() {
+            return refuse(session, errors::NO_AUTH);
+        }
+        session.authenticated = true;
+    }
+    if session.is_subscribed() && session.protocol == Protocol::Resp2 && !allowed_while_subscribed(spec) {
+        return Plan::Answer(Reply::Error(Fail::text(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            spec.full_name
+        ))));
+    }
+    if let Run::Control(control) = spec.run {
+        return steer(session, hub, control);
+    }
+    if session.multi.is_some() {
+        return queue(session, spec, args);
+    }
+    match spec.run {
+        Run::Conn(_) => Plan::Conn(spec),
+        _ => Plan::Data(spec),
+    }
+}
+
+/// A request that cannot even be queued spoils the transaction.
+fn refuse(session: &mut Session, fail: Fail) -> Plan {
+    if let Some(multi) = &mut session.multi {
+        multi.dirty = true;
+    }
+    Plan::Answer(Reply::Error(fail))
+}
+
+fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
+    if spec.flags.has(flag::NO_MULTI) {
+        return refuse(session, errors::NOT_IN_MULTI);
+    }
+    let Some(multi) = &mut session.multi else { return Plan::Answer(Reply::Ok) };
+    let command = args.to_command();
+    let bytes = command.mem_bytes() + size_of::<Queued>();
+    if multi.queue.len() >= MULTI_COMMANDS_MAX || multi.bytes + bytes > MULTI_BYTES_MAX {
+        return refuse(session, errors::QUEUE_TOO_LONG);
+    }
+    multi.bytes += bytes;
+    multi.queue.push(Queued { spec, command });
+    session.client.shown().queued = Some(multi.queue.len());
+    Plan::Answer(Reply::status("QUEUED"))
+}
+
+fn steer(session: &mut Session, hub: &Hub, control: Control) -> Plan {
+    match control {
+        Control::Multi if session.multi.is_some() => Plan::Answer(Reply::Error(errors::MULTI_NESTED)),
+        Control::Multi => {
+            session.multi = Some(Multi::default());
+            session.client.shown().queued = Some(0);
+            Plan::Answer(Reply::Ok)
+        }
+        Control::Exec if session.multi.is_none() => Plan::Answer(Reply::Error(errors::EXEC_WITHOUT_MULTI)),
+        Control::Exec if session.multi.as_ref().is_some_and(|multi| multi.dirty) => {
+            end_multi(session);
+            Plan::Unwatch(Reply::Error(errors::EXEC_ABORT))
+        }
+        Control::Exec => Plan::Exec,
+        Control::Discard if session.multi.is_none() => {
+            Plan::Answer(Reply::Error(errors::DISCARD_WITHOUT_MULTI))
+        }
+        Control::Discard => {
+            end_multi(session);
+            Plan::Unwatch(Reply::Ok)
+        }
+        Control::Watch if session.multi.is_some() => Plan::Answer(Reply::Error(errors::WATCH_INSIDE_MULTI)),
+        Control::Watch => Plan::Watch,
+        Control::Unwatch if session.multi.is_some() => {
+            let Some(spec) = table::find(b"UNWATCH") else { return Plan::Answer(Reply::Ok) };
+            queue(session, spec, crate::Command::new(["UNWATCH"]).args())
+        }
+        Control::Unwatch => Plan::Unwatch(Reply::Ok),
+        Control::Reset => {
+            end_multi(session);
+            crate::connection::reset(session, hub);
+            Plan::Unwatch(Reply::status("RESET"))
+        }
+        Control::Quit => {
+            session.closing = true;
+            Plan::Answer(Reply::Ok)
+        }
+    }
+}
+
+/// Takes the transaction out of a session.
+pub fn end_multi(session: &mut Session) -> Option<Multi> {
+    session.client.shown().queued = None;
+    session.multi.take()
+}
+
+fn allowed_while_subscribed(spec: &Spec) -> bool {
+    spec.full_name.ends_with("subscribe") || matches!(spec.full_name, "ping" | "quit" | "reset")
+}
+
+/// Runs a command on the keyspace.
+#[inline]
+pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
+    match spec.run {
+        Run::Data(run) => run(ctx, args).into(),
+        _ => Reply::Error(errors::unknown_command(args)),
+    }
+}
+
+/// Runs a command on the connection.
+pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
+    match spec.run {
+        Run::Conn(run) => run(conn, args).into(),
+        _ => Reply::Error(errors::unknown_command(args)),
+    }
+}

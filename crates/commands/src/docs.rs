@@ -1,0 +1,78 @@
+//! The text of docs/commands.md, made from the table. It touches nothing.
+//!
+//! `tests/docs.rs` fails when the file says something else.
+
+use std::fmt::Write;
+
+use crate::spec::{Run, Spec, Spread, flag};
+use crate::table::{self, FAMILIES};
+
+const HEAD: &str = "\
+# Commands
+
+Every command that Keystead knows, with its arguments as Redis documents them and the version of Redis that brought it.
+How they differ from Redis, where they do, is in [redis.md](redis.md#differences).
+
+This page is made from the table of commands: `KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs` writes it.
+";
+
+const MARKS: &str = "\
+**r** looks at keys, **w** may change them, **b** may wait for them. **1** runs on one shard only: in a database of several
+shards its keys must share a hash tag, `{like}:this`, or it answers `CROSSSLOT`. **a** runs on all shards, one after the other.
+";
+
+/// The whole page.
+#[must_use]
+pub fn commands() -> String {
+    let mut page = format!("{HEAD}\n{} commands, by family:\n\n", table::leaves().count());
+    for (title, rows) in FAMILIES.iter().filter(|(_, rows)| !rows.is_empty()) {
+        let _ = writeln!(page, "- [{title}](#{}): {}", anchor(title), names(rows));
+    }
+    let _ = write!(page, "\n{MARKS}");
+    for (title, rows) in FAMILIES.iter().filter(|(_, rows)| !rows.is_empty()) {
+        let _ = write!(page, "\n## {title}\n\n| Command | | What it does | Since |\n|---|---|---|---|\n");
+        for spec in *rows {
+            match spec.run {
+                Run::Within(subcommands) => {
+                    subcommands.iter().for_each(|sub| line(&mut page, Some(spec), sub));
+                }
+                _ => line(&mut page, None, spec),
+            }
+        }
+    }
+    page
+}
+
+/// One row of a table.
+fn line(page: &mut String, container: Option<&Spec>, spec: &Spec) {
+    let name =
+        container.map_or(spec.name.to_owned(), |container| format!("{} {}", container.name, spec.name));
+    let call = format!("{name} {}", spec.syntax);
+    let call = call.trim_end().replace('|', "\\|");
+    let summary = spec.summary.replace('|', "\\|");
+    let _ = writeln!(page, "| `{call}` | {} | {summary} | {} |", marks(spec), spec.since);
+}
+
+fn marks(spec: &Spec) -> String {
+    let mut marks = String::new();
+    for (flags, mark) in [(flag::READ, 'r'), (flag::WRITE, 'w'), (flag::BLOCKING, 'b')] {
+        if spec.flags.has(flags) {
+            marks.push(mark);
+        }
+    }
+    if spec.keys.may_be_several() {
+        marks.push('1');
+    } else if spec.spread != Spread::Here {
+        marks.push('a');
+    }
+    marks
+}
+
+fn names(rows: &[Spec]) -> String {
+    rows.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The link to a title, as Markdown makes it.
+fn anchor(title: &str) -> String {
+    title.to_lowercase().replace(' ', "-")
+}

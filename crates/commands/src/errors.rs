@@ -1,0 +1,170 @@
+//! Redis's own error texts, and what a command fails with. It touches nothing.
+//!
+//! A text stands here once, to the letter; the first word is the error's code on the wire.
+
+use std::borrow::Cow;
+
+use keystead_core::Error;
+use keystead_model::keyspace::Miss;
+
+/// Why a command was refused.
+#[derive(Debug)]
+pub enum Fail {
+    /// Redis's answer to what was asked. The command changed nothing.
+    Text(Cow<'static, str>),
+    /// The database is broken, full or too slow. What the job changed is undone.
+    Broken(Error),
+}
+
+/// What a command comes to.
+pub type Answer = Result<crate::Reply, Fail>;
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        $(#[doc = concat!("`", $text, "`")] pub const $name: Fail = Fail::Text(Cow::Borrowed($text));)*
+    };
+}
+
+texts! {
+    SYNTAX = "ERR syntax error";
+    NOT_INT = "ERR value is not an integer or out of range";
+    NOT_FLOAT = "ERR value is not a valid float";
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    NO_KEY = "ERR no such key";
+    OUT_OF_RANGE = "ERR index out of range";
+    OVERFLOW = "ERR increment or decrement would overflow";
+    NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
+    NOT_POSITIVE = "ERR value is out of range, must be positive";
+    INVALID_CURSOR = "ERR invalid cursor";
+    TIMEOUT_NOT_FLOAT = "ERR timeout is not a float or out of range";
+    TIMEOUT_NOT_INT = "ERR timeout is not an integer or out of range";
+    TIMEOUT_NEGATIVE = "ERR timeout is negative";
+    NO_AUTH = "NOAUTH Authentication required.";
+    WRONG_PASS = "WRONGPASS invalid username-password pair or user is disabled.";
+    AUTH_WITHOUT_PASSWORD = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
+    NO_PROTO = "NOPROTO unsupported protocol version";
+    DB_INDEX = "ERR DB index is out of range";
+    MULTI_NESTED = "ERR MULTI calls can not be nested";
+    EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
+    DISCARD_WITHOUT_MULTI = "ERR DISCARD without MULTI";
+    WATCH_INSIDE_MULTI = "ERR WATCH inside MULTI is not allowed";
+    EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
+    NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
+    CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot";
+    UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    QUEUE_TOO_LONG = "ERR too many commands in one transaction";
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    COUNT_OUT_OF_RANGE = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    VALUE_OUT_OF_RANGE = "ERR value is out of range";
+    NO_VALUES_ONLY_HSCAN = "ERR NOVALUES option can only be used in HSCAN";
+    NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
+    COUNT_NOT_POSITIVE = "ERR count should be greater than 0";
+    NOT_SCORE_RANGE = "ERR min or max is not a float";
+    NOT_LEX_RANGE = "ERR min or max not valid string range item";
+    TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
+    INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
+    INVALID_START_ID = "ERR invalid start ID for the interval";
+    INVALID_END_ID = "ERR invalid end ID for the interval";
+}
+
+impl Fail {
+    /// A text that is used in one place only, its code first.
+    #[must_use]
+    pub const fn fixed(text: &'static str) -> Fail {
+        Fail::Text(Cow::Borrowed(text))
+    }
+
+    /// A text that is made for the occasion, its code first.
+    pub fn text(text: impl Into<String>) -> Fail {
+        Fail::Text(Cow::Owned(text.into()))
+    }
+
+    /// The line on the wire, without its mark and end. Line breaks become spaces, as Redis has it.
+    #[must_use]
+    pub fn line(&self) -> Cow<'_, str> {
+        match self {
+            Fail::Text(text) if !text.contains(['\r', '\n']) => Cow::Borrowed(text),
+            Fail::Text(text) => Cow::Owned(text.replace(['\r', '\n'], " ")),
+            Fail::Broken(error) => Cow::Owned(format!("ERR {error}").replace(['\r', '\n'], " ")),
+        }
+    }
+}
+
+/// Two texts that read the same are the same error.
+impl PartialEq for Fail {
+    fn eq(&self, other: &Self) -> bool {
+        self.line() == other.line()
+    }
+}
+
+impl Clone for Fail {
+    fn clone(&self) -> Self {
+        match self {
+            Fail::Text(text) => Fail::Text(text.clone()),
+            Fail::Broken(_) => Fail::text(self.line()),
+        }
+    }
+}
+
+impl From<Miss> for Fail {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::WrongType(_) => WRONG_TYPE,
+            Miss::Failed(error) => Fail::Broken(error),
+        }
+    }
+}
+
+impl From<Error> for Fail {
+    fn from(error: Error) -> Self {
+        Fail::Broken(error)
+    }
+}
+
+/// `ERR wrong number of arguments for 'get' command`
+#[must_use]
+pub fn wrong_arity(name: &str) -> Fail {
+    Fail::text(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// `ERR invalid expire time in 'set' command`
+#[must_use]
+pub fn invalid_expire(name: &str) -> Fail {
+    Fail::text(format!("ERR invalid expire time in '{name}' command"))
+}
+
+/// `ERR unknown command 'foo', with args beginning with: 'a' 'b' `
+#[must_use]
+pub fn unknown_command(args: crate::Args<'_>) -> Fail {
+    let name = shown(args.name(), 128);
+    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+    for argument in args.from(1) {
+        if text.len() >= 128 + name.len() {
+            break;
+        }
+        text.push_str(&format!("'{}' ", shown(argument, 128usize.saturating_sub(text.len()).max(1))));
+    }
+    Fail::text(text)
+}
+
+/// `ERR unknown subcommand 'foo'. Try OBJECT HELP.`
+#[must_use]
+pub fn unknown_subcommand(args: crate::Args<'_>) -> Fail {
+    let (container, name) = (shown(args.name(), 128).to_uppercase(), shown(args.at(1), 128));
+    Fail::text(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
+}
+
+/// `ERR unknown subcommand or wrong number of arguments for 'foo'. Try DEBUG HELP.`
+#[must_use]
+pub fn subcommand_or_arity(args: crate::Args<'_>) -> Fail {
+    let (container, name) = (shown(args.name(), 128).to_uppercase(), shown(args.at(1), 128));
+    Fail::text(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
+    ))
+}
+
+fn shown(bytes: &[u8], max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+}

@@ -1,0 +1,299 @@
+//! What CONFIG GET and CONFIG SET know. It touches nothing.
+//!
+//! Three sorts of settings, by their row in `table`: live ones, which doors ask for at every turn and which are therefore
+//! atomics; those that the server decides, which can be read only; and those that tune what Keystead does otherwise, which
+//! are accepted and remembered so that tools that set them go on working.
+
+mod kind;
+mod limit;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use limit::OutputLimit;
+
+use super::{Facts, Kind};
+use crate::glob;
+use crate::limits::STRING_BYTES_MAX;
+use table::{ROWS, Row, Rule};
+
+/// Settings by Redis's names.
+pub struct Config {
+    /// What was set, by the row's number; other rows have their default.
+    set: Mutex<BTreeMap<usize, String>>,
+    clients_max: AtomicU64,
+    client_timeout_s: AtomicU64,
+    tcp_keepalive_s: AtomicU64,
+    bulk_bytes_max: AtomicU64,
+    query_bytes_max: AtomicU64,
+    output: limit::Limits,
+}
+
+/// Why CONFIG SET refused: the name as it was given, and the reason. Nothing was changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such setting.
+    Unknown(String),
+    /// It cannot have this value.
+    Value(String, String),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let config = Config {
+            set: Mutex::default(),
+            clients_max: AtomicU64::new(0),
+            client_timeout_s: AtomicU64::new(0),
+            tcp_keepalive_s: AtomicU64::new(0),
+            bulk_bytes_max: AtomicU64::new(0),
+            query_bytes_max: AtomicU64::new(0),
+            output: limit::Limits::default(),
+        };
+        ROWS.iter().for_each(|row| config.enliven(row, row.default));
+        config
+    }
+}
+
+impl Config {
+    /// How many connections there may be.
+    #[must_use]
+    pub fn clients_max(&self) -> usize {
+        load(&self.clients_max)
+    }
+
+    /// What the server can bear: the number of connections until somebody sets another.
+    pub fn set_clients_max(&self, max: usize) {
+        self.clients_max.store(max as u64, Ordering::Relaxed);
+        if let Some(row) = ROWS.iter().position(|row| row.name == "maxclients") {
+            self.lock().insert(row, max.to_string());
+        }
+    }
+
+    /// Seconds after which an idle connection is closed; 0: never.
+    #[must_use]
+    pub fn client_timeout_s(&self) -> u64 {
+        self.client_timeout_s.load(Ordering::Relaxed)
+    }
+
+    /// Seconds between probes of a silent connection; 0: none.
+    #[must_use]
+    pub fn tcp_keepalive_s(&self) -> u64 {
+        self.tcp_keepalive_s.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of one argument.
+    #[must_use]
+    pub fn bulk_bytes_max(&self) -> usize {
+        load(&self.bulk_bytes_max).min(STRING_BYTES_MAX)
+    }
+
+    /// Bytes of requests that a connection may have waiting.
+    #[must_use]
+    pub fn query_bytes_max(&self) -> usize {
+        load(&self.query_bytes_max)
+    }
+
+    /// Bytes of answers and messages that a connection may have waiting.
+    #[must_use]
+    pub fn output_limit(&self, kind: Kind) -> OutputLimit {
+        self.output.of(kind)
+    }
+
+    /// One value, by its name in small letters.
+    #[must_use]
+    pub fn value(&self, name: &str, facts: &Facts) -> Option<String> {
+        let at = ROWS.iter().position(|row| row.name == name || row.also == name)?;
+        Some(self.present(at, facts))
+    }
+
+    /// Names and values that one of the patterns fits, in the order of names. A name without wildcards is shown as given.
+    #[must_use]
+    pub fn get<'a>(&self, patterns: impl Iterator<Item = &'a [u8]>, facts: &Facts) -> Vec<(String, String)> {
+        let mut found = BTreeMap::new();
+        for pattern in patterns {
+            let small = pattern.to_ascii_lowercase();
+            for (at, row) in ROWS.iter().enumerate() {
+                for name in [row.name, row.also] {
+                    if !name.is_empty() && glob::matches(&small, name.as_bytes()) {
+                        let exact = small == name.as_bytes();
+                        let shown = if exact {
+                            String::from_utf8_lossy(pattern).into_owned()
+                        } else {
+                            name.to_owned()
+                        };
+                        found.entry(name).or_insert_with(|| (shown, self.present(at, facts)));
+                    }
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Changes settings: all of them or none.
+    ///
+    /// # Errors
+    /// Why none was changed.
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], facts: &Facts) -> Result<(), Refusal> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        // All names are looked at before any value, and an unknown one is told before what else is wrong.
+        let mut rows = Vec::new();
+        let mut wrong = None;
+        for (name, _) in pairs {
+            let at = find(name).ok_or_else(|| Refusal::Unknown(shown(name)))?;
+            if wrong.is_none() && matches!(ROWS[at].rule, Rule::Fixed) {
+                wrong = Some(Refusal::Value(shown(name), "can't set immutable config".into()));
+            }
+            if wrong.is_none() && rows.contains(&at) {
+                wrong = Some(Refusal::Value(shown(name), "duplicate parameter".into()));
+            }
+            rows.push(at);
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let mut values = Vec::new();
+        for (at, (name, value)) in rows.into_iter().zip(pairs) {
+            let value = self.checked(at, value, facts).map_err(|why| Refusal::Value(shown(name), why))?;
+            values.push((at, value));
+        }
+        let mut set = self.lock();
+        for (at, value) in values {
+            self.enliven(&ROWS[at], &value);
+            set.insert(at, value);
+        }
+        Ok(())
+    }
+
+    /// The value as it will be remembered.
+    fn checked(&self, at: usize, value: &[u8], facts: &Facts) -> Result<String, String> {
+        let row = &ROWS[at];
+        let value = row.kind.read(value, &self.present(at, facts))?;
+        match row.rule {
+            Rule::Host(_, why) if value != self.present(at, facts) => Err(why.into()),
+            Rule::Clients
+                if facts.clients_max > 0 && value.parse().is_ok_and(|max| facts.clients_max < max) =>
+            {
+                Err(format!(
+                    "The operating system is not able to handle the specified number of clients, try with {}",
+                    facts.clients_max
+                ))
+            }
+            _ => Ok(value),
+        }
+    }
+
+    fn present(&self, at: usize, facts: &Facts) -> String {
+        let row = &ROWS[at];
+        match row.rule {
+            Rule::Host(value, _) => value(facts),
+            Rule::FirstHost(value) => self.lock().get(&at).cloned().unwrap_or_else(|| value(facts)),
+            _ => self.lock().get(&at).cloned().unwrap_or_else(|| row.default.to_owned()),
+        }
+    }
+
+    /// Makes a value felt, where anything feels it.
+    fn enliven(&self, row: &Row, value: &str) {
+        let place = match row.name {
+            "maxclients" => &self.clients_max,
+            "timeout" => &self.client_timeout_s,
+            "tcp-keepalive" => &self.tcp_keepalive_s,
+            "proto-max-bulk-len" => &self.bulk_bytes_max,
+            "client-query-buffer-limit" => &self.query_bytes_max,
+            "client-output-buffer-limit" => return self.output.set(value),
+            _ => return,
+        };
+        place.store(value.parse().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, String>> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn load(value: &AtomicU64) -> usize {
+    usize::try_from(value.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+}
+
+/// The number of a row, by either of its names in any case of letters.
+fn find(name: &[u8]) -> Option<usize> {
+    let named = |known: &str| !known.is_empty() && known.as_bytes().eq_ignore_ascii_case(name);
+    ROWS.iter().position(|row| named(row.name) || named(row.also))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<(), Refusal> {
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        config.set(&pairs, &Facts::default())
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_kind() {
+        for row in ROWS {
+            assert_eq!(
+                row.kind.read(row.default.as_bytes(), row.default).as_deref(),
+                Ok(row.default),
+                "{}",
+                row.name
+            );
+            assert_eq!(find(row.name.as_bytes()).map(|at| ROWS[at].name), Some(row.name), "named twice");
+        }
+    }
+
+    #[test]
+    fn live_settings_are_felt() {
+        let config = Config::default();
+        assert_eq!(
+            (config.clients_max(), config.client_timeout_s(), config.tcp_keepalive_s()),
+            (10_000, 0, 300)
+        );
+        assert_eq!((config.bulk_bytes_max(), config.query_bytes_max()), (512 << 20, 1 << 30));
+        set(&config, &[("TIMEOUT", "5"), ("maxclients", "7"), ("proto-max-bulk-len", "1mb")]).unwrap();
+        assert_eq!((config.clients_max(), config.client_timeout_s()), (7, 5));
+        assert_eq!(config.bulk_bytes_max(), 1 << 20);
+        set(&config, &[("client-output-buffer-limit", "pubsub 1mb 1kb 3")]).unwrap();
+        let limit = config.output_limit(Kind::Pubsub);
+        assert_eq!((limit.hard_bytes, limit.soft_bytes, limit.soft_s), (1 << 20, 1 << 10, 3));
+        assert_eq!(config.output_limit(Kind::Normal).hard_bytes, 0);
+        config.set_clients_max(50);
+        assert_eq!(config.value("maxclients", &Facts::default()).unwrap(), "50");
+    }
+
+    #[test]
+    fn what_the_server_decides_is_read_only() {
+        let config = Config::default();
+        let facts =
+            Facts { durability: "commit", clients_max: 100, limit_bytes: Some(5), ..Facts::default() };
+        for (name, value) in [
+            ("appendonly", "yes"),
+            ("appendfsync", "everysec"),
+            ("save", ""),
+            ("maxmemory", "5"),
+            ("databases", "1"),
+        ] {
+            assert_eq!(config.value(name, &facts).as_deref(), Some(value), "{name}");
+        }
+        let set = |name: &[u8], value: &[u8]| config.set(&[(name, value)], &facts);
+        assert!(set(b"appendonly", b"yes").is_ok(), "it is what it is");
+        assert!(set(b"appendonly", b"no").is_err() && set(b"requirepass", b"x").is_err());
+        assert!(set(b"maxclients", b"101").is_err() && set(b"maxclients", b"100").is_ok());
+        set(b"maxmemory", b"10mb").unwrap();
+        assert_eq!(config.value("maxmemory", &facts).unwrap(), "10485760");
+    }
+
+    #[test]
+    fn settings_change_together_or_not_at_all() {
+        let config = Config::default();
+        assert_eq!(set(&config, &[("timeout", "1"), ("nope", "1")]), Err(Refusal::Unknown("nope".into())));
+        assert!(
+            matches!(set(&config, &[("timeout", "1"), ("hz", "x")]), Err(Refusal::Value(name, _)) if name == "hz")
+        );
+        let twice = set(&config, &[("hash-max-ziplist-entries", "1"), ("hash-max-listpack-entries", "1")]);
+        assert!(matches!(twice, Err(Refusal::Value(_, why)) if why == "duplicate parameter"));
+        assert_eq!(config.client_timeout_s(), 0);
+    }
+}

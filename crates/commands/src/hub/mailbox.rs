@@ -1,0 +1,81 @@
+//! Messages that wait for a connection to send them on. It touches nothing.
+//!
+//! Invariant: it never holds more than its limit; a reader that is too slow is told so and its connection closed.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+use keystead_model::Bytes;
+
+/// A message on its way to one subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it was published.
+    pub channel: Bytes,
+    /// The pattern by which the subscriber gets it, if not by the channel's own name.
+    pub pattern: Option<Bytes>,
+    /// What was published.
+    pub content: Bytes,
+    /// Whether it came over a shard channel.
+    pub sharded: bool,
+}
+
+impl Message {
+    fn mem_bytes(&self) -> usize {
+        size_of::<Message>() + self.channel.len() + self.content.len()
+    }
+}
+
+/// The messages of one connection.
+#[derive(Default)]
+pub struct Mailbox {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: VecDeque<Message>,
+    bytes: usize,
+    overflown: bool,
+    waker: Option<Waker>,
+}
+
+impl Mailbox {
+    /// Puts a message in and wakes the connection. What goes over `limit_bytes` is dropped, and marks the box.
+    pub fn put(&self, message: Message, limit_bytes: usize) {
+        let mut inner = self.lock();
+        if inner.overflown {
+            return;
+        }
+        let bytes = message.mem_bytes();
+        if limit_bytes > 0 && inner.bytes + bytes > limit_bytes {
+            inner.overflown = true;
+            inner.waiting.clear();
+            inner.bytes = 0;
+        } else {
+            inner.bytes += bytes;
+            inner.waiting.push_back(message);
+        }
+        if let Some(waker) = &inner.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Takes all messages. `None` when it overflowed: the connection must be closed.
+    pub fn take(&self, waker: &Waker) -> Option<VecDeque<Message>> {
+        let mut inner = self.lock();
+        if inner.overflown {
+            return None;
+        }
+        if !inner.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            inner.waker = Some(waker.clone());
+        }
+        inner.bytes = 0;
+        Some(std::mem::take(&mut inner.waiting))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,40 @@
+//! What all connections of a server share, whatever their door: messages, the list of clients, settings, facts.
+//!
+//! It touches nothing but memory. Locks are short and never held across a wait.
+
+mod bus;
+mod clients;
+mod config;
+mod host;
+mod mailbox;
+mod stats;
+
+pub use bus::{Bus, Subscribed};
+pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
+pub use config::{Config, OutputLimit, Refusal};
+pub use host::{Facts, Host};
+pub use mailbox::{Mailbox, Message};
+pub use stats::{Rates, Stats};
+
+/// Shared by all connections.
+pub struct Hub {
+    /// Channels and who listens.
+    pub bus: Bus,
+    /// Who is connected.
+    pub clients: Clients,
+    /// What CONFIG knows.
+    pub config: Config,
+    /// Counters for INFO.
+    pub stats: Stats,
+    /// What the server knows of itself.
+    pub host: Box<dyn Host>,
+}
+
+impl Hub {
+    /// A hub without connections.
+    #[must_use]
+    pub fn new(host: Box<dyn Host>) -> Self {
+        let (clients, config, stats) = Default::default();
+        Hub { bus: Bus::default(), clients, config, stats, host }
+    }
+}

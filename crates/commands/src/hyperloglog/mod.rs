@@ -1,0 +1,49 @@
+//! HyperLogLog: the table of this family.
+//!
+//! A sketch is a string in Redis's own format, to the byte, so that what GET gives here can be SET there:
+//!
+//! | Bytes   | What                                                                                   |
+//! |---------|----------------------------------------------------------------------------------------|
+//! | 0..4    | `HYLL`                                                                                 |
+//! | 4       | 0: dense, 1: sparse                                                                    |
+//! | 5..8    | unused                                                                                 |
+//! | 8..16   | the cardinality as it was counted last, little end first; its highest bit: it is stale |
+//! | 16..    | 16384 registers of 6 bits, or runs of them                                             |
+
+mod dense;
+mod estimate;
+mod hash;
+mod pfadd;
+mod pfcount;
+mod pfmerge;
+mod sketch;
+mod sparse;
+
+use crate::keys_of::Keys;
+use crate::spec::Spec;
+use crate::spec::flag::*;
+
+/// Registers of a sketch. The number of a register is the low bits of an element's hash.
+const REGISTERS: usize = 1 << REGISTER_BITS;
+const REGISTER_BITS: u32 = 14;
+
+/// The highest value of a register: one more than there are bits left of the hash.
+const RANK_MAX: usize = (u64::BITS - REGISTER_BITS) as usize + 1;
+
+pub(crate) const TABLE: &[Spec] = &[
+    Spec::data("PFADD", "pfadd", -2, WRITE_OOM_FAST, Keys::At(1), pfadd::run).doc(
+        "key [element [element ...]]",
+        "Adds elements to a HyperLogLog, and creates it if it is absent.",
+        "2.8.9",
+    ),
+    Spec::data("PFCOUNT", "pfcount", -2, READ, Keys::From(1), pfcount::run).doc(
+        "key [key ...]",
+        "Estimates how many different elements were added to HyperLogLogs.",
+        "2.8.9",
+    ),
+    Spec::data("PFMERGE", "pfmerge", -2, WRITE_OOM, Keys::From(1), pfmerge::run).doc(
+        "destkey [sourcekey [sourcekey ...]]",
+        "Merges HyperLogLogs into one.",
+        "2.8.9",
+    ),
+];

@@ -1,0 +1,62 @@
+//! Redis commands on a keyspace: what they mean, apart from any wire.
+//!
+//! | To find                                          | open            |
+//! |--------------------------------------------------|-----------------|
+//! | the row of a command, and all rows               | [`spec`], [`table`] |
+//! | arguments, and where keys stand among them       | [`args`], [`keys_of`] |
+//! | what a command is given                          | [`ctx`], [`conn`] |
+//! | what it answers, and Redis's error texts         | [`reply`], [`errors`] |
+//! | how a request becomes a call, MULTI and WATCH    | [`dispatch`], [`session`] |
+//! | what all connections share: messages, clients    | [`hub`]         |
+//! | requests from bytes, answers to bytes            | [`wire`]        |
+//! | docs/commands.md, and HELP of containers         | [`docs`]        |
+//! | a family of commands                             | its folder      |
+//!
+//! This crate touches the model's keyspace only: no sockets, no clock. It compiles to wasm32.
+
+pub mod args;
+pub mod blocking;
+pub mod conn;
+pub mod ctx;
+pub mod dispatch;
+pub mod docs;
+pub mod errors;
+pub mod glob;
+mod help;
+pub mod hub;
+pub mod keys_of;
+pub mod limits;
+mod mpop;
+pub mod number;
+pub mod random;
+pub mod reply;
+pub mod scan;
+pub mod session;
+pub mod span;
+pub mod spec;
+pub mod table;
+#[cfg(test)]
+mod testing;
+pub mod wire;
+
+mod bitmaps;
+mod connection;
+mod geo;
+mod hashes;
+mod hyperloglog;
+mod keys;
+mod lists;
+mod pubsub;
+mod server;
+mod sets;
+mod streams;
+mod strings;
+mod transactions;
+mod zsets;
+
+pub use args::{Args, Command};
+pub use ctx::Ctx;
+pub use errors::{Answer, Fail};
+pub use random::Random;
+pub use reply::Reply;
+pub use spec::Spec;

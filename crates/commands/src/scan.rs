@@ -1,0 +1,98 @@
+//! The options of SCAN, HSCAN, SSCAN and ZSCAN. It touches nothing.
+
+use crate::args::Cursor;
+use crate::errors::{self, Fail};
+use crate::glob;
+use crate::number;
+use crate::reply::Reply;
+
+/// How many elements a call looks at when nobody says.
+const COUNT_DEFAULT: usize = 10;
+
+/// What a scan is asked for.
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    /// Where to go on.
+    pub cursor: u64,
+    /// About how many elements to look at.
+    pub count: usize,
+    /// What names must look like.
+    pub pattern: Option<&'a [u8]>,
+    /// SCAN: the type that keys must have, as it was sent.
+    pub kind: Option<&'a [u8]>,
+    /// HSCAN: fields without values.
+    pub no_values: bool,
+}
+
+impl<'a> Scan<'a> {
+    /// Reads the cursor and the options behind it. `keys` allows TYPE, `fields` allows NOVALUES.
+    ///
+    /// # Errors
+    /// Redis's texts.
+    pub fn parse(args: &mut Cursor<'a>, keys: bool, fields: bool) -> Result<Self, Fail> {
+        Scan::from_cursor(args)?.options(args, keys, fields)
+    }
+
+    /// Reads the cursor only. The scans of a value look at their key before they read the options, so that the answer for
+    /// a key that is not there is empty whatever the options are.
+    ///
+    /// # Errors
+    /// `ERR invalid cursor`.
+    pub fn from_cursor(args: &mut Cursor<'a>) -> Result<Self, Fail> {
+        let cursor = parse_cursor(args.bytes()?)?;
+        Ok(Scan { cursor, count: COUNT_DEFAULT, pattern: None, kind: None, no_values: false })
+    }
+
+    /// Reads the options behind the cursor.
+    ///
+    /// # Errors
+    /// Redis's texts.
+    pub fn options(mut self, args: &mut Cursor<'a>, keys: bool, fields: bool) -> Result<Self, Fail> {
+        while !args.is_done() {
+            if args.accept_with("COUNT", 1) {
+                let count = number::parse_int(args.bytes()?).ok_or(errors::NOT_INT)?;
+                self.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(errors::SYNTAX)?;
+            } else if args.accept_with("MATCH", 1) {
+                self.pattern = Some(args.bytes()?);
+            } else if keys && args.accept_with("TYPE", 1) {
+                self.kind = Some(args.bytes()?);
+            } else if args.accept("NOVALUES") {
+                if !fields {
+                    return Err(errors::NO_VALUES_ONLY_HSCAN);
+                }
+                self.no_values = true;
+            } else {
+                return Err(errors::SYNTAX);
+            }
+        }
+        Ok(self)
+    }
+
+    /// What a scan answers: where to go on, and what it found.
+    #[must_use]
+    pub fn reply(cursor: u64, found: Vec<Reply>) -> Reply {
+        Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(found)])
+    }
+
+    /// Whether a name is wanted.
+    #[must_use]
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+    }
+}
+
+/// A cursor is an unsigned number of 64 bits as C's strtoul reads it: nothing at all is 0, and a negative one wraps.
+fn parse_cursor(text: &[u8]) -> Result<u64, Fail> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let (negative, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix(b"+").unwrap_or(text)),
+    };
+    let all_digits = digits.iter().all(u8::is_ascii_digit);
+    let number =
+        std::str::from_utf8(digits).ok().filter(|_| all_digits).and_then(|text| text.parse::<u64>().ok());
+    let number = number.ok_or(errors::INVALID_CURSOR)?;
+    Ok(if negative { number.wrapping_neg() } else { number })
+}

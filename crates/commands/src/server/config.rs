@@ -1,0 +1,103 @@
+//! `CONFIG GET parameter [parameter ...]`
+//! `CONFIG SET parameter value [parameter value ...]`
+//! `CONFIG RESETSTAT`, `CONFIG REWRITE`
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::{self, Answer, Fail};
+use crate::help;
+use crate::hub::Refusal;
+use crate::reply::Reply;
+use crate::server::RUNS;
+use crate::spec::Spec;
+use crate::spec::flag::NONE;
+
+const NO_FILE: Fail = Fail::fixed("ERR The server is running without a config file");
+
+pub(super) const TABLE: &[Spec] = &[
+    Spec::conn("GET", "config|get", -3, RUNS, get).doc(
+        "parameter [parameter ...]",
+        "Gives settings whose names fit a pattern.",
+        "2.0.0",
+    ),
+    Spec::conn("SET", "config|set", -4, RUNS, set).doc(
+        "parameter value [parameter value ...]",
+        "Changes settings until the server ends: all of them or none.",
+        "2.0.0",
+    ),
+    Spec::conn("RESETSTAT", "config|resetstat", 2, RUNS, resetstat).doc(
+        "",
+        "Begins to count anew what INFO shows.",
+        "2.0.0",
+    ),
+    Spec::conn("REWRITE", "config|rewrite", 2, RUNS, rewrite).doc(
+        "",
+        "Is refused: settings that last stand in `keystead.toml`.",
+        "2.8.0",
+    ),
+    Spec::conn("HELP", "config|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+];
+
+fn get(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    let found = conn.hub.config.get(args.from(2), &conn.hub.host.facts());
+    Ok(Reply::Map(found.into_iter().map(|(name, value)| (Reply::text(name), Reply::text(value))).collect()))
+}
+
+fn set(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    if !args.len().is_multiple_of(2) {
+        return Err(errors::SYNTAX);
+    }
+    let pairs: Vec<_> = (2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1))).collect();
+    match conn.hub.config.set(&pairs, &conn.hub.host.facts()) {
+        Ok(()) => Ok(Reply::Ok),
+        Err(Refusal::Unknown(name)) => {
+            Err(Fail::text(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")))
+        }
+        Err(Refusal::Value(name, why)) => {
+            Err(Fail::text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")))
+        }
+    }
+}
+
+fn resetstat(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
+    conn.hub.clients.reset_counters();
+    conn.hub.stats.reset();
+    Ok(Reply::Ok)
+}
+
+fn rewrite(_: &mut Conn<'_>, _: Args<'_>) -> Answer {
+    Err(NO_FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn settings_are_read_and_changed() {
+        Desk::new().expect(&[
+            ("CONFIG GET nope", "*0"),
+            ("CONFIG GET MAXMEMORY maxmemory-s* maxmemory", "*4 $9 MAXMEMORY $1 0 $17 maxmemory-samples $1 5"),
+            ("CONFIG GET hash-max-*-entries", "*4 $25 hash-max-listpack-entries $3 512 $24 hash-max-ziplist-entries $3 512"),
+            ("CONFIG SET maxmemory 10mb timeout 3", "+OK"),
+            ("CONFIG GET maxmemory timeout", "*4 $9 maxmemory $8 10485760 $7 timeout $1 3"),
+            ("CONFIG SET maxmemory", "-ERR wrong number of arguments for 'config|set' command"),
+            ("CONFIG SET maxmemory 0 foo", "-ERR syntax error"),
+            ("CONFIG SET foo 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'foo'"),
+            (
+                "CONFIG SET Timeout x",
+                "-ERR CONFIG SET failed (possibly related to argument 'Timeout') - argument couldn't be parsed into an integer",
+            ),
+            (
+                "CONFIG SET databases 3",
+                "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config",
+            ),
+            (
+                "CONFIG SET notify-keyspace-events KEA",
+                "-ERR CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - keyspace notifications are not supported",
+            ),
+            ("CONFIG REWRITE", "-ERR The server is running without a config file"),
+            ("CONFIG RESETSTAT", "+OK"),
+        ]);
+    }
+}

@@ -1,0 +1,35 @@
+//! `LOLWUT [VERSION version] [argument ...]`
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::Answer;
+use crate::reply::Reply;
+
+const HOUSE: &str = r"
+            ( )
+             )
+        ____||___________
+       /    ||          /\
+      /________________/  \
+      |   _    ___    |  _ |
+      |  |_|  |   |   | |_||
+      |_______|_._|___|____|
+
+ a home for keyed state";
+
+pub(super) fn run(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
+    let version = conn.hub.host.facts().version;
+    Ok(Reply::Verbatim(format!("{HOUSE}\n\nKeystead ver. {version}\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::save::tests::Kept;
+    use crate::testing::Desk;
+
+    #[test]
+    fn there_is_a_house() {
+        let mut desk = Desk::at(Box::new(Kept("fsync")));
+        assert!(desk.resp("LOLWUT VERSION 5 1 2 3").ends_with("Keystead ver. 0.1.0"));
+    }
+}

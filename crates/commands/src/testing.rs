@@ -1,0 +1,115 @@
+//! A desk for unit tests: a keyspace in memory, a clock that is set by hand, and commands as lines of text.
+
+use keystead_core::Millis;
+use keystead_model::keyspace::Keyspace;
+
+use crate::args::Command;
+use crate::conn::Conn;
+use crate::ctx::{Ctx, Wait};
+use crate::dispatch;
+use crate::hub::{Facts, Host, Hub};
+use crate::random::Random;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::spec::Run;
+use crate::wire;
+
+pub(crate) struct Nobody;
+
+impl Host for Nobody {
+    fn needs_token(&self) -> bool {
+        false
+    }
+
+    fn is_token(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+}
+
+pub(crate) struct Desk {
+    pub(crate) keys: Keyspace,
+    pub(crate) now: Millis,
+    pub(crate) random: Random,
+    pub(crate) hub: Hub,
+    /// The connection that commands come from.
+    pub(crate) session: Session,
+    /// What the last command would wait for.
+    pub(crate) wait: Option<Wait>,
+    /// Whether commands run as if they had waited.
+    pub(crate) woken: bool,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Desk::at(Box::new(Nobody))
+    }
+
+    /// A desk of this server.
+    pub(crate) fn at(host: Box<dyn Host>) -> Self {
+        let hub = Hub::new(host);
+        let session = Desk::connect(&hub);
+        Desk {
+            keys: Keyspace::in_memory(),
+            now: Millis(1_700_000_000_000),
+            random: Random::new(1),
+            hub,
+            session,
+            wait: None,
+            woken: false,
+        }
+    }
+
+    /// One more connection.
+    pub(crate) fn connect(hub: &Hub) -> Session {
+        let now = Millis(1_700_000_000_000);
+        let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), now, 100).unwrap();
+        Session::new(client, !hub.host.needs_token())
+    }
+
+    /// Runs a command whose arguments are separated by spaces; `''` is an empty argument.
+    pub(crate) fn run(&mut self, line: &str) -> Reply {
+        self.run_args(&line.split(' ').map(|arg| if arg == "''" { "" } else { arg }).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn run_args<T: AsRef<[u8]>>(&mut self, args: &[T]) -> Reply {
+        let command = Command::new(args);
+        let spec = match dispatch::resolve(command.args()) {
+            Ok(spec) => spec,
+            Err(fail) => return Reply::Error(fail),
+        };
+        if matches!(spec.run, Run::Conn(_)) {
+            let mut conn = Conn { session: &mut self.session, hub: &self.hub, now: self.now };
+            return dispatch::run_conn(&mut conn, spec, command.args());
+        }
+        let mut ctx = Ctx::new(&mut self.keys, self.now, &mut self.random, &self.hub);
+        ctx.woken = self.woken;
+        let reply = dispatch::run_data(&mut ctx, spec, command.args());
+        self.wait = ctx.wait.take();
+        ctx.publish.iter().for_each(|publication| self.hub.bus.publish(publication, 0));
+        self.keys.check().unwrap();
+        reply
+    }
+
+    /// The answer in RESP2, with its line ends shown as spaces: `*2 $1 a :1`.
+    pub(crate) fn resp(&mut self, line: &str) -> String {
+        shown(&self.run(line))
+    }
+
+    /// Runs each line and compares its answer in RESP2.
+    pub(crate) fn expect(&mut self, lines: &[(&str, &str)]) {
+        for (line, answer) in lines {
+            assert_eq!(self.resp(line), *answer, "{line}");
+        }
+    }
+}
+
+/// An answer in RESP2, with its line ends shown as spaces.
+pub(crate) fn shown(reply: &Reply) -> String {
+    let mut out = Vec::new();
+    wire::resp2::encode(reply, &mut out);
+    String::from_utf8_lossy(&out).replace("\r\n", " ").trim_end().to_owned()
+}

@@ -1,0 +1,17 @@
+//! Bytes: requests in, answers out. It touches nothing.
+
+pub mod request;
+pub mod resp2;
+pub mod resp3;
+
+use crate::reply::Reply;
+use crate::session::Protocol;
+
+/// Appends an answer.
+#[inline]
+pub fn encode(protocol: Protocol, reply: &Reply, out: &mut Vec<u8>) {
+    match protocol {
+        Protocol::Resp2 => resp2::encode(reply, out),
+        Protocol::Resp3 => resp3::encode(reply, out),
+    }
+}

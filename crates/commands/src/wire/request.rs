@@ -1,0 +1,357 @@
+//! Requests from bytes: arrays of byte strings, and lines as people type them. It touches nothing.
+//!
+//! A request that arrives in pieces is not read twice: the parser remembers how far it came. It copies nothing but a typed
+//! line, whose quotes must be taken off. Errors have Redis's words; after one, the connection is closed.
+
+use crate::args::{Args, Part};
+use crate::limits::{ARGUMENTS_MAX, INLINE_BYTES_MAX};
+
+/// Arguments of a request before AUTH, and bytes of one of them: a stranger may not make the server keep much.
+const STRANGER_ARGUMENTS_MAX: i64 = 10;
+const STRANGER_BULK_MAX: i64 = 16 * 1024;
+
+/// Places for arguments that are made beforehand, whatever number is announced.
+const PARTS_RESERVED_MAX: usize = 1024;
+
+/// What a request may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of one argument.
+    pub bulk_bytes_max: usize,
+    /// Whether the client has brought the secret, or none is needed.
+    pub trusted: bool,
+}
+
+/// Redis's words for what is no request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolError(pub String);
+
+impl ProtocolError {
+    fn new(words: impl Into<String>) -> Self {
+        ProtocolError(words.into())
+    }
+}
+
+/// Reads one request after the other from a buffer that grows.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// How much of the buffer was read.
+    at: usize,
+    /// Arguments that are still to come; `None` between requests.
+    left: Option<usize>,
+    /// Length of the argument that is arriving.
+    bulk: Option<usize>,
+    parts: Vec<Part>,
+    /// A typed line without its quotes; its parts stand here instead of in the buffer.
+    line: Vec<u8>,
+    typed: bool,
+}
+
+impl Parser {
+    /// Reads on in `buffer`, which begins where the present request begins. Answers the length of the request when it is
+    /// complete; until [`finish`](Parser::finish) it stays so.
+    ///
+    /// # Errors
+    /// When this is no request.
+    #[inline]
+    pub fn read(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, ProtocolError> {
+        let mut left = match self.left {
+            Some(left) => left,
+            None => match buffer.first() {
+                None => return Ok(None),
+                Some(b'*') => match self.read_count(buffer, bounds)? {
+                    Some(left) => left,
+                    None => return Ok(None),
+                },
+                Some(_) => return self.read_line(buffer),
+            },
+        };
+        while left > 0 {
+            if !self.read_bulk(buffer, bounds)? {
+                self.left = Some(left);
+                return Ok(None);
+            }
+            left -= 1;
+        }
+        self.left = Some(0);
+        Ok(Some(self.at))
+    }
+
+    /// The arguments of the request that is complete. An empty request has none and is passed over.
+    #[must_use]
+    pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
+        Args::new(if self.typed { &self.line } else { buffer }, &self.parts)
+    }
+
+    /// Makes ready for the next request, which begins at the start of the buffer.
+    pub fn finish(&mut self) {
+        self.parts.clear();
+        (self.at, self.left, self.bulk) = (0, None, None);
+        if self.typed {
+            self.line.clear();
+            self.typed = false;
+        }
+        if self.parts.capacity() > PARTS_RESERVED_MAX {
+            self.parts = Vec::new();
+        }
+    }
+
+    /// How many bytes the buffer needs before it is worth while to read on; 0 when that is not known.
+    #[must_use]
+    pub fn wants(&self) -> usize {
+        self.bulk.map_or(0, |len| self.at + len + 2)
+    }
+
+    fn read_count(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, ProtocolError> {
+        let Some((line, next)) = line_at(buffer, 1) else {
+            return too_long(buffer.len(), "too big mbulk count string");
+        };
+        let count = signed(line).filter(|n| *n <= ARGUMENTS_MAX as i64);
+        let count = count.ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
+        if !bounds.trusted && count > STRANGER_ARGUMENTS_MAX {
+            return Err(ProtocolError::new("unauthenticated multibulk length"));
+        }
+        let count = usize::try_from(count).unwrap_or(0);
+        self.parts.reserve(count.min(PARTS_RESERVED_MAX));
+        self.at = next;
+        self.left = Some(count);
+        Ok(Some(count))
+    }
+
+    #[inline]
+    fn read_bulk(&mut self, buffer: &[u8], bounds: Bounds) -> Result<bool, ProtocolError> {
+        let len = match self.bulk {
+            Some(len) => len,
+            None => {
+                let Some(&mark) = buffer.get(self.at) else { return Ok(false) };
+                if mark != b'$' {
+                    let got = char::from(mark);
+                    return Err(ProtocolError::new(format!("expected '$', got '{got}'")));
+                }
+                let Some((line, next)) = line_at(buffer, self.at + 1) else {
+                    return too_long(buffer.len() - self.at, "too big bulk count string").map(|()| false);
+                };
+                let len = signed(line).and_then(|n| usize::try_from(n).ok());
+                let len = len.filter(|len| *len <= bounds.bulk_bytes_max);
+                let len = len.ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
+                if !bounds.trusted && len as i64 > STRANGER_BULK_MAX {
+                    return Err(ProtocolError::new("unauthenticated bulk length"));
+                }
+                self.at = next;
+                self.bulk = Some(len);
+                len
+            }
+        };
+        // Redis does not look at the two bytes that end an argument.
+        if buffer.len() < self.at + len + 2 {
+            return Ok(false);
+        }
+        self.parts.push(Part { start: self.at as u32, len: len as u32 });
+        self.at += len + 2;
+        self.bulk = None;
+        Ok(true)
+    }
+
+    fn read_line(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        let Some(end) = buffer[self.at..].iter().position(|byte| *byte == b'\n').map(|n| self.at + n) else {
+            self.at = buffer.len();
+            return too_long(buffer.len(), "too big inline request");
+        };
+        let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
+        self.typed = true;
+        self.line.clear();
+        split_line(line, &mut self.line, &mut self.parts)
+            .ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        self.at = end + 1;
+        self.left = Some(0);
+        Ok(Some(self.at))
+    }
+}
+
+/// Waits for the rest of a line, unless it is longer than any line may be.
+fn too_long<T: Default>(len: usize, words: &str) -> Result<T, ProtocolError> {
+    if len > INLINE_BYTES_MAX { Err(ProtocolError::new(words)) } else { Ok(T::default()) }
+}
+
+/// The line from `start` on without its end, and where the next one begins.
+#[inline]
+fn line_at(buffer: &[u8], start: usize) -> Option<(&[u8], usize)> {
+    let rest = buffer.get(start..)?;
+    let end = rest.iter().position(|byte| *byte == b'\r')?;
+    // The line feed must be there as well, whatever it is.
+    (rest.len() > end + 1).then(|| (&rest[..end], start + end + 2))
+}
+
+/// A number of a protocol line.
+#[inline]
+fn signed(line: &[u8]) -> Option<i64> {
+    crate::number::parse_int(line)
+}
+
+/// Splits a typed line into arguments; `None` when a quote is not closed, or something clings to one.
+fn split_line(line: &[u8], out: &mut Vec<u8>, parts: &mut Vec<Part>) -> Option<()> {
+    let mut at = 0;
+    loop {
+        while line.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        if at >= line.len() {
+            return Some(());
+        }
+        let start = out.len();
+        loop {
+            match line.get(at) {
+                None => break,
+                Some(byte) if byte.is_ascii_whitespace() || *byte == 0 => break,
+                Some(b'"') => at = double_quoted(line, at + 1, out)?,
+                Some(b'\'') => at = single_quoted(line, at + 1, out)?,
+                Some(byte) => {
+                    out.push(*byte);
+                    at += 1;
+                }
+            }
+        }
+        parts.push(Part { start: start as u32, len: (out.len() - start) as u32 });
+        if line.get(at) == Some(&0) {
+            return Some(());
+        }
+    }
+}
+
+fn double_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<usize> {
+    loop {
+        match (line.get(at)?, line.get(at + 1), line.get(at + 2), line.get(at + 3)) {
+            (b'\\', Some(b'x'), Some(high), Some(low)) if hex(*high).is_some() && hex(*low).is_some() => {
+                out.push(hex(*high)? * 16 + hex(*low)?);
+                at += 4;
+            }
+            (b'\\', Some(byte), ..) => {
+                out.push(match byte {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => *other,
+                });
+                at += 2;
+            }
+            (b'"', ..) => return closed(line, at + 1),
+            (byte, ..) => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<usize> {
+    loop {
+        match (line.get(at)?, line.get(at + 1)) {
+            (b'\\', Some(b'\'')) => {
+                out.push(b'\'');
+                at += 2;
+            }
+            (b'\'', _) => return closed(line, at + 1),
+            (byte, _) => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// After a closing quote comes a space or the end.
+fn closed(line: &[u8], at: usize) -> Option<usize> {
+    line.get(at).is_none_or(u8::is_ascii_whitespace).then_some(at)
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { bulk_bytes_max: 1 << 20, trusted: true };
+
+    /// All requests in `bytes` when they arrive in pieces of `step` bytes, and the error at the end if there is one.
+    fn requests(bytes: &[u8], step: usize, bounds: Bounds) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
+        let mut parser = Parser::default();
+        let (mut start, mut found) = (0, Vec::new());
+        let mut end = 0;
+        while end < bytes.len() {
+            end = (end + step).min(bytes.len());
+            loop {
+                match parser.read(&bytes[start..end], bounds) {
+                    Ok(None) => break,
+                    Ok(Some(len)) => {
+                        found.push(parser.args(&bytes[start..end]).from(0).map(<[u8]>::to_vec).collect());
+                        parser.finish();
+                        start += len;
+                    }
+                    Err(ProtocolError(words)) => return (found, Some(words)),
+                }
+            }
+        }
+        (found, None)
+    }
+
+    fn words(text: &str) -> Vec<Vec<u8>> {
+        text.split_terminator(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn requests_are_found_however_they_arrive() {
+        let bytes =
+            b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\nPING\r\n\r\n*-1\r\n*1\r\n$0\r\n\r\nset k \"a b\\x41\"\n";
+        let expected = vec![
+            words("GET k"),
+            vec![],
+            words("PING"),
+            vec![],
+            vec![],
+            vec![vec![]],
+            vec![b"set".to_vec(), b"k".to_vec(), b"a bA".to_vec()],
+        ];
+        for step in 1..bytes.len() {
+            assert_eq!(requests(bytes, step, BOUNDS), (expected.clone(), None), "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_has_redis_words() {
+        let stranger = Bounds { trusted: false, ..BOUNDS };
+        let long = "x".repeat(70_000);
+        for (bytes, bounds, expected) in [
+            ("*x\r\n", BOUNDS, "invalid multibulk length"),
+            ("*1048577\r\n", BOUNDS, "invalid multibulk length"),
+            ("*99999999999999999999\r\n", BOUNDS, "invalid multibulk length"),
+            ("*1\r\n:1\r\n", BOUNDS, "expected '$', got ':'"),
+            ("*1\r\n$-1\r\n", BOUNDS, "invalid bulk length"),
+            ("*1\r\n$1073741824\r\n", BOUNDS, "invalid bulk length"),
+            ("*1\r\n$x\r\n", BOUNDS, "invalid bulk length"),
+            ("*11\r\n", stranger, "unauthenticated multibulk length"),
+            ("*1\r\n$16385\r\n", stranger, "unauthenticated bulk length"),
+            ("GET \"a\r\n", BOUNDS, "unbalanced quotes in request"),
+            ("GET \"a\"b\r\n", BOUNDS, "unbalanced quotes in request"),
+            ("GET 'a\r\n", BOUNDS, "unbalanced quotes in request"),
+            (&long, BOUNDS, "too big inline request"),
+            (&format!("*{long}"), BOUNDS, "too big mbulk count string"),
+            (&format!("*1\r\n${long}"), BOUNDS, "too big bulk count string"),
+        ] {
+            for step in [1000, 100_000] {
+                let (_, error) = requests(bytes.as_bytes(), step, bounds);
+                assert_eq!(error.as_deref(), Some(expected), "{}", &bytes[..bytes.len().min(40)]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_announcement_reserves_little() {
+        let mut parser = Parser::default();
+        assert_eq!(parser.read(b"*1048576\r\n", BOUNDS), Ok(None));
+        assert!(parser.parts.capacity() <= 2 * PARTS_RESERVED_MAX);
+    }
+}

@@ -1,0 +1,61 @@
+//! Answers in RESP2. It touches nothing.
+
+use crate::number::{format_float, push_int};
+use crate::reply::Reply;
+
+/// Appends an answer.
+pub fn encode(reply: &Reply, out: &mut Vec<u8>) {
+    match reply {
+        Reply::Ok => out.extend_from_slice(b"+OK\r\n"),
+        Reply::Status(text) => line(b'+', text.as_bytes(), out),
+        Reply::Int(value) => int(b':', *value, out),
+        Reply::Bulk(bytes) => bulk(bytes, out),
+        Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => {
+            int(b'*', items.len() as i64, out);
+            items.iter().for_each(|item| encode(item, out));
+        }
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+            int(b'*', pairs.len() as i64 * 2, out);
+            for (name, value) in pairs {
+                encode(name, out);
+                encode(value, out);
+            }
+        }
+        Reply::Dict(pairs) => {
+            int(b'*', pairs.len() as i64, out);
+            for (name, value) in pairs {
+                int(b'*', 2, out);
+                encode(name, out);
+                encode(value, out);
+            }
+        }
+        Reply::Double(value) => bulk(format_float(*value).as_bytes(), out),
+        Reply::Number(text) => bulk(text.as_bytes(), out),
+        Reply::Bool(yes) => int(b':', i64::from(*yes), out),
+        Reply::Verbatim(text) => bulk(text.as_bytes(), out),
+        Reply::Several(replies) => replies.iter().for_each(|reply| encode(reply, out)),
+        Reply::Error(fail) => line(b'-', fail.line().as_bytes(), out),
+    }
+}
+
+pub(super) fn line(mark: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(mark);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn int(mark: u8, value: i64, out: &mut Vec<u8>) {
+    out.push(mark);
+    push_int(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+pub(super) fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + 16);
+    int(b'$', bytes.len() as i64, out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,144 @@
+//! What arguments are made of: few keys, so that everything meets everything, and what nobody should send.
+
+use keystead_commands::table;
+use keystead_testkit::rng::Rng;
+
+/// Integers and what almost is one. None asks for a string of hundreds of megabytes, which would be granted.
+const NUMBERS: [&str; 28] = [
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "4611686018427387904",
+    "-4611686018427387904",
+    "4294967296",
+    "-4294967296",
+    "1e308",
+    "-1e308",
+    "1e400",
+    "inf",
+    "-inf",
+    "nan",
+    "0x10",
+    "1.5",
+    "-0",
+    "+1",
+    "01",
+    " 1",
+    "1 ",
+    "1-",
+    "--1",
+    "#1",
+    "0",
+    "",
+];
+
+/// Ids of stream entries and what almost is one.
+const IDS: [&str; 17] = [
+    "*",
+    "$",
+    ">",
+    "+",
+    "-",
+    "0",
+    "0-0",
+    "5-*",
+    "(5",
+    "(0-0",
+    "(18446744073709551615-18446744073709551615",
+    "18446744073709551615-18446744073709551615",
+    "18446744073709551614-18446744073709551615",
+    "18446744073709551615",
+    "1-2-3",
+    "5-",
+    "x",
+];
+
+/// Other things that some command gives a meaning to.
+const WORDS: [&str; 26] = [
+    "u8", "i64", "u63", "u64", "i65", "u0", "#0", "#7", "*", "h?llo", "[a-", "\\", "[", "(", "[a", "(a",
+    "(1.5", "(inf", "-", "+", "weight_*", "*->f", "m", "km", "default", "lib-name",
+];
+
+/// A member, field, value or pattern; small ones are frequent, so that they meet.
+pub(super) fn text(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(20) {
+        0 => Vec::new(),
+        1 => b"\xff\x00\r\n\x80".to_vec(),
+        2 => vec![b'x'; rng.below(300) as usize],
+        3 => pick(rng, &WORDS),
+        4 => number(rng),
+        5 => float(rng),
+        n if n < 12 => format!("{}", rng.below(10)).into_bytes(),
+        _ => format!("m{}", rng.below(8)).into_bytes(),
+    }
+}
+
+/// An integer, more often than not a small one.
+pub(super) fn number(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(10) {
+        0 => pick(rng, &NUMBERS),
+        1 => format!("{}", rng.below(2000)).into_bytes(),
+        2 => format!("-{}", rng.below(10) + 1).into_bytes(),
+        _ => format!("{}", rng.below(8)).into_bytes(),
+    }
+}
+
+/// A double, or an end of a range of scores or names.
+pub(super) fn float(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(8) {
+        0 => pick(rng, &NUMBERS),
+        1 => pick(rng, &WORDS),
+        2 => format!("{}", rng.finite_f64()).into_bytes(),
+        3 => format!("-{}.5", rng.below(90)).into_bytes(),
+        _ => format!("{}", rng.below(80)).into_bytes(),
+    }
+}
+
+/// The id of a stream entry.
+pub(super) fn stream_id(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(8) {
+        0 => pick(rng, &IDS),
+        1 => b">".to_vec(),
+        2 => format!("{}", rng.below(60)).into_bytes(),
+        _ => format!("{}-{}", rng.below(60), rng.below(3)).into_bytes(),
+    }
+}
+
+/// A key; one that usually holds what the family is about, or any.
+pub(super) fn key(rng: &mut Rng, family: usize) -> Vec<u8> {
+    match rng.below(20) {
+        0 => text(rng),
+        1 => vec![b'k'; 300],
+        2..5 => family_key(rng, rng.clone().below(table::FAMILIES.len() as u64) as usize),
+        5 => format!("{{{}}}tag", rng.below(3)).into_bytes(),
+        _ => family_key(rng, family),
+    }
+}
+
+fn family_key(rng: &mut Rng, family: usize) -> Vec<u8> {
+    format!("{family}:{}", rng.below(3)).into_bytes()
+}
+
+/// A word that some command knows as an option.
+pub(super) fn keyword(rng: &mut Rng, keywords: &[&'static str]) -> Vec<u8> {
+    let word = keywords.get(rng.below(keywords.len().max(1) as u64) as usize);
+    let word = word.copied().unwrap_or_default();
+    if rng.below(8) == 0 { word.to_ascii_lowercase().into_bytes() } else { word.as_bytes().to_vec() }
+}
+
+/// Every word in capitals of every row's syntax.
+pub(super) fn keywords() -> Vec<&'static str> {
+    let words = table::leaves().flat_map(|row| row.syntax.split(|c: char| !c.is_ascii_alphanumeric()));
+    let mut words: Vec<_> =
+        words.filter(|word| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase())).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+fn pick(rng: &mut Rng, pool: &[&str]) -> Vec<u8> {
+    pool[rng.below(pool.len() as u64) as usize].as_bytes().to_vec()
+}
