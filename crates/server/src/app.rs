@@ -1,13 +1,17 @@
 //! What every handler of every door shares: the settings in force, the database, the metrics, whether the server is
 //! stopping. Touches nothing by itself.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
-use keystead_core::Stopwatch;
+use keystead_commands::hub::Hub;
+use keystead_core::{Clock, Millis, Stopwatch, SystemClock};
 use keystead_engine::Engine;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
+use crate::resp::Server;
 use crate::settings::Settings;
 
 /// The running server, as its doors see it.
@@ -18,15 +22,21 @@ pub struct App {
     pub engine: Engine,
     /// What is counted and measured.
     pub metrics: Metrics,
+    /// What Redis commands share, whatever the door.
+    pub hub: Arc<Hub>,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
-    /// A server that starts now.
+    /// A server that starts now, whose RESP door is at `resp_port` and takes so many clients.
     #[must_use]
-    pub fn new(settings: Settings, engine: Engine) -> App {
+    pub fn new(settings: Settings, engine: Engine, resp_port: u16, clients_max: usize) -> App {
+        let host = Server::new(&settings, engine.clone(), resp_port, clients_max);
+        let hub = Arc::new(Hub::new(Box::new(host)));
+        hub.config.set_clients_max(clients_max);
         App {
+            hub,
             settings,
             engine,
             metrics: Metrics::new(),
@@ -41,10 +51,22 @@ impl App {
         self.started.elapsed()
     }
 
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        SystemClock.now()
+    }
+
+    /// A seed for the chance of one connection.
+    #[must_use]
+    pub fn seed(&self, id: u64) -> u64 {
+        RandomState::new().hash_one(id)
+    }
+
     /// Every metric as text, at this moment.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.metrics.text(self.uptime(), &self.engine.health())
+        self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients)
     }
 
     /// Tells every door to stop accepting and to finish what is in flight. There is no way back.
@@ -68,6 +90,6 @@ impl App {
     #[cfg(test)]
     pub(crate) fn for_test() -> App {
         let settings = crate::settings::Loaded::from_sources(Default::default()).unwrap().settings;
-        App::new(settings, Engine::open(&keystead_engine::Options::in_memory()).unwrap())
+        App::new(settings, Engine::open(&keystead_engine::Options::in_memory()).unwrap(), 0, 100)
     }
 }

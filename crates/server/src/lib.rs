@@ -12,6 +12,7 @@
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | the HTTP door and its routes    | [`http`]     |
+//! | the RESP door: Redis over TCP   | [`resp`]     |
 //! | how large is large              | [`limits`]   |
 //! | what is counted and measured    | [`metrics`]  |
 //!
@@ -28,6 +29,7 @@ pub mod logs;
 pub mod metrics;
 pub mod open_files;
 pub mod ready;
+pub mod resp;
 pub mod server;
 pub mod settings;
 pub mod signals;

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-/// Most open HTTP connections, or fewer where the system grants fewer files. One more is answered `503` with
-/// `queue_full` and closed.
+/// Most open connections of each door, HTTP and RESP, or fewer where the system grants fewer files. One more is answered `503` with
+/// `queue_full`, or `max number of clients reached`, and closed.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
 /// Files that are not for connections: logs, the runtime's own, and connections that are being refused.
@@ -57,6 +57,24 @@ pub const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How long a command may work in silence before it says that it still does.
 pub const SILENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that a RESP connection reads in one go.
+pub const RESP_READ_BYTES: usize = 16 * 1024;
+
+/// Read buffers that a loop keeps for the next connection that reads.
+pub const RESP_BUFFERS_KEPT: usize = 64;
+
+/// Bytes of requests that are read ahead while a connection waits for an earlier one. The rest stays with the client.
+pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
+
+/// Room for answers that a connection keeps between requests.
+pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
+
+/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed.
+pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;
+
+/// How long a client may take to agree on TLS. Longer, and it is closed.
+pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The limits that an HTTP door keeps.
 #[derive(Clone, Debug)]

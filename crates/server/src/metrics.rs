@@ -2,8 +2,10 @@
 //!
 //! Labels are bounded: a route is a row of the route table or `unmatched`, a method a known one or `other`.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use keystead_commands::hub::Clients;
 use keystead_engine::Health;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -78,6 +80,50 @@ impl Shards {
     }
 }
 
+/// The RESP door, taken from the list of clients when somebody asks.
+#[derive(Default)]
+struct Resp {
+    connections: Gauge,
+    accepted: Counter,
+    refused: Counter,
+    commands: Counter,
+    read_bytes: Counter,
+    written_bytes: Counter,
+}
+
+impl Resp {
+    fn register(&self, to: &mut Registry) {
+        to.register("resp_connections", "Open RESP connections", self.connections.clone());
+        for (name, help, counter) in [
+            ("resp_connections_accepted", "RESP connections since the start", &self.accepted),
+            (
+                "resp_connections_refused",
+                "RESP connections refused because there were too many",
+                &self.refused,
+            ),
+            ("resp_commands", "Commands that RESP clients sent", &self.commands),
+            ("resp_read_bytes", "Bytes that RESP clients sent", &self.read_bytes),
+            ("resp_written_bytes", "Bytes that RESP clients were sent", &self.written_bytes),
+        ] {
+            to.register(name, help, counter.clone());
+        }
+    }
+
+    fn set(&self, clients: &Clients) {
+        self.connections.set(i64::try_from(clients.len()).unwrap_or(i64::MAX));
+        for (counter, count) in [
+            (&self.accepted, &clients.accepted),
+            (&self.refused, &clients.refused),
+            (&self.commands, &clients.commands),
+            (&self.read_bytes, &clients.bytes_in),
+            (&self.written_bytes, &clients.bytes_out),
+        ] {
+            // CONFIG RESETSTAT sets the count back, which a counter may not be.
+            counter.inc_by(count.load(Ordering::Relaxed).saturating_sub(counter.get()));
+        }
+    }
+}
+
 /// Every metric of the server.
 pub struct Metrics {
     registry: Registry,
@@ -85,6 +131,7 @@ pub struct Metrics {
     shards: Shards,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
+    resp: Resp,
     /// Open HTTP connections.
     pub http_connections: Gauge,
     /// HTTP connections that were refused because there were too many.
@@ -100,6 +147,7 @@ impl Metrics {
             shards: Shards::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
+            resp: Resp::default(),
             http_connections: Gauge::default(),
             http_connections_refused: Counter::default(),
         };
@@ -127,6 +175,7 @@ impl Metrics {
             self.http_connections_refused.clone(),
         );
         self.shards.register(to);
+        self.resp.register(to);
         self
     }
 
@@ -143,8 +192,9 @@ impl Metrics {
     }
 
     /// The metrics as text, at an uptime and a health that only the caller knows.
-    pub(crate) fn text(&self, uptime: Duration, health: &Health) -> String {
+    pub(crate) fn text(&self, uptime: Duration, health: &Health, clients: &Clients) -> String {
         self.shards.set(health);
+        self.resp.set(clients);
         self.uptime.set(i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX));
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -8,10 +8,10 @@ use crate::limits::{CONNECTIONS_MAX, FILES_PER_SHARD, FILES_RESERVED};
 /// Asks the system for as many files as a server can use. To be called before the database is opened: the usual
 /// default is too few for many shards.
 pub fn raise_limit() {
-    raise((CONNECTIONS_MAX + FILES_RESERVED + SHARDS_MAX * FILES_PER_SHARD) as u64);
+    raise((2 * CONNECTIONS_MAX + FILES_RESERVED + SHARDS_MAX * FILES_PER_SHARD) as u64);
 }
 
-/// How many connections there may be beside the files of so many shards.
+/// How many connections each of the two doors may have beside the files of so many shards.
 #[must_use]
 pub fn connections_max(shards: usize) -> usize {
     let connections_max = connections_of(raise(0), shards);
@@ -42,7 +42,8 @@ fn raise(wanted: u64) -> u64 {
 /// At least one connection, so that the server can tell about itself.
 fn connections_of(files: u64, shards: usize) -> usize {
     let files = usize::try_from(files).unwrap_or(usize::MAX);
-    files.saturating_sub(FILES_RESERVED + shards * FILES_PER_SHARD).clamp(1, CONNECTIONS_MAX)
+    let free = files.saturating_sub(FILES_RESERVED + shards * FILES_PER_SHARD);
+    (free / 2).clamp(1, CONNECTIONS_MAX)
 }
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
     #[test]
     fn connections_leave_room_for_other_files() {
         assert_eq!(connections_of(u64::MAX, 256), CONNECTIONS_MAX);
-        assert_eq!(connections_of(1024, 2), 1024 - FILES_RESERVED - 2 * FILES_PER_SHARD);
+        assert_eq!(connections_of(1024, 2), (1024 - FILES_RESERVED - 2 * FILES_PER_SHARD) / 2);
         assert_eq!(connections_of(10, 1), 1);
     }
 

@@ -10,21 +10,32 @@ use crate::VERSION;
 use crate::listen::reachable;
 use crate::settings::{Durability, Settings};
 
-/// The block of a server whose HTTP door listens at `http`.
+/// The block of a server whose doors listen at these addresses.
 #[must_use]
-pub fn block(settings: &Settings, http: SocketAddr) -> String {
+pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketAddr>) -> String {
     let mut text = format!("keystead {VERSION} is ready\n");
     let mut line = |name: &str, value: &str| {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name:<10}  {value}");
     };
-    line("http", &format!("http://{http}"));
+    if let Some(http) = http {
+        line("http", &format!("http://{http}"));
+    }
+    let scheme = if settings.resp_tls_cert.is_some() { "rediss" } else { "redis" };
+    if let Some(resp) = resp {
+        line("resp", &format!("{scheme}://{resp}"));
+    }
     match settings.durability {
         Durability::Memory => line("data", "in memory only, gone when the server stops"),
         Durability::Fsync | Durability::Commit => line("data", &settings.data.display().to_string()),
     }
     line("durability", settings.durability.as_str());
-    line("try", &format!("curl -s http://{}/healthz", reachable(http)));
+    if let Some(http) = http {
+        line("try", &format!("curl -s http://{}/healthz", reachable(http)));
+    }
+    if let Some(resp) = resp {
+        line("try", &format!("redis-cli -u {scheme}://{} ping", reachable(resp)));
+    }
     text
 }
 
@@ -37,31 +48,38 @@ mod tests {
         Loaded::from_sources(Sources::default()).unwrap().settings
     }
 
+    fn at(address: &str) -> Option<SocketAddr> {
+        Some(address.parse().unwrap())
+    }
+
     #[test]
     fn the_block_is_short_and_stable() {
         let expected = format!(
             "keystead {VERSION} is ready\n  \
                http        http://127.0.0.1:8080\n  \
+               resp        redis://127.0.0.1:6379\n  \
                data        ./keystead-data\n  \
                durability  fsync\n  \
-               try         curl -s http://127.0.0.1:8080/healthz\n"
+               try         curl -s http://127.0.0.1:8080/healthz\n  \
+               try         redis-cli -u redis://127.0.0.1:6379 ping\n"
         );
-        assert_eq!(block(&settings(), "127.0.0.1:8080".parse().unwrap()), expected);
+        let (http, resp) = (at("127.0.0.1:8080"), at("127.0.0.1:6379"));
+        assert_eq!(block(&settings(), http, resp), expected);
     }
 
     #[test]
     fn memory_warns_that_nothing_is_kept() {
-        let block = block(
-            &Settings { durability: Durability::Memory, ..settings() },
-            "127.0.0.1:8080".parse().unwrap(),
-        );
+        let block =
+            block(&Settings { durability: Durability::Memory, ..settings() }, at("127.0.0.1:8080"), None);
         assert!(block.contains("\n  data        in memory only, gone when the server stops\n"), "{block}");
     }
 
     #[test]
     fn the_line_to_try_is_one_that_works() {
-        let block_v4 = block(&settings(), "0.0.0.0:9".parse().unwrap());
+        let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"));
         assert!(block_v4.contains("http://0.0.0.0:9\n") && block_v4.contains("curl -s http://127.0.0.1:9/"));
-        assert!(block(&settings(), "[::]:9".parse().unwrap()).contains("curl -s http://[::1]:9/healthz"));
+        assert!(block_v4.contains("redis-cli -u redis://127.0.0.1:8 ping"));
+        let block_v6 = block(&settings(), at("[::]:9"), None);
+        assert!(block_v6.contains("curl -s http://[::1]:9/healthz") && !block_v6.contains("resp"));
     }
 }

@@ -2,17 +2,19 @@
 //! Touches sockets, signals, the data directory and stdout.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use keystead_core::{Code, Error, Result};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::failure::failure;
 use crate::limits::Limits;
-use crate::settings::Settings;
+use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
-use crate::{VERSION, database, http, listen, open_files, ready};
+use crate::{VERSION, database, http, listen, open_files, ready, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -20,30 +22,46 @@ use crate::{VERSION, database, http, listen, open_files, ready};
 /// `config_invalid` with the one line for the user when it cannot start; another code when it served and could not
 /// end well.
 pub async fn run(settings: Settings) -> Result<()> {
-    // The address first: a server that runs already is found before its database is touched.
-    let (http_door, http_address) = open_http(&settings).await?;
+    // The addresses first: a server that runs already is found before its database is touched.
+    let http = open_door("--http", &settings.http, &settings).await?;
+    let resp = open_door("--resp", &settings.resp, &settings).await?;
+    if http.is_none() && resp.is_none() {
+        return Err(failure("every door is closed", "open one, for example --http 127.0.0.1:8080"));
+    }
+    let tls = resp::tls::acceptor(&settings)?;
     open_files::raise_limit();
     let engine = database::open(&settings).await?;
     // Not earlier: until the server is ready, a signal may simply kill it.
     let mut signals = Signals::listen()?;
-    let block = ready::block(&settings, http_address);
-    let app = Arc::new(App::new(settings, engine));
-    let limits =
-        Limits { connections_max: open_files::connections_max(app.engine.shards()), ..Limits::default() };
-    let mut door = tokio::spawn(http::serve(http_door, Arc::clone(&app), limits));
+    let address = |door: &Option<Door>| door.as_ref().map(|(_, address)| *address);
+    let block = ready::block(&settings, address(&http), address(&resp));
+    let resp_port = address(&resp).map_or(0, |address| address.port());
+    let connections_max = open_files::connections_max(engine.shards());
+    let app = Arc::new(App::new(settings, engine, resp_port, connections_max));
+    let mut doors = JoinSet::new();
+    if let Some((listener, _)) = http {
+        let limits = Limits { connections_max, ..Limits::default() };
+        doors.spawn(http::serve(listener, Arc::clone(&app), limits));
+    }
+    if let Some((listener, _)) = resp {
+        doors.spawn(resp::serve(listener, Arc::clone(&app), tls));
+    }
     say(&block);
-    tracing::info!(version = VERSION, http = %http_address, "ready");
+    tracing::info!(version = VERSION, "ready");
 
     let signal = tokio::select! {
         signal = signals.next() => signal,
-        _ = &mut door => return app.engine.close().await.and(Err(broken())),
+        _ = doors.join_next() => return app.engine.close().await.and(Err(broken())),
     };
     tracing::info!(signal, "stopping");
     app.stop();
     // A second signal comes from somebody who will not wait for the drain.
     tokio::spawn(signals.exit_at_next());
-    let drained = door.await.map_err(|_| broken());
-    // Whatever became of the door, the database is closed. It says itself what it could not do.
+    let mut drained = Ok(());
+    while let Some(ended) = doors.join_next().await {
+        drained = drained.and(ended.map_err(|_| broken()));
+    }
+    // Whatever became of the doors, the database is closed. It says itself what it could not do.
     app.engine.close().await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
@@ -51,14 +69,18 @@ pub async fn run(settings: Settings) -> Result<()> {
 
 /// A server without a door would be up and yet serve nobody; ended, it can be restarted.
 fn broken() -> Error {
-    Error::new(Code::Internal, "the HTTP door has broken: restart, and please report the log")
+    Error::new(Code::Internal, "a door has broken: restart, and please report the log")
 }
 
-async fn open_http(settings: &Settings) -> Result<(TcpListener, std::net::SocketAddr)> {
-    let no_door = || failure("every door is closed", "open one, for example --http 127.0.0.1:8080");
-    let door = listen::open("--http", &settings.http, settings.token.is_some()).await?.ok_or_else(no_door)?;
-    let address = door.local_addr().map_err(|e| failure(e, "choose another address with --http"))?;
-    Ok((door, address))
+type Door = (TcpListener, SocketAddr);
+
+async fn open_door(flag: &str, listen: &Listen, settings: &Settings) -> Result<Option<Door>> {
+    let Some(door) = listen::open(flag, listen, settings.token.is_some()).await? else {
+        return Ok(None);
+    };
+    let address =
+        door.local_addr().map_err(|e| failure(e, format_args!("choose another address with {flag}")))?;
+    Ok(Some((door, address)))
 }
 
 /// A server whose stdout is closed serves all the same.

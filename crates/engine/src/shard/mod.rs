@@ -29,8 +29,8 @@ pub(crate) use job::Task;
 pub use job::{Job, Ran, Wait};
 pub use local::{Guest, Local, Turn};
 pub(crate) use thread::{Inbox, Pace, serve};
-pub use waiting::Watch;
 use waiting::Waiting;
+pub use waiting::Watch;
 
 /// Where a shard's effects go.
 pub(crate) enum Journal {
@@ -178,11 +178,7 @@ impl Shard {
 
     /// Runs something on the keys, keeps or undoes its changes, and tells what must be durable before anybody is told. Then
     /// serves those who waited for what it changed.
-    fn attempt<R>(
-        &mut self,
-        writes: bool,
-        run: impl FnOnce(&mut Keyspace) -> (R, bool),
-    ) -> Result<(R, u64)> {
+    fn attempt<R>(&mut self, writes: bool, run: impl FnOnce(&mut Keyspace) -> (R, bool)) -> Result<(R, u64)> {
         let result = self.attempt_quietly(writes, run);
         if !self.waiting.is_idle() {
             let now = self.shared.clock.now();

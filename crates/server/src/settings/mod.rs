@@ -29,6 +29,12 @@ pub use value::{Durability, Listen, LogFormat, Token};
 pub struct Settings {
     /// Where the HTTP door listens.
     pub http: Listen,
+    /// Where the RESP door listens.
+    pub resp: Listen,
+    /// The certificates that the RESP door shows, in PEM form. Without them it is not encrypted.
+    pub resp_tls_cert: Option<PathBuf>,
+    /// The key that belongs to them.
+    pub resp_tls_key: Option<PathBuf>,
     /// The directory that holds the data. Unused when durability is `memory`.
     pub data: PathBuf,
     /// What a reply means.
@@ -53,6 +59,9 @@ impl Settings {
     pub(crate) fn blank() -> Settings {
         Settings {
             http: Listen::Off,
+            resp: Listen::Off,
+            resp_tls_cert: None,
+            resp_tls_key: None,
             data: PathBuf::new(),
             durability: Durability::Memory,
             shards: None,

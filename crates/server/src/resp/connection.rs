@@ -1,0 +1,449 @@
+//! One connection: it reads, runs what is complete, and writes what may leave, in turns.
+//!
+//! Touches its socket and the shard of its loop. Invariant: an answer leaves only when it is durable, and in the order of
+//! the requests.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use keystead_commands::ctx::Publication;
+use keystead_commands::errors::{self, Fail};
+use keystead_commands::hub::{Hub, Kind, Message, Unblock};
+use keystead_commands::session::{Replies, Session};
+use keystead_commands::wire::encode;
+use keystead_commands::wire::request::Bounds;
+use keystead_commands::{Args, Random, Reply, dispatch, table};
+use keystead_engine::Local;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
+
+use super::elsewhere::ended;
+use super::input::Input;
+use super::job::Served;
+use super::output::Output;
+use super::run::{Came, Executed, Transaction, Watched};
+use crate::app::App;
+use crate::limits::{RESP_OUTPUT_BYTES_MAX, RESP_WAITING_INPUT_BYTES};
+
+/// What a connection runs requests with.
+pub(super) struct Worker {
+    pub(super) app: Arc<App>,
+    pub(super) local: Local,
+    pub(super) session: Session,
+    pub(super) random: Random,
+    pub(super) watched: Option<Watched>,
+    pub(super) shards: usize,
+}
+
+/// What a connection waits for before it runs its next request.
+pub(super) enum Busy {
+    /// A request that runs on a shard, and may wait there for keys if it `blocks`.
+    Waiting { served: oneshot::Receiver<Served>, shard: usize, ticket: u64, blocks: bool },
+    /// Several shards, or another one.
+    Later(Pin<Box<dyn Future<Output = Served>>>),
+    /// A transaction on another shard.
+    Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
+    /// The end of CLIENT PAUSE.
+    Paused(Pin<Box<Sleep>>),
+}
+
+/// A client.
+pub(super) struct Connection<S> {
+    stream: S,
+    worker: Worker,
+    input: Input,
+    output: Output,
+    busy: Option<Busy>,
+    /// How somebody else has ended its wait.
+    unblocked: Option<Unblock>,
+    /// The revision that it has asked to be woken at.
+    asked: u64,
+    /// The client sends nothing more.
+    ended: bool,
+    /// Something was written and may not have been sent.
+    flushing: bool,
+}
+
+/// Why a connection ends at once.
+struct Broken;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) fn new(stream: S, app: Arc<App>, local: Local, session: Session, seed: u64) -> Self {
+        let shards = app.engine.shards();
+        let random = Random::new(seed);
+        Connection {
+            stream,
+            worker: Worker { app, local, session, random, watched: None, shards },
+            input: Input::default(),
+            output: Output::default(),
+            busy: None,
+            unblocked: None,
+            asked: 0,
+            ended: false,
+            flushing: false,
+        }
+    }
+
+    /// Serves the client until it goes, or must.
+    pub(super) async fn serve(mut self) {
+        poll_fn(|cx| {
+            self.worker.session.client.set_waker(cx.waker());
+            Poll::Ready(())
+        })
+        .await;
+        poll_fn(|cx| self.poll(cx)).await;
+        if let Some(Busy::Waiting { shard, ticket, .. }) = self.busy.take() {
+            self.end_wait(shard, ticket);
+        }
+        let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.turn(cx) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                Err(Broken) => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Does everything that can be done now, and tells whether there may be more.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
+        if self.worker.session.client.is_killed() {
+            return Err(Broken);
+        }
+        let mut progress = self.poll_busy(cx);
+        progress |= self.read(cx)?;
+        if self.busy.is_none() && self.input.len() > 0 && !self.worker.session.closing {
+            progress |= self.run_requests(cx);
+        }
+        if self.busy.is_none() {
+            self.input.rest();
+        }
+        self.take_messages(cx)?;
+        self.release(cx)?;
+        progress |= self.write(cx)?;
+        let stopping = self.worker.app.is_stopping();
+        let over = self.worker.session.closing || self.ended || stopping;
+        // Who waits for keys would wait beyond the end; what runs elsewhere is answered first.
+        let idle = matches!(self.busy, None | Some(Busy::Waiting { blocks: true, .. } | Busy::Paused(_)));
+        if over && idle && self.output.is_empty() && !self.flushing {
+            return Err(Broken);
+        }
+        Ok(progress)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
+        if self.ended || self.worker.session.closing || self.worker.app.is_stopping() {
+            return Ok(false);
+        }
+        let most = if self.busy.is_some() {
+            RESP_WAITING_INPUT_BYTES
+        } else {
+            self.worker.app.hub.config.query_bytes_max()
+        };
+        if self.input.len() >= most {
+            if self.busy.is_none() {
+                tracing::warn!(client = self.worker.session.client.id, "a request over the limit: closed");
+                return Err(Broken);
+            }
+            return Ok(false);
+        }
+        let mut room = ReadBuf::new(self.input.room());
+        match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(_)) => Err(Broken),
+            Poll::Ready(Ok(())) => {
+                let count = room.filled().len();
+                self.input.filled(count);
+                self.ended = count == 0;
+                self.worker.app.hub.clients.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Runs what is complete. All of it is one turn of the shard, so one batch.
+    fn run_requests(&mut self, cx: &mut Context<'_>) -> bool {
+        let Connection { worker, input, output, busy, .. } = self;
+        let local = worker.local.clone();
+        let Some(mut turn) = local.turn(cx.waker()) else { return false };
+        let bulk_bytes_max = worker.app.hub.config.bulk_bytes_max();
+        let client = Arc::clone(&worker.session.client);
+        client.last_ms.store(turn.now().0, Ordering::Relaxed);
+        let mut count = 0;
+        let mut published = Vec::new();
+        while !worker.session.closing && busy.is_none() {
+            let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
+            let request = match input.next(bounds) {
+                Ok(Some(request)) => request,
+                Ok(None) => break,
+                Err(error) => {
+                    let words = format!("ERR Protocol error: {}", error.0);
+                    encode(worker.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
+                    output.mark(0, turn.durable(), Vec::new());
+                    worker.session.closing = true;
+                    break;
+                }
+            };
+            let args = request.args();
+            let len = request.len();
+            if !args.is_empty() {
+                if let Some(pause) = worker.pause(args, turn.now().0) {
+                    *busy = Some(Busy::Paused(pause));
+                    break;
+                }
+                if count == 0 {
+                    client.shown().command = table::find(args.name()).map_or("NULL", |spec| spec.full_name);
+                }
+                count += 1;
+                match worker.run(&mut turn, args) {
+                    Came::Answer(reply, revision, publish) => {
+                        let left = worker.answer(output, &reply, revision, turn.durable(), publish);
+                        published.extend(left);
+                    }
+                    Came::Busy(later) => *busy = Some(later),
+                }
+            }
+            input.advance(len);
+        }
+        drop(turn);
+        worker.publish(&published);
+        worker.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
+        if matches!(busy, Some(Busy::Waiting { blocks: true, .. })) {
+            client.shown().blocked = true;
+        }
+        count > 0
+    }
+
+    /// Looks whether what it waits for has come.
+    fn poll_busy(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(Busy::Waiting { shard, ticket, .. }) = &self.busy
+            && let Some(how) = self.worker.session.client.take_unblock()
+        {
+            let (shard, ticket) = (*shard, *ticket);
+            self.unblocked = Some(how);
+            self.end_wait(shard, ticket);
+        }
+        let Some(busy) = &mut self.busy else { return false };
+        let came = match busy.poll(cx, &mut self.worker) {
+            Poll::Pending => return false,
+            Poll::Ready(came) => came,
+        };
+        self.busy = None;
+        self.worker.session.client.shown().blocked = false;
+        let Some((mut served, revision)) = came else { return true };
+        if served.in_vain && self.unblocked.take() == Some(Unblock::Error) {
+            served.reply = Reply::Error(errors::UNBLOCKED);
+        }
+        let durable = self.worker.local.durable(0, cx.waker());
+        let left = self.worker.answer(&mut self.output, &served.reply, revision, durable, served.publish);
+        self.worker.publish(&left);
+        true
+    }
+
+    /// Ends the wait of its request; the answer comes as it does when the time is up.
+    fn end_wait(&self, shard: usize, ticket: u64) {
+        if shard == self.worker.local.index() {
+            return self.worker.local.end_wait(ticket);
+        }
+        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+            Box::pin(async move { local.end_wait(ticket) })
+        };
+        if let Err(error) = self.worker.app.engine.spawn(shard, Box::new(guest)) {
+            tracing::warn!(%error, "cannot end a wait on another shard");
+        }
+    }
+
+    /// Appends messages from channels.
+    fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        let session = &mut self.worker.session;
+        if !session.is_subscribed() {
+            return Ok(());
+        }
+        let Some(messages) = session.mailbox.take(cx.waker()) else {
+            tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
+            return Err(Broken);
+        };
+        for message in messages {
+            encode(session.protocol, &message_reply(message), &mut self.output.bytes);
+            let durable = self.worker.local.durable(0, cx.waker());
+            self.output.mark(0, durable, Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Releases answers that are durable by now.
+    fn release(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        while let Some(revision) = self.output.waits_for() {
+            let ask = if revision == self.asked { 0 } else { revision };
+            let durable = self.worker.local.durable(ask, cx.waker());
+            if durable < revision {
+                self.asked = revision;
+                // What was not durable when the shard broke never will be, and nobody may be told.
+                return if self.worker.local.poisoned().is_some() { Err(Broken) } else { Ok(()) };
+            }
+            let publish = self.output.release(durable);
+            self.worker.publish(&publish);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
+        let mut progress = false;
+        let mut flushing = self.flushing;
+        while !self.output.ready().is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, self.output.ready()) {
+                Poll::Pending => {
+                    if self.output.len() > output_limit(&self.worker.app.hub, Kind::Normal) {
+                        tracing::warn!(client = self.worker.session.client.id, "a slow reader: closed");
+                        return Err(Broken);
+                    }
+                    return Ok(progress);
+                }
+                Poll::Ready(Err(_) | Ok(0)) => return Err(Broken),
+                Poll::Ready(Ok(count)) => {
+                    self.output.wrote(count);
+                    flushing = true;
+                    self.worker.app.hub.clients.bytes_out.fetch_add(count as u64, Ordering::Relaxed);
+                    progress = true;
+                }
+            }
+        }
+        // Under TLS what was written may still wait to be sent.
+        if flushing {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(Ok(())) => flushing = false,
+                Poll::Ready(Err(_)) => return Err(Broken),
+                Poll::Pending => {}
+            }
+        }
+        self.flushing = flushing;
+        Ok(progress)
+    }
+}
+
+impl Worker {
+    /// Appends an answer, if it is wanted, and gives back the messages that may leave at once.
+    #[inline]
+    fn answer(
+        &mut self,
+        output: &mut Output,
+        reply: &Reply,
+        revision: u64,
+        durable: u64,
+        publish: Vec<Publication>,
+    ) -> Vec<Publication> {
+        let wanted = match self.session.replies {
+            Replies::On => true,
+            Replies::Off => false,
+            Replies::SkipNext => {
+                self.session.replies = Replies::Skip;
+                false
+            }
+            Replies::Skip => {
+                self.session.replies = Replies::On;
+                false
+            }
+        };
+        if wanted {
+            encode(self.session.protocol, reply, &mut output.bytes);
+        }
+        output.mark(revision, durable, publish)
+    }
+
+    fn publish(&self, publications: &[Publication]) {
+        for publication in publications {
+            self.app.hub.bus.publish(publication, output_limit(&self.app.hub, Kind::Pubsub));
+        }
+    }
+
+    /// How long a request must wait because of CLIENT PAUSE. CLIENT itself may pass, or nobody could end the pause.
+    #[inline]
+    fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
+        let clients = &self.app.hub.clients;
+        let until = clients.paused_until.load(Ordering::Relaxed);
+        if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {
+            return None;
+        }
+        let writes = || {
+            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.name, "EXEC" | "PUBLISH"))
+        };
+        if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
+            return None;
+        }
+        Some(Box::pin(sleep(Duration::from_millis((until - now_ms).min(PAUSE_LOOK_MS)))))
+    }
+}
+
+/// Bytes that may wait for a client.
+fn output_limit(hub: &Hub, kind: Kind) -> usize {
+    match hub.config.output_limit(kind).hard_bytes {
+        0 => RESP_OUTPUT_BYTES_MAX,
+        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+    }
+}
+
+/// How often a paused connection looks whether the pause was ended.
+const PAUSE_LOOK_MS: u64 = 10;
+
+impl Busy {
+    /// What came, and the revision that it rests on; nothing after a pause.
+    fn poll(&mut self, cx: &mut Context<'_>, worker: &mut Worker) -> Poll<Option<(Served, u64)>> {
+        Poll::Ready(Some(match self {
+            Busy::Waiting { served, .. } => {
+                let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
+                (ready!(Pin::new(served).poll(cx)).unwrap_or_else(broken), 0)
+            }
+            Busy::Later(later) => (ready!(later.as_mut().poll(cx)), 0),
+            Busy::Exec(later) => {
+                let (transaction, executed) = ready!(later.as_mut().poll(cx));
+                let now = worker.app.now();
+                match worker.finish_exec(&transaction, executed, now) {
+                    Came::Answer(reply, revision, publish) => {
+                        (Served { reply, publish, in_vain: false }, revision)
+                    }
+                    Came::Busy(_) => return Poll::Ready(None),
+                }
+            }
+            Busy::Paused(pause) => {
+                ready!(pause.as_mut().poll(cx));
+                return Poll::Ready(None);
+            }
+        }))
+    }
+}
+
+/// A message as its subscriber reads it.
+fn message_reply(message: Message) -> Reply {
+    let Message { channel, pattern, content, sharded } = message;
+    Reply::Push(match pattern {
+        Some(pattern) => {
+            vec![Reply::bulk(b"pmessage"), Reply::Bulk(pattern), Reply::Bulk(channel), Reply::Bulk(content)]
+        }
+        None => {
+            let kind: &[u8] = if sharded { b"smessage" } else { b"message" };
+            vec![Reply::bulk(kind), Reply::Bulk(channel), Reply::Bulk(content)]
+        }
+    })
+}
+
+impl<S> Drop for Connection<S> {
+    fn drop(&mut self) {
+        use keystead_commands::hub::Subscribed::{Channel, Pattern, Shard};
+        let session = &self.worker.session;
+        let (id, hub) = (session.client.id, &self.worker.app.hub);
+        for (kind, names) in
+            [(Channel, &session.channels), (Pattern, &session.patterns), (Shard, &session.shard_channels)]
+        {
+            names.iter().for_each(|name| hub.bus.unsubscribe(kind, name, id));
+        }
+        hub.clients.remove(id);
+    }
+}

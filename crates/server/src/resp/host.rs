@@ -1,0 +1,100 @@
+//! What commands ask about the server. Touches the engine's health and the process's own figures.
+
+use std::hash::{BuildHasher, RandomState};
+
+use keystead_commands::hub::{Facts, Host};
+use keystead_core::Stopwatch;
+use keystead_engine::{Durability, Engine};
+
+use crate::VERSION;
+use crate::settings::{Settings, Token};
+
+/// The server, as commands see it.
+pub struct Server {
+    engine: Engine,
+    token: Option<Token>,
+    started: Stopwatch,
+    port: u16,
+    data: String,
+    limit_bytes: Option<u64>,
+    clients_max: usize,
+    run_id: String,
+}
+
+impl Server {
+    /// The server with these settings, whose RESP door is at `port`.
+    #[must_use]
+    pub fn new(settings: &Settings, engine: Engine, port: u16, clients_max: usize) -> Self {
+        Server {
+            engine,
+            token: settings.token.clone(),
+            started: Stopwatch::start(),
+            port,
+            data: settings.data.display().to_string(),
+            limit_bytes: settings.memory_bytes.map(|bytes| bytes as u64),
+            clients_max,
+            run_id: run_id(),
+        }
+    }
+}
+
+impl Host for Server {
+    fn needs_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn is_token(&self, token: &[u8]) -> bool {
+        self.token.as_ref().is_some_and(|known| known.matches(token))
+    }
+
+    fn facts(&self) -> Facts {
+        let health = self.engine.health();
+        let sum = |of: fn(&keystead_engine::ShardHealth) -> u64| health.shards.iter().map(of).sum();
+        let durability = self.engine.durability();
+        let unwell =
+            health.shards.iter().find_map(|shard| shard.poisoned.clone().or(shard.archive_failing.clone()));
+        Facts {
+            version: VERSION,
+            port: self.port,
+            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            process_id: std::process::id(),
+            durability: durability.as_str(),
+            shards: self.engine.shards(),
+            data: if durability == Durability::Memory { String::new() } else { self.data.clone() },
+            keys: sum(|shard| shard.size.keys),
+            keys_that_expire: sum(|shard| shard.size.keys_that_expire),
+            used_bytes: sum(|shard| shard.size.used_bytes),
+            limit_bytes: self.limit_bytes,
+            resident_bytes: resident_bytes(),
+            journal_bytes: sum(|shard| shard.journal_bytes),
+            unwell,
+            clients_max: self.clients_max,
+            expired_keys: sum(|shard| shard.size.expired),
+            cpu_us: cpu_us(),
+            run_id: self.run_id.clone(),
+        }
+    }
+}
+
+/// 40 hexadecimal digits that are others with every start.
+fn run_id() -> String {
+    let digits: String = (0..3).map(|n| format!("{:016x}", RandomState::new().hash_one(n))).collect();
+    digits[..40].to_owned()
+}
+
+/// Microseconds that the process has computed for itself and in the operating system; 0 where that is not told.
+fn cpu_us() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the process stands in brackets and may contain spaces.
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = |n: usize| after_name.split(' ').nth(n).and_then(|text| text.parse().ok()).unwrap_or(0u64);
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    [12, 13].map(|n| ticks(n).saturating_mul(1_000_000) / per_second)
+}
+
+/// What the process takes, as the system tells; 0 where it does not.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}

@@ -1,0 +1,26 @@
+//! The RESP door: Redis over TCP.
+//!
+//! A connection lives on a shard's loop. What it reads in one go runs there without a hop, its answers wait in its own
+//! queue until what they tell is durable, and only what belongs to another shard crosses a channel.
+//!
+//! | To find                                        | open         |
+//! |------------------------------------------------|--------------|
+//! | accepting, limits, draining                    | [`door`]     |
+//! | reading, running and writing, in turns         | `connection` |
+//! | bytes that came, bytes that leave              | `input`, `output` |
+//! | one request: here, in MULTI, waiting, elsewhere| `run`, `job`, `elsewhere` |
+//! | certificates                                   | [`tls`]      |
+//! | what commands ask about the server             | `host`       |
+
+mod connection;
+mod door;
+mod elsewhere;
+mod host;
+mod input;
+mod job;
+mod output;
+mod run;
+pub mod tls;
+
+pub use door::serve;
+pub use host::Server;

@@ -1,0 +1,126 @@
+//! Answers on their way out. It touches nothing.
+//!
+//! Invariant: a byte is released only when everything that its answer, and every answer before it, tells is durable.
+
+use std::collections::VecDeque;
+
+use keystead_commands::ctx::Publication;
+
+use crate::limits::RESP_OUTPUT_KEPT_BYTES;
+
+/// Answers up to `end` may leave when `revision` is durable, and then these messages are sent.
+struct Mark {
+    end: usize,
+    revision: u64,
+    publish: Vec<Publication>,
+}
+
+/// The answers of one connection.
+#[derive(Default)]
+pub(super) struct Output {
+    /// Encoded answers; the encoder appends here.
+    pub(super) bytes: Vec<u8>,
+    sent: usize,
+    released: usize,
+    marks: VecDeque<Mark>,
+}
+
+impl Output {
+    /// Notes that everything appended so far rests on `revision`.
+    #[inline]
+    pub(super) fn mark(
+        &mut self,
+        revision: u64,
+        durable: u64,
+        publish: Vec<Publication>,
+    ) -> Vec<Publication> {
+        let end = self.bytes.len();
+        match self.marks.back_mut() {
+            None if revision <= durable => {
+                self.released = end;
+                return publish;
+            }
+            // An answer behind one that waits waits with it.
+            Some(last) if revision <= last.revision => {
+                last.end = end;
+                last.publish.extend(publish);
+            }
+            _ => self.marks.push_back(Mark { end, revision, publish }),
+        }
+        Vec::new()
+    }
+
+    /// The revision that the first answer waits for.
+    #[inline]
+    pub(super) fn waits_for(&self) -> Option<u64> {
+        self.marks.front().map(|mark| mark.revision)
+    }
+
+    /// Releases what is durable, and answers the messages that may be sent now.
+    pub(super) fn release(&mut self, durable: u64) -> Vec<Publication> {
+        let mut publish = Vec::new();
+        while let Some(mark) = self.marks.pop_front_if(|mark| mark.revision <= durable) {
+            self.released = mark.end;
+            publish.extend(mark.publish);
+        }
+        publish
+    }
+
+    /// What may be written.
+    #[inline]
+    pub(super) fn ready(&self) -> &[u8] {
+        &self.bytes[self.sent..self.released]
+    }
+
+    /// Notes that so many bytes were written.
+    pub(super) fn wrote(&mut self, count: usize) {
+        self.sent += count;
+        if self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(RESP_OUTPUT_KEPT_BYTES);
+            (self.sent, self.released) = (0, 0);
+        } else if self.sent > RESP_OUTPUT_KEPT_BYTES && self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.released -= self.sent;
+            for mark in &mut self.marks {
+                mark.end -= self.sent;
+            }
+            self.sent = 0;
+        }
+    }
+
+    /// Bytes that were not written yet.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Whether everything has left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_waits_for_those_before_it() {
+        let mut output = Output::default();
+        output.bytes.extend(b"a");
+        output.mark(0, 5, Vec::new());
+        assert_eq!(output.ready(), b"a");
+        output.bytes.extend(b"b");
+        output.mark(7, 5, Vec::new());
+        output.bytes.extend(b"c");
+        output.mark(3, 5, Vec::new());
+        assert_eq!((output.ready(), output.waits_for()), (&b"a"[..], Some(7)));
+        output.wrote(1);
+        output.release(6);
+        assert_eq!(output.ready(), b"");
+        output.release(7);
+        assert_eq!((output.ready(), output.waits_for()), (&b"bc"[..], None));
+        output.wrote(2);
+        assert!(output.is_empty());
+    }
+}

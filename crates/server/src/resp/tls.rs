@@ -1,0 +1,50 @@
+//! Certificates of the RESP door. Touches the two files that the settings name.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use keystead_core::Result;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::failure::failure;
+use crate::settings::Settings;
+
+/// What encrypts the RESP door, if the settings ask for it.
+///
+/// # Errors
+/// `config_invalid` with the one line for the user.
+pub fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
+    let (certificate, key) = match (&settings.resp_tls_cert, &settings.resp_tls_key) {
+        (None, None) => return Ok(None),
+        (Some(certificate), Some(key)) => (certificate, key),
+        _ => {
+            return Err(failure(
+                "--resp-tls-cert and --resp-tls-key go together, and one of them is missing",
+                "name both files, or neither",
+            ));
+        }
+    };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
+        .map_err(|e| cannot_read("--resp-tls-cert", certificate, &e))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|e| cannot_read("--resp-tls-key", key, &e))?;
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).map_err(|e| {
+        failure(
+            format_args!(
+                "the certificate and the key of --resp-tls-cert and --resp-tls-key do not serve ({e})"
+            ),
+            "name a PEM certificate chain, its own first, and the PEM key that belongs to it",
+        )
+    })?;
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn cannot_read(flag: &str, path: &Path, error: &dyn std::fmt::Display) -> keystead_core::Error {
+    failure(
+        format_args!("{flag} {}: it cannot be read ({error})", path.display()),
+        "name a file in PEM form that this user may read",
+    )
+}
