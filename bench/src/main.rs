@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
+mod codec;
 mod engine;
 mod flat;
 mod latency;
@@ -11,11 +12,12 @@ mod memory;
 mod raw_sqlite;
 mod redis;
 mod report;
+mod resp;
 mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 8] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
@@ -29,6 +31,8 @@ const BENCHES: [Bench; 6] = [
         engine::run_many_keys,
     ),
     ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
+    ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
+    ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 

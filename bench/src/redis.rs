@@ -8,34 +8,31 @@ use std::time::Duration;
 pub(crate) struct Redis {
     server: Child,
     stream: BufReader<TcpStream>,
+    pub(crate) port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Redis {
     /// Starts a server without persistence. `None` when there is no redis-server on this machine.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&["--appendonly", "no"])
+    }
+
+    /// Starts a server with such options.
+    pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let dir = tempfile::tempdir().ok()?;
         let mut server = Command::new("redis-server")
-            .args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-                "--dir",
-            ])
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--dir"])
             .arg(dir.path())
+            .args(options)
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(20));
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                return Some(Redis { server, stream: BufReader::new(stream), _dir: dir });
+                return Some(Redis { server, stream: BufReader::new(stream), port, _dir: dir });
             }
         }
         let _ = server.kill();

@@ -1,0 +1,140 @@
+//! The RESP door beside a real redis-server, with redis-benchmark: six commands, 50 clients, pipelines of 1 and 16.
+//!
+//! Both servers get the same requests one right after the other, `ROUNDS` times in turns, and the best of each is told: on a
+//! machine that does other things too, a peer must not win by the weather. `KEYSTEAD_ROWS="fsync 16 set"` picks rows.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::redis::Redis;
+
+const CLIENTS: &str = "50";
+const KEYS: &str = "100000";
+const ROUNDS: usize = 3;
+
+/// What redis-benchmark measured.
+#[derive(Clone, Copy, Default)]
+struct Figure {
+    per_second: f64,
+    p99_ms: f64,
+}
+
+/// A level, Redis's matching options, and how many requests there are without and with pipelines.
+type Level = (&'static str, &'static [&'static str], [u32; 2]);
+
+const LEVELS: [Level; 3] = [
+    ("fsync", &["--appendonly", "yes", "--appendfsync", "always"], [50_000, 200_000]),
+    ("commit", &["--appendonly", "yes", "--appendfsync", "everysec"], [100_000, 600_000]),
+    ("memory", &["--appendonly", "no"], [100_000, 600_000]),
+];
+
+const COMMANDS: [(&str, &[&str]); 6] = [
+    ("set", &["SET", "key:__rand_int__", "xxx"]),
+    ("get", &["GET", "key:__rand_int__"]),
+    ("incr", &["INCR", "counter:__rand_int__"]),
+    ("lpush", &["LPUSH", "list:__rand_int__", "xxx"]),
+    ("hset", &["HSET", "hash:__rand_int__", "field:__rand_int__", "xxx"]),
+    ("zadd", &["ZADD", "zset:__rand_int__", "__rand_int__", "element:__rand_int__"]),
+];
+
+pub(crate) fn run() {
+    let wanted = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
+    println!(
+        "{:<8} {:>4} {:<6} {:>12} {:>12} {:>6} {:>9} {:>9}",
+        "level", "pipe", "", "keystead/s", "redis/s", "ratio", "p99 ms", "redis p99"
+    );
+    for (level, options, requests) in LEVELS {
+        let Some(redis) = Redis::start_with(options) else {
+            println!("there is no redis-server here");
+            return;
+        };
+        let keystead = Keystead::start(level);
+        for (pipeline, requests) in [1, 16].into_iter().zip(requests) {
+            for (name, command) in COMMANDS {
+                let row = format!("{level} {pipeline} {name}");
+                if !wanted.split_whitespace().all(|word| row.split(' ').any(|part| part == word)) {
+                    continue;
+                }
+                let (mut ours, mut theirs) = (Figure::default(), Figure::default());
+                for _ in 0..ROUNDS {
+                    ours = ours.better(measure(keystead.port, pipeline, requests, command));
+                    theirs = theirs.better(measure(redis.port, pipeline, requests, command));
+                }
+                println!(
+                    "{level:<8} {pipeline:>4} {name:<6} {:>12.0} {:>12.0} {:>5.2}x {:>9.2} {:>9.2}",
+                    ours.per_second,
+                    theirs.per_second,
+                    ours.per_second / theirs.per_second,
+                    ours.p99_ms,
+                    theirs.p99_ms
+                );
+            }
+        }
+    }
+}
+
+impl Figure {
+    fn better(self, other: Figure) -> Figure {
+        if other.per_second > self.per_second { other } else { self }
+    }
+}
+
+fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str]) -> Figure {
+    let output = Command::new("redis-benchmark")
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", CLIENTS, "-r", KEYS, "--csv"])
+        .args(["-P", &pipeline.to_string(), "-n", &requests.to_string()])
+        .args(command)
+        .stderr(Stdio::null())
+        .output()
+        .expect("redis-benchmark is there when redis-server is");
+    // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
+    let text = String::from_utf8_lossy(&output.stdout);
+    let row = text.lines().last().unwrap_or_default();
+    // The name of the test is the command, whose arguments are not separated by commas.
+    let cells: Vec<f64> = row.split(',').filter_map(|cell| cell.trim_matches('"').parse().ok()).collect();
+    assert!(cells.len() >= 7, "redis-benchmark said: {text}");
+    let cells = &cells[cells.len() - 7..];
+    Figure { per_second: cells[0], p99_ms: cells[5] }
+}
+
+/// The real binary, which must be built: `cargo build --release`.
+struct Keystead {
+    server: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Keystead {
+    fn start(level: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Command::new(binary())
+            .args(["--http", "off", "--resp", "127.0.0.1:0", "--durability", level, "--data"])
+            .arg(dir.path().join("data"))
+            // The server knows its own variables only.
+            .env_remove("KEYSTEAD_ROWS")
+            .env_remove("KEYSTEAD_BIN")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("build the server first: cargo build --release");
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let port = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.trim().strip_prefix("resp")?.rsplit(':').next()?.parse().ok())
+            .expect("the server says where it listens");
+        Keystead { server, port, _dir: dir }
+    }
+}
+
+impl Drop for Keystead {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// The server stands beside this program.
+fn binary() -> PathBuf {
+    std::env::var_os("KEYSTEAD_BIN")
+        .map_or_else(|| std::env::current_exe().unwrap().with_file_name("keystead"), PathBuf::from)
+}
