@@ -23,6 +23,8 @@ pub struct Ctx<'a> {
     /// Set by a command that found nothing and would wait for it. Its answer is then what the client is told when the
     /// time is up. Where nobody may wait (MULTI, scripts, REST) that answer is given at once.
     pub wait: Option<Wait>,
+    /// Whether it may wait at all.
+    pub may_wait: bool,
     /// Whether it has waited and runs again because a key changed. A key of another kind is then as good as none: what
     /// woke the command was not meant for it, and it waits on.
     pub woken: bool,
@@ -57,7 +59,7 @@ pub struct Publication {
 impl<'a> Ctx<'a> {
     /// The surroundings of the next command.
     pub fn new(keys: &'a mut Keyspace, now: Millis, random: &'a mut Random, hub: &'a Hub) -> Self {
-        Ctx { keys, now, random, hub, wait: None, woken: false, publish: Vec::new() }
+        Ctx { keys, now, random, hub, wait: None, may_wait: true, woken: false, publish: Vec::new() }
     }
 
     /// Says that the command found nothing and waits for a change of `keys`.

@@ -56,19 +56,20 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Spec, Fail> {
 pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
     let spec = match resolve(args) {
         Ok(spec) => spec,
-        Err(fail) => return refuse(session, fail),
+        Err(fail) => return refuse(session, args, fail),
     };
     if !session.authenticated && !spec.flags.has(flag::NO_AUTH) {
         if hub.host.needs_token() {
-            return refuse(session, errors::NO_AUTH);
+            return refuse(session, args, errors::NO_AUTH);
         }
         session.authenticated = true;
     }
     if session.is_subscribed() && session.protocol == Protocol::Resp2 && !allowed_while_subscribed(spec) {
-        return Plan::Answer(Reply::Error(Fail::text(format!(
+        let words = format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
             spec.full_name
-        ))));
+        );
+        return refuse(session, args, Fail::text(words));
     }
     if let Run::Control(control) = spec.run {
         return steer(session, hub, control);
@@ -82,8 +83,15 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
     }
 }
 
-/// A request that cannot even be queued spoils the transaction.
-fn refuse(session: &mut Session, fail: Fail) -> Plan {
+/// A request that cannot even be queued spoils the transaction, and an EXEC that cannot run ends it.
+fn refuse(session: &mut Session, args: Args<'_>, fail: Fail) -> Plan {
+    if args.name().eq_ignore_ascii_case(b"EXEC") {
+        end_multi(session);
+        let line = fail.line();
+        let why = line.strip_prefix("ERR ").unwrap_or(&line);
+        let words = format!("EXECABORT Transaction discarded because of: {why}");
+        return Plan::Unwatch(Reply::Error(Fail::text(words)));
+    }
     if let Some(multi) = &mut session.multi {
         multi.dirty = true;
     }
@@ -92,13 +100,13 @@ fn refuse(session: &mut Session, fail: Fail) -> Plan {
 
 fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
     if spec.flags.has(flag::NO_MULTI) {
-        return refuse(session, errors::NOT_IN_MULTI);
+        return refuse(session, args, errors::NOT_IN_MULTI);
     }
     let Some(multi) = &mut session.multi else { return Plan::Answer(Reply::Ok) };
     let command = args.to_command();
     let bytes = command.mem_bytes() + size_of::<Queued>();
     if multi.queue.len() >= MULTI_COMMANDS_MAX || multi.bytes + bytes > MULTI_BYTES_MAX {
-        return refuse(session, errors::QUEUE_TOO_LONG);
+        return refuse(session, args, errors::QUEUE_TOO_LONG);
     }
     multi.bytes += bytes;
     multi.queue.push(Queued { spec, command });

@@ -17,14 +17,15 @@ This page is made from the table of commands: `KEYSTEAD_UPDATE=1 cargo test -p k
 ";
 
 const MARKS: &str = "\
-**r** looks at keys, **w** may change them, **b** may wait for them. **1** runs on one shard only: in a database of several
-shards its keys must share a hash tag, `{like}:this`, or it answers `CROSSSLOT`. **a** runs on all shards, one after the other.
+**r** looks at keys, **w** may change them, **b** may wait for them. In a database of several shards, the keys of a command with
+**1** must live on one of them, which they do when they share a tag, `{like}:this` and `{like}:that`; else it answers
+`CROSSSLOT`. **a** runs on all shards, one after the other.
 ";
 
 /// The whole page.
 #[must_use]
 pub fn commands() -> String {
-    let mut page = format!("{HEAD}\n{} commands, by family:\n\n", table::leaves().count());
+    let mut page = format!("{HEAD}\n{} commands and subcommands, by family:\n\n", table::leaves().count());
     for (title, rows) in FAMILIES.iter().filter(|(_, rows)| !rows.is_empty()) {
         let _ = writeln!(page, "- [{title}](#{}): {}", anchor(title), names(rows));
     }
@@ -55,8 +56,9 @@ fn line(page: &mut String, container: Option<&Spec>, spec: &Spec) {
 
 fn marks(spec: &Spec) -> String {
     let mut marks = String::new();
+    let on_keys = matches!(spec.run, Run::Data(_));
     for (flags, mark) in [(flag::READ, 'r'), (flag::WRITE, 'w'), (flag::BLOCKING, 'b')] {
-        if spec.flags.has(flags) {
+        if on_keys && spec.flags.has(flags) {
             marks.push(mark);
         }
     }

@@ -56,6 +56,7 @@ texts! {
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     QUEUE_TOO_LONG = "ERR too many commands in one transaction";
     SAME_OBJECT = "ERR source and destination objects are the same";
+    NOT_INT_32 = "ERR value is out of range, value must between -2147483648 and 2147483647";
     COUNT_OUT_OF_RANGE = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
     VALUE_OUT_OF_RANGE = "ERR value is out of range";
     NO_VALUES_ONLY_HSCAN = "ERR NOVALUES option can only be used in HSCAN";
@@ -138,33 +139,39 @@ pub fn invalid_expire(name: &str) -> Fail {
 /// `ERR unknown command 'foo', with args beginning with: 'a' 'b' `
 #[must_use]
 pub fn unknown_command(args: crate::Args<'_>) -> Fail {
-    let name = shown(args.name(), 128);
-    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+    let (name, mut beginning) = (shown(args.name(), SHOWN_MAX), String::new());
     for argument in args.from(1) {
-        if text.len() >= 128 + name.len() {
+        if beginning.len() >= SHOWN_MAX {
             break;
         }
-        text.push_str(&format!("'{}' ", shown(argument, 128usize.saturating_sub(text.len()).max(1))));
+        let left = SHOWN_MAX - beginning.len();
+        beginning.push_str(&format!("'{}' ", shown(argument, left)));
     }
-    Fail::text(text)
+    Fail::text(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
 /// `ERR unknown subcommand 'foo'. Try OBJECT HELP.`
 #[must_use]
 pub fn unknown_subcommand(args: crate::Args<'_>) -> Fail {
-    let (container, name) = (shown(args.name(), 128).to_uppercase(), shown(args.at(1), 128));
+    let (container, name) = (shown(args.name(), SHOWN_MAX).to_uppercase(), shown(args.at(1), SHOWN_MAX));
     Fail::text(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
 }
 
 /// `ERR unknown subcommand or wrong number of arguments for 'foo'. Try DEBUG HELP.`
 #[must_use]
 pub fn subcommand_or_arity(args: crate::Args<'_>) -> Fail {
-    let (container, name) = (shown(args.name(), 128).to_uppercase(), shown(args.at(1), 128));
+    let (container, name) = (shown(args.name(), SHOWN_MAX).to_uppercase(), shown(args.at(1), SHOWN_MAX));
     Fail::text(format!(
         "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
     ))
 }
 
+/// How many bytes of what was sent an error shows.
+const SHOWN_MAX: usize = 128;
+
+/// An argument as C's printf shows it: it ends at a zero byte.
 fn shown(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+    let bytes = &bytes[..bytes.len().min(max)];
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

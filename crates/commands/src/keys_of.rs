@@ -25,7 +25,7 @@ pub enum Keys {
     StoreCounted,
     /// The first half of what follows the word STREAMS.
     Streams,
-    /// One at index 1, and one after each of these words.
+    /// One at index 1, and one after the last of these words: of an option that is given twice, the last counts.
     AndAfter(&'static [&'static str]),
     /// One at index 1, and one after the last STORE or STOREDIST among the options, which begin at this index.
     AndStored(usize),
@@ -62,10 +62,9 @@ impl Keys {
                 (first..first + (len - first) / 2).collect()
             }
             Keys::AndAfter(words) => {
-                let after = (2..len).filter(|i| {
-                    words.iter().any(|word| args.at(*i - 1).eq_ignore_ascii_case(word.as_bytes()))
-                });
-                std::iter::once(1).chain(after.filter(|i| *i > 2)).collect()
+                let is_word = |i: usize| words.iter().any(|word| args.at(i).eq_ignore_ascii_case(word.as_bytes()));
+                let after = (3..len).rev().find(|i| is_word(*i - 1));
+                std::iter::once(1).chain(after).collect()
             }
             Keys::AndStored(options) => std::iter::once(1).chain(stored(args, options)).collect(),
         })
@@ -126,6 +125,7 @@ mod tests {
             (streams, "XREAD COUNT 1 STREAMS a b 0 0", vec![4, 5]),
             (streams, "XREADGROUP GROUP streams c STREAMS a >", vec![5]),
             (Keys::AndAfter(&["STORE"]), "SORT k BY w STORE d", vec![1, 5]),
+            (Keys::AndAfter(&["STORE"]), "SORT k STORE x STORE d", vec![1, 5]),
             (Keys::AndStored(5), "GEORADIUSBYMEMBER k store 1 m", vec![1]),
             (Keys::AndStored(5), "GEORADIUSBYMEMBER k m 1 m STORE", vec![1]),
             (Keys::AndStored(5), "GEORADIUSBYMEMBER k m 1 m STORE store", vec![1, 6]),

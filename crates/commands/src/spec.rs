@@ -130,6 +130,8 @@ pub mod flag {
     pub const PUBSUB: Flags = Flags(1 << 8);
     /// May take more memory.
     pub const DENY_OOM: Flags = Flags(1 << 9);
+    /// Looks at keys and may note something there that no answer shows: PFCOUNT keeps its count.
+    pub const MAY_WRITE: Flags = Flags(1 << 10);
 
     /// Both, in a constant.
     #[must_use]
@@ -257,7 +259,7 @@ impl Spec {
     /// Whether it may change keys.
     #[must_use]
     pub const fn writes(&self) -> bool {
-        self.flags.has(flag::WRITE)
+        self.flags.has(flag::WRITE) || self.flags.has(flag::MAY_WRITE)
     }
 
     /// The keys among its arguments, by index.

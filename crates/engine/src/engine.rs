@@ -303,6 +303,7 @@ impl Parts {
             vitals: Arc::clone(&vitals),
             files: files.clone(),
             journal_bytes_max: options.journal_bytes_max,
+            memory_bytes,
             news: Arc::clone(&news),
         };
         let shard = Shard::new(keyspace, journal, shared);

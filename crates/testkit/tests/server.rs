@@ -13,6 +13,7 @@ use tempfile::TempDir;
 const READY: &str = "
 echo 'stand-in 1 is ready'
 echo '  http        http://127.0.0.1:8080'
+echo '  resp        redis://127.0.0.1:6379'
 echo '  try         curl -s http://127.0.0.1:8080/healthz'
 ";
 
@@ -40,15 +41,17 @@ fn start(launch: Launch) -> Server {
 
 #[test]
 fn a_server_starts_tells_its_address_and_stops() {
-    let (_dir, path) =
-        waiting("trap 'echo goodbye; exit 0' TERM; echo \"args: $*\" >&2; echo \"http: $KEYSTEAD_HTTP\"");
+    let (_dir, path) = waiting(
+        "trap 'echo goodbye; exit 0' TERM; echo \"args: $*\" >&2; echo \"at: $KEYSTEAD_HTTP $KEYSTEAD_RESP\"",
+    );
     let mut server = start(launch(&path).args(["--durability", "memory"]));
     assert!(server.is_running());
     assert_eq!(server.http().unwrap().to_string(), "127.0.0.1:8080");
+    assert_eq!(server.resp().unwrap().to_string(), "127.0.0.1:6379");
     assert_eq!(server.url("/healthz"), "http://127.0.0.1:8080/healthz");
     assert_eq!(server.line("try").as_deref(), Some("curl -s http://127.0.0.1:8080/healthz"));
     server.wait_for_log("args: --durability memory").unwrap();
-    server.wait_for_log("http: 127.0.0.1:0").unwrap();
+    server.wait_for_log("at: 127.0.0.1:0 127.0.0.1:0").unwrap();
     assert!(server.stop().unwrap().success());
     assert!(!server.is_running());
     assert!(server.logs().contains("goodbye"), "{}", server.logs());
@@ -107,5 +110,5 @@ fn settings_of_whoever_runs_the_tests_do_not_leak_in() {
     let settings: Vec<String> =
         server.logs().lines().filter(|line| line.starts_with("KEYSTEAD_")).map(str::to_owned).collect();
     assert!(settings.contains(&"KEYSTEAD_TOKEN=mine".to_owned()), "{settings:?}");
-    assert_eq!(settings.len(), 2, "{settings:?}");
+    assert_eq!(settings.len(), 3, "{settings:?}");
 }

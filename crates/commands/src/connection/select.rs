@@ -2,17 +2,14 @@
 
 use crate::args::Args;
 use crate::conn::Conn;
-use crate::errors::{self, Answer, Fail};
+use crate::errors::{self, Answer};
 use crate::reply::Reply;
-
-const NOT_AN_INDEX: Fail =
-    Fail::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
 pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
     match args.int(1)? {
         0 => Ok(Reply::Ok),
         index if i32::try_from(index).is_ok() => Err(errors::DB_INDEX),
-        _ => Err(NOT_AN_INDEX),
+        _ => Err(errors::NOT_INT_32),
     }
 }
 

@@ -207,10 +207,13 @@ impl Client {
 
     /// Wakes it if it waits for keys, and tells whether it did.
     pub fn unblock(&self, how: Unblock) -> bool {
-        if !self.shown().blocked {
+        let shown = self.shown();
+        if !shown.blocked {
             return false;
         }
+        // Before the wait can end, or it would be meant for the next one.
         self.unblock.store(if how == Unblock::Timeout { 1 } else { 2 }, Ordering::Release);
+        drop(shown);
         self.wake();
         true
     }

@@ -36,7 +36,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Adds elements to a HyperLogLog, and creates it if it is absent.",
         "2.8.9",
     ),
-    Spec::data("PFCOUNT", "pfcount", -2, READ, Keys::From(1), pfcount::run).doc(
+    Spec::data("PFCOUNT", "pfcount", -2, and(READ, MAY_WRITE), Keys::From(1), pfcount::run).doc(
         "key [key ...]",
         "Estimates how many different elements were added to HyperLogLogs.",
         "2.8.9",

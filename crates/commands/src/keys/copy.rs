@@ -13,7 +13,8 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         if options.accept("REPLACE") {
             replace = true;
         } else if options.accept_with("DB", 1) {
-            if options.int()? != 0 {
+            let index = i32::try_from(options.int()?).map_err(|_| errors::NOT_INT_32)?;
+            if index != 0 {
                 return Err(errors::DB_INDEX);
             }
         } else {
@@ -45,6 +46,10 @@ mod tests {
             ("COPY a a", "-ERR source and destination objects are the same"),
             ("COPY x x", "-ERR source and destination objects are the same"),
             ("COPY a b DB 1", "-ERR DB index is out of range"),
+            (
+                "COPY a b DB 2147483648",
+                "-ERR value is out of range, value must between -2147483648 and 2147483647",
+            ),
             ("COPY a b DB x", "-ERR value is not an integer or out of range"),
             ("COPY a b DB", "-ERR syntax error"),
             ("COPY a b foo", "-ERR syntax error"),

@@ -36,7 +36,8 @@ fn transfer_or_wait(ctx: &mut Ctx<'_>, args: Args<'_>, from: End, to: End, timeo
         return Ok(reply);
     }
     ctx.wait_for([args.at(1)], timeout_ms);
-    Ok(Reply::NilArray)
+    // Redis tells these two cases apart.
+    Ok(if ctx.may_wait { Reply::NilArray } else { Reply::Nil })
 }
 
 /// Moves one element and answers it; `None` when there is no source, whatever the destination is.

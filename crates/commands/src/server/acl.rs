@@ -8,7 +8,7 @@ use crate::args::{Args, Command};
 use crate::conn::Conn;
 use crate::connection::USER;
 use crate::dispatch;
-use crate::errors::{Answer, Fail};
+use crate::errors::{self, Answer, Fail};
 use crate::help;
 use crate::reply::Reply;
 use crate::server::RUNS;
@@ -97,14 +97,20 @@ fn cat(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
     let Some(category) = args.get(2) else {
         return Ok(Reply::bulks(about::CATEGORIES));
     };
+    if args.len() > 3 {
+        return Err(errors::subcommand_or_arity(args));
+    }
     let name = String::from_utf8_lossy(category).to_ascii_lowercase();
-    if args.len() > 3 || !about::CATEGORIES.contains(&name.as_str()) {
+    if !about::CATEGORIES.contains(&name.as_str()) {
         return Err(Fail::text(format!("ERR Unknown category '{}'", String::from_utf8_lossy(category))));
     }
     Ok(Reply::bulks(about::in_category(&name)))
 }
 
 fn log(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    if args.len() > 3 {
+        return Err(errors::subcommand_or_arity(args));
+    }
     match args.get(2) {
         Some(word) if word.eq_ignore_ascii_case(b"reset") => Ok(Reply::Ok),
         Some(_) => args.int(2).map(|_| Reply::Array(Vec::new())),
@@ -152,6 +158,10 @@ mod tests {
             ),
             ("ACL LOG", "*0"),
             ("ACL LOG RESET", "+OK"),
+            (
+                "ACL LOG 1 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'LOG'. Try ACL HELP.",
+            ),
             ("ACL LOG x", "-ERR value is not an integer or out of range"),
             ("ACL DELUSER nobody", ":0"),
             ("ACL DELUSER nobody default", "-ERR The 'default' user cannot be removed"),

@@ -32,21 +32,22 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         return Err(groups::none(args.at(1), args.at(2)));
     };
     let (last_id, entries_read) = (group.last_delivered_id(), group.entries_read());
+    let known = group.consumer(args.at(3)).is_some();
     let claim = parse(args, ctx.now)?;
     let (group, consumer) = (Bytes::from(args.at(2)), Bytes::from(args.at(3)));
     if claim.last_id > last_id {
         stream.put_group(&group, claim.last_id, entries_read);
     }
-    groups::see(&mut stream, &group, &consumer, ctx.now, false);
+    if !known {
+        groups::see(&mut stream, &group, &consumer, ctx.now, false);
+    }
     let mut replies = Vec::new();
     for id in &claim.ids {
         if claim_one(&mut stream, &claim, *id, &group, &consumer, ctx.now) {
             replies.push(told(&stream, *id, claim.just_id));
         }
     }
-    if !replies.is_empty() {
-        groups::see(&mut stream, &group, &consumer, ctx.now, true);
-    }
+    groups::see(&mut stream, &group, &consumer, ctx.now, !replies.is_empty());
     Ok(Reply::Array(replies))
 }
 

@@ -86,7 +86,7 @@ pub(super) fn number(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A double, or an end of a range of scores or names.
+/// A double.
 pub(super) fn float(rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
         0 => pick(rng, &NUMBERS),
@@ -94,6 +94,15 @@ pub(super) fn float(rng: &mut Rng) -> Vec<u8> {
         2 => format!("{}", rng.finite_f64()).into_bytes(),
         3 => format!("-{}.5", rng.below(90)).into_bytes(),
         _ => format!("{}", rng.below(80)).into_bytes(),
+    }
+}
+
+/// An end of a range of scores, or of names where all scores are the same.
+pub(super) fn edge(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(4) {
+        0 => pick(rng, &["-", "+", "[", "(", "[m2", "(m2", "[m5", "(m5"]),
+        1 => format!("({}", rng.below(80)).into_bytes(),
+        _ => float(rng),
     }
 }
 

@@ -75,9 +75,10 @@ impl Requests {
             "field" => out.push(pools::text(rng), true),
             "id" | "last-id" | "max-deleted-id" => out.push(pools::stream_id(rng), false),
             "threshold" if rng.below(2) == 0 => out.push(pools::stream_id(rng), false),
-            "score" | "longitude" | "latitude" | "weight" | "min" | "max" | "radius" | "width" | "height" => {
+            "score" | "longitude" | "latitude" | "weight" | "radius" | "width" | "height" => {
                 out.push(pools::float(rng), false);
             }
+            "min" | "max" => out.push(pools::edge(rng), false),
             "group" | "consumer" => out.push(format!("g{}", rng.below(2)).into_bytes(), false),
             "start" | "end" | "stop" if rng.below(3) == 0 => out.push(pools::stream_id(rng), false),
             "member" | "value" | "element" | "pattern" | "message" | "pivot" | "channel" | "name" => {

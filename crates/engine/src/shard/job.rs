@@ -24,7 +24,7 @@ pub enum Ran {
     Done,
     /// It failed; its changes are undone.
     Failed,
-    /// It found nothing to do, changed nothing, and waits for a key.
+    /// It found nothing to do and waits for a key. What it noted meanwhile stays.
     Waits(Wait),
 }
 

@@ -14,6 +14,7 @@ use keystead_model::keyspace::Keyspace;
 
 use super::{Job, Shard, Wait, Watch};
 use crate::health::lost;
+use crate::limits::BATCH_BYTES;
 
 /// A task that lives on a shard's loop.
 pub type Guest = Box<dyn FnOnce(Local) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
@@ -118,7 +119,15 @@ impl Turn<'_> {
         run: impl FnOnce(&mut Keyspace, Millis) -> (R, bool),
     ) -> Result<(R, u64)> {
         let now = self.now;
-        self.shard.attempt(writes, |keyspace| run(keyspace, now))
+        let ran = self.shard.attempt(writes, |keyspace| run(keyspace, now));
+        if self.shard.batch_bytes > BATCH_BYTES {
+            // The rest of the turn makes another batch, or one could become too large for the journal.
+            self.shard.finish();
+        }
+        if !writes {
+            self.shard.shed();
+        }
+        ran
     }
 
     /// Lets a job that has run and found nothing wait for keys.

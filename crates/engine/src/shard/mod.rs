@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Shelf>>,
     pub(crate) journal_bytes_max: u64,
+    /// How much memory values may take.
+    pub(crate) memory_bytes: Option<usize>,
     /// Told when something new is durable: change feeds wait here.
     pub(crate) news: Arc<Notify>,
 }
@@ -140,11 +142,18 @@ impl Shard {
     /// Ends a turn on this loop. What it changed is sent when all who are awake have had theirs.
     fn end_turn(&mut self) {
         if self.keyspace.effects().is_empty() {
+            // Reading may have brought in more than fits.
+            if self.shared.memory_bytes.is_some_and(|budget| self.keyspace.used_bytes() > budget) {
+                self.unsent.notify_one();
+            }
             return;
         }
         if let Journal::Memory(_) = self.journal {
             // There is nothing to gain from company.
             self.send();
+            if !self.gate.is_empty() || !self.sleepers.is_empty() {
+                self.open_gate();
+            }
         } else if self.batch_bytes > BATCH_BYTES {
             self.finish();
         } else {
@@ -152,11 +161,20 @@ impl Shard {
         }
     }
 
+    /// Lets go of values in the middle of a turn that has read far too many: the loop would come too late.
+    fn shed(&mut self) {
+        if let Some(budget) = self.shared.memory_bytes
+            && self.keyspace.used_bytes() > budget + budget / 4
+        {
+            self.keyspace.evict(budget);
+        }
+    }
+
     fn run(&mut self, mut job: Box<dyn Job>, now: Millis) {
         let writes = job.writes();
         let ran = self.attempt_quietly(writes, |keyspace| {
             let ran = job.run(keyspace, now);
-            let keep = ran == Ran::Done;
+            let keep = ran != Ran::Failed;
             (ran, keep)
         });
         match ran {
@@ -253,7 +271,7 @@ impl Shard {
         self.keyspace.take_seen();
         let ran = self.attempt_quietly(job.writes(), |keyspace| {
             let ran = job.run(keyspace, now);
-            let keep = ran == Ran::Done;
+            let keep = ran != Ran::Failed;
             (ran, keep)
         });
         match ran {
@@ -378,9 +396,13 @@ impl Shard {
     /// Lets everybody on this loop go on, or hold still.
     pub(crate) fn set_stalled(&mut self, stalled: bool) {
         if self.stalled && !stalled {
-            for (_, waker) in self.sleepers.drain(..) {
-                waker.wake();
-            }
+            // Who waits for the disk is woken by the disk, and asks only once.
+            self.sleepers.retain(|(revision, waker)| {
+                if *revision == 0 {
+                    waker.wake_by_ref();
+                }
+                *revision > 0
+            });
         }
         self.stalled = stalled;
     }

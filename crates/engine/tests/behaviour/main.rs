@@ -10,6 +10,9 @@
 //! | change feeds                                 | [`feed`]     |
 //! | copies of a running database                 | [`backup`]   |
 //! | ten times more values than memory            | [`larger`]   |
+//! | tasks on a shard's loop and their turns      | [`guests`]   |
+//! | jobs that wait for keys                      | [`waiting`]  |
+//! | watches of keys                              | [`watches`]  |
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +25,10 @@ mod backup;
 mod batch;
 mod common;
 mod feed;
+mod guests;
 mod journal;
 mod larger;
 mod places;
 mod refusals;
+mod waiting;
+mod watches;

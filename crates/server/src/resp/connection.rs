@@ -7,28 +7,27 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use keystead_commands::ctx::Publication;
 use keystead_commands::errors::{self, Fail};
-use keystead_commands::hub::{Hub, Kind, Message, Unblock};
+use keystead_commands::hub::{Kind, Message, Unblock};
 use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
-use keystead_commands::{Args, Random, Reply, dispatch, table};
+use keystead_commands::{Args, Random, Reply, dispatch};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 
-use super::elsewhere::ended;
+use super::busy::{Busy, Waiting};
 use super::input::Input;
-use super::job::Served;
 use super::output::Output;
-use super::run::{Came, Executed, Transaction, Watched};
+use super::patience::{Patience, hard_bytes};
+use super::run::{Came, Watched};
 use crate::app::App;
-use crate::limits::{RESP_OUTPUT_BYTES_MAX, RESP_WAITING_INPUT_BYTES};
+use crate::limits::{DRAIN_TIMEOUT, RESP_WAITING_INPUT_BYTES};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
@@ -38,18 +37,6 @@ pub(super) struct Worker {
     pub(super) random: Random,
     pub(super) watched: Option<Watched>,
     pub(super) shards: usize,
-}
-
-/// What a connection waits for before it runs its next request.
-pub(super) enum Busy {
-    /// A request that runs on a shard, and may wait there for keys if it `blocks`.
-    Waiting { served: oneshot::Receiver<Served>, shard: usize, ticket: u64, blocks: bool },
-    /// Several shards, or another one.
-    Later(Pin<Box<dyn Future<Output = Served>>>),
-    /// A transaction on another shard.
-    Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
-    /// The end of CLIENT PAUSE.
-    Paused(Pin<Box<Sleep>>),
 }
 
 /// A client.
@@ -67,6 +54,7 @@ pub(super) struct Connection<S> {
     ended: bool,
     /// Something was written and may not have been sent.
     flushing: bool,
+    patience: Patience,
 }
 
 /// Why a connection ends at once.
@@ -86,6 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             asked: 0,
             ended: false,
             flushing: false,
+            patience: Patience::default(),
         }
     }
 
@@ -97,10 +86,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
         .await;
         poll_fn(|cx| self.poll(cx)).await;
-        if let Some(Busy::Waiting { shard, ticket, .. }) = self.busy.take() {
+        if let Some(Busy::Waiting(Waiting { shard, ticket, .. })) = self.busy.take() {
             self.end_wait(shard, ticket);
         }
-        let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
+        // Under TLS a farewell takes a reader; who has not read its answers will not read that.
+        if self.output.is_empty() {
+            let _ = timeout(DRAIN_TIMEOUT, tokio::io::AsyncWriteExt::shutdown(&mut self.stream)).await;
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -120,8 +112,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let mut progress = self.poll_busy(cx);
         progress |= self.read(cx)?;
+        let mut held = false;
         if self.busy.is_none() && self.input.len() > 0 && !self.worker.session.closing {
-            progress |= self.run_requests(cx);
+            match self.run_requests(cx) {
+                Some(ran) => progress |= ran,
+                None => held = true,
+            }
         }
         if self.busy.is_none() {
             self.input.rest();
@@ -132,8 +128,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let stopping = self.worker.app.is_stopping();
         let over = self.worker.session.closing || self.ended || stopping;
         // Who waits for keys would wait beyond the end; what runs elsewhere is answered first.
-        let idle = matches!(self.busy, None | Some(Busy::Waiting { blocks: true, .. } | Busy::Paused(_)));
-        if over && idle && self.output.is_empty() && !self.flushing {
+        let idle = self.busy.as_ref().is_none_or(Busy::is_endless);
+        if over && idle && !held && self.output.is_empty() && !self.flushing {
             return Err(Broken);
         }
         Ok(progress)
@@ -169,11 +165,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Runs what is complete. All of it is one turn of the shard, so one batch.
-    fn run_requests(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Runs what is complete, and tells whether there was anything. All of it is one turn of the shard, so one batch. `None`
+    /// when the shard holds still.
+    fn run_requests(&mut self, cx: &mut Context<'_>) -> Option<bool> {
         let Connection { worker, input, output, busy, .. } = self;
         let local = worker.local.clone();
-        let Some(mut turn) = local.turn(cx.waker()) else { return false };
+        let mut turn = local.turn(cx.waker())?;
         let bulk_bytes_max = worker.app.hub.config.bulk_bytes_max();
         let client = Arc::clone(&worker.session.client);
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
@@ -200,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     break;
                 }
                 if count == 0 {
-                    client.shown().command = table::find(args.name()).map_or("NULL", |spec| spec.full_name);
+                    client.shown().command = dispatch::resolve(args).map_or("NULL", |spec| spec.full_name);
                 }
                 count += 1;
                 match worker.run(&mut turn, args) {
@@ -216,18 +213,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         drop(turn);
         worker.publish(&published);
         worker.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
-        if matches!(busy, Some(Busy::Waiting { blocks: true, .. })) {
-            client.shown().blocked = true;
-        }
-        count > 0
+        Some(count > 0)
     }
 
     /// Looks whether what it waits for has come.
     fn poll_busy(&mut self, cx: &mut Context<'_>) -> bool {
-        if let Some(Busy::Waiting { shard, ticket, .. }) = &self.busy
+        let Some(busy) = &mut self.busy else { return false };
+        if busy.poll_blocked(cx) {
+            self.worker.session.client.shown().blocked = true;
+        }
+        if let Busy::Waiting(Waiting { shard, ticket, .. }) = *busy
             && let Some(how) = self.worker.session.client.take_unblock()
         {
-            let (shard, ticket) = (*shard, *ticket);
             self.unblocked = Some(how);
             self.end_wait(shard, ticket);
         }
@@ -237,9 +234,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Poll::Ready(came) => came,
         };
         self.busy = None;
-        self.worker.session.client.shown().blocked = false;
+        let client = &self.worker.session.client;
+        client.shown().blocked = false;
+        // What came too late to end this wait must not end the next one.
+        let unblocked = client.take_unblock().or(self.unblocked.take());
         let Some((mut served, revision)) = came else { return true };
-        if served.in_vain && self.unblocked.take() == Some(Unblock::Error) {
+        if served.in_vain && unblocked == Some(Unblock::Error) {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
         let durable = self.worker.local.durable(0, cx.waker());
@@ -298,14 +298,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
         let mut progress = false;
         let mut flushing = self.flushing;
+        let mut waiting_bytes = 0;
         while !self.output.ready().is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, self.output.ready()) {
                 Poll::Pending => {
-                    if self.output.len() > output_limit(&self.worker.app.hub, Kind::Normal) {
-                        tracing::warn!(client = self.worker.session.client.id, "a slow reader: closed");
-                        return Err(Broken);
-                    }
-                    return Ok(progress);
+                    waiting_bytes = self.output.len();
+                    break;
                 }
                 Poll::Ready(Err(_) | Ok(0)) => return Err(Broken),
                 Poll::Ready(Ok(count)) => {
@@ -325,6 +323,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.flushing = flushing;
+        let session = &self.worker.session;
+        let kind = if session.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
+        if self.patience.is_over(waiting_bytes, self.worker.app.hub.config.output_limit(kind), cx) {
+            tracing::warn!(client = session.client.id, bytes = waiting_bytes, "a slow reader: closed");
+            return Err(Broken);
+        }
         Ok(progress)
     }
 }
@@ -340,6 +344,9 @@ impl Worker {
         durable: u64,
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
+        if let Reply::Error(fail) = reply {
+            self.app.hub.stats.failed(fail);
+        }
         let wanted = match self.session.replies {
             Replies::On => true,
             Replies::Off => false,
@@ -360,7 +367,8 @@ impl Worker {
 
     fn publish(&self, publications: &[Publication]) {
         for publication in publications {
-            self.app.hub.bus.publish(publication, output_limit(&self.app.hub, Kind::Pubsub));
+            let limit = self.app.hub.config.output_limit(Kind::Pubsub);
+            self.app.hub.bus.publish(publication, hard_bytes(limit));
         }
     }
 
@@ -382,43 +390,8 @@ impl Worker {
     }
 }
 
-/// Bytes that may wait for a client.
-fn output_limit(hub: &Hub, kind: Kind) -> usize {
-    match hub.config.output_limit(kind).hard_bytes {
-        0 => RESP_OUTPUT_BYTES_MAX,
-        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-    }
-}
-
 /// How often a paused connection looks whether the pause was ended.
 const PAUSE_LOOK_MS: u64 = 10;
-
-impl Busy {
-    /// What came, and the revision that it rests on; nothing after a pause.
-    fn poll(&mut self, cx: &mut Context<'_>, worker: &mut Worker) -> Poll<Option<(Served, u64)>> {
-        Poll::Ready(Some(match self {
-            Busy::Waiting { served, .. } => {
-                let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
-                (ready!(Pin::new(served).poll(cx)).unwrap_or_else(broken), 0)
-            }
-            Busy::Later(later) => (ready!(later.as_mut().poll(cx)), 0),
-            Busy::Exec(later) => {
-                let (transaction, executed) = ready!(later.as_mut().poll(cx));
-                let now = worker.app.now();
-                match worker.finish_exec(&transaction, executed, now) {
-                    Came::Answer(reply, revision, publish) => {
-                        (Served { reply, publish, in_vain: false }, revision)
-                    }
-                    Came::Busy(_) => return Poll::Ready(None),
-                }
-            }
-            Busy::Paused(pause) => {
-                ready!(pause.as_mut().poll(cx));
-                return Poll::Ready(None);
-            }
-        }))
-    }
-}
 
 /// A message as its subscriber reads it.
 fn message_reply(message: Message) -> Reply {

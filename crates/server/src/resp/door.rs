@@ -94,11 +94,17 @@ async fn connection(
     let Some(tls) = tls else {
         return Connection::new(stream, app, local, session, seed).serve().await;
     };
-    match timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-        Ok(Ok(stream)) => Connection::new(stream, app, local, session, seed).serve().await,
+    let agreed = tokio::select! {
+        biased;
+        // Who has not even begun does not hold up the end.
+        () = app.stopping() => None,
+        agreed = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => agreed.ok(),
+    };
+    match agreed {
+        Some(Ok(stream)) => Connection::new(stream, app, local, session, seed).serve().await,
         failed => {
             app.hub.clients.remove(client.id);
-            if let Ok(Err(error)) = failed {
+            if let Some(Err(error)) = failed {
                 tracing::debug!(%error, client = client.id, "no TLS with this client");
             }
         }

@@ -15,7 +15,8 @@ use keystead_engine::{Engine, Local, Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::{Busy, Worker};
+use super::busy::{Busy, Waiting};
+use super::connection::Worker;
 use super::job::{RequestJob, Served};
 use super::run::{Came, Executed, Transaction, exec_in, watch_in};
 
@@ -81,10 +82,10 @@ impl Worker {
             Place::Here => Came::reply(Reply::Error(errors::CROSS_SLOT)),
             Place::Shard(shard) => {
                 let ticket = self.app.engine.ticket();
-                match self.send(shard, spec, args.to_command(), Some(ticket)) {
+                let (begin, begun) = spec.flags.has(flag::BLOCKING).then(oneshot::channel).unzip();
+                match self.send(shard, spec, args.to_command(), Some(ticket), begin) {
                     Ok(served) => {
-                        let blocks = spec.flags.has(flag::BLOCKING);
-                        Came::Busy(Busy::Waiting { served, shard, ticket, blocks })
+                        Came::Busy(Busy::Waiting(Waiting { served, shard, ticket, begun, blocked: false }))
                     }
                     Err(error) => Came::broken(error),
                 }
@@ -99,11 +100,12 @@ impl Worker {
         spec: &'static Spec,
         command: Command,
         ticket: Option<u64>,
+        begin: Option<oneshot::Sender<()>>,
     ) -> Result<oneshot::Receiver<Served>> {
         let (answer, served) = oneshot::channel();
         let random = Random::new(self.random.next());
         let hub = self.app.hub.clone();
-        let job = RequestJob { spec, command, hub, random, ticket, waits: None, served: None, answer };
+        let job = RequestJob { spec, command, hub, random, ticket, waits: None, served: None, begin, answer };
         self.app.engine.submit(shard, Box::new(job))?;
         Ok(served)
     }
@@ -114,7 +116,7 @@ impl Worker {
         }
         let first = if spread == Spread::Some { self.random.below(self.shards) } else { 0 };
         let answers: Vec<_> = (0..self.shards)
-            .map(|n| self.send((first + n) % self.shards, spec, args.to_command(), None))
+            .map(|n| self.send((first + n) % self.shards, spec, args.to_command(), None, None))
             .collect();
         Box::pin(async move {
             let mut all = Vec::new();
@@ -135,7 +137,7 @@ impl Worker {
         let within = cursor.map(|cursor| (cursor >> CURSOR_SHARD_BITS).to_string().into_bytes());
         let within = within.unwrap_or_else(|| args.at(1).to_vec());
         let words = args.from(0).enumerate().map(|(n, word)| if n == 1 { &within[..] } else { word });
-        let answer = self.send(shard as usize, spec, Command::new(words), None);
+        let answer = self.send(shard as usize, spec, Command::new(words), None, None);
         Box::pin(async move {
             let mut reply = received(answer).await;
             if let Reply::Array(parts) = &mut reply

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use keystead_commands::ctx::{Publication, Wait as Wanted};
 use keystead_commands::dispatch::run_data;
-use keystead_commands::errors::{self, Fail};
+use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::Run;
@@ -45,6 +45,8 @@ pub(super) struct RequestJob {
     /// What it waits for, once it does.
     pub(super) waits: Option<Wait>,
     pub(super) served: Option<Served>,
+    /// Told when it begins to wait, where somebody on another loop wants to know.
+    pub(super) begin: Option<oneshot::Sender<()>>,
     pub(super) answer: oneshot::Sender<Served>,
 }
 
@@ -61,20 +63,25 @@ impl Job for RequestJob {
     }
 
     fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran {
+        // Whoever waits has gone, here and below: what comes is for the next in the line.
+        if self.waits.is_some() && self.answer.is_closed() {
+            return Ran::Failed;
+        }
         let mut ctx = Ctx::new(keyspace, now, &mut self.random, &self.hub);
+        // Who waits for a list is not disturbed by a string.
+        ctx.woken = self.waits.is_some();
         let reply = run_data(&mut ctx, self.spec, self.command.args());
         let (wanted, publish) = (ctx.wait.take(), ctx.publish);
         let keep = keeps(&reply);
-        // Who waits for a list is not disturbed by a string.
-        if let Some(wait) = self.waits.clone()
-            && !wait.gone
-            && matches!(&reply, Reply::Error(fail) if *fail == errors::WRONG_TYPE)
-        {
-            return Ran::Waits(wait);
-        }
         if let Some(ticket) = self.ticket
             && let Some(wanted) = wanted
         {
+            if self.answer.is_closed() {
+                return Ran::Failed;
+            }
+            if let Some(begin) = self.begin.take() {
+                let _ = begin.send(());
+            }
             let wait = Self::wait_for(ticket, &wanted);
             if let Some(again) = wanted.again {
                 self.command = again;
@@ -111,6 +118,7 @@ pub(super) fn run_queue(
         .map(|queued| match queued.spec.run {
             Run::Data(_) => {
                 let mut ctx = Ctx::new(keyspace, now, random, hub);
+                ctx.may_wait = false;
                 let reply = run_data(&mut ctx, queued.spec, queued.command.args());
                 publish.append(&mut ctx.publish);
                 Some(reply)

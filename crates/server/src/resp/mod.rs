@@ -7,11 +7,14 @@
 //! |------------------------------------------------|--------------|
 //! | accepting, limits, draining                    | [`door`]     |
 //! | reading, running and writing, in turns         | `connection` |
+//! | what a connection waits for                    | `busy`       |
 //! | bytes that came, bytes that leave              | `input`, `output` |
+//! | readers that are too slow                      | `patience`   |
 //! | one request: here, in MULTI, waiting, elsewhere| `run`, `job`, `elsewhere` |
 //! | certificates                                   | [`tls`]      |
 //! | what commands ask about the server             | `host`       |
 
+mod busy;
 mod connection;
 mod door;
 mod elsewhere;
@@ -19,6 +22,7 @@ mod host;
 mod input;
 mod job;
 mod output;
+mod patience;
 mod run;
 pub mod tls;
 

@@ -10,12 +10,13 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::{Multi, Queued};
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::{Error, Millis};
+use keystead_core::{Error, Millis, Outcome};
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::{Busy, Worker};
+use super::busy::{Busy, Waiting};
+use super::connection::Worker;
 use super::elsewhere::{self, Place};
 use super::job::{RequestJob, Served, keeps, run_queue};
 
@@ -73,6 +74,7 @@ impl Worker {
             }
             Plan::Unwatch(reply) => {
                 self.watched = None;
+                self.session.client.shown().counts[3] = 0;
                 Came::reply(reply)
             }
             Plan::Watch => self.watch(turn, args),
@@ -124,10 +126,12 @@ impl Worker {
             ticket: Some(ticket),
             waits: Some(wait.clone()),
             served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
+            begin: None,
             answer,
         };
         turn.wait(Box::new(job), wait, seen);
-        Came::Busy(Busy::Waiting { served, shard: self.local.index(), ticket, blocks: true })
+        let shard = self.local.index();
+        Came::Busy(Busy::Waiting(Waiting { served, shard, ticket, begun: None, blocked: true }))
     }
 
     fn watch(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Came {
@@ -176,7 +180,10 @@ impl Worker {
         let (replies, publish, seen) = match executed {
             Executed::Aborted(seen) => return Came::Answer(Reply::NilArray, seen, Vec::new()),
             Executed::Broken(error) => {
-                let words = format!("EXECABORT Transaction undone: {error}");
+                let words = match error.outcome() {
+                    Outcome::NotApplied => format!("EXECABORT Transaction undone: {error}"),
+                    Outcome::Unknown => format!("ERR The transaction may or may not have run: {error}"),
+                };
                 return Came::reply(Reply::Error(Fail::text(words)));
             }
             Executed::Ran(replies, publish, seen) => (replies, publish, seen),

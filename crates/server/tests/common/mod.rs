@@ -41,12 +41,14 @@ pub(crate) fn dir() -> TempDir {
 /// How a command ended: exit code, stdout and stderr.
 pub(crate) type Ended = (i32, String, String);
 
-/// Runs the binary to its end in `dir`, with nothing set from outside but `variables`.
+/// Runs the binary to its end in `dir`, with nothing set from outside but `variables`. Its RESP door is at a free port unless
+/// they or the arguments say otherwise: the usual one may be somebody else's.
 pub(crate) fn run_in(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(BINARY);
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("KEYSTEAD_")) {
         command.env_remove(name);
     }
+    command.env("KEYSTEAD_RESP", "127.0.0.1:0");
     command.args(arguments).current_dir(dir).envs(variables.iter().copied());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&child);

@@ -13,7 +13,7 @@ use super::{DEADLINE, Server};
 use crate::failure::{Checked, Failure};
 
 /// Doors listen on a free port unless an argument says otherwise. A new door is one row.
-const FREE_PORTS: [(&str, &str); 1] = [("KEYSTEAD_HTTP", "127.0.0.1:0")];
+const FREE_PORTS: [(&str, &str); 2] = [("KEYSTEAD_HTTP", "127.0.0.1:0"), ("KEYSTEAD_RESP", "127.0.0.1:0")];
 
 /// What settings begin with in the environment. Those of whoever runs the tests are not the server's.
 const SETTING_PREFIX: &str = "KEYSTEAD_";

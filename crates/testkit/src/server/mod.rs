@@ -41,13 +41,14 @@ pub struct Server {
     pid: u32,
     output: Arc<Output>,
     http: Option<SocketAddr>,
+    resp: Option<SocketAddr>,
 }
 
 impl Server {
     fn start(launch: Launch) -> Checked<Server> {
         let (child, output) = launch.spawn()?;
         let pid = child.id();
-        let mut server = Server { launch, running: Some(child), pid, output, http: None };
+        let mut server = Server { launch, running: Some(child), pid, output, http: None, resp: None };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -63,9 +64,13 @@ impl Server {
                 false => self.failure(format_args!("no ready block within {deadline:?}")),
             });
         }
-        let http = self.line("http");
-        self.http = http.and_then(|url| url.strip_prefix("http://").and_then(|address| address.parse().ok()));
+        (self.http, self.resp) = (self.address("http"), self.address("resp"));
         Ok(())
+    }
+
+    /// The address in the URL that the ready block says after this name.
+    fn address(&self, name: &str) -> Option<SocketAddr> {
+        self.line(name)?.split_once("://")?.1.parse().ok()
     }
 
     /// The address of the HTTP door.
@@ -74,6 +79,14 @@ impl Server {
     /// When the ready block names none.
     pub fn http(&self) -> Checked<SocketAddr> {
         self.http.ok_or_else(|| self.failure("the ready block names no HTTP address"))
+    }
+
+    /// The address of the RESP door.
+    ///
+    /// # Errors
+    /// When the ready block names none.
+    pub fn resp(&self) -> Checked<SocketAddr> {
+        self.resp.ok_or_else(|| self.failure("the ready block names no RESP address"))
     }
 
     /// The URL of a path behind the HTTP door, such as `/healthz`.

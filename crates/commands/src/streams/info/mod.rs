@@ -206,7 +206,7 @@ mod tests {
         lag(&add);
         assert_eq!(lag(&["XGROUP CREATE s g 0"]), "$12 entries-read $-1 $3 lag :5");
         assert_eq!(lag(&["XREADGROUP GROUP g c COUNT 1 STREAMS s >"]), "$12 entries-read :1 $3 lag :4");
-        assert_eq!(lag(&["XTRIM s MAXLEN 3"]), "$12 entries-read :1 $3 lag :3");
+        assert_eq!(lag(&["XTRIM s MAXLEN 3"]), "$12 entries-read :1 $3 lag :4");
         assert_eq!(lag(&["XREADGROUP GROUP g c COUNT 1 STREAMS s >"]), "$12 entries-read :3 $3 lag :2");
         assert_eq!(lag(&["XDEL s 4"]), "$12 entries-read :3 $3 lag $-1");
         assert_eq!(lag(&["XREADGROUP GROUP g c STREAMS s >"]), "$12 entries-read :5 $3 lag :0");

@@ -21,7 +21,7 @@ pub(super) fn shape(stream: &Stream) -> Shape {
     let mut nodes = Nodes::new(stream.range(..).take(LOOK_MAX));
     let keys: Vec<[u8; 16]> =
         std::iter::from_fn(|| nodes.next(usize::MAX)).map(|node| bytes(node.first)).collect();
-    let looked = stream.len().min(LOOK_MAX).max(1);
+    let looked = stream.len().clamp(1, LOOK_MAX);
     let scale = |count: usize| count.saturating_mul(stream.len()).div_ceil(looked);
     let shape = Shape { keys: keys.len(), nodes: count_nodes(&keys) };
     if stream.len() <= LOOK_MAX {

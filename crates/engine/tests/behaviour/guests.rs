@@ -1,0 +1,361 @@
+//! Tasks on a shard's loop: their turns, what they change, and when that is durable.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake};
+
+use keystead_core::{Code, Millis, Outcome};
+use keystead_engine::limits::{BATCH_BYTES, GUESTS_WAITING_MAX};
+use keystead_engine::{Durability, Engine, Guest, Local, Options, Turn};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace};
+use tokio::sync::oneshot;
+
+use crate::common::{DURABLE, get, occupy, options, set};
+
+/// Lets a task live on a shard's loop from now on, and gives what it comes to.
+pub(crate) fn on_loop<T, F, G>(
+    engine: &Engine,
+    shard: usize,
+    task: G,
+) -> impl Future<Output = T> + use<T, F, G>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+    G: FnOnce(Local) -> F + Send + 'static,
+{
+    let (tell, told) = oneshot::channel();
+    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            let _ = tell.send(task(local).await);
+        })
+    };
+    engine.spawn(shard, Box::new(guest)).unwrap();
+    async { told.await.unwrap() }
+}
+
+/// Does something in a turn, as soon as the shard gives one.
+pub(crate) async fn in_turn<T>(local: &Local, run: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+    let mut run = Some(run);
+    poll_fn(|cx| match local.turn(cx.waker()) {
+        Some(mut turn) => Poll::Ready(run.take().map(|run| run(&mut turn))),
+        None => Poll::Pending,
+    })
+    .await
+    .unwrap()
+}
+
+pub(crate) fn put(keyspace: &mut Keyspace, key: &str, value: &str, now: Millis) {
+    let value = Bytes::from(value.as_bytes());
+    keyspace.set_str(key.as_bytes(), value, Expire::At(Millis::NEVER), now).unwrap();
+}
+
+/// A turn that sets a key, and the revision that must be durable before anybody is told.
+pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> u64 {
+    in_turn(local, |turn| turn.run(true, |keyspace, now| (put(keyspace, key, value, now), true)).unwrap().1)
+        .await
+}
+
+fn levels() -> impl Iterator<Item = (tempfile::TempDir, Options)> {
+    [Durability::Memory].into_iter().chain(DURABLE).map(|level| {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(dir.path()).durability(level);
+        (dir, options)
+    })
+}
+
+#[tokio::test]
+async fn what_a_guest_changes_becomes_durable_and_others_see_it() {
+    for (_dir, options) in levels() {
+        let engine = Engine::open(&options.shards(2)).unwrap();
+        let shard = engine.shard_of(b"k");
+        set(&engine, "k", "by a job").await.unwrap();
+        let seen = on_loop(&engine, shard, move |local| async move {
+            assert_eq!(local.index(), shard);
+            let before = in_turn(&local, |turn| {
+                turn.run(false, |keyspace, now| {
+                    let value = keyspace.str(b"k", now).unwrap();
+                    (value.is_some_and(|value| &**value == b"by a job"), true)
+                })
+            });
+            assert!(before.await.unwrap().0);
+            let seen = put_on(&local, "k", "by a guest").await;
+            local.until_durable(seen).await.unwrap();
+            seen
+        })
+        .await;
+        assert!(engine.health().shards[shard].durable >= seen && seen >= 2);
+        assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("by a guest"));
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn at_fsync_nothing_is_durable_within_its_own_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path())).unwrap();
+    on_loop(&engine, 0, |local| async move {
+        for n in 0..50 {
+            let (seen, durable) = in_turn(&local, |turn| {
+                let ran = turn.run(true, |keyspace, now| (put(keyspace, "k", &n.to_string(), now), true));
+                (ran.unwrap().1, turn.durable())
+            })
+            .await;
+            assert!(durable < seen);
+            // A look at what is not durable rests on it too, and one at something else does not.
+            let look = |key: &'static [u8]| {
+                in_turn(&local, move |turn| {
+                    turn.run(false, |keyspace, now| (keyspace.exists(key, now).unwrap(), true)).unwrap().1
+                })
+            };
+            let (of_k, of_none) = (look(b"k").await, look(b"none").await);
+            assert!(of_k == 0 || of_k == seen, "{of_k} of {seen}");
+            assert!(of_none <= durable, "{of_none} of {durable}");
+            local.until_durable(seen).await.unwrap();
+            assert_eq!(look(b"k").await.max(seen), seen);
+        }
+    })
+    .await;
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_that_is_not_kept_is_undone() {
+    for (_dir, options) in levels() {
+        let engine = Engine::open(&options).unwrap();
+        on_loop(&engine, 0, |local| async move {
+            put_on(&local, "k", "kept").await;
+            let ran = in_turn(&local, |turn| {
+                turn.run(true, |keyspace, now| {
+                    put(keyspace, "k", "undone", now);
+                    put(keyspace, "other", "undone", now);
+                    ("told all the same", false)
+                })
+            });
+            assert_eq!(ran.await.unwrap().0, "told all the same");
+        })
+        .await;
+        assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("kept"));
+        assert_eq!(get(&engine, "other").await.unwrap(), None);
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn many_guests_take_turns_and_every_one_is_woken() {
+    for (_dir, options) in levels() {
+        let engine = Engine::open(&options).unwrap();
+        let guests: Vec<_> = (0..50)
+            .map(|guest| {
+                on_loop(&engine, 0, move |local| async move {
+                    for n in 0..20 {
+                        let seen = put_on(&local, &format!("k{guest}"), &n.to_string()).await;
+                        until_woken(&local, seen).await;
+                    }
+                })
+            })
+            .collect();
+        for guest in guests {
+            guest.await;
+        }
+        assert_eq!(get(&engine, "k49").await.unwrap().as_deref(), Some("19"));
+        engine.close().await.unwrap();
+    }
+}
+
+/// Waits for the disk as a connection does: it asks once, and then only looks.
+async fn until_woken(local: &Local, revision: u64) {
+    let mut asked = false;
+    poll_fn(|cx| {
+        let durable = local.durable(if asked { 0 } else { revision }, cx.waker());
+        asked = true;
+        if durable >= revision { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
+    const BUDGET: usize = 1 << 20;
+    const VALUE_BYTES: usize = 16 * 1024;
+    for level in DURABLE {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(dir.path()).segment_bytes(1 << 20).durability(level).memory_bytes(BUDGET);
+        let engine = Engine::open(&options).unwrap();
+        let stalled = Arc::new(AtomicBool::new(false));
+        let guests: Vec<_> = (0..16)
+            .map(|guest| {
+                let stalled = Arc::clone(&stalled);
+                on_loop(&engine, 0, move |local| async move {
+                    let value = "v".repeat(VALUE_BYTES);
+                    let mut most = 0;
+                    for n in 0..60 {
+                        if local.turn(&Arc::new(Nobody).into()).is_none() {
+                            stalled.store(true, Ordering::Relaxed);
+                        }
+                        let (used, seen) = in_turn(&local, |turn| {
+                            turn.run(true, |keyspace, now| {
+                                put(keyspace, &format!("k{guest}:{n}"), &value, now);
+                                (keyspace.used_bytes(), true)
+                            })
+                            .unwrap()
+                        })
+                        .await;
+                        most = most.max(used);
+                        until_woken(&local, seen).await;
+                    }
+                    most
+                })
+            })
+            .collect();
+        let mut most = 0;
+        for guest in guests {
+            let ended = tokio::time::timeout(std::time::Duration::from_secs(60), guest).await;
+            most = most.max(ended.expect("a guest was never woken"));
+        }
+        assert!(stalled.load(Ordering::Relaxed), "16 MB through 1 MB never made it hold still");
+        // Everybody may have had one turn since the shard looked.
+        let limit = BUDGET + BUDGET / 4 + 16 * 2 * VALUE_BYTES;
+        assert!(most <= limit, "{most} bytes were used, at most {limit} may be");
+        engine.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_guest_who_only_reads_stays_within_the_memory_too() {
+    const BUDGET: usize = 1 << 20;
+    const VALUE_BYTES: usize = 128 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path()).segment_bytes(1 << 20).memory_bytes(BUDGET);
+    let engine = Engine::open(&options).unwrap();
+    for n in 0..100 {
+        set(&engine, &format!("k{n}"), &"v".repeat(VALUE_BYTES)).await.unwrap();
+    }
+    engine.close().await.unwrap();
+    drop(engine);
+    let engine = Engine::open(&options).unwrap();
+    let most = on_loop(&engine, 0, |local| async move {
+        let mut most = 0;
+        for n in 0..100 {
+            let read = in_turn(&local, |turn| {
+                turn.run(false, |keyspace, now| {
+                    let len =
+                        keyspace.str(format!("k{n}").as_bytes(), now).unwrap().map_or(0, |value| value.len());
+                    ((len, keyspace.used_bytes()), true)
+                })
+                .unwrap()
+            });
+            let ((len, used), _) = read.await;
+            assert_eq!(len, VALUE_BYTES);
+            most = most.max(used);
+            tokio::task::yield_now().await;
+        }
+        most
+    })
+    .await;
+    let limit = BUDGET + BUDGET / 4 + 2 * VALUE_BYTES;
+    assert!(most <= limit, "{most} bytes were used, at most {limit} may be");
+    engine.close().await.unwrap();
+}
+
+/// A waker of somebody who only looks.
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[tokio::test]
+async fn a_turn_that_changes_much_is_sent_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine =
+        Engine::open(&options(dir.path()).segment_bytes(1 << 20).durability(Durability::Commit)).unwrap();
+    on_loop(&engine, 0, |local| async move {
+        let value = "v".repeat(BATCH_BYTES + 1);
+        let (seen, durable) = in_turn(&local, |turn| {
+            let first = turn.run(true, |keyspace, now| (put(keyspace, "k", &value, now), true)).unwrap().1;
+            (first, turn.durable())
+        })
+        .await;
+        assert!(durable >= seen, "a batch without bounds may become too large for the journal");
+    })
+    .await;
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_in_a_turn_poisons_and_nobody_is_told_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path())).unwrap();
+    set(&engine, "k", "kept").await.unwrap();
+    on_loop(&engine, 0, |local| async move {
+        let seen = in_turn(&local, |turn| {
+            let seen = turn.run(true, |keyspace, now| (put(keyspace, "lost", "v", now), true)).unwrap().1;
+            let failed = turn.run(true, |_, _| -> ((), bool) { panic!("on purpose") }).unwrap_err();
+            assert_eq!((failed.code(), failed.outcome()), (Code::StoreUnavailable, Outcome::Unknown));
+            seen
+        })
+        .await;
+        assert!(local.poisoned().is_some());
+        assert_eq!(local.until_durable(seen).await.unwrap_err().outcome(), Outcome::Unknown);
+        let refused = in_turn(&local, |turn| turn.run(false, |_, _| ((), true))).await.unwrap_err();
+        assert_eq!(refused.outcome(), Outcome::NotApplied);
+    })
+    .await;
+    engine.close().await.unwrap_err();
+    drop(engine);
+    let engine = Engine::open(&options(dir.path())).unwrap();
+    assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("kept"));
+    assert_eq!(get(&engine, "lost").await.unwrap(), None, "nobody was told of it");
+}
+
+/// Tells when it is dropped.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn guests_end_with_the_shard() {
+    let engine = Engine::open(&Options::in_memory()).unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Ends(Arc::clone(&ended));
+    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            let _kept = (ends, local);
+            std::future::pending::<()>().await;
+        })
+    };
+    engine.spawn(0, Box::new(guest)).unwrap();
+    set(&engine, "k", "v").await.unwrap();
+    assert!(!ended.load(Ordering::SeqCst));
+    engine.close().await.unwrap();
+    assert!(ended.load(Ordering::SeqCst));
+    let refused = engine.spawn(0, nothing()).unwrap_err();
+    assert_eq!((refused.code(), refused.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+}
+
+fn nothing() -> Guest {
+    Box::new(|_| Box::pin(async {}))
+}
+
+#[tokio::test]
+async fn too_many_guests_at_once_are_refused() {
+    let engine = Engine::open(&Options::in_memory()).unwrap();
+    assert_eq!(engine.spawn(1, nothing()).unwrap_err().code(), Code::BadRequest);
+    let busy = occupy(&engine, b"k");
+    for _ in 0..GUESTS_WAITING_MAX {
+        engine.spawn(0, nothing()).unwrap();
+    }
+    assert_eq!(engine.spawn(0, nothing()).unwrap_err().code(), Code::QueueFull);
+    drop(busy);
+    // Guests come before jobs, so when this one has run they all live.
+    set(&engine, "k", "v").await.unwrap();
+    on_loop(&engine, 0, |local| async move { put_on(&local, "k", "w").await }).await;
+    assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("w"));
+}

@@ -1,0 +1,82 @@
+//! What a connection waits for before it runs its next request. It touches nothing.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use keystead_commands::Reply;
+use keystead_commands::errors::Fail;
+use tokio::sync::oneshot;
+use tokio::time::Sleep;
+
+use super::connection::Worker;
+use super::elsewhere::ended;
+use super::job::Served;
+use super::run::{Came, Executed, Transaction};
+
+/// What a connection waits for.
+pub(super) enum Busy {
+    /// A request that runs on a shard, and may wait there for keys.
+    Waiting(Waiting),
+    /// Several shards, or another one.
+    Later(Pin<Box<dyn Future<Output = Served>>>),
+    /// A transaction on another shard.
+    Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
+    /// The end of CLIENT PAUSE.
+    Paused(Pin<Box<Sleep>>),
+}
+
+/// A request that runs on a shard.
+pub(super) struct Waiting {
+    pub(super) served: oneshot::Receiver<Served>,
+    pub(super) shard: usize,
+    pub(super) ticket: u64,
+    /// Tells that it waits for keys, if it ever does.
+    pub(super) begun: Option<oneshot::Receiver<()>>,
+    /// Whether it waits for keys.
+    pub(super) blocked: bool,
+}
+
+impl Busy {
+    /// What came, and the revision that it rests on; nothing after a pause.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, worker: &mut Worker) -> Poll<Option<(Served, u64)>> {
+        Poll::Ready(Some(match self {
+            Busy::Waiting(waiting) => {
+                let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
+                (ready!(Pin::new(&mut waiting.served).poll(cx)).unwrap_or_else(broken), 0)
+            }
+            Busy::Later(later) => (ready!(later.as_mut().poll(cx)), 0),
+            Busy::Exec(later) => {
+                let (transaction, executed) = ready!(later.as_mut().poll(cx));
+                let now = worker.app.now();
+                match worker.finish_exec(&transaction, executed, now) {
+                    Came::Answer(reply, revision, publish) => {
+                        (Served { reply, publish, in_vain: false }, revision)
+                    }
+                    Came::Busy(_) => return Poll::Ready(None),
+                }
+            }
+            Busy::Paused(pause) => {
+                ready!(pause.as_mut().poll(cx));
+                return Poll::Ready(None);
+            }
+        }))
+    }
+
+    /// Whether it waits for keys; looks whether that has begun.
+    pub(super) fn poll_blocked(&mut self, cx: &mut Context<'_>) -> bool {
+        let Busy::Waiting(waiting) = self else { return false };
+        if let Some(begun) = &mut waiting.begun
+            && let Poll::Ready(told) = Pin::new(begun).poll(cx)
+        {
+            waiting.blocked = told.is_ok();
+            waiting.begun = None;
+        }
+        waiting.blocked
+    }
+
+    /// Whether it may last for ever, and is not worth waiting for when the connection ends.
+    pub(super) fn is_endless(&self) -> bool {
+        matches!(self, Busy::Paused(_) | Busy::Waiting(Waiting { blocked: true, .. }))
+    }
+}

@@ -1,0 +1,108 @@
+//! Client libraries against the real server: ioredis, node-redis, redis-py, redis-rs, and Redis's own tools.
+//!
+//! A script gets the server's URL as its argument, checks what a program would do with its library, and ends with `ok`. A
+//! library that is not here is skipped with the reason, unless `REQUIRE=` names it; `./test` installs all of them.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "all of this is test code, which the harness-free main hides from clippy"
+)]
+
+mod rust;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use keystead_testkit::server::{Launch, Server};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A library: its name, how it is run, and how to tell that it is here.
+struct Library {
+    name: &'static str,
+    script: &'static str,
+    runner: fn() -> PathBuf,
+    installed: fn() -> PathBuf,
+    hint: &'static str,
+}
+
+const LIBRARIES: [Library; 3] = [
+    Library {
+        name: "ioredis",
+        script: "ioredis.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/ioredis/package.json"),
+        hint: "ioredis is not installed (npm install --prefix target/peers ioredis)",
+    },
+    Library {
+        name: "node-redis",
+        script: "node_redis.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/redis/package.json"),
+        hint: "node-redis is not installed (npm install --prefix target/peers redis)",
+    },
+    Library {
+        name: "redis-py",
+        script: "redis_py.py",
+        runner: || peers().join("bin/python3"),
+        installed: || peers().join("bin/redis-py-is-here"),
+        hint: "redis-py is not installed (pip install redis into target/peers)",
+    },
+];
+
+/// Where `./test` puts other people's programs.
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers")
+}
+
+fn main() -> ExitCode {
+    let mut trials = vec![Trial::test("redis-rs", || rust::run(&start()))];
+    for library in LIBRARIES {
+        let missing = (!(library.installed)().is_file()).then_some(library.hint);
+        trials.push(trial(library.name, missing, move || run_script(&library)));
+    }
+    for (name, run) in tools::TOOLS {
+        let missing =
+            (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
+        trials.push(trial(name, missing, move || run(&start())));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(
+    name: &'static str,
+    missing: Option<&'static str>,
+    run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    let required = std::env::var("REQUIRE").unwrap_or_default().to_lowercase();
+    let is_required =
+        required.split(',').any(|wanted| matches!(wanted.trim(), "all") || wanted.trim() == name);
+    match missing {
+        None => Trial::test(name, run),
+        Some(reason) if is_required => {
+            Trial::test(name, move || Err(Failed::from(format!("{name} is required and missing: {reason}"))))
+        }
+        Some(reason) => Trial::test(name, move || Err(Failed::from(format!("skipped: {reason}"))))
+            .with_ignored_flag(true)
+            .with_kind(format!("skipped: {reason}")),
+    }
+}
+
+fn start() -> Server {
+    Launch::new(env!("CARGO_BIN_EXE_keystead")).args(["--durability", "commit"]).start().unwrap()
+}
+
+fn run_script(library: &Library) -> Result<(), Failed> {
+    let server = start();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(library.script);
+    let output = Command::new((library.runner)())
+        .arg(script)
+        .arg(format!("redis://{}", server.resp()?))
+        .env("NODE_PATH", peers().join("node_modules"))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && said.trim_end().ends_with("ok") {
+        return Ok(());
+    }
+    Err(Failed::from(format!("{}\n{said}\n{}", output.status, String::from_utf8_lossy(&output.stderr))))
+}

@@ -1,0 +1,78 @@
+//! Which commands of the table have succeeded and failed at least once. It touches nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use keystead_commands::spec::{Run, Spec};
+use keystead_commands::table;
+
+use crate::script::Request;
+use crate::wire::Value;
+
+/// Commands that cannot fail or cannot succeed in a script, and why.
+const EXEMPT: &[(&str, Ending, &str)] = &[
+    ("unsubscribe", Ending::Error, "any arguments are channels"),
+    ("punsubscribe", Ending::Error, "any arguments are patterns"),
+    ("sunsubscribe", Ending::Error, "any arguments are channels"),
+    ("pubsub|numsub", Ending::Error, "any arguments are channels"),
+    ("quit", Ending::Error, "any arguments are accepted"),
+    ("client|caching", Ending::Success, "invalidation messages are not supported"),
+    ("move", Ending::Success, "there is one database"),
+    ("pubsub|shardnumsub", Ending::Error, "any arguments are channels"),
+];
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ending {
+    Success,
+    Error,
+}
+
+/// What was seen so far.
+#[derive(Default)]
+pub(crate) struct Coverage {
+    seen: HashSet<(&'static str, Ending)>,
+    count: HashMap<Ending, u64>,
+}
+
+impl Coverage {
+    /// Notes a reply. What is only queued has not run.
+    pub(crate) fn note(&mut self, request: &Request, reply: &Value) {
+        let [reply, ..] = reply.as_frames() else { return };
+        if reply.is_queued() || reply.is_lost() {
+            return;
+        }
+        let ending = if reply.is_error() { Ending::Error } else { Ending::Success };
+        *self.count.entry(ending).or_default() += 1;
+        if let Some(spec) = row(request) {
+            self.seen.insert((spec.full_name, ending));
+        }
+    }
+
+    /// Rows that did not succeed or did not fail.
+    pub(crate) fn missing(&self, rows: impl Iterator<Item = &'static Spec>) -> Vec<String> {
+        let mut missing = Vec::new();
+        for row in rows {
+            for ending in [Ending::Success, Ending::Error] {
+                let exempt = EXEMPT.iter().any(|(name, o, _)| *name == row.full_name && *o == ending);
+                if !exempt && !self.seen.contains(&(row.full_name, ending)) {
+                    missing.push(format!("{} never ended with {ending:?}", row.full_name));
+                }
+            }
+        }
+        missing
+    }
+
+    /// How many replies ended so.
+    pub(crate) fn count(&self, ending: Ending) -> u64 {
+        self.count.get(&ending).copied().unwrap_or(0)
+    }
+}
+
+/// The row of the table that a request means.
+pub(crate) fn row(request: &Request) -> Option<&'static Spec> {
+    let spec = table::find(request.first()?)?;
+    match spec.run {
+        Run::Within(rows) => table::find_within(rows, request.get(1)?),
+        _ => Some(spec),
+    }
+}

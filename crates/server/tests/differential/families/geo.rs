@@ -1,0 +1,26 @@
+//! Templates of places.
+
+pub(crate) const TEMPLATES: &[&str] = &[
+    "GEOADD {geo} ({lon} {lat} {place})+",
+    "GEOADD {geo} 13.361389 38.115556 p1 15.087269 37.502669 p2 2.3522 48.8566 p3",
+    "GEOADD {geo} [NX|XX] [CH] ({lon} {lat} {place})+",
+    "GEOADD {geo} (NX|XX|CH|{bad})+ {lon} {lat} {place}",
+    "GEODIST {geo} {place} {place} [{unit}]",
+    "GEOHASH {geo} {place}*",
+    "GEOPOS {geo} {place}*",
+    "GEOSEARCH {geo} FROMMEMBER {place} BYRADIUS {radius} {unit} [ASC|DESC] [COUNT {count}] [WITHCOORD] [WITHDIST] [WITHHASH]",
+    "GEOSEARCH {geo} FROMLONLAT {lon} {lat} BYBOX {radius} {radius} {unit} (ASC|DESC) [COUNT {pos}] [WITHCOORD] [WITHDIST]",
+    "GEOSEARCH {geo} FROMLONLAT {lon} {lat} BYRADIUS {radius} km [COUNT {count} [ANY]] [WITHDIST]",
+    "GEOSEARCH {geo} (FROMMEMBER {place}|FROMLONLAT 1 1|BYRADIUS 5 km|BYBOX 1 1 m|COUNT 0|ANY|{bad})+",
+    "GEOSEARCHSTORE {geo} {geo} FROMMEMBER {place} BYRADIUS {radius} {unit} [ASC|DESC] [COUNT {pos}] [STOREDIST]",
+    "GEOSEARCHSTORE {geo} {geo} FROMLONLAT {lon} {lat} BYBOX {radius} {radius} km [WITHDIST]",
+    "GEORADIUS {geo} {lon} {lat} {radius} {unit} [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT {pos}] [ASC|DESC]",
+    "GEORADIUS {geo} {lon} {lat} {radius} {unit} [COUNT {pos}] (STORE|STOREDIST) {geo}",
+    "GEORADIUS {geo} {lon} {lat} {radius} {unit} [WITHCOORD|{bad}] [STORE {geo}]",
+    "GEORADIUS_RO {geo} {lon} {lat} {radius} {unit} [WITHDIST] [ASC|DESC] [STORE {geo}]",
+    "GEORADIUSBYMEMBER {geo} {place} {radius} {unit} [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT {pos}] [ASC|DESC]",
+    "GEORADIUSBYMEMBER {geo} {place} {radius} {unit} (STORE|STOREDIST) {geo}",
+    "GEORADIUSBYMEMBER_RO {geo} {place} {radius} {unit} [WITHDIST] [COUNT {pos}]",
+    "ZRANGE {geo} 0 -1 WITHSCORES",
+    "ZREM {geo} {place}",
+];

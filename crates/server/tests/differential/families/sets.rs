@@ -1,0 +1,25 @@
+//! Templates of sets.
+
+pub(crate) const TEMPLATES: &[&str] = &[
+    "SADD {set} {m}+",
+    "SADD {set} {num}+",
+    "SREM {set} {m}+",
+    "SISMEMBER {set} {m}",
+    "SMISMEMBER {set} {m}+",
+    "SCARD {set}",
+    "SMEMBERS {set}",
+    "SMOVE {set} {set} {m}",
+    "SMEMBERS {set:A} ; SPOP {:A} [{rcount}] ; DEL {:A}",
+    "SMEMBERS {set:A} ; SRANDMEMBER {:A} [{rcount}]",
+    "SMEMBERS {set:A} ; SRANDMEMBER {:A} {bad} [{bad}]",
+    "SINTER {set}+",
+    "SUNION {set}+",
+    "SDIFF {set}+",
+    "SINTERSTORE {set} {set}+",
+    "SUNIONSTORE {set} {set}+",
+    "SDIFFSTORE {set} {set}+",
+    "SINTERCARD {nset} [LIMIT {count}]",
+    "SINTERCARD {nset} [LIMIT|{bad}]",
+    "SSCAN {set} <cursor> [MATCH {glob}] [COUNT {pos}]",
+    "SSCAN {set} (0|{count}) [MATCH {glob}|COUNT {count}|{bad}]",
+];

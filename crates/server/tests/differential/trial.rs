@@ -1,0 +1,219 @@
+//! One test: scripts of a family, one after the other, until enough commands were compared.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::time::Duration;
+
+use keystead_commands::table;
+use keystead_testkit::rng::{SEED_VARIABLE, Rng, fresh_seed, seed_from_env};
+use keystead_core::Stopwatch;
+use libtest_mimic::Failed;
+
+use crate::compare::{self, Outcome};
+use crate::coverage::{Coverage, Ending, row};
+use crate::families::{BASE, FAMILIES, Family};
+use crate::grammar::fill;
+use crate::own::OWN;
+use crate::peers::{HASTE, PATIENCE, Peers};
+use crate::pools::Pools;
+use crate::regressions::REGRESSIONS;
+use crate::script::{Judges, Script, Step, words};
+use crate::{dataset, generate, run, shrink};
+
+/// How many commands a test compares.
+const COMMANDS: u64 = 8000;
+
+/// What a test is about.
+pub(crate) struct Subject {
+    name: String,
+    family: Option<&'static Family>,
+    /// What Keystead is started with.
+    arguments: Vec<String>,
+}
+
+impl Subject {
+    /// One family, in memory.
+    pub(crate) fn family(family: &'static Family) -> Subject {
+        let arguments = ["--durability", "memory"].map(str::to_owned).to_vec();
+        Subject { name: family.name.to_owned(), family: Some(family), arguments }
+    }
+
+    /// All families, with these arguments.
+    pub(crate) fn mixed(name: &str, arguments: &[&str]) -> Subject {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        Subject { name: name.to_owned(), family: None, arguments }
+    }
+
+    fn script(&self, seed: u64) -> Script {
+        match self.family {
+            Some(family) => generate::family(family, seed),
+            None => generate::mixed(seed),
+        }
+    }
+}
+
+/// Runs the test.
+///
+/// # Errors
+/// With the smallest script that shows a difference, or the rows of the table that were not hit.
+pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
+    let arguments: Vec<&str> = subject.arguments.iter().map(String::as_str).collect();
+    let mut peers = Peers::start(&arguments).map_err(|failure| failure.to_string())?;
+    let (mut coverage, mut compared, watch) = (Coverage::default(), 0, Stopwatch::start());
+    compared += fixed(subject, &mut peers, &mut coverage)?;
+    let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
+    let (mut told, mut seen) = (Vec::new(), HashSet::new());
+    let mut seed = seed_from_env().unwrap_or_else(fresh_seed);
+    while compared < commands {
+        let script = subject.script(seed);
+        match run_once(&script, &mut peers, &mut coverage, PATIENCE) {
+            Ok(steps) => compared += steps,
+            Err(_) => {
+                let (kind, words) = explain(subject, script, seed, &mut peers);
+                if seen.insert(kind) {
+                    told.push(words);
+                }
+                if told.len() as u64 >= differences {
+                    return Err(told.join("\n\n"));
+                }
+            }
+        }
+        seed = seed.wrapping_add(1);
+    }
+    if !told.is_empty() {
+        return Err(told.join("\n\n"));
+    }
+    say(&format!(
+        "[compared: {compared} commands of {}, {} successes and {} errors, in {:.1} s]",
+        subject.name,
+        coverage.count(Ending::Success),
+        coverage.count(Ending::Error),
+        watch.elapsed().as_secs_f64()
+    ));
+    let missing = coverage.missing(rows(subject));
+    if missing.is_empty() { Ok(()) } else { Err(format!("rows of the table that were not hit:\n  {}", missing.join("\n  "))) }
+}
+
+/// What is the same in every run: old differences, and answers that are Keystead's own.
+fn fixed(subject: &Subject, peers: &mut Peers, coverage: &mut Coverage) -> Result<u64, String> {
+    let judges = subject.family.map_or(Judges::Both, |family| family.judges);
+    let arity = generate::arity(judges, rows(subject));
+    let mut compared = run_once(&arity, peers, coverage, PATIENCE)?;
+    for regression in REGRESSIONS.iter().filter(|regression| regression.family == subject.name) {
+        let script = Script::parse(regression.judges, regression.text);
+        compared += run_once(&script, peers, coverage, PATIENCE)
+            .map_err(|difference| format!("an old difference is back: {difference}\n{script}"))?;
+    }
+    if peers.subject.stands_in() {
+        return Ok(compared);
+    }
+    for own in OWN.iter().filter(|own| own.family == subject.name) {
+        let request = words(own.request);
+        let answer = peers.subject.ask(&request);
+        coverage.note(&request, &answer);
+        if format!("{answer:?}") != own.answer {
+            return Err(format!("{} is answered {answer:?}, not {}", own.request, own.answer));
+        }
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+fn wanted() -> u64 {
+    match std::env::var("KEYSTEAD_COMMANDS") {
+        Ok(text) if text.trim() == "endless" => u64::MAX,
+        _ => number_from_env("KEYSTEAD_COMMANDS").unwrap_or(COMMANDS),
+    }
+}
+
+fn number_from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.trim().parse().ok()
+}
+
+/// The rows of the table that a test must hit: those of its family, split by who knows them.
+fn rows(subject: &Subject) -> impl Iterator<Item = &'static keystead_commands::Spec> {
+    let family = subject.family;
+    table::leaves().filter(move |spec| family.is_some_and(|family| belongs(family, spec)))
+}
+
+fn belongs(family: &Family, spec: &keystead_commands::Spec) -> bool {
+    let titled = table::FAMILIES.iter().find(|(title, _)| *title == family.title);
+    let inside = titled.is_some_and(|(_, rows)| {
+        rows.iter().any(|row| spec.full_name == row.full_name || spec.full_name.starts_with(&format!("{}|", row.full_name)))
+    });
+    let newer = spec.since.split('.').map(|part| part.parse().unwrap_or(0)).ge([7u32, 4]);
+    inside && (title_is_split(family) == newer || !has_newer_sibling(family))
+}
+
+fn title_is_split(family: &Family) -> bool {
+    family.judges == Judges::Valkey
+}
+
+fn has_newer_sibling(family: &Family) -> bool {
+    FAMILIES.iter().any(|other| other.title == family.title && other.judges != family.judges)
+}
+
+/// Runs a script and tells what differs, or how many steps were compared.
+fn run_once(script: &Script, peers: &mut Peers, coverage: &mut Coverage, patience: Duration) -> Result<u64, String> {
+    let ran = run::run(script, peers, patience);
+    match compare::compare(script, &ran, coverage) {
+        Outcome::Differs(place) => {
+            let redis = ran.redis.as_ref().map(|replies| format!("\n    redis:    {:?}", replies[place]));
+            let step = script.steps().nth(place).map(Step::to_string).unwrap_or_default();
+            return Err(format!(
+                "step {}, {step}{}\n    valkey:   {:?}\n    keystead: {:?}",
+                place + 1,
+                redis.unwrap_or_default(),
+                ran.valkey[place],
+                ran.subject[place]
+            ));
+        }
+        Outcome::Parted(place) => return Ok(place as u64 + 1),
+        Outcome::Same => {}
+    }
+    let subject = dataset::read(&mut peers.subject, script.judges);
+    let valkey = dataset::difference(&dataset::read(&mut peers.valkey, script.judges), &subject);
+    let redis = match script.judges {
+        Judges::Both => dataset::difference(&dataset::read(&mut peers.redis, script.judges), &subject),
+        Judges::Valkey => valkey.clone(),
+    };
+    match (redis, valkey) {
+        (Some(redis), Some(_)) => Err(redis),
+        _ => Ok(script.steps().count() as u64),
+    }
+}
+
+/// Makes the script smaller and tells everything about it, with the words by which it is the same as another one.
+fn explain(subject: &Subject, script: Script, seed: u64, peers: &mut Peers) -> (String, String) {
+    let mut unused = Coverage::default();
+    let small = shrink::shrink(script, |smaller| run_once(smaller, peers, &mut unused, HASTE).is_err());
+    let difference = run_once(&small, peers, &mut unused, HASTE).err();
+    let difference = difference.unwrap_or_else(|| "it did not happen again: it depends on time".to_owned());
+    let kind = small.steps().last().map(Step::name).unwrap_or_default();
+    let words = format!(
+        "{SEED_VARIABLE}={seed} repeats it in the test {}\n{difference}\n\nthe smallest script that shows it:\n{small}",
+        subject.name
+    );
+    (kind, words)
+}
+
+/// Every command of the table is in a template of its family.
+pub(crate) fn every_row_has_a_template() -> Result<(), Failed> {
+    let (mut rng, mut pools) = (Rng::new(1), Pools::new());
+    let own = OWN.iter().filter_map(|own| row(&words(own.request))).map(|spec| spec.full_name);
+    let mut named: HashSet<_> = own.collect();
+    for template in FAMILIES.iter().flat_map(|family| family.templates.iter().chain(family.scenes)).chain(BASE) {
+        // Alternatives of subcommands show after some draws.
+        for _ in 0..60 {
+            let group = fill(template, &mut rng, &mut pools).group;
+            named.extend(group.iter().filter_map(|step| row(&step.args)).map(|spec| spec.full_name));
+        }
+    }
+    let without: Vec<&str> = table::leaves().map(|spec| spec.full_name).filter(|name| !named.contains(name)).collect();
+    if without.is_empty() { Ok(()) } else { Err(format!("commands without a template: {without:?}").into()) }
+}
+
+/// A note for whoever reads a test's output.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

@@ -1,0 +1,42 @@
+//! The RESP door, through the real binary.
+//!
+//! | To find                                             | open             |
+//! |-----------------------------------------------------|------------------|
+//! | RESP2, RESP3, pipelines, requests in pieces         | [`protocol`]     |
+//! | what is no request, and what announces too much     | [`malformed`]    |
+//! | tokens                                              | [`auth`]         |
+//! | limits on clients, KILL, PAUSE, QUIT, clients that go | [`clients`]    |
+//! | readers that are too slow                           | [`slow`]         |
+//! | SIGTERM                                             | [`stop`]         |
+//! | waiting for keys                                    | [`blocking`]     |
+//! | MULTI, WATCH                                        | [`transactions`] |
+//! | messages                                            | [`pubsub`]       |
+//! | several shards                                      | [`shards`]       |
+//! | TLS                                                 | [`tls`]          |
+//! | kill -9 under transactions                          | [`crash`]        |
+//! | the client of these tests                           | [`client`]       |
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod auth;
+mod blocking;
+mod client;
+mod clients;
+#[path = "../common/mod.rs"]
+mod common;
+mod crash;
+mod malformed;
+mod protocol;
+mod pubsub;
+mod shards;
+mod slow;
+mod stop;
+mod tls;
+mod transactions;
+
+use keystead_testkit::server::Server;
+
+/// A server that keeps everything in memory, with these arguments beside.
+fn memory(arguments: &[&str]) -> Server {
+    common::start(&[&["--durability", "memory"], arguments].concat())
+}
