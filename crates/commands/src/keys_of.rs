@@ -62,7 +62,8 @@ impl Keys {
                 (first..first + (len - first) / 2).collect()
             }
             Keys::AndAfter(words) => {
-                let is_word = |i: usize| words.iter().any(|word| args.at(i).eq_ignore_ascii_case(word.as_bytes()));
+                let is_word =
+                    |i: usize| words.iter().any(|word| args.at(i).eq_ignore_ascii_case(word.as_bytes()));
                 let after = (3..len).rev().find(|i| is_word(*i - 1));
                 std::iter::once(1).chain(after).collect()
             }

@@ -138,6 +138,18 @@ impl Engine {
         })
     }
 
+    /// The same, and waits where too many wait for the shard already.
+    ///
+    /// # Errors
+    /// As [`submit`](Engine::submit), but never `queue_full`.
+    pub async fn spawn_when_free(&self, shard: usize, guest: Guest) -> Result<()> {
+        let Some(handle) = self.inner.shards.get(shard) else {
+            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
+        };
+        let closed = |_| Error::new(Code::StoreUnavailable, "the database is closed");
+        handle.guests.send(guest).await.map_err(closed)
+    }
+
     /// A place in the line of those who wait for keys.
     #[must_use]
     pub fn ticket(&self) -> u64 {

@@ -6,7 +6,7 @@ pub const SHARDS_MAX: usize = 256;
 /// Jobs that may wait for a shard unless [`Options`](crate::Options) says otherwise. The next one is answered `queue_full`.
 pub const QUEUE_JOBS: usize = 16 * 1024;
 
-/// Tasks that may wait to live on a shard's loop. The next one is answered `queue_full`.
+/// Tasks that may wait to live on a shard's loop. The next one is answered `queue_full`, or waits for a place.
 pub const GUESTS_WAITING_MAX: usize = 1024;
 
 /// Most jobs of one batch. The rest waits for the next batch.

@@ -17,7 +17,11 @@ const HOUSE: &str = r"
 
  a home for keyed state";
 
-pub(super) fn run(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
+pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    // Redis has a drawing for each version, and wants at least a number.
+    if args.len() > 2 && args.at(1).eq_ignore_ascii_case(b"version") {
+        args.int(2)?;
+    }
     let version = conn.hub.host.facts().version;
     Ok(Reply::Verbatim(format!("{HOUSE}\n\nKeystead ver. {version}\n")))
 }
@@ -31,5 +35,6 @@ mod tests {
     fn there_is_a_house() {
         let mut desk = Desk::at(Box::new(Kept("fsync")));
         assert!(desk.resp("LOLWUT VERSION 5 1 2 3").ends_with("Keystead ver. 0.1.0"));
+        desk.expect(&[("LOLWUT VERSION x", "-ERR value is not an integer or out of range")]);
     }
 }

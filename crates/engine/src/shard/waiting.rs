@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
-use keystead_model::effect::{Effect, Fact};
+use keystead_model::effect::{Effect, Fact, StreamFact};
 
 use super::{Job, Wait};
 
@@ -113,25 +113,27 @@ impl Waiting {
             if self.lines.contains_key(&effect.key) && self.changed.back() != Some(&effect.key) {
                 self.changed.push_back(effect.key.clone());
             }
-            if let Some(watchers) = self.watchers.remove(&effect.key) {
-                for watcher in watchers {
-                    watcher.touch();
-                }
-            }
+            // A key that was not there has come into being, whatever the fact is about.
+            let all = changes_content(&effect.fact);
+            self.touch_if(&effect.key, |watcher| all || !watcher.existed);
         }
     }
 
     fn note_flush(&mut self) {
         self.changed.extend(self.lines.keys().cloned());
         self.watchers.retain(|_, watchers| {
-            watchers.retain(|watcher| {
-                if watcher.existed {
-                    watcher.touch();
-                }
-                !watcher.existed
-            });
+            touch_if(watchers, |watcher| watcher.existed);
             !watchers.is_empty()
         });
+    }
+
+    fn touch_if(&mut self, key: &Bytes, hears: impl Fn(&Watcher) -> bool) {
+        if let Some(watchers) = self.watchers.get_mut(key) {
+            touch_if(watchers, hears);
+            if watchers.is_empty() {
+                self.watchers.remove(key);
+            }
+        }
     }
 
     /// The next key that has changed, and who stands in its line.
@@ -163,6 +165,25 @@ impl Waiting {
         let watchers = self.watchers.entry(Bytes::from(key)).or_default();
         watchers.retain(|watcher| watcher.touched.strong_count() > 0);
         watchers.push(Watcher { touched: Arc::downgrade(&watch.0), existed });
+    }
+}
+
+/// Tells those watchers that hear of it, and forgets them.
+fn touch_if(watchers: &mut Vec<Watcher>, hears: impl Fn(&Watcher) -> bool) {
+    watchers.retain(|watcher| {
+        let hears = hears(watcher);
+        if hears {
+            watcher.touch();
+        }
+        !hears
+    });
+}
+
+/// Whether a fact is one that watchers hear of. What the groups of a stream remember is not its content, as in Redis.
+fn changes_content(fact: &Fact) -> bool {
+    match fact {
+        Fact::Stream(fact) => matches!(fact, StreamFact::Entry { .. } | StreamFact::EntryGone(_)),
+        _ => true,
     }
 }
 

@@ -336,8 +336,10 @@ async fn guests_end_with_the_shard() {
     assert!(!ended.load(Ordering::SeqCst));
     engine.close().await.unwrap();
     assert!(ended.load(Ordering::SeqCst));
-    let refused = engine.spawn(0, nothing()).unwrap_err();
-    assert_eq!((refused.code(), refused.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+    for refused in [engine.spawn(0, nothing()), engine.spawn_when_free(0, nothing()).await] {
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.code(), refused.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+    }
 }
 
 fn nothing() -> Guest {
@@ -353,7 +355,15 @@ async fn too_many_guests_at_once_are_refused() {
         engine.spawn(0, nothing()).unwrap();
     }
     assert_eq!(engine.spawn(0, nothing()).unwrap_err().code(), Code::QueueFull);
+    // Whoever has time waits for a place.
+    let patient = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.spawn_when_free(0, nothing()).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!patient.is_finished());
     drop(busy);
+    patient.await.unwrap().unwrap();
     // Guests come before jobs, so when this one has run they all live.
     set(&engine, "k", "v").await.unwrap();
     on_loop(&engine, 0, |local| async move { put_on(&local, "k", "w").await }).await;

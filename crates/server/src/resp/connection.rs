@@ -256,9 +256,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move { local.end_wait(ticket) })
         };
-        if let Err(error) = self.worker.app.engine.spawn(shard, Box::new(guest)) {
-            tracing::warn!(%error, "cannot end a wait on another shard");
-        }
+        let engine = self.worker.app.engine.clone();
+        // Where the shard has ended, so has the wait.
+        tokio::task::spawn_local(async move { engine.spawn_when_free(shard, Box::new(guest)).await });
     }
 
     /// Appends messages from channels.

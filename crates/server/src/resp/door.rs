@@ -68,14 +68,17 @@ fn admit(stream: TcpStream, peer: SocketAddr, app: &Arc<App>, tls: Option<TlsAcc
         return;
     };
     let id = client.id;
-    let at_loop = Arc::clone(app);
+    let (app, at_loop) = (Arc::clone(app), Arc::clone(app));
     let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(connection(stream, at_loop, client, tls, local))
     };
-    if let Err(error) = app.engine.spawn(shard, Box::new(guest)) {
-        app.hub.clients.remove(id);
-        tracing::warn!(%error, "cannot take a connection");
-    }
+    // A shard that is busy is waited for, by as many as there may be clients, and others are let in meanwhile.
+    tokio::spawn(async move {
+        if let Err(error) = app.engine.spawn_when_free(shard, Box::new(guest)).await {
+            app.hub.clients.remove(id);
+            tracing::warn!(%error, "cannot take a connection");
+        }
+    });
 }
 
 async fn connection(

@@ -209,9 +209,9 @@ impl Worker {
                 let _ = answer.send(durable.map(|()| result));
             })
         };
-        let sent = self.app.engine.spawn(place, Box::new(guest));
+        let engine = self.app.engine.clone();
         async move {
-            sent?;
+            engine.spawn_when_free(place, Box::new(guest)).await?;
             received.await.unwrap_or_else(|_| Err(ended()))
         }
     }

@@ -106,7 +106,8 @@ mod tests {
             "k.toml:2: unknown key 'durabilty': did you mean 'durability'?"
         );
         assert!(
-            refusal("colour = 1").starts_with("k.toml:1: unknown key 'colour': the keys are http, resp, resp-tls-cert,")
+            refusal("colour = 1")
+                .starts_with("k.toml:1: unknown key 'colour': the keys are http, resp, resp-tls-cert,")
         );
         assert!(refusal("[server]\nhttp = \"off\"").starts_with("k.toml:1: unknown key 'server'"));
         assert!(refusal("config = \"x\"").contains("unknown key 'config'"));

@@ -1,6 +1,6 @@
 //! Whether what Keystead answered is what a judge answered. It touches nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use keystead_commands::Spec;
 
@@ -8,7 +8,7 @@ use crate::coverage::{Coverage, row};
 use crate::known;
 use crate::rules::{Rule, rule};
 use crate::run::Ran;
-use crate::script::{Request, Script, Step};
+use crate::script::{Request, Script, Step, Use};
 use crate::wire::Value;
 
 /// One reply, and what the judges said.
@@ -19,6 +19,8 @@ pub(crate) struct Case<'a> {
     pub(crate) subject: &'a Value,
     /// What Keystead answered just before.
     pub(crate) before: Option<&'a Value>,
+    /// Whether Keystead keeps the keys on several shards.
+    pub(crate) sharded: bool,
 }
 
 /// What came of comparing a script.
@@ -36,15 +38,26 @@ pub(crate) fn compare(script: &Script, ran: &Ran, coverage: &mut Coverage) -> Ou
     let steps: Vec<&Step> = script.steps().collect();
     // What is queued in a transaction, by connection.
     let mut queued: HashMap<char, Vec<Request>> = HashMap::new();
+    // What was sent and not received, by connection.
+    let mut sent: HashMap<char, VecDeque<&Request>> = HashMap::new();
     for (place, step) in steps.iter().enumerate() {
+        let mut request = &step.args;
+        if step.usage() == Use::Waiting {
+            let sent = sent.entry(step.conn).or_default();
+            match step.args.is_empty() {
+                true => request = sent.pop_front().unwrap_or(request),
+                false => sent.push_back(request),
+            }
+        }
         let case = Case {
-            request: &step.args,
+            request,
             redis: ran.redis.as_ref().map(|replies| &replies[place]),
             valkey: Some(&ran.valkey[place]),
             subject: &ran.subject[place],
             before: place.checked_sub(1).map(|before| &ran.subject[before]),
+            sharded: script.sharded,
         };
-        coverage.note(&step.args, case.subject);
+        coverage.note(case.request, case.subject);
         let queue = queued.entry(step.conn).or_default();
         let holds = match &step.name()[..] {
             "EXEC" if case.subject.items().is_some() => holds_exec(&case, queue, coverage),
@@ -91,8 +104,11 @@ fn judges_part(case: &Case<'_>, queue: &[Request]) -> bool {
     }
 }
 
-/// Whether Keystead has refused on purpose what the only judge has done, or the other way round.
+/// Whether Keystead has refused on purpose what a judge has done, or the other way round.
 fn subject_parts(case: &Case<'_>) -> bool {
+    if known::crosses_shards(case) {
+        return true;
+    }
     let (None, Some(valkey)) = (case.redis, case.valkey) else { return false };
     let parts = |(judge, subject): (&Value, &Value)| judge.is_error() != subject.is_error();
     match (valkey.items(), case.subject.items()) {
@@ -131,7 +147,9 @@ fn holds_exec(case: &Case<'_>, queue: &[Request], coverage: &mut Coverage) -> bo
     }
     let subject = case.subject.items().unwrap_or_default();
     // The judges differ in what spoils a transaction: then only one of them has run it.
-    let ran = |judge: Option<&'_ Value>| judge.and_then(|judge| judge.items().map(<[Value]>::len)) == Some(queue.len());
+    let ran = |judge: Option<&'_ Value>| {
+        judge.and_then(|judge| judge.items().map(<[Value]>::len)) == Some(queue.len())
+    };
     let redis = case.redis.filter(|_| ran(case.redis)).and_then(Value::items);
     let valkey = case.valkey.filter(|_| ran(case.valkey)).and_then(Value::items);
     if subject.len() != queue.len() {
@@ -145,6 +163,7 @@ fn holds_exec(case: &Case<'_>, queue: &[Request], coverage: &mut Coverage) -> bo
             valkey: valkey.map(|replies| &replies[place]),
             subject: &subject[place],
             before: place.checked_sub(1).map(|before| &subject[before]),
+            sharded: case.sharded,
         };
         if !holds(&case) {
             return false;
@@ -181,7 +200,8 @@ fn same(rule: Rule, judge: &Value, case: &Case<'_>) -> bool {
         Rule::Near(by) => near(judge, subject, by),
         Rule::Shape => same_mark(judge, subject),
         Rule::Count => {
-            same_mark(judge, subject) && judge.items().map(<[Value]>::len) == subject.items().map(<[Value]>::len)
+            same_mark(judge, subject)
+                && judge.items().map(<[Value]>::len) == subject.items().map(<[Value]>::len)
         }
         Rule::Random { reply, all } => random(judge, case, reply, all),
         Rule::Masked(mask) => mask(judge) == mask(subject),

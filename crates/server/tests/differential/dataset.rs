@@ -37,22 +37,33 @@ pub(crate) type Dataset = BTreeMap<Vec<u8>, Entry>;
 /// Reads everything.
 pub(crate) fn read(peer: &mut Peer, judges: Judges) -> Dataset {
     let listed = peer.ask(&words("KEYS *"));
-    let mut names: Vec<Vec<u8>> =
-        listed.items().unwrap_or_default().iter().filter_map(|name| name.bytes().map(<[u8]>::to_vec)).collect();
+    let mut names: Vec<Vec<u8>> = listed
+        .items()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|name| name.bytes().map(<[u8]>::to_vec))
+        .collect();
     names.sort();
     let heads = names.iter().flat_map(|name| [request("TYPE", name, ""), request("PEXPIRETIME", name, "")]);
     let heads = all(peer, &heads.collect::<Vec<_>>());
-    let reads: Vec<Request> = names.iter().zip(heads.chunks(2)).map(|(name, head)| whole(name, &head[0])).collect();
+    let reads: Vec<Request> =
+        names.iter().zip(heads.chunks(2)).map(|(name, head)| whole(name, &head[0])).collect();
     let contents = all(peer, &reads);
     let mut dataset = Dataset::new();
     for ((name, head), content) in names.iter().zip(heads.chunks(2)).zip(contents) {
         let kind = head[0].bytes().unwrap_or_default().to_vec();
         let content = canonical(&kind, &content);
-        let mut entry =
-            Entry { kind: head[0].clone(), expiry: head[1].clone(), content: vec![content], fields: Vec::new() };
+        let mut entry = Entry {
+            kind: head[0].clone(),
+            expiry: head[1].clone(),
+            content: vec![content],
+            fields: Vec::new(),
+        };
         match &kind[..] {
             b"stream" => entry.content.extend(groups(peer, name)),
-            b"hash" if judges == Judges::Valkey => entry.fields.push(field_expiry(peer, name, &entry.content[0])),
+            b"hash" if judges == Judges::Valkey => {
+                entry.fields.push(field_expiry(peer, name, &entry.content[0]));
+            }
             _ => {}
         }
         dataset.insert(name.clone(), entry);
@@ -66,7 +77,9 @@ pub(crate) fn difference(judge: &Dataset, subject: &Dataset) -> Option<String> {
         match (judge.get(name), subject.get(name)) {
             (Some(a), Some(b)) if a.agrees(b) => {}
             (a, b) => {
-                let told = |entry: Option<&Entry>| entry.map_or("no such key".to_owned(), |entry| format!("{entry:?}"));
+                let told = |entry: Option<&Entry>| {
+                    entry.map_or("no such key".to_owned(), |entry| format!("{entry:?}"))
+                };
                 return Some(format!(
                     "key {:?} afterwards\n    judge:    {}\n    keystead: {}",
                     String::from_utf8_lossy(name),
@@ -109,12 +122,15 @@ fn canonical(kind: &[u8], content: &Value) -> Value {
     if let (b"zset", Value::Many(mark, Some(items))) = (kind, content) {
         let score = |item: &Value| {
             let text = String::from_utf8_lossy(item.bytes().unwrap_or_default()).into_owned();
-            text.parse::<f64>().map_or_else(|_| item.clone(), |score| Value::Line(b',', format!("{score:?}").into_bytes()))
+            text.parse::<f64>()
+                .map_or_else(|_| item.clone(), |score| Value::Line(b',', format!("{score:?}").into_bytes()))
         };
         let parts = items.chunks(2).flat_map(|pair| [pair[0].clone(), score(&pair[1])]);
         return Value::Many(*mark, Some(parts.collect()));
     }
-    let (Value::Many(mark, Some(items)), Some(width)) = (content, width(kind)) else { return content.clone() };
+    let (Value::Many(mark, Some(items)), Some(width)) = (content, width(kind)) else {
+        return content.clone();
+    };
     let mut parts: Vec<&[Value]> = items.chunks(width).collect();
     parts.sort();
     Value::Many(*mark, Some(parts.concat()))

@@ -3,7 +3,7 @@
 use keystead_commands::Spec;
 use keystead_testkit::rng::Rng;
 
-use crate::families::{BASE, FAMILIES, Family};
+use crate::families::{BASE, FAMILIES, Family, LARGE, LARGE_STREAM};
 use crate::grammar::{ANY, Filled, fill};
 use crate::pools::Pools;
 use crate::script::{Group, Judges, Script, Step, words};
@@ -17,6 +17,12 @@ const SCENES: u64 = 40;
 /// Scenes are most of what can be said about messages.
 const SCENES_OF_MESSAGES: u64 = 500;
 
+/// How many groups in a thousand make a value large.
+const LARGE_VALUES: u64 = 6;
+
+/// How many entries make a stream large: Redis keeps a hundred in a node.
+const LARGE_STREAM_LEN: u64 = 230;
+
 /// What arguments are spoilt with. No small positive number: it might be a time to live, and end during the script.
 const JUNK: &str = r#"abc "" -1 0 9223372036854775807 -9223372036854775808 9223372036854775808 1.5 " 1" nan 100000000000 "a b" ?"#;
 
@@ -29,6 +35,7 @@ pub(crate) fn family(family: &Family, seed: u64) -> Script {
         _ => SCENES,
     };
     while maker.steps < STEPS {
+        maker.large(family.name == "streams");
         match maker.rng.below(1000) {
             chance if chance < scenes => maker.scene(family.scenes),
             chance if chance < scenes + 100 => maker.one(BASE),
@@ -52,18 +59,22 @@ pub(crate) fn arity(judges: Judges, rows: impl Iterator<Item = &'static Spec>) -
             groups.push(vec![Step::new('a', many)]);
         }
     }
-    Script { judges, groups }
+    Script { judges, sharded: false, groups }
 }
 
 /// A script of all families that both judges know.
-pub(crate) fn mixed(seed: u64) -> Script {
+///
+/// On several shards it has no command with keys of two shards: all keys of the script have one tag.
+pub(crate) fn mixed(seed: u64, sharded: bool) -> Script {
     let mut maker = Maker::new(seed, Judges::Both);
+    maker.spoils = !sharded;
     while maker.steps < STEPS {
         let families = FAMILIES.len() as u64;
         let family = &FAMILIES[maker.rng.below(families) as usize];
         if family.judges != Judges::Both {
             continue;
         }
+        maker.large(family.name == "streams");
         match maker.rng.below(1000) {
             0..20 if !family.scenes.is_empty() => maker.scene(family.scenes),
             20..120 => maker.one(BASE),
@@ -71,7 +82,18 @@ pub(crate) fn mixed(seed: u64) -> Script {
             _ => maker.one(family.templates),
         }
     }
-    maker.end()
+    let mut script = maker.end();
+    if sharded {
+        script.sharded = true;
+        let tag = format!("{{{}}}", seed % 16).into_bytes();
+        for argument in script.groups.iter_mut().flatten().flat_map(|step| &mut step.args) {
+            // Keys and patterns of keys are a letter and a colon.
+            if matches!(argument[..], [b'a'..=b'z', b':', ..]) {
+                argument.splice(0..0, tag.iter().copied());
+            }
+        }
+    }
+    script
 }
 
 struct Maker {
@@ -82,16 +104,23 @@ struct Maker {
     steps: usize,
     /// The connection that is used at present.
     conn: char,
+    /// Whether requests are spoilt now and then.
+    spoils: bool,
 }
 
 impl Maker {
     /// A script that begins with the protocol of each connection, and with keys of all types.
     fn new(seed: u64, judges: Judges) -> Maker {
-        let mut maker =
-            Maker { rng: Rng::new(seed), pools: Pools::new(), judges, groups: Vec::new(), steps: 0, conn: 'a' };
+        let (rng, pools, groups) = (Rng::new(seed), Pools::new(), Vec::new());
+        let mut maker = Maker { rng, pools, judges, groups, steps: 0, conn: 'a', spoils: true };
         for conn in ['a', 'b', 'c', 's', 't'] {
             if maker.rng.below(2) == 0 {
                 maker.push(vec![Step::new(conn, words("HELLO 3"))]);
+            }
+        }
+        for conn in ['w', 'x'] {
+            if maker.rng.below(2) == 0 {
+                maker.push(vec![Step::new(conn, words("HELLO 3")), Step::new(conn, Vec::new())]);
             }
         }
         for _ in 0..8 {
@@ -101,7 +130,26 @@ impl Maker {
     }
 
     fn end(self) -> Script {
-        Script { judges: self.judges, groups: self.groups }
+        Script { judges: self.judges, sharded: false, groups: self.groups }
+    }
+
+    /// Now and then makes a value large.
+    fn large(&mut self, streams: bool) {
+        match self.rng.below(1000) {
+            0..LARGE_VALUES => {
+                let template = LARGE[self.rng.below(LARGE.len() as u64) as usize];
+                let group = fill(template, &mut self.rng, &mut self.pools).group;
+                self.push(group);
+            }
+            LARGE_VALUES..8 if streams => {
+                let [begin, end] = LARGE_STREAM;
+                let add = (0..LARGE_STREAM_LEN).map(|_| "XADD x:9 {newid} {f} {v}");
+                let templates = std::iter::once(begin).chain(add).chain([end]);
+                let group = templates.flat_map(|t| fill(t, &mut self.rng, &mut self.pools).group).collect();
+                self.push(group);
+            }
+            _ => {}
+        }
     }
 
     fn push(&mut self, mut group: Group) {
@@ -116,7 +164,7 @@ impl Maker {
         let template = templates[self.rng.below(templates.len() as u64) as usize];
         let mut filled = fill(template, &mut self.rng, &mut self.pools);
         // A group of several steps must stay as it is.
-        if filled.plain && filled.group.len() == 1 && self.rng.below(8) == 0 {
+        if self.spoils && filled.plain && filled.group.len() == 1 && self.rng.below(8) == 0 {
             self.spoil(&mut filled.group[0].args);
         }
         filled

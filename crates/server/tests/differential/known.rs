@@ -14,6 +14,10 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
+        is: crosses_shards,
+        reason: "keys of one command or transaction must be on one shard, as in a cluster",
+    },
+    Known {
         is: |case| is_field_expiry(case) && case.valkey.is_some_and(Value::is_error) && says(case, REDIS_8),
         reason: "the expiry of fields is Redis 8's, and so are the texts of its errors; Valkey has others",
     },
@@ -22,15 +26,24 @@ const KNOWN: &[Known] = &[
         reason: "Redis 8 refuses moments after the year 4199 for fields; Valkey keeps them",
     },
     Known {
-        is: |case| is_field_expiry(case) && !has_fields(case) && says(case, &["ERR unknown argument: ", "ERR Mandatory argument"]),
+        is: |case| {
+            is_field_expiry(case)
+                && !has_fields(case)
+                && says(case, &["ERR unknown argument: ", "ERR Mandatory argument"])
+        },
         reason: "Valkey takes HGETEX and HSETEX without the word FIELDS for something else",
     },
     Known {
-        is: |case| named(case, "CLIENT REPLY") && says(case, &["ERR Command not allowed inside a transaction"]),
+        is: |case| {
+            named(case, "CLIENT REPLY") && says(case, &["ERR Command not allowed inside a transaction"])
+        },
         reason: "an answer inside of EXEC cannot be held back, so Redis 7.2 and later refuse it; Valkey says it in other words",
     },
     Known {
-        is: |case| named(case, "CLIENT SETINFO") && says(case, &["ERR LIB-VER cannot contain", "ERR LIB-NAME cannot contain"]),
+        is: |case| {
+            named(case, "CLIENT SETINFO")
+                && says(case, &["ERR LIB-VER cannot contain", "ERR LIB-NAME cannot contain"])
+        },
         reason: "Valkey reads a name only up to its first zero byte",
     },
     Known {
@@ -42,6 +55,12 @@ const KNOWN: &[Known] = &[
 /// Whether a reply differs from those of both judges on purpose.
 pub(crate) fn is_known(case: &Case<'_>) -> bool {
     KNOWN.iter().any(|known| (known.is)(case))
+}
+
+/// Whether Keystead refuses because keys are on different shards.
+pub(crate) fn crosses_shards(case: &Case<'_>) -> bool {
+    case.sharded
+        && says(case, &["CROSSSLOT ", "ERR BY option of SORT denied", "ERR GET option of SORT denied"])
 }
 
 /// Error texts of Redis 8 for the commands that let fields expire.
@@ -63,7 +82,9 @@ const REDIS_8: &[&str] = &[
 
 fn is_field_expiry(case: &Case<'_>) -> bool {
     const NAMES: &str = "HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT HTTL HPTTL HEXPIRETIME HPEXPIRETIME HPERSIST HGETDEL HGETEX HSETEX";
-    case.request.first().is_some_and(|name| NAMES.split(' ').any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+    case.request
+        .first()
+        .is_some_and(|name| NAMES.split(' ').any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
 }
 
 /// Whether the word FIELDS stands where it may.

@@ -49,16 +49,14 @@ use script::Judges;
 use trial::Subject;
 
 fn main() -> ExitCode {
-    let mut trials = vec![Trial::test("every_row_of_the_table_has_a_template", trial::every_row_has_a_template)];
+    let mut trials =
+        vec![Trial::test("every_row_of_the_table_has_a_template", trial::every_row_has_a_template)];
     for family in FAMILIES {
         let program = if family.judges == Judges::Both { REDIS } else { VALKEY };
         trials.push(compared(&program, family.name, Subject::family(family)));
     }
-    for (name, arguments) in [
-        ("mixed", &["--durability", "memory"][..]),
-        ("mixed_at_commit", &["--durability", "commit"][..]),
-    ] {
-        trials.push(compared(&REDIS, name, Subject::mixed(name, arguments)));
+    for subject in [Subject::mixed(), Subject::mixed_at_commit(), Subject::mixed_on_shards()] {
+        trials.push(compared(&REDIS, subject.name, subject));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -70,8 +68,12 @@ fn compared(label: &Program, name: &str, subject: Subject) -> Trial {
     let missing = [REDIS, VALKEY].into_iter().find_map(|program| Some((program.find().err()?, program.name)));
     match missing {
         None => Trial::test(name, move || trial::run_all(&subject).map_err(Failed::from)),
-        Some((reason, program)) if required.split(',').any(|r| matches!(r.trim(), "all") || r.trim() == program) => {
-            Trial::test(name, move || Err(Failed::from(format!("{program} is required and missing: {reason}"))))
+        Some((reason, program))
+            if required.split(',').any(|r| matches!(r.trim(), "all") || r.trim() == program) =>
+        {
+            Trial::test(name, move || {
+                Err(Failed::from(format!("{program} is required and missing: {reason}")))
+            })
         }
         Some((reason, _)) => Trial::test(name, move || Err(Failed::from(format!("skipped: {reason}"))))
             .with_ignored_flag(true)

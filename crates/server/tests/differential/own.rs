@@ -14,10 +14,10 @@ const fn own(family: &'static str, request: &'static str, answer: &'static str) 
     Own { family, request, answer }
 }
 
-const NOT_KEPT: &str =
-    "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";
+const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";
 
-const NO_USERS: &str = "-ERR users cannot be changed: there is only \\'default\\', and its password is the server\\'s token";
+const NO_USERS: &str =
+    "-ERR users cannot be changed: there is only \\'default\\', and its password is the server\\'s token";
 
 pub(crate) const OWN: &[Own] = &[
     own("server", "MONITOR", "-ERR MONITOR is not supported: set log-level to debug, or look at /metrics"),

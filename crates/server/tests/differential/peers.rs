@@ -56,7 +56,8 @@ impl Program {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/lib");
         let in_peers = files_below(&peers, 6, self.binary);
         let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let on_path = std::env::split_paths(&on_path).map(|dir| dir.join(self.binary)).find(|path| path.is_file());
+        let on_path =
+            std::env::split_paths(&on_path).map(|dir| dir.join(self.binary)).find(|path| path.is_file());
         in_peers.or(on_path).ok_or(self.hint)
     }
 
@@ -108,7 +109,7 @@ fn files_below(dir: &Path, depth: usize, name: &str) -> Option<PathBuf> {
 
 enum Running {
     Child(Child),
-    Keystead(#[allow(dead_code, reason = "dropping it stops it")] Box<Server>),
+    Keystead(Box<Server>),
     Elsewhere,
 }
 
@@ -145,6 +146,16 @@ impl Peer {
         self.patience = patience;
         let flushed = self.conn('!').ask_words("FLUSHALL");
         assert!(flushed.is_ok(), "{}: FLUSHALL is answered {flushed:?}", self.name);
+    }
+
+    /// Stops Keystead and starts it again on what it has kept.
+    pub(crate) fn restart(&mut self) -> Checked {
+        self.conns.clear();
+        if let Running::Keystead(server) = &mut self.running {
+            server.restart()?;
+            self.address = resp_address(server)?;
+        }
+        Ok(())
     }
 
     /// How many clients wait, as far as the server tells.
@@ -209,8 +220,12 @@ fn start_subject(arguments: &[&str]) -> Checked<Peer> {
         return Ok(Peer::new("keystead", address, Running::Elsewhere));
     }
     let server = Launch::new(env!("CARGO_BIN_EXE_keystead")).args(arguments).start()?;
+    let address = resp_address(&server)?;
+    Ok(Peer::new("keystead", address, Running::Keystead(Box::new(server))))
+}
+
+fn resp_address(server: &Server) -> Checked<Address> {
     let address = server.line("resp").ok_or_else(|| Failure::new("the ready block names no RESP address"))?;
-    let address = address.trim_start_matches("redis://").trim_start_matches("tcp://");
-    let address = address.parse().map_err(|_| Failure::new(format_args!("no address: {address}")))?;
-    Ok(Peer::new("keystead", Address::Tcp(address), Running::Keystead(Box::new(server))))
+    let address = address.trim_start_matches("redis://");
+    Ok(Address::Tcp(address.parse().map_err(|_| Failure::new(format_args!("no address: {address}")))?))
 }

@@ -32,9 +32,15 @@ const WORDS: &[Words] = &[
     ("lexz", "y:1 y:2"),
     ("f", r#"f1 f2 f3 f4 5 "" "field with spaces""#),
     ("m", r#"m1 m2 m3 m4 m5 1 2 3 -4 50 "" "Ma\xc3\xa9""#),
-    ("v", r#"v1 hello "hello world" "" a "\r\n" "\x00\x01\xff\xfe" 1 2 10 -7 3.5 007 " 5" +5 1e5 nan ohmytext mynewtext"#),
+    (
+        "v",
+        r#"v1 hello "hello world" "" a "\r\n" "\x00\x01\xff\xfe" 1 2 10 -7 3.5 007 " 5" +5 1e5 nan ohmytext mynewtext"#,
+    ),
     ("v", "9223372036854775807 -9223372036854775808 9223372036854775808"),
-    ("v", r#""a value that is longer than sixty-four bytes: no small encoding of Redis can hold it any more""#),
+    (
+        "v",
+        r#""a value that is longer than sixty-four bytes: no small encoding of Redis can hold it any more""#,
+    ),
     ("place", "p1 p2 p3 p4 p5 p6"),
     ("group", "g1 g2 g3"),
     ("consumer", "c1 c2 c3"),
@@ -104,7 +110,9 @@ impl Pools {
     /// Arguments out of this pool. What is `bound` to a name is drawn once.
     pub(crate) fn draw(&mut self, rng: &mut Rng, name: &str, bound: &str) -> Vec<Vec<u8>> {
         if name.is_empty() {
-            return vec![self.bound.get(bound).unwrap_or_else(|| panic!("{{:{bound}}} was not drawn")).clone()];
+            return vec![
+                self.bound.get(bound).unwrap_or_else(|| panic!("{{:{bound}}} was not drawn")).clone(),
+            ];
         }
         let drawn = self.fresh(rng, name);
         if !bound.is_empty() {
@@ -120,15 +128,42 @@ impl Pools {
             let (pool, _) = KEYS[rng.below(KEYS.len() as u64) as usize];
             return vec![self.word(rng, pool)];
         }
-        if self.words.contains_key(name) {
-            return vec![self.word(rng, name)];
-        }
         match name {
             "nlist" | "nset" | "nzset" | "nf" | "nfv" => self.counted(rng, &name[1..]),
             "weights" => self.weights(rng),
+            "m" | "f" if rng.below(12) == 0 => vec![self.one_of_many(rng)],
+            // So many that no server keeps them in its small form.
             "flood" => (0..60 + rng.below(200)).map(|_| rng.next_u64().to_string().into_bytes()).collect(),
+            "crowd" => self.crowd(rng, |_, _| None),
+            "crowdfv" => self.crowd(rng, |pools, rng| Some((1, pools.word(rng, "v")))),
+            "crowdsm" => self.crowd(rng, |pools, rng| Some((0, pools.word(rng, "score")))),
+            "crowdlex" => self.crowd(rng, |_, _| Some((0, b"0".to_vec()))),
+            "blob" => vec![(0..rng.below(60_000)).map(|at| b'a' + (at % 26) as u8).collect()],
+            _ if self.words.contains_key(name) => vec![self.word(rng, name)],
             _ => vec![self.number(rng, name)],
         }
+    }
+
+    /// A member out of many.
+    fn one_of_many(&self, rng: &mut Rng) -> Vec<u8> {
+        format!("many:{}", rng.below(400)).into_bytes()
+    }
+
+    /// Many members, each with something before (0) or behind it (1).
+    fn crowd(
+        &self,
+        rng: &mut Rng,
+        with: impl Fn(&Pools, &mut Rng) -> Option<(usize, Vec<u8>)>,
+    ) -> Vec<Vec<u8>> {
+        let mut crowd = Vec::new();
+        for _ in 0..100 + rng.below(250) {
+            let mut one = vec![self.one_of_many(rng)];
+            if let Some((place, other)) = with(self, rng) {
+                one.insert(place, other);
+            }
+            crowd.append(&mut one);
+        }
+        crowd
     }
 
     fn word(&self, rng: &mut Rng, pool: &str) -> Vec<u8> {

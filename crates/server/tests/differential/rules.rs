@@ -45,6 +45,7 @@ const RULES: &[(&str, Rule)] = &[
     ("OBJECT IDLETIME", Rule::Near(SECONDS)),
     ("TIME", Rule::Shape),
     ("XADD", Rule::By(own_id)),
+    ("XTRIM", Rule::By(trim)),
     ("XPENDING", Rule::Masked(mask_idle_of_entries)),
     ("XINFO STREAM", Rule::Masked(mask_facts)),
     ("XINFO CONSUMERS", Rule::Masked(mask_facts)),
@@ -145,9 +146,16 @@ fn own_id(request: &Request) -> Rule {
     if has(request, "*") { Rule::Shape } else { Rule::Exact }
 }
 
+/// An approximate trim of a stream that may have holes. Stream x:9 has none.
+fn trim(request: &Request) -> Rule {
+    let holes = request.get(1).is_none_or(|key| !key.ends_with(b"x:9"));
+    if has(request, "~") && holes { Rule::Shape } else { Rule::Exact }
+}
+
 /// The order of a set is its own affair, and that of elements whose weights are equal texts too.
 fn sort(request: &Request) -> Rule {
-    let ties = has(request, "BY") && (has(request, "ALPHA") || has(request, "nosort") || !has(request, "STORE"));
+    let ties =
+        has(request, "BY") && (has(request, "ALPHA") || has(request, "nosort") || !has(request, "STORE"));
     match (ties, has(request, "LIMIT")) {
         (true, true) => Rule::Count,
         (true, false) => Rule::Unordered,
@@ -196,7 +204,8 @@ pub(crate) fn mask_facts(value: &Value) -> Value {
         [b"idle", b"inactive", b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time"];
     let Value::Many(mark, Some(items)) = value else {
         // A moment in milliseconds of this age.
-        let moment = value.int().is_some_and(|number| (1_500_000_000_000..4_000_000_000_000).contains(&number));
+        let moment =
+            value.int().is_some_and(|number| (1_500_000_000_000..4_000_000_000_000).contains(&number));
         return if moment { Value::Line(b':', b"now".to_vec()) } else { value.clone() };
     };
     let mut masked: Vec<Value> = Vec::with_capacity(items.len());

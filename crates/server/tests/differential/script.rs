@@ -83,6 +83,8 @@ pub(crate) enum Judges {
 #[derive(Clone)]
 pub(crate) struct Script {
     pub(crate) judges: Judges,
+    /// Whether Keystead keeps the keys on several shards.
+    pub(crate) sharded: bool,
     pub(crate) groups: Vec<Group>,
 }
 
@@ -112,7 +114,7 @@ impl Script {
                 }
             }
         }
-        Script { judges, groups }
+        Script { judges, sharded: false, groups }
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use keystead_commands::table;
-use keystead_testkit::rng::{SEED_VARIABLE, Rng, fresh_seed, seed_from_env};
 use keystead_core::Stopwatch;
+use keystead_testkit::rng::{Rng, SEED_VARIABLE, fresh_seed, seed_from_env};
 use libtest_mimic::Failed;
 
 use crate::compare::{self, Outcome};
@@ -23,31 +23,49 @@ use crate::{dataset, generate, run, shrink};
 /// How many commands a test compares.
 const COMMANDS: u64 = 8000;
 
+/// After how many scripts Keystead is started again, where it is.
+const RESTART_EVERY: u64 = 8;
+
 /// What a test is about.
 pub(crate) struct Subject {
-    name: String,
+    pub(crate) name: &'static str,
     family: Option<&'static Family>,
     /// What Keystead is started with.
-    arguments: Vec<String>,
+    arguments: &'static [&'static str],
+    sharded: bool,
+    /// Whether Keystead is started again now and then, and must have kept everything.
+    restarts: bool,
 }
 
 impl Subject {
     /// One family, in memory.
     pub(crate) fn family(family: &'static Family) -> Subject {
-        let arguments = ["--durability", "memory"].map(str::to_owned).to_vec();
-        Subject { name: family.name.to_owned(), family: Some(family), arguments }
+        let arguments = &["--durability", "memory"];
+        Subject { name: family.name, family: Some(family), arguments, sharded: false, restarts: false }
     }
 
-    /// All families, with these arguments.
-    pub(crate) fn mixed(name: &str, arguments: &[&str]) -> Subject {
-        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        Subject { name: name.to_owned(), family: None, arguments }
+    /// All families, in memory.
+    pub(crate) fn mixed() -> Subject {
+        let arguments = &["--durability", "memory"];
+        Subject { name: "mixed", family: None, arguments, sharded: false, restarts: false }
+    }
+
+    /// All families, kept, and read back after restarts.
+    pub(crate) fn mixed_at_commit() -> Subject {
+        let arguments = &["--durability", "commit"];
+        Subject { name: "mixed_at_commit", arguments, restarts: true, ..Subject::mixed() }
+    }
+
+    /// All families, on keys that are mostly on another shard than their connection.
+    pub(crate) fn mixed_on_shards() -> Subject {
+        let arguments = &["--durability", "memory", "--shards", "4"];
+        Subject { name: "mixed_on_4_shards", arguments, sharded: true, ..Subject::mixed() }
     }
 
     fn script(&self, seed: u64) -> Script {
         match self.family {
             Some(family) => generate::family(family, seed),
-            None => generate::mixed(seed),
+            None => generate::mixed(seed, self.sharded),
         }
     }
 }
@@ -57,17 +75,22 @@ impl Subject {
 /// # Errors
 /// With the smallest script that shows a difference, or the rows of the table that were not hit.
 pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
-    let arguments: Vec<&str> = subject.arguments.iter().map(String::as_str).collect();
-    let mut peers = Peers::start(&arguments).map_err(|failure| failure.to_string())?;
+    let mut peers = Peers::start(subject.arguments).map_err(|failure| failure.to_string())?;
     let (mut coverage, mut compared, watch) = (Coverage::default(), 0, Stopwatch::start());
     compared += fixed(subject, &mut peers, &mut coverage)?;
     let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
-    let (mut told, mut seen) = (Vec::new(), HashSet::new());
+    let (mut told, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
     let mut seed = seed_from_env().unwrap_or_else(fresh_seed);
     while compared < commands {
         let script = subject.script(seed);
         match run_once(&script, &mut peers, &mut coverage, PATIENCE) {
-            Ok(steps) => compared += steps,
+            Ok(steps) => {
+                compared += steps;
+                scripts += 1;
+                if subject.restarts && scripts % RESTART_EVERY == 0 {
+                    restart(&mut peers).map_err(|words| format!("{words}\n\nthe script:\n{script}"))?;
+                }
+            }
             Err(_) => {
                 let (kind, words) = explain(subject, script, seed, &mut peers);
                 if seen.insert(kind) {
@@ -91,7 +114,22 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
         watch.elapsed().as_secs_f64()
     ));
     let missing = coverage.missing(rows(subject));
-    if missing.is_empty() { Ok(()) } else { Err(format!("rows of the table that were not hit:\n  {}", missing.join("\n  "))) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("rows of the table that were not hit:\n  {}", missing.join("\n  ")))
+    }
+}
+
+/// Starts Keystead again: it must hold what it held.
+fn restart(peers: &mut Peers) -> Result<(), String> {
+    let before = dataset::read(&mut peers.subject, Judges::Valkey);
+    peers.subject.restart().map_err(|failure| failure.to_string())?;
+    let after = dataset::read(&mut peers.subject, Judges::Valkey);
+    match dataset::difference(&before, &after) {
+        Some(difference) => Err(format!("after a restart: {difference}")),
+        None => Ok(()),
+    }
 }
 
 /// What is the same in every run: old differences, and answers that are Keystead's own.
@@ -139,7 +177,9 @@ fn rows(subject: &Subject) -> impl Iterator<Item = &'static keystead_commands::S
 fn belongs(family: &Family, spec: &keystead_commands::Spec) -> bool {
     let titled = table::FAMILIES.iter().find(|(title, _)| *title == family.title);
     let inside = titled.is_some_and(|(_, rows)| {
-        rows.iter().any(|row| spec.full_name == row.full_name || spec.full_name.starts_with(&format!("{}|", row.full_name)))
+        rows.iter().any(|row| {
+            spec.full_name == row.full_name || spec.full_name.starts_with(&format!("{}|", row.full_name))
+        })
     });
     let newer = spec.since.split('.').map(|part| part.parse().unwrap_or(0)).ge([7u32, 4]);
     inside && (title_is_split(family) == newer || !has_newer_sibling(family))
@@ -154,7 +194,12 @@ fn has_newer_sibling(family: &Family) -> bool {
 }
 
 /// Runs a script and tells what differs, or how many steps were compared.
-fn run_once(script: &Script, peers: &mut Peers, coverage: &mut Coverage, patience: Duration) -> Result<u64, String> {
+fn run_once(
+    script: &Script,
+    peers: &mut Peers,
+    coverage: &mut Coverage,
+    patience: Duration,
+) -> Result<u64, String> {
     let ran = run::run(script, peers, patience);
     match compare::compare(script, &ran, coverage) {
         Outcome::Differs(place) => {
@@ -202,14 +247,17 @@ pub(crate) fn every_row_has_a_template() -> Result<(), Failed> {
     let (mut rng, mut pools) = (Rng::new(1), Pools::new());
     let own = OWN.iter().filter_map(|own| row(&words(own.request))).map(|spec| spec.full_name);
     let mut named: HashSet<_> = own.collect();
-    for template in FAMILIES.iter().flat_map(|family| family.templates.iter().chain(family.scenes)).chain(BASE) {
+    for template in
+        FAMILIES.iter().flat_map(|family| family.templates.iter().chain(family.scenes)).chain(BASE)
+    {
         // Alternatives of subcommands show after some draws.
         for _ in 0..60 {
             let group = fill(template, &mut rng, &mut pools).group;
             named.extend(group.iter().filter_map(|step| row(&step.args)).map(|spec| spec.full_name));
         }
     }
-    let without: Vec<&str> = table::leaves().map(|spec| spec.full_name).filter(|name| !named.contains(name)).collect();
+    let without: Vec<&str> =
+        table::leaves().map(|spec| spec.full_name).filter(|name| !named.contains(name)).collect();
     if without.is_empty() { Ok(()) } else { Err(format!("commands without a template: {without:?}").into()) }
 }
 

@@ -3,7 +3,7 @@
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
 
-use crate::client::{Client, pause, request, until_blocked};
+use crate::client::{Client, request, until_blocked};
 use crate::common::start;
 use crate::memory;
 
@@ -41,15 +41,19 @@ fn whoever_waits_is_served_at_once() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--durability", level]);
         let (mut admin, mut client) = (Client::connect(&server), Client::connect(&server));
-        let watch = Stopwatch::start();
-        for n in 0..40 {
-            client.send("BLPOP k 0");
-            until_blocked(&mut admin, 1);
-            assert_eq!(admin.ask(&format!("RPUSH k {n}")), ":1");
-            assert_eq!(client.receive(), format!("[k {n}]"));
-        }
-        // A server that looked for them only now and then would take as long each time.
-        assert!(watch.elapsed().as_millis() < 2500, "{level}: {:?} for 40 times", watch.elapsed());
+        let mut times: Vec<_> = (0..40)
+            .map(|n| {
+                client.send("BLPOP k 0");
+                until_blocked(&mut admin, 1);
+                let watch = Stopwatch::start();
+                assert_eq!(admin.ask(&format!("RPUSH k {n}")), ":1");
+                assert_eq!(client.receive(), format!("[k {n}]"));
+                watch.elapsed()
+            })
+            .collect();
+        // A shard looks around ten times a second anyway; that would be too late.
+        times.sort();
+        assert!(times[20].as_millis() < 30, "{level}: {:?} half of the time", times[20]);
     }
 }
 
@@ -223,14 +227,14 @@ fn a_wait_ends_when_its_time_is_up() {
         let watch = Stopwatch::start();
         assert_eq!(other.ask(line), answer, "{line}");
         let took = watch.elapsed().as_millis();
-        assert!((195..1500).contains(&took), "{line} took {took} ms");
+        assert!((195..5000).contains(&took), "{line} took {took} ms");
     }
     // A later wait that ends earlier is not held up by the first one.
     let mut clients = waiting(&server, &mut admin, &["BLPOP k 1000", "BLPOP k 0.3", "BLPOP k 0.1"]);
     let watch = Stopwatch::start();
     assert_eq!(clients[2].receive(), "*-1");
     assert_eq!(clients[1].receive(), "*-1");
-    assert!(watch.elapsed().as_millis() < 1500, "{:?}", watch.elapsed());
+    assert!(watch.elapsed().as_millis() < 5000, "{:?}", watch.elapsed());
     assert_eq!(admin.ask("RPUSH k v"), ":1");
     assert_eq!(clients[0].receive(), "[k v]");
     other.expect(&[
@@ -303,5 +307,4 @@ fn an_end_that_comes_too_late_is_forgotten() {
         }
         assert_eq!(client.ask("BLPOP none 0.01"), "*-1", "round {n}: the next wait ends by itself");
     }
-    pause(1);
 }

@@ -1,6 +1,6 @@
 //! How many may come, who is sent away, who is held up, and who goes.
 
-use crate::client::{Client, info, pause, request, until, until_blocked};
+use crate::client::{Client, info, request, until, until_blocked};
 use crate::memory;
 
 const FULL: &str = "-ERR max number of clients reached";
@@ -89,7 +89,7 @@ fn a_pause_holds_everybody_until_it_ends() {
     assert_eq!(admin.ask("CLIENT UNPAUSE"), "+OK");
     assert_eq!((other.receive(), other.receive()), ("+OK".into(), "v".into()));
 
-    assert_eq!(admin.ask("CLIENT PAUSE 150 ALL"), "+OK");
+    assert_eq!(admin.ask("CLIENT PAUSE 1000 ALL"), "+OK");
     other.send("INCR n");
     assert!(other.is_silent());
     assert_eq!(other.receive(), ":1", "a pause ends by itself");
@@ -240,7 +240,5 @@ fn what_a_client_sent_before_it_went_is_done() {
             client.send_raw(&request(&format!("SET k{n} v")));
         }
         until("everything was done", || admin.ask("DBSIZE") == ":50");
-        pause(1);
-        assert_eq!(info(&mut admin, "clients", "blocked_clients"), 0);
     }
 }

@@ -117,11 +117,12 @@ fn check(client: &mut Client, ledger: &Ledger, writer: u64, words: &str) {
         let once = [n.saturating_sub(1), n, n + 1].map(|n| format!("EXISTS {{{writer}}}:once:{n}"));
         assert_eq!(client.ask_all(once.iter().map(String::as_str)), [":0", ":1", ":0"], "{told}");
         assert_eq!(client.ask(&of(&format!("ZSCORE scores {}", n % 7))), n.to_string(), "{told}");
-        let last = client.ask(&of("XREVRANGE stream + - COUNT 1").replace(" +", " +"));
+        let last = client.ask(&of("XREVRANGE stream + - COUNT 1"));
         assert_eq!(last, format!("[[{n}-1 [n {n}]]]"), "{told}");
     }
     // What a reader was told counts as acknowledged.
-    (ledger.set(writer, 0, n), ledger.set(writer, 1, n));
+    ledger.set(writer, 0, n);
+    ledger.set(writer, 1, n);
 }
 
 fn every_acknowledged_transaction_survives_kills(level: &str, shards: &str) {

@@ -13,10 +13,15 @@
 //! | messages                                            | [`pubsub`]       |
 //! | several shards                                      | [`shards`]       |
 //! | TLS                                                 | [`tls`]          |
+//! | more values than memory                             | [`larger`]       |
 //! | kill -9 under transactions                          | [`crash`]        |
 //! | the client of these tests                           | [`client`]       |
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one that is random says what it did"
+)]
 
 mod auth;
 mod blocking;
@@ -25,6 +30,7 @@ mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod crash;
+mod larger;
 mod malformed;
 mod protocol;
 mod pubsub;

@@ -47,7 +47,7 @@ fn a_stop_keeps_every_acknowledged_write() {
             let took = watch.elapsed();
             let acknowledged: Vec<usize> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
             assert!(acknowledged.iter().all(|count| *count > 0), "{acknowledged:?}");
-            assert!(took.as_secs() < 4, "{took:?}");
+            assert!(took.as_secs() < 15, "{took:?}");
             server.restart().unwrap();
             let mut client = Client::connect(&server);
             for (name, count) in acknowledged.into_iter().enumerate() {
@@ -87,7 +87,7 @@ fn a_stop_waits_for_nobody_who_waits() {
         let watch = Stopwatch::start();
         signal(&server, Signal::TERM);
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
-        assert!(watch.elapsed().as_secs() < 3, "{:?}", watch.elapsed());
+        assert!(watch.elapsed().as_secs() < 4, "{:?}", watch.elapsed());
         assert!(clients.iter_mut().all(Client::is_closed) && paused.is_closed());
     }
 }

@@ -113,7 +113,7 @@ fn a_killed_client_that_does_not_read_is_gone() {
     assert_eq!(admin.ask(&format!("CLIENT KILL ID {id}")), ":1");
     let watch = Stopwatch::start();
     while admin.ask(&format!("CLIENT LIST ID {id}")) != "''" {
-        assert!(watch.elapsed().as_secs() < 3, "it is still there");
+        assert!(watch.elapsed().as_secs() < 4, "it is still there");
         pause(10);
     }
 }
@@ -134,7 +134,7 @@ fn who_speaks_no_tls_is_closed_and_holds_up_nothing() {
     let watch = Stopwatch::start();
     signal(&server, Signal::TERM);
     assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
-    assert!(watch.elapsed().as_secs() < 3, "{:?}", watch.elapsed());
+    assert!(watch.elapsed().as_secs() < 4, "{:?}", watch.elapsed());
     assert!(silent.is_closed());
 }
 
@@ -148,9 +148,7 @@ fn files_that_do_not_serve_are_named_with_what_to_do() {
         .unwrap();
     std::fs::create_dir(of("other")).unwrap();
     certificate(&of("other"));
-    let both = |cert: &'static str, key: &'static str| {
-        ["--http", "127.0.0.1:0", "--resp-tls-cert", cert, "--resp-tls-key", key]
-    };
+    let both = |cert: &'static str, key: &'static str| ["--resp-tls-cert", cert, "--resp-tls-key", key];
     let fix = "name a file in PEM form that this user may read";
     let pair = "name a PEM certificate chain, its own first, and the PEM key that belongs to it";
     for (arguments, starts, ends) in [
@@ -178,8 +176,7 @@ fn files_that_do_not_serve_are_named_with_what_to_do() {
         (&both("key.pem", "cert.pem"), "", ""),
         (&["--resp-tls-cert", ""], "--resp-tls-cert '' is empty: ", "write a path"),
     ] {
-        let mut all = vec!["--http", "127.0.0.1:0"];
-        all.extend(arguments.iter().skip(if arguments.len() > 2 { 2 } else { 0 }));
+        let all = [&["--http", "127.0.0.1:0"], arguments].concat();
         let line = only_line(2, &run_in(home.path(), &all, &[]));
         assert!(line.starts_with(starts) && line.ends_with(ends), "{arguments:?}: {line}");
         assert!(!home.path().join("keystead-data").exists(), "nothing is begun");

@@ -120,8 +120,8 @@ fn a_change_of_a_watched_key_by_somebody_else_aborts() {
 fn a_watched_key_that_expires_aborts_unless_it_had_expired_before() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
-    client.expect(&[("SET k v PX 60", "+OK"), ("WATCH k", "+OK")]);
-    pause(100);
+    client.expect(&[("SET k v PX 500", "+OK"), ("WATCH k", "+OK"), ("GET k", "v")]);
+    pause(550);
     client.expect(&[("MULTI", "+OK"), ("SET done yes", "+QUEUED"), ("EXEC", "*-1"), ("EXISTS done", ":0")]);
     client.expect(&[("SET k v PX 10", "+OK")]);
     pause(50);

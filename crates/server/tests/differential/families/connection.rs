@@ -49,7 +49,7 @@ pub(crate) const SCENES: &[&str] = &[
     "c> CLIENT PAUSE 1 WRITE ; c> SET s:1 v",
     "q> QUIT",
     "q> CLIENT KILL ID <id:q> SKIPME no",
-    "c> CLIENT ID ; w> BLPOP nothing 0 ; c> CLIENT UNBLOCK <id:w> ; w>",
+    "c> CLIENT ID ; w> BLPOP n:0 0 ; c> CLIENT UNBLOCK <id:w> ; w>",
     r#"r> "CLIENT REPLY SKIP\r\nPING\r\nECHO x\r\n""#,
     r#"r> "CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON\r\nECHO x\r\n""#,
     r#"r> "PING\r\n""#,

@@ -35,7 +35,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "FLUSHDB [ASYNC|SYNC|{bad}]",
     "FLUSHALL [ASYNC|SYNC|{bad}]",
     "MEMORY USAGE {key} [SAMPLES {count}]",
-    "MEMORY USAGE nothing",
+    "MEMORY USAGE n:0",
     "MEMORY (DOCTOR|STATS|PURGE|MALLOC-STATS|HELP|{bad})",
     "MEMORY (DOCTOR|STATS|PURGE|MALLOC-STATS|HELP) {bad}",
     "OBJECT HELP {bad}",
@@ -53,8 +53,8 @@ pub(crate) const TEMPLATES: &[&str] = &[
 
 /// Expiry that is waited for: a blocking command on an absent key is the pause.
 pub(crate) const SCENES: &[&str] = &[
-    "c> SET {key:A} v PX 3 ; c> BLPOP nothing 0.015 ; c> GET {:A} ; c> EXISTS {:A} ; c> TTL {:A} ; c> TYPE {:A}",
-    "c> PEXPIRE {key:A} 3 ; c> BLPOP nothing 0.015 ; c> EXISTS {:A} ; c> RENAMENX {key} {:A} ; c> PTTL {:A}",
-    "c> PSETEX {str:A} 3 5 ; c> BLPOP nothing 0.015 ; c> INCR {:A} ; c> TTL {:A}",
-    "c> SET {str:A} v PX 3 ; c> BLPOP nothing 0.015 ; c> KEYS * ; c> SET {:A} v KEEPTTL ; c> TTL {:A}",
+    "c> SET {key:A} v PX 3 ; c> BLPOP n:0 0.015 ; c> GET {:A} ; c> EXISTS {:A} ; c> TTL {:A} ; c> TYPE {:A}",
+    "c> PEXPIRE {key:A} 3 ; c> BLPOP n:0 0.015 ; c> EXISTS {:A} ; c> RENAMENX {key} {:A} ; c> PTTL {:A}",
+    "c> PSETEX {str:A} 3 5 ; c> BLPOP n:0 0.015 ; c> INCR {:A} ; c> TTL {:A}",
+    "c> SET {str:A} v PX 3 ; c> BLPOP n:0 0.015 ; c> KEYS * ; c> SET {:A} v KEEPTTL ; c> TTL {:A}",
 ];

@@ -21,6 +21,8 @@ mod zsets;
 
 use crate::script::Judges;
 
+pub(crate) use streams::LARGE as LARGE_STREAM;
+
 /// Templates that are drawn from together.
 pub(crate) struct Family {
     /// Its name in the names of the tests.
@@ -60,6 +62,21 @@ pub(crate) const FAMILIES: &[Family] = &[
     family("pubsub", "Publish and subscribe", pubsub::TEMPLATES, pubsub::SCENES),
     family("connection", "Connection", connection::TEMPLATES, connection::SCENES),
     family("server", "Server", server::TEMPLATES, &[]),
+];
+
+/// What makes values so large that servers keep them in another form.
+pub(crate) const LARGE: &[&str] = &[
+    "HSET {hash} {crowdfv}",
+    "RPUSH {list} {crowd}",
+    "SADD {set} {crowd}",
+    "SADD {set} {flood}",
+    "ZADD {zset} {crowdsm}",
+    "ZADD {lexz} {crowdlex}",
+    "SET {str} {blob}",
+    "APPEND {str} {blob}",
+    "HSET {hash} {f} {blob}",
+    "SADD {set} {blob}",
+    "RPUSH {list} {blob} {blob}",
 ];
 
 /// What fills the keys that any family meets: one of each type.

@@ -45,6 +45,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "! (REPLICAOF|SLAVEOF) h abc",
     "LASTSAVE",
     "LOLWUT",
+    "LOLWUT VERSION abc",
     "BGSAVE {bad} {bad}",
     "SWAPDB 0 0",
     "SWAPDB ({bad}|0) ({bad}|1)",

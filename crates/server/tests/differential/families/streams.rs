@@ -6,7 +6,10 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "XADD {stream} {newid} ({f} {v})+",
     "XADD {stream} {newid} ({f} {v})+",
     "XADD {stream} [NOMKSTREAM] [(MAXLEN|MINID) [=] {count}] {newid} {f} {v}",
-    "XADD {stream} (NOMKSTREAM|MAXLEN = {pos}|MAXLEN ~ {count} [LIMIT {count}]|MINID {badid})+ {newid} {f} {v}",
+    "XADD {stream} (NOMKSTREAM|MAXLEN = {pos}|MINID {badid})+ {newid} {f} {v}",
+    // Where an approximate trim stops depends on entries that are gone, and each server remembers others of them.
+    "XADD {stream:A} (NOMKSTREAM|MAXLEN ~ {count} [LIMIT {count}])+ {newid} {f} {v} ; DEL {:A}",
+    "XTRIM {stream:A} (MAXLEN|MINID) ~ {count} [LIMIT {count}] ; DEL {:A}",
     "XADD {stream} {badid} {f} {v}",
     "XADD {stream:A} * {f} {v} ; DEL {:A}",
     "XLEN {stream}",
@@ -23,7 +26,8 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "XDEL {stream} {id}+",
     "XDEL {stream} {badid}+",
     "XTRIM {stream} (MAXLEN|MINID) [=] {count}",
-    "XTRIM {stream} (MAXLEN|MINID) (~ {count} [LIMIT {count}]|= {pos} LIMIT 1|{bad})",
+    "XTRIM {stream} (MAXLEN|MINID) (= {pos} LIMIT 1|{bad})",
+    "XTRIM {stream} MAXLEN (~|~ {bad}|~ -1|~ 1 LIMIT|~ 1 LIMIT {bad})",
     "XSETID {stream} {id} [ENTRIESADDED {count}] [MAXDELETEDID {id}]",
     "XGROUP CREATE {stream} {group} ({id}|$) [MKSTREAM] [ENTRIESREAD {count}]",
     "XGROUP CREATE {stream} {group} (0|$)",
@@ -54,4 +58,10 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "XINFO CONSUMERS {stream} {group}",
     "XINFO HELP [{bad}]",
     "XINFO {bad} {stream}",
+];
+
+/// The beginning and the end of what is done with a large stream without holes: entries are added in between.
+pub(crate) const LARGE: [&str; 2] = [
+    "DEL x:9",
+    "XTRIM x:9 (MAXLEN|MINID) [~|=] {num} ; XLEN x:9 ; XTRIM x:9 MAXLEN ~ 10 LIMIT {num} ; XRANGE x:9 - + ; XINFO STREAM x:9",
 ];

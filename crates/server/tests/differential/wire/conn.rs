@@ -130,7 +130,7 @@ impl Conn {
     /// until there are `least` of them, as far as they come.
     pub(crate) fn frames(&mut self, request: Option<&[Vec<u8>]>, least: usize) -> Vec<Value> {
         let marker = self.next_marker();
-        let ping = vec![b"PING".to_vec(), marker.clone()];
+        let ping = [b"PING".to_vec(), marker.clone()];
         self.send(request.into_iter().chain([&ping[..]]));
         let mut frames = self.until(&marker);
         while frames.len() < least && (0..GLANCES_MAX).any(|_| self.has_reply()) {

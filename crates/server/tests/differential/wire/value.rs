@@ -29,7 +29,8 @@ impl Value {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line)?;
         let Some(text) = line.strip_suffix(b"\r\n").filter(|text| !text.is_empty()) else {
-            let kind = if line.is_empty() { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
+            let kind =
+                if line.is_empty() { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
             return Err(io::Error::new(kind, format!("{:?}", String::from_utf8_lossy(&line))));
         };
         let (mark, text) = (text[0], &text[1..]);
