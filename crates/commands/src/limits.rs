@@ -9,6 +9,9 @@ pub const MULTI_BYTES_MAX: usize = 1 << 30;
 /// Bytes of one string, as Redis's proto-max-bulk-len has it.
 pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
 
+/// Bytes of one request, whatever `client-query-buffer-limit` says: places within it are 32 bits wide.
+pub const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
+
 /// Arguments of one request.
 pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 

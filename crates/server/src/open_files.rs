@@ -15,7 +15,8 @@ pub fn raise_limit() {
 #[must_use]
 pub fn connections_max(shards: usize) -> usize {
     let connections_max = connections_of(raise(0), shards);
-    if connections_max < CONNECTIONS_MAX {
+    // A little less is no news: few servers have so many clients.
+    if connections_max < CONNECTIONS_MAX / 2 {
         tracing::warn!(
             connections_max,
             "the limit of open files allows fewer connections: raise it with ulimit -n"

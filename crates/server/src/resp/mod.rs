@@ -5,7 +5,7 @@
 //!
 //! | To find                                        | open         |
 //! |------------------------------------------------|--------------|
-//! | accepting, limits, draining                    | [`door`]     |
+//! | accepting, limits, draining                    | `door`       |
 //! | reading, running and writing, in turns         | `connection` |
 //! | what a connection waits for                    | `busy`       |
 //! | bytes that came, bytes that leave              | `input`, `output` |

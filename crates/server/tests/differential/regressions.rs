@@ -81,4 +81,20 @@ pub(crate) const REGRESSIONS: &[Regression] = &[
     ),
     // Scores in hexadecimal, which Valkey refuses.
     by_both("zsets", "b> ZINCRBY z:1 0x10 -4"),
+    // No star matches an empty name, but for KEYS and the scans.
+    by_both(
+        "pubsub",
+        "t> PSUBSCRIBE *
+        {
+        b> MULTI
+        b> PUBLISH \"\" m4
+        b> PUBLISH ch:3 m5
+        b> EXEC
+        }",
+    ),
+    by_both("sets", "a> SADD e:1 \"\" x\n a> SSCAN e:1 <cursor> MATCH *\n a> SSCAN e:1 <cursor> MATCH **"),
+    by_both(
+        "keys",
+        "a> SET \"\" x\n a> KEYS *\n a> KEYS **\n a> SCAN <cursor> MATCH *\n a> SCAN <cursor> MATCH **",
+    ),
 ];

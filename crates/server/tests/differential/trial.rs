@@ -113,7 +113,9 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
         coverage.count(Ending::Error),
         watch.elapsed().as_secs_f64()
     ));
-    let missing = coverage.missing(rows(subject));
+    // The table is Keystead's: another server that stands in for it has not got all of its commands.
+    let rows = rows(subject).filter(|_| !peers.subject.stands_in());
+    let missing = coverage.missing(rows);
     if missing.is_empty() {
         Ok(())
     } else {

@@ -16,7 +16,7 @@ pub use limit::OutputLimit;
 
 use super::{Facts, Kind};
 use crate::glob;
-use crate::limits::STRING_BYTES_MAX;
+use crate::limits::{REQUEST_BYTES_MAX, STRING_BYTES_MAX};
 use table::{ROWS, Row, Rule};
 
 /// Settings by Redis's names.
@@ -92,7 +92,7 @@ impl Config {
     /// Bytes of requests that a connection may have waiting.
     #[must_use]
     pub fn query_bytes_max(&self) -> usize {
-        load(&self.query_bytes_max)
+        load(&self.query_bytes_max).min(REQUEST_BYTES_MAX)
     }
 
     /// Bytes of answers and messages that a connection may have waiting.
