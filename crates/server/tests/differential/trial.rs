@@ -20,6 +20,9 @@ use crate::regressions::REGRESSIONS;
 use crate::script::{Judges, Script, Step, words};
 use crate::{dataset, generate, run, shrink};
 
+/// Where the scripts of the short form begin.
+const SEED: u64 = 1;
+
 /// How many commands a test compares.
 const COMMANDS: u64 = 8000;
 
@@ -80,7 +83,9 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
     compared += fixed(subject, &mut peers, &mut coverage)?;
     let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
     let (mut told, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
-    let mut seed = seed_from_env().unwrap_or_else(fresh_seed);
+    // The short form sends the same scripts every time, so that a red run means a change; the long form explores.
+    let explores = std::env::var_os("KEYSTEAD_COMMANDS").is_some();
+    let mut seed = seed_from_env().unwrap_or_else(|| if explores { fresh_seed() } else { SEED });
     while compared < commands {
         let script = subject.script(seed);
         match run_once(&script, &mut peers, &mut coverage, PATIENCE) {

@@ -40,7 +40,7 @@ pub(crate) const SCENES: &[&str] = &[
     "c> WATCH {str:A} ; b> SET {:A} v ; c> MULTI ; c> DISCARD ; c> MULTI ; c> PING ; c> EXEC",
     "c> WATCH {str:A} ; b> SET {:A} v ; c> EXEC ; c> MULTI ; c> PING ; c> EXEC",
     "c> DEL {list:A} ; c> WATCH {:A} ; b> RPUSH {:A} v ; b> DEL {:A} ; c> MULTI ; c> PING ; c> EXEC",
-    "c> SET {str:A} v PX 3 ; c> WATCH {:A} ; c> BLPOP n:0 0.015 ; c> MULTI ; c> PING ; c> EXEC",
+    "c> SET {str:A} v PX 80 ; c> WATCH {:A} ; c> BLPOP n:0 0.12 ; c> MULTI ; c> PING ; c> EXEC",
     "c> SET {str:A} v ; c> WATCH {:A} ; b> EXPIRE {:A} {ttl} ; c> MULTI ; c> PING ; c> EXEC",
     "c> SET {str:A} v ; c> WATCH {:A} ; b> PERSIST {:A} ; c> MULTI ; c> PING ; c> EXEC",
     "c> SADD {set:A} m ; c> WATCH {:A} ; b> SADD {:A} m ; c> MULTI ; c> PING ; c> EXEC",
