@@ -28,8 +28,22 @@ pub struct Ctx<'a> {
     /// Whether it has waited and runs again because a key changed. A key of another kind is then as good as none: what
     /// woke the command was not meant for it, and it waits on.
     pub woken: bool,
+    /// Which service's answers are wanted where Redis and Upstash differ.
+    pub dialect: Dialect,
+    /// The shard that this is. A script may not touch keys of others.
+    pub shard: usize,
     /// Messages that leave when everything that the command tells is durable.
     pub publish: Vec<Publication>,
+}
+
+/// Whose answers a door gives where Redis and Upstash differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Redis: the RESP door.
+    #[default]
+    Redis,
+    /// Upstash: the REST door.
+    Upstash,
 }
 
 /// Waiting for keys.
@@ -59,7 +73,18 @@ pub struct Publication {
 impl<'a> Ctx<'a> {
     /// The surroundings of the next command.
     pub fn new(keys: &'a mut Keyspace, now: Millis, random: &'a mut Random, hub: &'a Hub) -> Self {
-        Ctx { keys, now, random, hub, wait: None, may_wait: true, woken: false, publish: Vec::new() }
+        Ctx {
+            keys,
+            now,
+            random,
+            hub,
+            wait: None,
+            may_wait: true,
+            woken: false,
+            dialect: Dialect::Redis,
+            shard: 0,
+            publish: Vec::new(),
+        }
     }
 
     /// Says that the command found nothing and waits for a change of `keys`.

@@ -12,6 +12,8 @@ use keystead_model::keyspace::Miss;
 pub enum Fail {
     /// Redis's answer to what was asked. The command changed nothing.
     Text(Cow<'static, str>),
+    /// Redis's answer to what was stopped half way (a script that takes too long). What the job changed is undone.
+    Undone(Cow<'static, str>),
     /// The database is broken, full or too slow. What the job changed is undone.
     Broken(Error),
 }
@@ -71,6 +73,12 @@ texts! {
 }
 
 impl Fail {
+    /// Whether what the job changed before it failed is taken back.
+    #[must_use]
+    pub const fn undoes(&self) -> bool {
+        matches!(self, Fail::Undone(_) | Fail::Broken(_))
+    }
+
     /// A text that is used in one place only, its code first.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Fail {
@@ -86,8 +94,8 @@ impl Fail {
     #[must_use]
     pub fn line(&self) -> Cow<'_, str> {
         match self {
-            Fail::Text(text) if !text.contains(['\r', '\n']) => Cow::Borrowed(text),
-            Fail::Text(text) => Cow::Owned(text.replace(['\r', '\n'], " ")),
+            Fail::Text(text) | Fail::Undone(text) if !text.contains(['\r', '\n']) => Cow::Borrowed(text),
+            Fail::Text(text) | Fail::Undone(text) => Cow::Owned(text.replace(['\r', '\n'], " ")),
             Fail::Broken(error) => Cow::Owned(format!("ERR {error}").replace(['\r', '\n'], " ")),
         }
     }
@@ -104,6 +112,7 @@ impl Clone for Fail {
     fn clone(&self) -> Self {
         match self {
             Fail::Text(text) => Fail::Text(text.clone()),
+            Fail::Undone(text) => Fail::Undone(text.clone()),
             Fail::Broken(_) => Fail::text(self.line()),
         }
     }

@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 
 use crate::spec::{Run, Spec};
 use crate::{
-    bitmaps, connection, geo, hashes, hyperloglog, keys, lists, pubsub, server, sets, streams, strings,
-    transactions, zsets,
+    bitmaps, connection, geo, hashes, hyperloglog, json, keys, lists, pubsub, scripting, server, sets,
+    streams, strings, transactions, zsets,
 };
 
 /// A family: its title and its rows.
@@ -26,6 +26,8 @@ pub const FAMILIES: &[Family] = &[
     ("Bitmaps", bitmaps::TABLE),
     ("HyperLogLog", hyperloglog::TABLE),
     ("Geo", geo::TABLE),
+    ("JSON", json::TABLE),
+    ("Scripts", scripting::TABLE),
     ("Transactions", transactions::TABLE),
     ("Publish and subscribe", pubsub::TABLE),
     ("Connection", connection::TABLE),

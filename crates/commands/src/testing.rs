@@ -25,6 +25,10 @@ impl Host for Nobody {
         false
     }
 
+    fn shards(&self) -> usize {
+        1
+    }
+
     fn facts(&self) -> Facts {
         Facts::default()
     }

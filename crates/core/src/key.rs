@@ -90,6 +90,12 @@ pub fn slot(key: &[u8]) -> u16 {
         % 16384
 }
 
+/// The shard of so many that a key lives on. Keys with the same `{tag}` live together.
+#[must_use]
+pub fn shard_of(key: &[u8], shards: usize) -> usize {
+    (usize::from(slot(key)) * shards) >> 14
+}
+
 /// CRC-16/XMODEM: polynomial 0x1021, begun with 0.
 const CRC16: [u16; 256] = {
     let mut table = [0; 256];

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use keystead_core::key::slot;
+use keystead_core::key;
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
@@ -107,7 +107,7 @@ impl Engine {
     /// The shard that a key lives on. Keys with the same `{tag}` live together.
     #[must_use]
     pub fn shard_of(&self, key: &[u8]) -> usize {
-        (usize::from(slot(key)) * self.inner.shards.len()) >> 14
+        key::shard_of(key, self.inner.shards.len())
     }
 
     /// Puts a job into a shard's queue. Its answer comes when what it tells is durable.

@@ -46,6 +46,10 @@ pub(super) mod tests {
             token == b"sesame"
         }
 
+        fn shards(&self) -> usize {
+            1
+        }
+
         fn facts(&self) -> Facts {
             Facts::default()
         }

@@ -8,6 +8,9 @@ pub trait Host: Send + Sync {
     /// Whether this is the secret. It takes the same time for every wrong one.
     fn is_token(&self, token: &[u8]) -> bool;
 
+    /// How many shards there are.
+    fn shards(&self) -> usize;
+
     /// Figures for INFO and its kin, at this moment.
     fn facts(&self) -> Facts;
 }

@@ -58,6 +58,10 @@ pub(super) mod tests {
             false
         }
 
+        fn shards(&self) -> usize {
+            1
+        }
+
         fn facts(&self) -> Facts {
             Facts { durability: self.0, uptime_ms: 60_000, version: "0.1.0", ..Facts::default() }
         }

@@ -45,7 +45,7 @@ impl Local {
             return None;
         }
         let now = shard.begin();
-        Some(Turn { shard, now })
+        Some(Turn { shard, now, index: self.index })
     }
 
     /// Up to which revision everything is durable. Asks to be woken when `revision` is, if it is not yet.
@@ -91,9 +91,16 @@ impl Local {
 pub struct Turn<'a> {
     shard: RefMut<'a, Shard>,
     now: Millis,
+    index: usize,
 }
 
 impl Turn<'_> {
+    /// Which shard this is.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The moment of this turn.
     #[must_use]
     pub fn now(&self) -> Millis {

@@ -105,7 +105,18 @@ impl Worker {
         let (answer, served) = oneshot::channel();
         let random = Random::new(self.random.next());
         let hub = self.app.hub.clone();
-        let job = RequestJob { spec, command, hub, random, ticket, waits: None, served: None, begin, answer };
+        let job = RequestJob {
+            spec,
+            command,
+            hub,
+            random,
+            shard,
+            ticket,
+            waits: None,
+            served: None,
+            begin,
+            answer,
+        };
         self.app.engine.submit(shard, Box::new(job))?;
         Ok(served)
     }

@@ -47,6 +47,10 @@ impl Host for Server {
         self.token.as_ref().is_some_and(|known| known.matches(token))
     }
 
+    fn shards(&self) -> usize {
+        self.engine.shards()
+    }
+
     fn facts(&self) -> Facts {
         let health = self.engine.health();
         let sum = |of: fn(&keystead_engine::ShardHealth) -> u64| health.shards.iter().map(of).sum();

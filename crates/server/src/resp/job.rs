@@ -31,7 +31,7 @@ impl Served {
 
 /// Whether what a request changed stays: a refusal changed nothing, a failure is undone.
 pub(super) fn keeps(reply: &Reply) -> bool {
-    !matches!(reply, Reply::Error(Fail::Broken(_)))
+    !matches!(reply, Reply::Error(fail) if fail.undoes())
 }
 
 /// One request that runs on its shard's thread when that has time, and may wait for keys.
@@ -40,6 +40,7 @@ pub(super) struct RequestJob {
     pub(super) command: Command,
     pub(super) hub: Arc<Hub>,
     pub(super) random: Random,
+    pub(super) shard: usize,
     /// Its place in the line, where it may wait.
     pub(super) ticket: Option<u64>,
     /// What it waits for, once it does.
@@ -70,6 +71,7 @@ impl Job for RequestJob {
         let mut ctx = Ctx::new(keyspace, now, &mut self.random, &self.hub);
         // Who waits for a list is not disturbed by a string.
         ctx.woken = self.waits.is_some();
+        ctx.shard = self.shard;
         let reply = run_data(&mut ctx, self.spec, self.command.args());
         let (wanted, publish) = (ctx.wait.take(), ctx.publish);
         let keep = keeps(&reply);
@@ -105,26 +107,18 @@ impl Job for RequestJob {
 }
 
 /// Runs the commands of a transaction that touch keys. Those about the connection are left for its own loop: `None`.
-pub(super) fn run_queue(
-    queue: &[Queued],
-    keyspace: &mut Keyspace,
-    now: Millis,
-    random: &mut Random,
-    hub: &Hub,
-) -> (Vec<Option<Reply>>, Vec<Publication>) {
-    let mut publish = Vec::new();
+pub(super) fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>) -> (Vec<Option<Reply>>, Vec<Publication>) {
+    ctx.may_wait = false;
     let replies = queue
         .iter()
         .map(|queued| match queued.spec.run {
             Run::Data(_) => {
-                let mut ctx = Ctx::new(keyspace, now, random, hub);
-                ctx.may_wait = false;
-                let reply = run_data(&mut ctx, queued.spec, queued.command.args());
-                publish.append(&mut ctx.publish);
-                Some(reply)
+                // What it would wait for is not waited for, and must not be taken for the next one's.
+                ctx.wait = None;
+                Some(run_data(&mut ctx, queued.spec, queued.command.args()))
             }
             _ => None,
         })
         .collect();
-    (replies, publish)
+    (replies, ctx.publish)
 }

@@ -91,9 +91,10 @@ impl Worker {
                 Err(fail) => return Came::reply(Reply::Error(fail)),
             }
         }
-        let (random, hub) = (&mut self.random, &*self.app.hub);
+        let (random, hub, shard) = (&mut self.random, &*self.app.hub, turn.index());
         let ran = turn.run(spec.writes(), |keyspace, now| {
             let mut ctx = Ctx::new(keyspace, now, random, hub);
+            ctx.shard = shard;
             let reply = dispatch::run_data(&mut ctx, spec, args);
             let keep = keeps(&reply);
             ((reply, ctx.wait.take(), ctx.publish), keep)
@@ -123,6 +124,7 @@ impl Worker {
             command: wanted.again.unwrap_or_else(|| args.to_command()),
             hub: self.app.hub.clone(),
             random: Random::new(self.random.next()),
+            shard: self.local.index(),
             ticket: Some(ticket),
             waits: Some(wait.clone()),
             served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
@@ -232,8 +234,9 @@ pub(super) fn exec_in(
     }
     let queue = &transaction.queue;
     let writes = queue.iter().any(|queued| queued.spec.writes());
+    let shard = turn.index();
     let ran = turn.run(writes, |keyspace, now| {
-        let (replies, publish) = run_queue(queue, keyspace, now, random, hub);
+        let (replies, publish) = run_queue(queue, Ctx { shard, ..Ctx::new(keyspace, now, random, hub) });
         let keep = replies.iter().flatten().all(keeps);
         ((replies, publish), keep)
     });

@@ -120,7 +120,7 @@ fn check_shards(ctx: &Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<(), 
     };
     let by = options.by.as_ref().is_some_and(leads_away);
     let get = options.get.iter().any(leads_away);
-    if (by || get) && ctx.hub.host.facts().shards > 1 {
+    if (by || get) && ctx.hub.host.shards() > 1 {
         let option = if by { "BY" } else { "GET" };
         return Err(Fail::text(format!(
             "ERR {option} option of SORT denied in cluster mode when keys formed by the pattern may be in different slots."

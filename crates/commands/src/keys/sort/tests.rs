@@ -131,8 +131,12 @@ impl Host for Shards {
         false
     }
 
+    fn shards(&self) -> usize {
+        4
+    }
+
     fn facts(&self) -> Facts {
-        Facts { shards: 4, ..Facts::default() }
+        Facts::default()
     }
 }
 

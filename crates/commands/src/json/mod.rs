@@ -1,0 +1,5 @@
+//! JSON documents: the table of this family.
+
+use crate::spec::Spec;
+
+pub(crate) const TABLE: &[Spec] = &[];
