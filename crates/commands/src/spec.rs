@@ -262,6 +262,18 @@ impl Spec {
         self.flags.has(flag::WRITE) || self.flags.has(flag::MAY_WRITE)
     }
 
+    /// Whether it can be sent over REST, where no connection lasts.
+    #[must_use]
+    pub fn over_rest(&self) -> bool {
+        !matches!(self.run, Run::Control(_)) && !self.flags.has(flag::BLOCKING)
+    }
+
+    /// Whether a token that only reads may send it.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        self.flags.has(flag::READ) && !matches!(self.name, "SCAN" | "KEYS")
+    }
+
     /// The keys among its arguments, by index.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use keystead_commands::hub::Hub;
@@ -24,6 +25,7 @@ pub struct App {
     pub metrics: Metrics,
     /// What Redis commands share, whatever the door.
     pub hub: Arc<Hub>,
+    requests: AtomicU64,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
 }
@@ -40,6 +42,7 @@ impl App {
             settings,
             engine,
             metrics: Metrics::new(),
+            requests: AtomicU64::new(0),
             started: Stopwatch::start(),
             stopping: watch::Sender::new(false),
         }
@@ -61,6 +64,12 @@ impl App {
     #[must_use]
     pub fn seed(&self, id: u64) -> u64 {
         RandomState::new().hash_one(id)
+    }
+
+    /// A number that no other request has got since the start.
+    #[must_use]
+    pub fn next_request(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Every metric as text, at this moment.

@@ -11,6 +11,7 @@
 //! | how a server starts and stops   | [`server`]   |
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
+//! | how a command reaches its shard | `call`       |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
 //! | how large is large              | [`limits`]   |
@@ -19,6 +20,7 @@
 //! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
 
 pub mod app;
+mod call;
 pub mod cli;
 pub mod database;
 pub mod failure;

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use keystead_commands::hub::OutputLimit;
+
 /// Most open connections of each door, HTTP and RESP, or fewer where the system grants fewer files. One more is answered `503` with
 /// `queue_full`, or `max number of clients reached`, and closed.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -34,6 +36,18 @@ pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// How long a request's body may take to arrive. Longer is answered `408` and the connection closed.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most commands of one REST request (`/pipeline`, `/multi-exec`). More is answered `400`.
+pub const REST_COMMANDS_MAX: usize = 10_000;
+
+/// Most channels or patterns of one REST subscription. More is answered `400`.
+pub const REST_CHANNELS_MAX: usize = 1_000;
+
+/// How long a stream of events may be silent before it says that it is still there.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How often a paused request looks whether CLIENT PAUSE was ended.
+pub const PAUSE_LOOK: Duration = Duration::from_millis(10);
 
 /// How long requests in flight may take to finish after the signal to stop. Longer, and they are cut off.
 /// It leaves half of what `docker stop` grants before it kills.
@@ -72,6 +86,14 @@ pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
 
 /// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed.
 pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes that may wait for a client at all.
+pub(crate) fn hard_bytes(limit: OutputLimit) -> usize {
+    match limit.hard_bytes {
+        0 => RESP_OUTPUT_BYTES_MAX,
+        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+    }
+}
 
 /// How long a client may take to agree on TLS. Longer, and it is closed.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -101,7 +101,7 @@ impl Resp {
                 "RESP connections refused because there were too many",
                 &self.refused,
             ),
-            ("resp_commands", "Commands that RESP clients sent", &self.commands),
+            ("commands", "Redis commands that were sent, over RESP and REST", &self.commands),
             ("resp_read_bytes", "Bytes that RESP clients sent", &self.read_bytes),
             ("resp_written_bytes", "Bytes that RESP clients were sent", &self.written_bytes),
         ] {

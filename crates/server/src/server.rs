@@ -22,6 +22,12 @@ use crate::{VERSION, database, http, listen, open_files, ready, resp};
 /// `config_invalid` with the one line for the user when it cannot start; another code when it served and could not
 /// end well.
 pub async fn run(settings: Settings) -> Result<()> {
+    if settings.read_only_token.is_some() && settings.token.is_none() {
+        return Err(failure(
+            "--read-only-token is set and --token is not, so everybody may write",
+            "set --token as well, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32)",
+        ));
+    }
     // The addresses first: a server that runs already is found before its database is touched.
     let http = open_door("--http", &settings.http, &settings).await?;
     let resp = open_door("--resp", &settings.resp, &settings).await?;

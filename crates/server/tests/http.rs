@@ -54,14 +54,15 @@ fn pipelined_requests_are_answered_in_order_on_one_connection() {
     let mut client = Client::connect(&server);
     client.send(&format!("{READYZ}GET /no HTTP/1.1\r\nHost: k\r\n\r\n{READYZ}"));
     let statuses = [client.receive("GET").status, client.receive("GET").status, client.receive("GET").status];
-    assert_eq!(statuses, [200, 404, 200]);
+    assert_eq!(statuses, [200, 400, 200]);
 }
 
 #[test]
-fn an_unknown_path_is_404_and_a_wrong_method_405() {
+fn a_path_that_is_no_command_is_400_and_a_wrong_method_405() {
     let server = memory(&[]);
     let missing = get(&server, "/nothing/here");
-    assert_eq!((missing.status, error_code(&missing.body).as_str()), (404, "not_found"));
+    let words = r#"{"error":"ERR unknown command 'nothing', with args beginning with: 'here' "}"#;
+    assert_eq!((missing.status, missing.body.as_str()), (400, words));
     let wrong = request(&server, "DELETE", "/healthz", "");
     assert_eq!((wrong.status, error_code(&wrong.body).as_str()), (405, "method_not_allowed"));
     assert!(wrong.head.contains("allow: get, head"), "{}", wrong.head);
@@ -107,17 +108,17 @@ fn metrics_tell_what_was_asked_with_bounded_labels() {
         r#"keystead_build_info{version="0.1.0"} 1"#,
         "keystead_uptime_seconds ",
         r#"keystead_http_requests_total{route="/healthz",method="GET",status="200"} 2"#,
-        r#"keystead_http_requests_total{route="unmatched",method="GET",status="404"} 2"#,
+        r#"keystead_http_requests_total{route="/*",method="GET",status="400"} 2"#,
         r#"keystead_http_requests_total{route="/healthz",method="other",status="405"} 1"#,
         "# TYPE keystead_http_request_duration_seconds histogram",
         r#"keystead_http_request_duration_seconds_bucket{le="+Inf",route="/healthz"} 3"#,
-        r#"keystead_http_request_duration_seconds_count{route="unmatched"} 2"#,
+        r#"keystead_http_request_duration_seconds_count{route="/*"} 2"#,
         "keystead_http_connections ",
         "keystead_http_connections_refused_total 0",
         "keystead_resp_connections 0",
         "keystead_resp_connections_accepted_total 0",
         "keystead_resp_connections_refused_total 0",
-        "keystead_resp_commands_total 0",
+        "keystead_commands_total 2",
         "keystead_resp_read_bytes_total 0",
         "keystead_resp_written_bytes_total 0",
         r#"keystead_shard_durable_revision{shard="0"} 0"#,
@@ -137,7 +138,7 @@ fn with_a_token_only_the_probes_are_open() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(get(&server, path).status, 200, "{path}");
     }
-    for path in ["/metrics", "/admin/backup", "/nothing"] {
+    for path in ["/metrics", "/admin/backup"] {
         for header in ["", "Authorization: Bearer wrong\r\n", "Authorization: Basic s3cret\r\n"] {
             let reply = request(&server, "GET", path, header);
             assert_eq!(
@@ -149,7 +150,10 @@ fn with_a_token_only_the_probes_are_open() {
         }
     }
     assert_eq!(request(&server, "GET", "/metrics", "Authorization: Bearer s3cret\r\n").status, 200);
-    assert_eq!(request(&server, "GET", "/nothing", "authorization: bearer s3cret\r\n").status, 404);
+    assert_eq!(request(&server, "GET", "/nothing", "authorization: bearer s3cret\r\n").status, 400);
+    let stranger = get(&server, "/nothing");
+    let words = r#"{"error":"WRONGPASS invalid or missing auth token"}"#;
+    assert_eq!((stranger.status, stranger.body.as_str()), (401, words));
     assert!(server.stop().unwrap().success() && !server.logs().contains("s3cret"));
 }
 

@@ -111,9 +111,19 @@ impl Clients {
             return None;
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client {
-            id,
+        let client = self.client(address, local_address, now);
+        rows.insert(client.id, Arc::clone(&client));
+        Some(client)
+    }
+
+    /// Somebody who sends commands but is no connection that lists show: a request over HTTP.
+    pub fn unlisted(&self, address: String, now: Millis) -> Arc<Client> {
+        self.client(address, String::new(), now)
+    }
+
+    fn client(&self, address: String, local_address: String, now: Millis) -> Arc<Client> {
+        Arc::new(Client {
+            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             address,
             local_address,
             since: now,
@@ -123,9 +133,7 @@ impl Clients {
             killed: AtomicBool::new(false),
             unblock: AtomicU8::new(0),
             waker: Mutex::new(None),
-        });
-        rows.insert(id, Arc::clone(&client));
-        Some(client)
+        })
     }
 
     /// Takes a connection out.

@@ -5,27 +5,27 @@
 
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, StatusCode};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap};
 use keystead_core::{Code, Error, Result};
 use keystead_engine::Engine;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
+use super::here::Here;
 use super::reply::{self, Reply};
-use crate::app::App;
+use super::request::Asked;
 
-pub(super) async fn backup(app: &App, request: &Request<Bytes>) -> Reply {
-    match run(app, request).await {
+pub(super) async fn backup(here: &Here, asked: &Asked) -> Reply {
+    match run(here, asked).await {
         Ok(body) => reply::json(StatusCode::OK, body),
         Err(error) => reply::error(&error),
     }
 }
 
-async fn run(app: &App, request: &Request<Bytes>) -> Result<Value> {
-    let dir = dir_of(request)?;
-    let (engine, runtime) = (app.engine.clone(), Handle::current());
+async fn run(here: &Here, asked: &Asked) -> Result<Value> {
+    let dir = dir_of(&asked.head.headers, &asked.body)?;
+    let (engine, runtime) = (here.app.engine.clone(), Handle::current());
     // A thread of its own, because the copy is synced; and it goes on when the client does not wait.
     let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, &dir));
     copying
@@ -45,19 +45,19 @@ fn copy(engine: &Engine, runtime: &Handle, dir: &Path) -> Result<Value> {
     Ok(json!({ "dir": dir, "revisions": revisions, "bytes": bytes }))
 }
 
-fn dir_of(request: &Request<Bytes>) -> Result<PathBuf> {
+fn dir_of(headers: &HeaderMap, body: &[u8]) -> Result<PathBuf> {
     let bad = |why: &str| {
         Err(Error::new(
             Code::BadRequest,
             format!("{why}: send {{\"dir\":\"/an/absolute/path\"}} as application/json"),
         ))
     };
-    let media = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A page in a browser on this machine can send anything to loopback, but not this type without asking first.
     if !media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         return bad("the body is not declared as JSON");
     }
-    let Ok(body) = serde_json::from_slice::<Value>(request.body()) else {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else {
         return bad("the body is not JSON");
     };
     match body["dir"].as_str().map(PathBuf::from) {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn asked(media: &str, body: &'static str) -> Result<PathBuf> {
-        dir_of(&Request::builder().header(CONTENT_TYPE, media).body(body.into()).unwrap())
+        dir_of(&HeaderMap::from_iter([(CONTENT_TYPE, media.parse().unwrap())]), body.as_bytes())
     }
 
     #[test]

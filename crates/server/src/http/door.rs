@@ -1,11 +1,15 @@
-//! The door itself: accept connections up to the limit, serve each, and drain when the server stops.
+//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
 //! Touches sockets.
 //!
-//! When [`serve`] returns, no connection of the door is left.
+//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. When [`serve`] returns, no
+//! connection of the door is left.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,62 +17,101 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keystead_core::{Code, Error};
+use keystead_engine::Local;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::here::Here;
 use super::{reply, request};
 use crate::app::App;
 use crate::limits::{ACCEPT_PAUSE, Limits, REFUSAL_TIMEOUT, REFUSALS_MAX};
+
+/// How far a door has come with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It serves them.
+    Open,
+    /// Each finishes what it has begun.
+    Draining,
+    /// They end at once.
+    Cut,
+}
+
+/// What connections share.
+#[derive(Clone)]
+struct Shared {
+    app: Arc<App>,
+    limits: Arc<Limits>,
+    stage: watch::Receiver<Stage>,
+}
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, limits: Limits) {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
     let refusal_slots = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let drain_timeout = limits.drain_timeout;
-    let limits = Arc::new(limits);
-    let draining = watch::Sender::new(());
-    let mut connections = JoinSet::new();
+    let stage = watch::Sender::new(Stage::Open);
+    let shared = Shared { app: Arc::clone(&app), limits: Arc::new(limits), stage: stage.subscribe() };
+    let mut beginnings = JoinSet::new();
     let mut stopping = pin!(app.stopping());
+    let mut next_shard = 0;
     loop {
         let accepted = tokio::select! {
             biased;
             () = stopping.as_mut() => break,
-            Some(_) = connections.join_next() => continue,
+            Some(_) = beginnings.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 pause_after(&error).await;
                 continue;
             }
         };
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-            let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
-            connections.spawn(connection(stream, slot, app, limits, draining.subscribe()));
+            next_shard = (next_shard + 1) % app.engine.shards();
+            beginnings.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
         } else {
             app.metrics.http_connections_refused.inc();
             if let Ok(slot) = Arc::clone(&refusal_slots).try_acquire_owned() {
-                connections.spawn(refuse(stream, slot));
+                beginnings.spawn(refuse(stream, slot));
             }
         }
     }
     // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
     drop(listener);
-    draining.send_replace(());
-    drain(connections, drain_timeout).await;
+    drain(&stage, beginnings, &slots, &shared.limits).await;
 }
 
-async fn drain(mut connections: JoinSet<()>, drain_timeout: Duration) {
-    let all_done = async { while connections.join_next().await.is_some() {} };
-    if timeout(drain_timeout, all_done).await.is_err() {
-        tracing::warn!(connections = connections.len(), "cut off requests that did not finish in time");
-        connections.shutdown().await;
+async fn drain(
+    stage: &watch::Sender<Stage>,
+    mut beginnings: JoinSet<()>,
+    slots: &Semaphore,
+    limits: &Limits,
+) {
+    stage.send_replace(Stage::Draining);
+    let all = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
+    let all_done = async {
+        while beginnings.join_next().await.is_some() {}
+        // Whoever holds all places knows that nobody else has one.
+        let _ = slots.acquire_many(all).await;
+    };
+    if timeout(limits.drain_timeout, all_done).await.is_ok() {
+        return;
     }
+    let left = limits.connections_max - slots.available_permits();
+    tracing::warn!(connections = left, "cut off requests that did not finish in time");
+    stage.send_replace(Stage::Cut);
+    beginnings.shutdown().await;
+    // A loop that hangs does not look; its connections end with the process.
+    let _ = timeout(CUT_TIMEOUT, slots.acquire_many(all)).await;
 }
+
+/// How long connections may take to notice that they are cut off.
+const CUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Without a pause a door that is out of file handles would spin.
 async fn pause_after(error: &io::Error) {
@@ -79,6 +122,27 @@ async fn pause_after(error: &io::Error) {
             tracing::warn!(%error, "cannot accept a connection");
             sleep(ACCEPT_PAUSE).await;
         }
+    }
+}
+
+/// Hands a connection to a shard's loop. A shard that is busy is waited for, and others are let in meanwhile.
+async fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    shared: Shared,
+    shard: usize,
+) {
+    // Answers are written whole, so waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    // A socket belongs to the loop that it was registered with, so it goes over bare.
+    let Ok(stream) = stream.into_std() else { return };
+    let engine = shared.app.engine.clone();
+    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(connection(stream, peer, slot, shared, local))
+    };
+    if let Err(error) = engine.spawn_when_free(shard, Box::new(guest)).await {
+        tracing::warn!(%error, "cannot take a connection");
     }
 }
 
@@ -99,41 +163,55 @@ impl Drop for Counted<'_> {
 }
 
 async fn connection(
-    stream: TcpStream,
-    _slot: OwnedSemaphorePermit,
-    app: Arc<App>,
-    limits: Arc<Limits>,
-    mut draining: watch::Receiver<()>,
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    shared: Shared,
+    local: Local,
 ) {
-    let _counted = Counted::new(&app.metrics.http_connections);
-    // Answers are written whole, so waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    let service = {
-        let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
-        service_fn(move |request| {
-            let (app, limits) = (Arc::clone(&app), Arc::clone(&limits));
-            async move { Ok::<_, Infallible>(request::answer(&app, &limits, request).await) }
-        })
-    };
-    let mut connection = pin!(
+    let Shared { app, limits, mut stage } = shared;
+    let counted = Counted::new(&app.metrics.http_connections);
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let here = Rc::new(Here::new(Arc::clone(&app), Arc::clone(&limits), local, peer));
+    let service = service_fn(move |request| {
+        let here = Rc::clone(&here);
+        async move { Ok::<_, Infallible>(request::answer(&here, request).await) }
+    });
+    let mut connection = Box::pin(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_timeout)
             .max_header_size(limits.header_bytes_max)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(TokioIo::new(stream), service),
     );
     let ended = tokio::select! {
         // The drain first, so that an answer given after it began always says that the connection will close.
         biased;
-        _ = draining.changed() => {
+        () = reached(&mut stage, Stage::Draining) => None,
+        ended = connection.as_mut() => Some(ended),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = reached(&mut stage, Stage::Cut) => Ok(()),
+            }
         }
-        ended = connection.as_mut() => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
+    // The place is free when nothing of the connection is left.
+    drop(connection);
+    drop(counted);
+    drop(slot);
+}
+
+/// Waits until the door is as far as this, or gone.
+async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
+    let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
 /// Answers one request with "no". Closing at once would be cheaper, but most clients would report that as a
@@ -208,6 +286,18 @@ mod tests {
         drop(kept);
         while !rest(send(door.address, GET_AND_CLOSE).await).await.starts_with("HTTP/1.1 200") {}
         assert!(door.app.metrics.http_connections_refused.get() >= 1);
+    }
+
+    #[tokio::test]
+    async fn a_door_on_a_poisoned_shard_still_says_so() {
+        let door = open(Limits::default()).await;
+        let panics = |_: &mut _, _| -> keystead_core::Result<()> { panic!("as ordered") };
+        let _ = door.app.engine.write(b"k", panics).await;
+        let reply = rest(send(door.address, GET_AND_CLOSE).await).await;
+        assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("failing"), "{reply}");
+        let get = GET_AND_CLOSE.replace("/healthz", "/get/k");
+        let reply = rest(send(door.address, &get).await).await;
+        assert!(reply.starts_with("HTTP/1.1 503") && reply.contains(r#"{"error":"ERR "#), "{reply}");
     }
 
     #[tokio::test]

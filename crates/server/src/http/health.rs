@@ -3,16 +3,25 @@
 //! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
 //! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words.
 
-use bytes::Bytes;
-use hyper::{Request, StatusCode};
+use hyper::StatusCode;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
 
+use super::here::Here;
 use super::reply::{self, Reply};
+use super::request::Asked;
 use crate::VERSION;
 use crate::app::App;
 
-pub(super) async fn healthz(app: &App, _: &Request<Bytes>) -> Reply {
+pub(super) async fn healthz(here: &Here, _: &Asked) -> Reply {
+    health(&here.app)
+}
+
+pub(super) async fn readyz(here: &Here, _: &Asked) -> Reply {
+    readiness(&here.app)
+}
+
+fn health(app: &App) -> Reply {
     let found = Found::of(&app.engine.health());
     // By hand, so that people read the status first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
@@ -24,7 +33,7 @@ pub(super) async fn healthz(app: &App, _: &Request<Bytes>) -> Reply {
     reply::json(if found.poisoned { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, body)
 }
 
-pub(super) async fn readyz(app: &App, _: &Request<Bytes>) -> Reply {
+fn readiness(app: &App) -> Reply {
     if app.is_stopping() {
         reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#)
     } else if Found::of(&app.engine.health()).poisoned {
@@ -116,12 +125,9 @@ mod tests {
     #[tokio::test]
     async fn a_poisoned_shard_turns_health_and_readiness_red() {
         let app = App::for_test();
-        let request = Request::new(Bytes::new());
-        assert_eq!(healthz(&app, &request).await.status(), 200);
+        assert_eq!(health(&app).status(), 200);
         let _ = app.engine.write(b"k", |_, _| -> keystead_core::Result<()> { panic!("as ordered") }).await;
-        for (reply, says_why) in
-            [(healthz(&app, &request).await, true), (readyz(&app, &request).await, false)]
-        {
+        for (reply, says_why) in [(health(&app), true), (readiness(&app), false)] {
             assert_eq!(reply.status(), 503);
             let body = http_body_util::BodyExt::collect(reply.into_body()).await.unwrap().to_bytes();
             let body: Value = serde_json::from_slice(&body).unwrap();

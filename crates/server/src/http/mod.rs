@@ -1,7 +1,7 @@
 //! The HTTP door: HTTP/1.1 with keep-alive on one listener. Touches sockets.
 //!
 //! ```text
-//! bytes -> connection -> request -> which route? -> token -> body -> the route's handler -> reply -> bytes
+//! bytes -> connection, on a shard's loop -> request -> which route? -> token -> body -> the route's handler -> reply -> bytes
 //! ```
 //!
 //! | To find                               | open           |
@@ -10,17 +10,26 @@
 //! | accept, connection limit, drain       | [`door`]       |
 //! | one request's way through             | [`request`]    |
 //! | replies and error bodies              | [`reply`]      |
+//! | who may do what                       | [`rights`]     |
+//! | answers that go on                    | [`events`]     |
+//! | Redis over HTTP                       | `rest`         |
 //! | which status an error has             | [`status`]     |
 //!
 //! A route is one file here and one row in [`routes`].
 
 mod backup;
+mod cors;
 pub mod door;
+pub mod events;
 mod health;
+mod here;
 mod metrics;
 pub mod reply;
 pub mod request;
+mod rest;
+pub mod rights;
 pub mod routes;
 pub mod status;
 
 pub use door::serve;
+pub use here::Here;

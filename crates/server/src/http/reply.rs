@@ -1,19 +1,66 @@
-//! Replies: JSON bodies, and the one shape of an error body, `{"error":{"code":"...","message":"..."}}`.
-//! Pure.
+//! Replies: their bodies, and the one shape of an error body, `{"error":{"code":"...","message":"..."}}`. Pure.
 
+use std::convert::Infallible;
 use std::fmt::Display;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::Full;
+use hyper::body::{Frame, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use keystead_core::{Code, Error};
 use serde_json::json;
 
+use super::events::Events;
+use super::request::Refusal;
 use super::status;
 
 /// What a handler answers.
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<Body>;
+
+/// The body of an answer.
+pub enum Body {
+    /// All of it, until it is taken.
+    Whole(Bytes),
+    /// Events, as they come.
+    Events(Box<Events>),
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Body::Whole(bytes.into())
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Body::Events(events) => {
+                events.poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Body::Events(_) => SizeHint::default(),
+        }
+    }
+}
 
 /// A body that displays as JSON. It ends with a newline, so that a shell's prompt starts on a line of its
 /// own.
@@ -25,7 +72,13 @@ pub fn json(status: StatusCode, body: impl Display) -> Reply {
 /// A body of any text type.
 #[must_use]
 pub fn text(status: StatusCode, content_type: HeaderValue, body: String) -> Reply {
-    let mut reply = Reply::new(Full::new(body.into()));
+    bytes(status, content_type, body.into_bytes())
+}
+
+/// A body of any type.
+#[must_use]
+pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Reply {
+    let mut reply = Reply::new(body.into());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, content_type);
     reply
@@ -41,36 +94,31 @@ pub fn error(error: &Error) -> Reply {
     reply
 }
 
-/// No route has this path.
+/// The answer to a request that does not reach its handler.
 #[must_use]
-pub fn not_found(path: &str) -> Reply {
-    refusal(StatusCode::NOT_FOUND, "not_found", &format!("there is nothing at {path}"))
-}
-
-/// The path has routes, but not for this method. `allow` lists the methods it has.
-#[must_use]
-pub fn method_not_allowed(method: &str, path: &str, allow: &str) -> Reply {
-    let message = format!("{path} does not take {method}; it takes {allow}");
-    let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
-    if let Ok(allow) = HeaderValue::from_str(allow) {
-        reply.headers_mut().insert(ALLOW, allow);
+pub fn refused(refused: &Refusal) -> Reply {
+    let (code, message) = match refused {
+        Refusal::Stranger(_) => {
+            ("unauthorized", "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned())
+        }
+        Refusal::Method(allow) => ("method_not_allowed", format!("this path takes {allow}")),
+        Refusal::TooLarge(most, _) => (Code::TooLarge.as_str(), format!("the body is over {most} bytes")),
+        Refusal::Unreadable(why) => (Code::BadRequest.as_str(), format!("the body cannot be read: {why}")),
+        Refusal::TimedOut => ("timed_out", "the request's body did not arrive in time".to_owned()),
+    };
+    let mut reply = refusal(refused.status(), code, &message);
+    match refused {
+        Refusal::Stranger(_) => {
+            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::Method(allow) => {
+            if let Ok(allow) = HeaderValue::from_str(allow) {
+                reply.headers_mut().insert(ALLOW, allow);
+            }
+        }
+        _ => {}
     }
     reply
-}
-
-/// The request brought no token, or another one.
-#[must_use]
-pub fn unauthorized() -> Reply {
-    let message = "bring the server's token in a header: Authorization: Bearer TOKEN";
-    let mut reply = refusal(StatusCode::UNAUTHORIZED, "unauthorized", message);
-    reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    reply
-}
-
-/// The request's body did not arrive in time.
-#[must_use]
-pub fn timed_out() -> Reply {
-    refusal(StatusCode::REQUEST_TIMEOUT, "timed_out", "the request's body did not arrive in time")
 }
 
 fn refusal(status: StatusCode, code: &str, message: &str) -> Reply {

@@ -4,110 +4,138 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue};
-use hyper::{HeaderMap, Request};
-use keystead_core::{Code, Error, Stopwatch};
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, StatusCode};
+use keystead_core::Stopwatch;
 
+use super::here::Here;
 use super::reply::{self, Reply};
-use super::routes::{Access, Match, allow, method_label};
-use crate::app::App;
+use super::rights::{self, Rights, Stranger};
+use super::routes::{Access, Match, method_label};
+use super::{cors, rest};
 use crate::limits::Limits;
-use crate::settings::Token;
+
+/// A request whose body has arrived.
+pub struct Asked {
+    /// Its line and headers.
+    pub head: Parts,
+    /// All of its body.
+    pub body: Bytes,
+    /// What it may do.
+    pub rights: Rights,
+}
+
+/// Why a request does not reach its handler. Each door tells it in its own form.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// It may not.
+    Stranger(Stranger),
+    /// The path takes other methods: these.
+    Method(String),
+    /// The body is too large: the limit, and its length as far as that is known.
+    TooLarge(usize, u64),
+    /// The body broke off.
+    Unreadable(String),
+    /// The body did not arrive in time.
+    TimedOut,
+}
+
+impl Refusal {
+    /// The status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Refusal::Stranger(_) => StatusCode::UNAUTHORIZED,
+            Refusal::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Refusal::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Refusal::TimedOut => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
 
 /// Answers a request, whatever it is.
-pub async fn answer(app: &App, limits: &Limits, request: Request<Incoming>) -> Reply {
+pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     let stopwatch = Stopwatch::start();
     let found = Match::find(request.method(), request.uri().path());
     let method = method_label(request.method());
-    let reply = run(app, limits, found, request).await.unwrap_or_else(|refusal| refusal);
+    let is_page = cors::is_page(request.headers());
+    let mut reply = match run(here, found, request).await {
+        Ok(reply) => reply,
+        Err(refusal) => refused(found, &refusal),
+    };
+    if found.access() == Access::Rest {
+        rest::finish(here, &mut reply);
+        if is_page {
+            cors::finish(&mut reply);
+        }
+    }
     let (route, status, took) = (found.label(), reply.status().as_u16(), stopwatch.elapsed());
-    app.metrics.record_request(route, method, status, took);
-    // The path is not logged: one day it holds keys and values.
+    here.app.metrics.record_request(route, method, status, took);
+    // The path is not logged: it holds keys and values.
     tracing::debug!(route, method, status, took_us = took.as_micros() as u64, "request");
     reply
 }
 
-async fn run(app: &App, limits: &Limits, found: Match, request: Request<Incoming>) -> Result<Reply, Reply> {
-    if let (Access::Token, Some(token)) = (found.access(), &app.settings.token)
-        && !is_authorized(token, request.headers())
-    {
-        return Err(reply::unauthorized());
+async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    if found.access() == Access::Rest && request.method() == Method::OPTIONS {
+        return Ok(cors::preflight(request.headers()));
     }
-    let path = request.uri().path();
+    let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
     match found {
-        Match::Nothing => Err(reply::not_found(path)),
-        Match::WrongMethod(_) => {
-            Err(reply::method_not_allowed(request.method().as_str(), path, &allow(path)))
-        }
+        Match::WrongMethod(_) => Err(Refusal::Method(found.allow())),
         Match::Route(route) => {
-            let request = with_body(limits, request).await?;
-            Ok(route.answer(app, &request).await)
+            let (head, body) = request.into_parts();
+            let body = whole(&here.limits, body).await?;
+            Ok(route.answer(here, &Asked { head, body, rights }).await)
         }
     }
 }
 
-fn is_authorized(token: &Token, headers: &HeaderMap) -> bool {
-    const SCHEME: &[u8] = b"bearer ";
-    let Some(value) = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes) else {
-        return false;
-    };
-    match value.split_at_checked(SCHEME.len()) {
-        Some((scheme, offered)) => scheme.eq_ignore_ascii_case(SCHEME) && token.matches(offered),
-        None => false,
+fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
+    let settings = &here.app.settings;
+    match access {
+        Access::Open => Ok(Rights::All),
+        Access::Rest => rights::of(settings, request.headers(), || rest::token_in(request.uri().query())),
+        // What these tell and do is not for those who may only look at keys.
+        Access::Token if settings.token.is_none() => Ok(Rights::All),
+        Access::Token => match rights::of(settings, request.headers(), || None)? {
+            Rights::All => Ok(Rights::All),
+            Rights::ReadOnly => Err(Stranger::Token),
+        },
     }
+}
+
+fn refused(found: Match, refusal: &Refusal) -> Reply {
+    let mut reply = match found.access() {
+        Access::Rest => rest::refused(refusal),
+        Access::Open | Access::Token => reply::refused(refusal),
+    };
+    if let Refusal::TimedOut = refusal {
+        // The rest of the body may still come, so the connection cannot carry another request.
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
 }
 
 /// Waits for the whole body, within its limits of size and time.
-async fn with_body(limits: &Limits, request: Request<Incoming>) -> Result<Request<Bytes>, Reply> {
-    let (head, body) = request.into_parts();
+async fn whole(limits: &Limits, body: Incoming) -> Result<Bytes, Refusal> {
     if body.is_end_stream() {
-        return Ok(Request::from_parts(head, Bytes::new()));
+        return Ok(Bytes::new());
     }
-    let too_large = || {
-        let message = format!("the body is over {} bytes", limits.body_bytes_max);
-        reply::error(&Error::new(Code::TooLarge, message))
-    };
     // A client that says how much it will send is answered before it sends it.
-    if body.size_hint().lower() > limits.body_bytes_max as u64 {
-        return Err(too_large());
+    let said = body.size_hint().lower();
+    if said > limits.body_bytes_max as u64 {
+        return Err(Refusal::TooLarge(limits.body_bytes_max, said));
     }
     let whole = Limited::new(body, limits.body_bytes_max).collect();
     match tokio::time::timeout(limits.body_timeout, whole).await {
-        Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes())),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(e)) => {
-            Err(reply::error(&Error::new(Code::BadRequest, format!("the body cannot be read: {e}"))))
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => {
+            Err(Refusal::TooLarge(limits.body_bytes_max, limits.body_bytes_max as u64 + 1))
         }
-        Err(_) => {
-            let mut reply = reply::timed_out();
-            // The rest of the body may still come, so the connection cannot carry another request.
-            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            Err(reply)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_right_token_in_the_right_scheme_is_let_in() {
-        let token = Token::parse("s3cret").unwrap();
-        for (header, is_right) in [
-            ("Bearer s3cret", true),
-            ("bearer s3cret", true),
-            ("Bearer  s3cret", false),
-            ("Bearer s3cret ", false),
-            ("Bearer", false),
-            ("Bearer ", false),
-            ("Basic s3cret", false),
-            ("s3cret", false),
-            ("", false),
-        ] {
-            let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(header))]);
-            assert_eq!(is_authorized(&token, &headers), is_right, "{header:?}");
-        }
-        assert!(!is_authorized(&token, &HeaderMap::new()));
+        Ok(Err(e)) => Err(Refusal::Unreadable(e.to_string())),
+        Err(_) => Err(Refusal::TimedOut),
     }
 }

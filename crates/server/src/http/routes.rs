@@ -3,12 +3,12 @@
 //! Handlers are async functions, all of one shape. The table makes one `match` of them rather than a column of
 //! function pointers, because what such a pointer returns would have to be boxed, for every request.
 
-use bytes::Bytes;
-use hyper::{Method, Request};
+use hyper::Method;
 
+use super::here::Here;
 use super::reply::Reply;
-use super::{backup, health, metrics};
-use crate::app::App;
+use super::request::Asked;
+use super::{backup, health, metrics, rest};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +17,15 @@ pub enum Access {
     Open,
     /// Whoever brings the token.
     Token,
+    /// Whoever brings a token, also in the query or one that only reads; refusals have Upstash's form.
+    Rest,
 }
 
 /// One route.
 pub struct Route {
     /// `GET` also takes `HEAD`.
-    pub method: Method,
-    /// The whole path.
+    pub methods: &'static [Method],
+    /// The whole path, or its beginning where it ends in `*`.
     pub path: &'static str,
     /// The same for all routes of a path.
     pub access: Access,
@@ -32,14 +34,14 @@ pub struct Route {
 
 /// Makes the table, and the `match` that runs a row's handler.
 macro_rules! routes {
-    ($($endpoint:ident: $method:ident $path:literal, $access:ident => $handler:path;)+) => {
+    ($($endpoint:ident: $($method:ident)+, $path:literal, $access:ident => $handler:path;)+) => {
         /// What answers a route.
         #[derive(Clone, Copy)]
         enum Endpoint { $($endpoint),+ }
 
-        /// Every route there is.
+        /// Every route there is. The first one that fits answers.
         pub const ROUTES: &[Route] = &[$(Route {
-            method: Method::$method,
+            methods: &[$(Method::$method),+],
             path: $path,
             access: Access::$access,
             endpoint: Endpoint::$endpoint,
@@ -47,22 +49,39 @@ macro_rules! routes {
 
         impl Route {
             /// Answers a request whose body has arrived.
-            pub async fn answer(&self, app: &App, request: &Request<Bytes>) -> Reply {
-                match self.endpoint { $(Endpoint::$endpoint => $handler(app, request).await),+ }
+            pub async fn answer(&self, here: &Here, asked: &Asked) -> Reply {
+                match self.endpoint { $(Endpoint::$endpoint => $handler(here, asked).await),+ }
             }
         }
     };
 }
 
 routes! {
-    Healthz: GET "/healthz", Open => health::healthz;
-    Readyz: GET "/readyz", Open => health::readyz;
-    Metrics: GET "/metrics", Token => metrics::metrics;
-    Backup: POST "/admin/backup", Token => backup::backup;
+    Healthz: GET, "/healthz", Open => health::healthz;
+    Readyz: GET, "/readyz", Open => health::readyz;
+    Metrics: GET, "/metrics", Token => metrics::metrics;
+    Backup: POST, "/admin/backup", Token => backup::backup;
+    Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline;
+    MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec;
+    Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe;
+    Psubscribe: GET POST, "/psubscribe/*", Rest => rest::psubscribe;
+    // The last: whatever is left is a command.
+    Command: GET POST PUT, "/*", Rest => rest::command;
 }
 
-/// The route label of requests that have no row, so that a scan of paths does not grow the metrics.
-pub const UNMATCHED: &str = "unmatched";
+impl Route {
+    fn has(&self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => self.path == path,
+        }
+    }
+
+    fn takes(&self, method: &Method) -> bool {
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        self.methods.contains(method)
+    }
+}
 
 /// What the table says about a request.
 #[derive(Clone, Copy)]
@@ -71,51 +90,46 @@ pub enum Match {
     Route(&'static Route),
     /// The path of this row is right, but no row of that path has the method.
     WrongMethod(&'static Route),
-    /// No row has the path.
-    Nothing,
 }
 
 impl Match {
     /// Looks a request up.
     #[must_use]
     pub fn find(method: &Method, path: &str) -> Match {
-        let method = if method == Method::HEAD { &Method::GET } else { method };
-        let mut of_path = ROUTES.iter().filter(|route| route.path == path);
-        let Some(first) = of_path.next() else {
-            return Match::Nothing;
-        };
-        let mut all = std::iter::once(first).chain(of_path);
-        all.find(|route| route.method == method).map_or(Match::WrongMethod(first), Match::Route)
+        // A path that is nobody's (`OPTIONS *`) is the last row's.
+        let first = ROUTES.iter().find(|route| route.has(path)).unwrap_or(&ROUTES[ROUTES.len() - 1]);
+        let mut of_path = ROUTES.iter().filter(|route| route.path == first.path);
+        of_path.find(|route| route.takes(method)).map_or(Match::WrongMethod(first), Match::Route)
+    }
+
+    fn route(self) -> &'static Route {
+        match self {
+            Match::Route(route) | Match::WrongMethod(route) => route,
+        }
     }
 
     /// The bounded name of the request for metrics.
     #[must_use]
     pub fn label(self) -> &'static str {
-        match self {
-            Match::Route(route) | Match::WrongMethod(route) => route.path,
-            Match::Nothing => UNMATCHED,
-        }
+        self.route().path
     }
 
-    /// Who may hear the answer. A stranger does not even learn which paths there are.
+    /// Who may hear the answer.
     #[must_use]
     pub fn access(self) -> Access {
-        match self {
-            Match::Route(route) | Match::WrongMethod(route) => route.access,
-            Match::Nothing => Access::Token,
-        }
+        self.route().access
     }
-}
 
-/// The methods of a path, as the `Allow` header lists them.
-#[must_use]
-pub fn allow(path: &str) -> String {
-    let mut methods: Vec<&str> =
-        ROUTES.iter().filter(|r| r.path == path).map(|r| r.method.as_str()).collect();
-    if methods.contains(&"GET") {
-        methods.push("HEAD");
+    /// The methods that the path takes, as the `Allow` header lists them.
+    #[must_use]
+    pub fn allow(self) -> String {
+        let of_path = ROUTES.iter().filter(|route| route.path == self.label());
+        let mut methods: Vec<&str> = of_path.flat_map(|route| route.methods).map(Method::as_str).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.join(", ")
     }
-    methods.join(", ")
 }
 
 /// The bounded name of a method for metrics: clients may invent methods.
@@ -133,8 +147,8 @@ mod tests {
 
     #[test]
     fn no_two_rows_have_the_same_method_and_path() {
-        let pairs: HashSet<_> = ROUTES.iter().map(|r| (&r.method, r.path)).collect();
-        assert_eq!(pairs.len(), ROUTES.len());
+        let pairs: Vec<_> = ROUTES.iter().flat_map(|r| r.methods.iter().map(|m| (m, r.path))).collect();
+        assert_eq!(pairs.iter().collect::<HashSet<_>>().len(), pairs.len());
     }
 
     #[test]
@@ -143,21 +157,33 @@ mod tests {
         for route in ROUTES {
             assert!(route.path.starts_with('/') && route.path.is_ascii() && !route.path.contains(['?', ' ']));
             assert_eq!(*access_of.entry(route.path).or_insert(route.access), route.access, "{}", route.path);
-            assert_ne!(route.method, Method::HEAD, "GET takes HEAD: {}", route.path);
+            assert!(!route.methods.contains(&Method::HEAD), "GET takes HEAD: {}", route.path);
         }
+    }
+
+    /// A row behind one that takes all its paths would never answer.
+    #[test]
+    fn every_row_can_be_found() {
+        for route in ROUTES {
+            let path = route.path.replace('*', "x");
+            assert_eq!(Match::find(&route.methods[0], &path).label(), route.path);
+        }
+        assert_eq!(ROUTES[ROUTES.len() - 1].path, "/*");
     }
 
     #[test]
     fn head_finds_the_row_of_get_and_other_methods_do_not() {
         assert!(matches!(Match::find(&Method::HEAD, "/healthz"), Match::Route(r) if r.path == "/healthz"));
-        assert!(matches!(Match::find(&Method::POST, "/healthz"), Match::WrongMethod(_)));
-        assert!(matches!(Match::find(&Method::GET, "/healthz/"), Match::Nothing));
-        assert_eq!(allow("/healthz"), "GET, HEAD");
+        let wrong = Match::find(&Method::POST, "/healthz");
+        assert!(matches!(wrong, Match::WrongMethod(_)));
+        assert_eq!(wrong.allow(), "GET, HEAD");
+        assert_eq!(Match::find(&Method::DELETE, "/").allow(), "GET, POST, PUT, HEAD");
     }
 
     #[test]
     fn labels_are_bounded() {
-        assert_eq!(Match::find(&Method::GET, "/any/thing").label(), UNMATCHED);
+        assert_eq!(Match::find(&Method::GET, "/any/thing").label(), "/*");
+        assert_eq!(Match::find(&Method::OPTIONS, "*").label(), "/*");
         assert_eq!(method_label(&Method::from_bytes(b"BREW").unwrap()), "other");
         assert_eq!(method_label(&Method::DELETE), "DELETE");
     }

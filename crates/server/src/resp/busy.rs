@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::connection::Worker;
-use super::elsewhere::ended;
-use super::job::Served;
-use super::run::{Came, Executed, Transaction};
+use super::run::Came;
+use crate::call::ended;
+use crate::call::job::Served;
+use crate::call::transaction::{Executed, Transaction};
 
 /// What a connection waits for.
 pub(super) enum Busy {
@@ -48,7 +49,7 @@ impl Busy {
             Busy::Later(later) => (ready!(later.as_mut().poll(cx)), 0),
             Busy::Exec(later) => {
                 let (transaction, executed) = ready!(later.as_mut().poll(cx));
-                let now = worker.app.now();
+                let now = worker.caller.app.now();
                 match worker.finish_exec(&transaction, executed, now) {
                     Came::Answer(reply, revision, publish) => {
                         (Served { reply, publish, in_vain: false }, revision)

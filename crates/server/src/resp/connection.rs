@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use keystead_commands::ctx::Publication;
+use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::{Kind, Message, Unblock};
 use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
-use keystead_commands::{Args, Random, Reply, dispatch};
+use keystead_commands::{Args, Reply, dispatch};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
@@ -24,19 +24,18 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::busy::{Busy, Waiting};
 use super::input::Input;
 use super::output::Output;
-use super::patience::{Patience, hard_bytes};
-use super::run::{Came, Watched};
+use super::patience::Patience;
+use super::run::Came;
 use crate::app::App;
-use crate::limits::{DRAIN_TIMEOUT, RESP_WAITING_INPUT_BYTES};
+use crate::call::Caller;
+use crate::call::transaction::Watched;
+use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_WAITING_INPUT_BYTES};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
-    pub(super) app: Arc<App>,
-    pub(super) local: Local,
+    pub(super) caller: Caller,
     pub(super) session: Session,
-    pub(super) random: Random,
     pub(super) watched: Option<Watched>,
-    pub(super) shards: usize,
 }
 
 /// A client.
@@ -62,11 +61,10 @@ struct Broken;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(stream: S, app: Arc<App>, local: Local, session: Session, seed: u64) -> Self {
-        let shards = app.engine.shards();
-        let random = Random::new(seed);
+        let caller = Caller::new(app, local, Dialect::Redis, seed);
         Connection {
             stream,
-            worker: Worker { app, local, session, random, watched: None, shards },
+            worker: Worker { caller, session, watched: None },
             input: Input::default(),
             output: Output::default(),
             busy: None,
@@ -125,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.take_messages(cx)?;
         self.release(cx)?;
         progress |= self.write(cx)?;
-        let stopping = self.worker.app.is_stopping();
+        let stopping = self.worker.caller.app.is_stopping();
         let over = self.worker.session.closing || self.ended || stopping;
         // Who waits for keys would wait beyond the end; what runs elsewhere is answered first.
         let idle = self.busy.as_ref().is_none_or(Busy::is_endless);
@@ -136,13 +134,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
-        if self.ended || self.worker.session.closing || self.worker.app.is_stopping() {
+        if self.ended || self.worker.session.closing || self.worker.caller.app.is_stopping() {
             return Ok(false);
         }
         let most = if self.busy.is_some() {
             RESP_WAITING_INPUT_BYTES
         } else {
-            self.worker.app.hub.config.query_bytes_max()
+            self.worker.caller.app.hub.config.query_bytes_max()
         };
         if self.input.len() >= most {
             if self.busy.is_none() {
@@ -159,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let count = room.filled().len();
                 self.input.filled(count);
                 self.ended = count == 0;
-                self.worker.app.hub.clients.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
+                self.worker.caller.app.hub.clients.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
                 Ok(true)
             }
         }
@@ -169,9 +167,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// when the shard holds still.
     fn run_requests(&mut self, cx: &mut Context<'_>) -> Option<bool> {
         let Connection { worker, input, output, busy, .. } = self;
-        let local = worker.local.clone();
+        let local = worker.caller.local.clone();
         let mut turn = local.turn(cx.waker())?;
-        let bulk_bytes_max = worker.app.hub.config.bulk_bytes_max();
+        let bulk_bytes_max = worker.caller.app.hub.config.bulk_bytes_max();
         let client = Arc::clone(&worker.session.client);
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
         let mut count = 0;
@@ -211,8 +209,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input.advance(len);
         }
         drop(turn);
-        worker.publish(&published);
-        worker.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
+        worker.caller.publish(&published);
+        worker.caller.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
         Some(count > 0)
     }
 
@@ -242,21 +240,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if served.in_vain && unblocked == Some(Unblock::Error) {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
-        let durable = self.worker.local.durable(0, cx.waker());
+        let durable = self.worker.caller.local.durable(0, cx.waker());
         let left = self.worker.answer(&mut self.output, &served.reply, revision, durable, served.publish);
-        self.worker.publish(&left);
+        self.worker.caller.publish(&left);
         true
     }
 
     /// Ends the wait of its request; the answer comes as it does when the time is up.
     fn end_wait(&self, shard: usize, ticket: u64) {
-        if shard == self.worker.local.index() {
-            return self.worker.local.end_wait(ticket);
+        if shard == self.worker.caller.local.index() {
+            return self.worker.caller.local.end_wait(ticket);
         }
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move { local.end_wait(ticket) })
         };
-        let engine = self.worker.app.engine.clone();
+        let engine = self.worker.caller.app.engine.clone();
         // Where the shard has ended, so has the wait.
         tokio::task::spawn_local(async move { engine.spawn_when_free(shard, Box::new(guest)).await });
     }
@@ -273,7 +271,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         for message in messages {
             encode(session.protocol, &message_reply(message), &mut self.output.bytes);
-            let durable = self.worker.local.durable(0, cx.waker());
+            let durable = self.worker.caller.local.durable(0, cx.waker());
             self.output.mark(0, durable, Vec::new());
         }
         Ok(())
@@ -283,14 +281,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn release(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         while let Some(revision) = self.output.waits_for() {
             let ask = if revision == self.asked { 0 } else { revision };
-            let durable = self.worker.local.durable(ask, cx.waker());
+            let durable = self.worker.caller.local.durable(ask, cx.waker());
             if durable < revision {
                 self.asked = revision;
                 // What was not durable when the shard broke never will be, and nobody may be told.
-                return if self.worker.local.poisoned().is_some() { Err(Broken) } else { Ok(()) };
+                return if self.worker.caller.local.poisoned().is_some() { Err(Broken) } else { Ok(()) };
             }
             let publish = self.output.release(durable);
-            self.worker.publish(&publish);
+            self.worker.caller.publish(&publish);
         }
         Ok(())
     }
@@ -309,7 +307,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Poll::Ready(Ok(count)) => {
                     self.output.wrote(count);
                     flushing = true;
-                    self.worker.app.hub.clients.bytes_out.fetch_add(count as u64, Ordering::Relaxed);
+                    self.worker.caller.app.hub.clients.bytes_out.fetch_add(count as u64, Ordering::Relaxed);
                     progress = true;
                 }
             }
@@ -325,7 +323,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.flushing = flushing;
         let session = &self.worker.session;
         let kind = if session.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
-        if self.patience.is_over(waiting_bytes, self.worker.app.hub.config.output_limit(kind), cx) {
+        if self.patience.is_over(waiting_bytes, self.worker.caller.app.hub.config.output_limit(kind), cx) {
             tracing::warn!(client = session.client.id, bytes = waiting_bytes, "a slow reader: closed");
             return Err(Broken);
         }
@@ -345,7 +343,7 @@ impl Worker {
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
         if let Reply::Error(fail) = reply {
-            self.app.hub.stats.failed(fail);
+            self.caller.app.hub.stats.failed(fail);
         }
         let wanted = match self.session.replies {
             Replies::On => true,
@@ -365,17 +363,10 @@ impl Worker {
         output.mark(revision, durable, publish)
     }
 
-    fn publish(&self, publications: &[Publication]) {
-        for publication in publications {
-            let limit = self.app.hub.config.output_limit(Kind::Pubsub);
-            self.app.hub.bus.publish(publication, hard_bytes(limit));
-        }
-    }
-
     /// How long a request must wait because of CLIENT PAUSE. CLIENT itself may pass, or nobody could end the pause.
     #[inline]
     fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
-        let clients = &self.app.hub.clients;
+        let clients = &self.caller.app.hub.clients;
         let until = clients.paused_until.load(Ordering::Relaxed);
         if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {
             return None;
@@ -386,12 +377,9 @@ impl Worker {
         if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
             return None;
         }
-        Some(Box::pin(sleep(Duration::from_millis((until - now_ms).min(PAUSE_LOOK_MS)))))
+        Some(Box::pin(sleep(Duration::from_millis(until - now_ms).min(PAUSE_LOOK))))
     }
 }
-
-/// How often a paused connection looks whether the pause was ended.
-const PAUSE_LOOK_MS: u64 = 10;
 
 /// A message as its subscriber reads it.
 fn message_reply(message: Message) -> Reply {
@@ -409,14 +397,8 @@ fn message_reply(message: Message) -> Reply {
 
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        use keystead_commands::hub::Subscribed::{Channel, Pattern, Shard};
-        let session = &self.worker.session;
-        let (id, hub) = (session.client.id, &self.worker.app.hub);
-        for (kind, names) in
-            [(Channel, &session.channels), (Pattern, &session.patterns), (Shard, &session.shard_channels)]
-        {
-            names.iter().for_each(|name| hub.bus.unsubscribe(kind, name, id));
-        }
-        hub.clients.remove(id);
+        let Worker { session, caller, .. } = &mut self.worker;
+        session.leave(&caller.app.hub);
+        caller.app.hub.clients.remove(session.client.id);
     }
 }

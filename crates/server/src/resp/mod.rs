@@ -10,7 +10,7 @@
 //! | what a connection waits for                    | `busy`       |
 //! | bytes that came, bytes that leave              | `input`, `output` |
 //! | readers that are too slow                      | `patience`   |
-//! | one request: here, in MULTI, waiting, elsewhere| `run`, `job`, `elsewhere` |
+//! | one request: here, in MULTI, waiting, elsewhere| `run`, `elsewhere` |
 //! | certificates                                   | [`tls`]      |
 //! | what commands ask about the server             | `host`       |
 
@@ -20,7 +20,6 @@ mod door;
 mod elsewhere;
 mod host;
 mod input;
-mod job;
 mod output;
 mod patience;
 mod run;

@@ -8,15 +8,7 @@ use std::time::Duration;
 use keystead_commands::hub::OutputLimit;
 use tokio::time::{Sleep, sleep};
 
-use crate::limits::RESP_OUTPUT_BYTES_MAX;
-
-/// Bytes that may wait for a client at all.
-pub(super) fn hard_bytes(limit: OutputLimit) -> usize {
-    match limit.hard_bytes {
-        0 => RESP_OUTPUT_BYTES_MAX,
-        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-    }
-}
+use crate::limits::hard_bytes;
 
 /// What a server has with one reader.
 #[derive(Default)]

@@ -6,8 +6,7 @@ use keystead_commands::conn::Conn;
 use keystead_commands::ctx::{Publication, Wait as Wanted};
 use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
-use keystead_commands::hub::Hub;
-use keystead_commands::session::{Multi, Queued};
+use keystead_commands::session::Multi;
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
 use keystead_core::{Error, Millis, Outcome};
@@ -17,8 +16,9 @@ use tokio::sync::oneshot;
 
 use super::busy::{Busy, Waiting};
 use super::connection::Worker;
-use super::elsewhere::{self, Place};
-use super::job::{RequestJob, Served, keeps, run_queue};
+use crate::call::job::{RequestJob, Served, keeps};
+use crate::call::place::{self, Place};
+use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
 
 /// What a request came to.
 pub(super) enum Came {
@@ -38,38 +38,16 @@ impl Came {
     }
 }
 
-/// Keys that a connection watches, all on one shard.
-pub(super) struct Watched {
-    pub(super) watch: Watch,
-    pub(super) keys: Vec<Bytes>,
-    pub(super) place: usize,
-}
-
-/// A transaction that is to run.
-pub(super) struct Transaction {
-    pub(super) queue: Vec<Queued>,
-    pub(super) watched: Option<Watched>,
-}
-
-/// What became of a transaction, and the revision that must be durable before anybody is told.
-pub(super) enum Executed {
-    /// A watched key has changed.
-    Aborted(u64),
-    /// It ran; commands about the connection have no answer yet.
-    Ran(Vec<Option<Reply>>, Vec<Publication>, u64),
-    /// It is undone.
-    Broken(Error),
-}
-
 impl Worker {
     /// Runs one request.
     #[inline]
     pub(super) fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Came {
-        match dispatch::plan(&mut self.session, &self.app.hub, args) {
+        match dispatch::plan(&mut self.session, &self.caller.app.hub, args) {
             Plan::Data(spec) => self.run_data(turn, spec, args),
             Plan::Answer(reply) => Came::reply(reply),
             Plan::Conn(spec) => {
-                let mut conn = Conn { session: &mut self.session, hub: &self.app.hub, now: turn.now() };
+                let mut conn =
+                    Conn { session: &mut self.session, hub: &self.caller.app.hub, now: turn.now() };
                 Came::reply(dispatch::run_conn(&mut conn, spec, args))
             }
             Plan::Unwatch(reply) => {
@@ -84,14 +62,14 @@ impl Worker {
 
     #[inline]
     fn run_data(&mut self, turn: &mut Turn<'_>, spec: &'static Spec, args: Args<'_>) -> Came {
-        if self.shards > 1 {
-            match elsewhere::place(&self.app.engine, self.local.index(), spec, args) {
+        if self.caller.shards > 1 {
+            match place::place(&self.caller.app.engine, self.caller.local.index(), spec, args) {
                 Ok(Place::Here) => {}
                 Ok(place) => return self.run_elsewhere(place, spec, args),
                 Err(fail) => return Came::reply(Reply::Error(fail)),
             }
         }
-        let (random, hub, shard) = (&mut self.random, &*self.app.hub, turn.index());
+        let (random, hub, shard) = (&mut self.caller.random, &*self.caller.app.hub, turn.index());
         let ran = turn.run(spec.writes(), |keyspace, now| {
             let mut ctx = Ctx::new(keyspace, now, random, hub);
             ctx.shard = shard;
@@ -100,6 +78,8 @@ impl Worker {
             ((reply, ctx.wait.take(), ctx.publish), keep)
         });
         match ran {
+            // What is undone was never said.
+            Ok(((reply, None, _), seen)) if !keeps(&reply) => Came::Answer(reply, seen, Vec::new()),
             Ok(((reply, None, publish), seen)) => Came::Answer(reply, seen, publish),
             Ok(((reply, Some(wanted), _), seen)) => self.wait(turn, spec, args, reply, wanted, seen),
             Err(error) => Came::broken(error),
@@ -117,14 +97,15 @@ impl Worker {
         seen: u64,
     ) -> Came {
         let (answer, served) = oneshot::channel();
-        let ticket = self.app.engine.ticket();
+        let ticket = self.caller.app.engine.ticket();
         let wait = RequestJob::wait_for(ticket, &wanted);
         let job = RequestJob {
             spec,
             command: wanted.again.unwrap_or_else(|| args.to_command()),
-            hub: self.app.hub.clone(),
-            random: Random::new(self.random.next()),
-            shard: self.local.index(),
+            hub: self.caller.app.hub.clone(),
+            random: Random::new(self.caller.random.next()),
+            shard: self.caller.local.index(),
+            dialect: self.caller.dialect,
             ticket: Some(ticket),
             waits: Some(wait.clone()),
             served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
@@ -132,13 +113,13 @@ impl Worker {
             answer,
         };
         turn.wait(Box::new(job), wait, seen);
-        let shard = self.local.index();
+        let shard = self.caller.local.index();
         Came::Busy(Busy::Waiting(Waiting { served, shard, ticket, begun: None, blocked: true }))
     }
 
     fn watch(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Came {
-        let place = self.app.engine.shard_of(args.at(1));
-        let all_there = args.from(1).all(|key| self.app.engine.shard_of(key) == place);
+        let place = self.caller.app.engine.shard_of(args.at(1));
+        let all_there = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == place);
         if !all_there || self.watched.as_ref().is_some_and(|watched| watched.place != place) {
             return Came::reply(Reply::Error(errors::CROSS_SLOT));
         }
@@ -152,7 +133,7 @@ impl Worker {
         watched.keys.extend(new.iter().cloned());
         let watch = watched.watch.clone();
         self.session.client.shown().counts[3] = watched.keys.len();
-        if place != self.local.index() {
+        if place != self.caller.local.index() {
             return self.watch_elsewhere(place, new, watch);
         }
         Came::reply(watch_in(turn, &new, &watch))
@@ -164,16 +145,18 @@ impl Worker {
         };
         let transaction = Transaction { queue, watched: self.watched.take() };
         self.session.client.shown().counts[3] = 0;
-        if self.shards > 1 {
-            match elsewhere::place_of(&self.app.engine, &transaction) {
-                Ok(Some(place)) if place != self.local.index() => {
+        if self.caller.shards > 1 {
+            let watched = transaction.watched.as_ref().map(|watched| watched.place);
+            match place::place_of(&self.caller.app.engine, &transaction.queue, watched) {
+                Ok(Some(place)) if place != self.caller.local.index() => {
                     return self.exec_elsewhere(place, transaction);
                 }
                 Ok(_) => {}
                 Err(fail) => return Came::reply(Reply::Error(fail)),
             }
         }
-        let executed = exec_in(turn, &transaction, &mut self.random, &self.app.hub);
+        let executed =
+            exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub, self.caller.dialect);
         self.finish_exec(&transaction, executed, turn.now())
     }
 
@@ -195,60 +178,10 @@ impl Worker {
                 (Some(reply), _) => reply,
                 (None, Run::Control(Control::Unwatch)) => Reply::Ok,
                 (None, _) => {
-                    let mut conn = Conn { session: &mut self.session, hub: &self.app.hub, now };
+                    let mut conn = Conn { session: &mut self.session, hub: &self.caller.app.hub, now };
                     dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
                 }
             });
         Came::Answer(Reply::Array(all.collect()), seen, publish)
-    }
-}
-
-/// Lets `watch` be told of changes of these keys.
-pub(super) fn watch_in(turn: &mut Turn<'_>, keys: &[Bytes], watch: &Watch) -> Reply {
-    match keys.iter().try_for_each(|key| turn.watch(key, watch)) {
-        Ok(()) => Reply::Ok,
-        Err(error) => Reply::Error(Fail::Broken(error)),
-    }
-}
-
-/// Runs a transaction on the shard of its keys, all or nothing.
-pub(super) fn exec_in(
-    turn: &mut Turn<'_>,
-    transaction: &Transaction,
-    random: &mut Random,
-    hub: &Hub,
-) -> Executed {
-    let mut looked_at = 0;
-    if let Some(watched) = &transaction.watched {
-        // A key that has expired has changed, and a look tells.
-        let looked = turn.run(false, |keyspace, now| {
-            (watched.keys.iter().find_map(|key| keyspace.exists(key, now).err()), true)
-        });
-        match looked {
-            Ok((None, seen)) => looked_at = seen,
-            Ok((Some(error), _)) | Err(error) => return Executed::Broken(error),
-        }
-        if watched.watch.is_touched() {
-            return Executed::Aborted(looked_at);
-        }
-    }
-    let queue = &transaction.queue;
-    let writes = queue.iter().any(|queued| queued.spec.writes());
-    let shard = turn.index();
-    let ran = turn.run(writes, |keyspace, now| {
-        let (replies, publish) = run_queue(queue, Ctx { shard, ..Ctx::new(keyspace, now, random, hub) });
-        let keep = replies.iter().flatten().all(keeps);
-        ((replies, publish), keep)
-    });
-    match ran {
-        Ok(((replies, publish), seen)) => {
-            let broken = replies.iter().flatten().find(|reply| !keeps(reply));
-            if let Some(Reply::Error(fail)) = broken {
-                let words = fail.line().into_owned();
-                return Executed::Broken(Error::new(keystead_core::Code::StoreUnavailable, words));
-            }
-            Executed::Ran(replies, publish, seen.max(looked_at))
-        }
-        Err(error) => Executed::Broken(error),
     }
 }

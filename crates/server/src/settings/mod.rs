@@ -45,6 +45,8 @@ pub struct Settings {
     pub memory_bytes: Option<usize>,
     /// The secret that requests must bring, if one is set.
     pub token: Option<Token>,
+    /// The secret of those who may only read.
+    pub read_only_token: Option<Token>,
     /// The form of the log lines.
     pub log: LogFormat,
     /// The least important level that is logged.
@@ -67,6 +69,7 @@ impl Settings {
             shards: None,
             memory_bytes: Some(0),
             token: None,
+            read_only_token: None,
             log: LogFormat::Json,
             log_level: LevelFilter::OFF,
             config: None,

@@ -143,6 +143,15 @@ pub const SETTINGS: &[Setting] = &[
         set: |s, text| Token::parse(text).map(|v| s.token = Some(v)),
     },
     Setting {
+        name: "read-only-token",
+        value_name: "TOKEN",
+        default: None,
+        help: "A second secret that may only read, over REST; needs --token",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| Token::parse(text).map(|v| s.read_only_token = Some(v)),
+    },
+    Setting {
         name: "log",
         value_name: "FORM",
         default: Some("text"),

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use keystead_commands::ctx::{Publication, Wait as Wanted};
+use keystead_commands::ctx::{Dialect, Publication, Wait as Wanted};
 use keystead_commands::dispatch::run_data;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
-use keystead_commands::session::Queued;
-use keystead_commands::spec::Run;
 use keystead_commands::{Command, Ctx, Random, Reply, Spec};
 use keystead_core::{Millis, Result};
 use keystead_engine::{Job, Ran, Wait};
@@ -16,44 +14,45 @@ use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
 
 /// What came of a request.
-pub(super) struct Served {
-    pub(super) reply: Reply,
-    pub(super) publish: Vec<Publication>,
+pub(crate) struct Served {
+    pub(crate) reply: Reply,
+    pub(crate) publish: Vec<Publication>,
     /// Whether it waited in vain.
-    pub(super) in_vain: bool,
+    pub(crate) in_vain: bool,
 }
 
 impl Served {
-    pub(super) fn plain(reply: Reply) -> Self {
+    pub(crate) fn plain(reply: Reply) -> Self {
         Served { reply, publish: Vec::new(), in_vain: false }
     }
 }
 
 /// Whether what a request changed stays: a refusal changed nothing, a failure is undone.
-pub(super) fn keeps(reply: &Reply) -> bool {
+pub(crate) fn keeps(reply: &Reply) -> bool {
     !matches!(reply, Reply::Error(fail) if fail.undoes())
 }
 
 /// One request that runs on its shard's thread when that has time, and may wait for keys.
-pub(super) struct RequestJob {
-    pub(super) spec: &'static Spec,
-    pub(super) command: Command,
-    pub(super) hub: Arc<Hub>,
-    pub(super) random: Random,
-    pub(super) shard: usize,
+pub(crate) struct RequestJob {
+    pub(crate) spec: &'static Spec,
+    pub(crate) command: Command,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) random: Random,
+    pub(crate) shard: usize,
+    pub(crate) dialect: Dialect,
     /// Its place in the line, where it may wait.
-    pub(super) ticket: Option<u64>,
+    pub(crate) ticket: Option<u64>,
     /// What it waits for, once it does.
-    pub(super) waits: Option<Wait>,
-    pub(super) served: Option<Served>,
+    pub(crate) waits: Option<Wait>,
+    pub(crate) served: Option<Served>,
     /// Told when it begins to wait, where somebody on another loop wants to know.
-    pub(super) begin: Option<oneshot::Sender<()>>,
-    pub(super) answer: oneshot::Sender<Served>,
+    pub(crate) begin: Option<oneshot::Sender<()>>,
+    pub(crate) answer: oneshot::Sender<Served>,
 }
 
 impl RequestJob {
     /// The engine's words for what a command waits for.
-    pub(super) fn wait_for(ticket: u64, wanted: &Wanted) -> Wait {
+    pub(crate) fn wait_for(ticket: u64, wanted: &Wanted) -> Wait {
         Wait { ticket, keys: wanted.keys.clone(), gone: wanted.gone, timeout_ms: wanted.timeout_ms }
     }
 }
@@ -71,7 +70,7 @@ impl Job for RequestJob {
         let mut ctx = Ctx::new(keyspace, now, &mut self.random, &self.hub);
         // Who waits for a list is not disturbed by a string.
         ctx.woken = self.waits.is_some();
-        ctx.shard = self.shard;
+        (ctx.shard, ctx.dialect) = (self.shard, self.dialect);
         let reply = run_data(&mut ctx, self.spec, self.command.args());
         let (wanted, publish) = (ctx.wait.take(), ctx.publish);
         let keep = keeps(&reply);
@@ -92,6 +91,7 @@ impl Job for RequestJob {
             self.waits = Some(wait.clone());
             return Ran::Waits(wait);
         }
+        let publish = if keep { publish } else { Vec::new() };
         self.served = Some(Served { reply, publish, in_vain: false });
         if keep { Ran::Done } else { Ran::Failed }
     }
@@ -104,21 +104,4 @@ impl Job for RequestJob {
         // Who asked may have gone.
         let _ = self.answer.send(served);
     }
-}
-
-/// Runs the commands of a transaction that touch keys. Those about the connection are left for its own loop: `None`.
-pub(super) fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>) -> (Vec<Option<Reply>>, Vec<Publication>) {
-    ctx.may_wait = false;
-    let replies = queue
-        .iter()
-        .map(|queued| match queued.spec.run {
-            Run::Data(_) => {
-                // What it would wait for is not waited for, and must not be taken for the next one's.
-                ctx.wait = None;
-                Some(run_data(&mut ctx, queued.spec, queued.command.args()))
-            }
-            _ => None,
-        })
-        .collect();
-    (replies, ctx.publish)
 }

@@ -1,0 +1,151 @@
+//! How a command of any door reaches the shard of its keys, and what comes back.
+//!
+//! | To find                                   | open            |
+//! |-------------------------------------------|-----------------|
+//! | which shard a request belongs to          | `place`         |
+//! | one request in a shard's queue            | `job`           |
+//! | several requests as one, and watched keys | `transaction`   |
+//! | requests that ask all shards              | `spread`        |
+//!
+//! Touches the shards' queues. A door that lives on a shard's loop runs what belongs there itself, in a turn.
+
+pub(crate) mod job;
+pub(crate) mod place;
+pub(crate) mod spread;
+pub(crate) mod transaction;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::hub::Kind;
+use keystead_commands::{Command, Random, Spec};
+use keystead_core::{Code, Error, Result};
+use keystead_engine::{Local, Turn};
+use tokio::sync::oneshot;
+
+use crate::app::App;
+use crate::limits::hard_bytes;
+use job::{RequestJob, Served};
+use spread::Later;
+use transaction::{Executed, Transaction, exec_in};
+
+/// Who runs requests for one connection of a door.
+pub(crate) struct Caller {
+    pub(crate) app: Arc<App>,
+    /// The shard on whose loop the connection lives.
+    pub(crate) local: Local,
+    pub(crate) dialect: Dialect,
+    pub(crate) random: Random,
+    pub(crate) shards: usize,
+}
+
+impl Caller {
+    pub(crate) fn new(app: Arc<App>, local: Local, dialect: Dialect, seed: u64) -> Self {
+        let shards = app.engine.shards();
+        Caller { app, local, dialect, random: Random::new(seed), shards }
+    }
+
+    /// Lets messages leave.
+    pub(crate) fn publish(&self, publications: &[Publication]) {
+        for publication in publications {
+            let limit = self.app.hub.config.output_limit(Kind::Pubsub);
+            self.app.hub.bus.publish(publication, hard_bytes(limit));
+        }
+    }
+
+    /// Puts a request into the queue of a shard.
+    pub(crate) fn send(
+        &mut self,
+        shard: usize,
+        spec: &'static Spec,
+        command: Command,
+        ticket: Option<u64>,
+        begin: Option<oneshot::Sender<()>>,
+    ) -> Result<oneshot::Receiver<Served>> {
+        let (answer, served) = oneshot::channel();
+        let random = Random::new(self.random.next());
+        let hub = self.app.hub.clone();
+        let job = RequestJob {
+            spec,
+            command,
+            hub,
+            random,
+            shard,
+            dialect: self.dialect,
+            ticket,
+            waits: None,
+            served: None,
+            begin,
+            answer,
+        };
+        self.app.engine.submit(shard, Box::new(job))?;
+        Ok(served)
+    }
+
+    /// Runs a transaction on another shard, and tells what became of it when that is durable.
+    pub(crate) fn exec_at(
+        &mut self,
+        place: usize,
+        transaction: Transaction,
+    ) -> Later<(Transaction, Executed)> {
+        let (hub, dialect) = (self.app.hub.clone(), self.dialect);
+        let mut random = Random::new(self.random.next());
+        let there = self.visit(place, move |turn| {
+            let executed = exec_in(turn, &transaction, &mut random, &hub, dialect);
+            let seen = match &executed {
+                Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
+                Executed::Broken(_) => 0,
+            };
+            ((transaction, executed), seen)
+        });
+        Box::pin(async move {
+            let empty = || Transaction { queue: Vec::new(), watched: None };
+            match there.await {
+                // It is durable there, and this shard's revisions tell nothing about it.
+                Ok((transaction, Executed::Ran(replies, publish, _))) => {
+                    (transaction, Executed::Ran(replies, publish, 0))
+                }
+                Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(0)),
+                Ok(other) => other,
+                Err(error) => (empty(), Executed::Broken(error)),
+            }
+        })
+    }
+
+    /// Runs something in a turn of another shard and gives its result when that is durable.
+    pub(crate) fn visit<T: Send + 'static>(
+        &self,
+        place: usize,
+        run: impl FnOnce(&mut Turn<'_>) -> (T, u64) + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + 'static {
+        let (answer, received) = oneshot::channel();
+        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+            Box::pin(async move {
+                let mut run = Some(run);
+                let (result, seen) = poll_fn(|cx| match (local.turn(cx.waker()), run.take()) {
+                    (Some(mut turn), Some(run)) => Poll::Ready(run(&mut turn)),
+                    (_, again) => {
+                        run = again;
+                        Poll::Pending
+                    }
+                })
+                .await;
+                let durable = local.until_durable(seen).await;
+                let _ = answer.send(durable.map(|()| result));
+            })
+        };
+        let engine = self.app.engine.clone();
+        async move {
+            engine.spawn_when_free(place, Box::new(guest)).await?;
+            received.await.unwrap_or_else(|_| Err(ended()))
+        }
+    }
+}
+
+/// A shard that ends without a word leaves it open what became of the request.
+pub(crate) fn ended() -> Error {
+    Error::unknown(Code::StoreUnavailable, "the shard ended without an answer")
+}

@@ -1,0 +1,97 @@
+//! Requests that ask all shards, or one after the other. Touches their queues.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use keystead_commands::errors::Fail;
+use keystead_commands::spec::Spread;
+use keystead_commands::{Args, Command, Reply, Spec, number};
+use keystead_core::Result;
+use tokio::sync::oneshot;
+
+use super::job::Served;
+use super::{Caller, ended};
+
+/// So many bits of a scan's cursor name the shard; the rest is the place within it.
+const CURSOR_SHARD_BITS: u32 = 8;
+
+pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T>>>;
+
+impl Caller {
+    /// Asks all shards, and gives the one answer when it is durable everywhere.
+    pub(crate) fn spread(&mut self, spread: Spread, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
+        if spread == Spread::Cursor {
+            return self.scan(spec, args);
+        }
+        let first = if spread == Spread::Some { self.random.below(self.shards) } else { 0 };
+        let answers: Vec<_> = (0..self.shards)
+            .map(|n| self.send((first + n) % self.shards, spec, args.to_command(), None, None))
+            .collect();
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for answer in answers {
+                all.push(received(answer).await);
+            }
+            Served::plain(combine(spread, all))
+        })
+    }
+
+    /// The cursor names the shard in its lowest bits, so that a walk goes through all of them.
+    fn scan(&mut self, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
+        let cursor = std::str::from_utf8(args.at(1)).ok().and_then(|text| text.parse::<u64>().ok());
+        let shards = self.shards as u64;
+        let mask = (1 << CURSOR_SHARD_BITS) - 1;
+        let shard = cursor.map_or(0, |cursor| cursor & mask) % shards;
+        // What is no cursor is refused by the command.
+        let within = cursor.map(|cursor| (cursor >> CURSOR_SHARD_BITS).to_string().into_bytes());
+        let within = within.unwrap_or_else(|| args.at(1).to_vec());
+        let words = args.from(0).enumerate().map(|(n, word)| if n == 1 { &within[..] } else { word });
+        let answer = self.send(shard as usize, spec, Command::new(words), None, None);
+        Box::pin(async move {
+            let mut reply = received(answer).await;
+            if let Reply::Array(parts) = &mut reply
+                && let Some(Reply::Bulk(next)) = parts.first()
+                && let Some(next) = number::parse_int(next)
+            {
+                let next = match next as u64 {
+                    0 if shard + 1 < shards => shard + 1,
+                    0 => 0,
+                    next => next << CURSOR_SHARD_BITS | shard,
+                };
+                parts[0] = Reply::text(next.to_string());
+            }
+            Served::plain(reply)
+        })
+    }
+}
+
+async fn received(answer: Result<oneshot::Receiver<Served>>) -> Reply {
+    match answer {
+        Ok(answer) => match answer.await {
+            Ok(served) => served.reply,
+            Err(_) => Reply::Error(Fail::Broken(ended())),
+        },
+        Err(error) => Reply::Error(Fail::Broken(error)),
+    }
+}
+
+fn combine(spread: Spread, all: Vec<Reply>) -> Reply {
+    if let Some(error) = all.iter().find(|reply| reply.is_error()) {
+        return error.clone();
+    }
+    match spread {
+        Spread::Sum => {
+            let numbers = all.iter().map(|reply| if let Reply::Int(n) = reply { *n } else { 0 });
+            Reply::Int(numbers.fold(0, i64::saturating_add))
+        }
+        Spread::Join => {
+            let lists = all.into_iter().flat_map(|reply| match reply {
+                Reply::Array(items) | Reply::Set(items) => items,
+                other => vec![other],
+            });
+            Reply::Array(lists.collect())
+        }
+        Spread::Some => all.into_iter().find(|reply| *reply != Reply::Nil).unwrap_or(Reply::Nil),
+        Spread::Here | Spread::Each | Spread::Cursor => all.into_iter().next().unwrap_or(Reply::Nil),
+    }
+}

@@ -1,0 +1,36 @@
+//! What browsers ask before a page may use another site's answers (CORS). Pure.
+//!
+//! No cookie is ever looked at, so a page gains nothing here that its token does not give it.
+
+use hyper::StatusCode;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HeaderMap,
+    HeaderValue, ORIGIN,
+};
+
+use super::reply::{Body, Reply};
+
+/// Whether a page asks.
+pub(super) fn is_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN)
+}
+
+/// The answer to a browser that asks whether it may.
+pub(super) fn preflight(headers: &HeaderMap) -> Reply {
+    let mut reply = Reply::new(Body::from(Vec::new()));
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    let out = reply.headers_mut();
+    out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT"));
+    let asked = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    out.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(HeaderValue::from_static("*")));
+    out.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    reply
+}
+
+/// Lets the page read the answer.
+pub(super) fn finish(reply: &mut Reply) {
+    let out = reply.headers_mut();
+    out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    out.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("upstash-sync-token"));
+}

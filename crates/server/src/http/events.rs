@@ -1,0 +1,85 @@
+//! Server-sent events: an answer that goes on until the client or the server ends it. Touches a timer.
+//!
+//! When the client goes, the connection drops this, and with it whatever the source holds.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::reply::{self, Body, Reply};
+use crate::app::App;
+use crate::limits::HEARTBEAT;
+
+/// Where events come from.
+pub trait Source: Send {
+    /// The next bytes, each event ended by an empty line; nothing when there will be none.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+/// Events on their way to one client.
+pub struct Events {
+    source: Box<dyn Source>,
+    /// A word now and then finds out that the client has gone, and keeps the proxies between from closing.
+    heartbeat: Pin<Box<Sleep>>,
+    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Events {
+    /// What comes next.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.stopping.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(next) = self.source.poll_next(cx) {
+            return Poll::Ready(next);
+        }
+        if self.heartbeat.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+        Poll::Ready(Some(Bytes::from_static(b": still here\n\n")))
+    }
+}
+
+/// An answer of events.
+pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
+    let app = Arc::clone(app);
+    let stopping = Box::pin(async move { app.stopping().await });
+    let events = Events { source: Box::new(source), heartbeat: Box::pin(sleep(HEARTBEAT)), stopping };
+    let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static("text/event-stream"), Vec::new());
+    *reply.body_mut() = Body::Events(Box::new(events));
+    let headers = reply.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Asks nginx not to keep events back until there are many.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    reply
+}
+
+/// Appends one event with this text. Each of its lines is a line of the event.
+pub(super) fn event(text: &str, out: &mut Vec<u8>) {
+    for line in text.split('\n') {
+        out.extend_from_slice(b"data: ");
+        // A lone carriage return would end the line, too.
+        out.extend(line.bytes().map(|byte| if byte == b'\r' { b' ' } else { byte }));
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_a_line_for_each_line_of_its_text() {
+        let mut out = Vec::new();
+        event("message,ch,a\nb\rc", &mut out);
+        assert_eq!(out, b"data: message,ch,a\ndata: b c\n\n");
+    }
+}

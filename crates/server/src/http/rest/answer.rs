@@ -1,0 +1,122 @@
+//! Answers of the REST door: which form is asked for, the body, the status. Pure.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderValue};
+use keystead_commands::Reply as Answer;
+use keystead_commands::errors::Fail;
+use keystead_commands::wire::json::{self, Strings};
+use keystead_commands::wire::resp2;
+
+use super::super::reply::{self, Reply};
+use super::super::status;
+use super::body::Refused;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json(Strings),
+    Resp2,
+}
+
+impl Form {
+    /// What a request asks for.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Form, Refused> {
+        let is = |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
+        let strings = match headers.get("upstash-encoding") {
+            None => Strings::Plain,
+            Some(value) if is(value, "base64") => Strings::Base64,
+            Some(_) => return Err(Refused("ERR unknown Upstash-Encoding: it can be base64")),
+        };
+        match headers.get("upstash-response-format") {
+            None => Ok(Form::Json(strings)),
+            Some(value) if is(value, "json") => Ok(Form::Json(strings)),
+            Some(value) if is(value, "resp2") && strings == Strings::Plain => Ok(Form::Resp2),
+            Some(value) if is(value, "resp2") => {
+                Err(Refused("ERR resp2 answers cannot be encoded in base64"))
+            }
+            Some(_) => Err(Refused("ERR unknown Upstash-Response-Format: it can be json or resp2")),
+        }
+    }
+
+    /// The same, in JSON.
+    pub(super) fn json(self) -> Form {
+        match self {
+            Form::Resp2 => Form::Json(Strings::Plain),
+            json => json,
+        }
+    }
+}
+
+/// The answer of one command.
+pub(super) fn one(answer: &Answer, form: Form) -> Reply {
+    let status = match answer {
+        Answer::Error(Fail::Broken(error)) => status::of(error.code()),
+        Answer::Error(_) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    let mut out = Vec::new();
+    match form {
+        Form::Json(strings) => json::encode(answer, strings, &mut out),
+        Form::Resp2 => resp2::encode(answer, &mut out),
+    }
+    made(status, form, out)
+}
+
+/// The answers of several. A refusal among them is no reason for another status.
+pub(super) fn all(answers: &[Answer], form: Form) -> Reply {
+    let mut out = Vec::new();
+    match form {
+        Form::Resp2 => answers.iter().for_each(|answer| resp2::encode(answer, &mut out)),
+        Form::Json(strings) => {
+            for (n, answer) in answers.iter().enumerate() {
+                out.push(if n == 0 { b'[' } else { b',' });
+                json::encode(answer, strings, &mut out);
+            }
+            out.push(b']');
+        }
+    }
+    made(StatusCode::OK, form, out)
+}
+
+/// The refusal of a request that is not understood.
+pub(super) fn refused(refused: Refused) -> Reply {
+    words(StatusCode::BAD_REQUEST, refused.0)
+}
+
+/// A refusal in these words.
+pub(super) fn words(status: StatusCode, words: &str) -> Reply {
+    let mut out = Vec::new();
+    json::error(words, &mut out);
+    made(status, Form::Json(Strings::Plain), out)
+}
+
+fn made(status: StatusCode, form: Form, body: Vec<u8>) -> Reply {
+    let content_type = if form == Form::Resp2 { BYTES } else { JSON };
+    reply::bytes(status, content_type, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(pairs: &[(&'static str, &'static str)]) -> Result<Form, Refused> {
+        Form::of(&pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect())
+    }
+
+    #[test]
+    fn the_form_is_what_the_headers_say() {
+        let (encoding, format) = ("upstash-encoding", "upstash-response-format");
+        assert_eq!(form(&[]), Ok(Form::Json(Strings::Plain)));
+        assert_eq!(form(&[(encoding, "Base64")]), Ok(Form::Json(Strings::Base64)));
+        assert_eq!(form(&[(encoding, "base64"), (format, "json")]), Ok(Form::Json(Strings::Base64)));
+        assert_eq!(form(&[(format, "RESP2")]), Ok(Form::Resp2));
+        for pairs in
+            [&[(encoding, "hex")][..], &[(format, "resp3")], &[(encoding, "base64"), (format, "resp2")]]
+        {
+            assert!(form(pairs).is_err(), "{pairs:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The REST door: Redis over HTTP, as Upstash has it.
+//!
+//! | Request                            | Meaning                                     | open     |
+//! |------------------------------------|---------------------------------------------|----------|
+//! | `POST /` with `["SET","k","v"]`    | one command                                 | `body`   |
+//! | `GET /get/k`, `POST /set/k?EX=10`  | one command                                 | `path`   |
+//! | `POST /pipeline`                   | several, in order, each for itself          | `run`    |
+//! | `POST /multi-exec`                 | several as one                              | `run`    |
+//! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
+//!
+//! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
+//! SDKs read nothing else; or RESP2 where that is asked for.
+
+mod answer;
+mod body;
+mod listen;
+mod path;
+mod run;
+
+use hyper::header::{HeaderName, HeaderValue};
+use keystead_commands::Reply as Answer;
+use keystead_commands::errors::Fail;
+
+use super::here::Here;
+use super::reply::Reply;
+use super::request::{Asked, Refusal};
+use super::rights::Stranger;
+use answer::Form;
+use body::Refused;
+
+const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
+
+/// One command, in the body or in the path.
+pub(super) async fn command(here: &Here, asked: &Asked) -> Reply {
+    let form = match Form::of(&asked.head.headers) {
+        Ok(form) => form,
+        Err(refused) => return answer::refused(refused),
+    };
+    let path = asked.head.uri.path();
+    let command = if path == "/" && !asked.body.is_empty() {
+        body::command(&asked.body)
+    } else {
+        path::command(path, &asked.body, asked.head.uri.query())
+    };
+    match command {
+        Ok(command) => answer::one(&run::one(here, asked.rights, command).await, form),
+        Err(refused) => answer::one(&refusal(refused), form),
+    }
+}
+
+/// Several commands, each for itself.
+pub(super) async fn pipeline(here: &Here, asked: &Asked) -> Reply {
+    let form = match Form::of(&asked.head.headers) {
+        Ok(form) => form,
+        Err(refused) => return answer::refused(refused),
+    };
+    match body::commands(&asked.body) {
+        Ok(commands) => answer::all(&run::all(here, asked.rights, commands).await, form),
+        Err(refused) => answer::one(&refusal(refused), form),
+    }
+}
+
+/// Several commands as one. Its answer is JSON, whatever is asked for.
+pub(super) async fn multi_exec(here: &Here, asked: &Asked) -> Reply {
+    let form = match Form::of(&asked.head.headers) {
+        Ok(form) => form.json(),
+        Err(refused) => return answer::refused(refused),
+    };
+    let commands = match body::commands(&asked.body) {
+        Ok(commands) => commands,
+        Err(refused) => return answer::one(&refusal(refused), form),
+    };
+    match run::as_one(here, asked.rights, commands).await {
+        Ok(replies) => answer::all(&replies, form),
+        Err(fail) => answer::one(&Answer::Error(fail), form),
+    }
+}
+
+/// Messages of channels.
+pub(super) async fn subscribe(here: &Here, asked: &Asked) -> Reply {
+    listen::to_channels(here, asked)
+}
+
+/// Messages of all channels that match.
+pub(super) async fn psubscribe(here: &Here, asked: &Asked) -> Reply {
+    listen::to_patterns(here, asked)
+}
+
+fn refusal(refused: Refused) -> Answer {
+    Answer::Error(Fail::fixed(refused.0))
+}
+
+/// The token in a query.
+pub(super) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
+    path::token(query).map(std::borrow::Cow::into_owned)
+}
+
+/// The answer to a request that is not even run.
+pub(super) fn refused(refusal: &Refusal) -> Reply {
+    let words = match refusal {
+        Refusal::Stranger(Stranger::Token) => "WRONGPASS invalid or missing auth token".to_owned(),
+        Refusal::Stranger(Stranger::Page) => {
+            "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
+                .to_owned()
+        }
+        Refusal::Method(allow) => format!("ERR method not allowed: use {allow}"),
+        Refusal::TooLarge(most, actual) => {
+            format!("ERR max request size exceeded. Limit: {most} bytes, Actual: {actual} bytes")
+        }
+        Refusal::Unreadable(why) => format!("ERR failed to read the request: {why}"),
+        Refusal::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
+    };
+    answer::words(refusal.status(), &words)
+}
+
+/// What every answer brings: a token that is another with each request. A client that brings it back may read from any
+/// replica that has caught up with it; here there is one, and it is never behind.
+pub(super) fn finish(here: &Here, reply: &mut Reply) {
+    if let Ok(value) = HeaderValue::try_from(here.app.next_request().to_string()) {
+        reply.headers_mut().insert(SYNC_TOKEN, value);
+    }
+}

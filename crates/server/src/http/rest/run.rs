@@ -1,0 +1,320 @@
+//! Running the commands of one request: one, several each for itself, several as one.
+//!
+//! Touches the shard of the connection's loop in a turn of it, and the queues of others. Invariant: nothing is answered before
+//! everything that the answer tells is durable.
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use keystead_commands::conn::Conn;
+use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::errors::{self, Fail};
+use keystead_commands::hub::Hub;
+use keystead_commands::session::Queued;
+use keystead_commands::spec::{Control, Run, flag};
+use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
+use keystead_core::Error;
+use keystead_engine::Turn;
+
+use super::super::here::Here;
+use super::super::rights::Rights;
+use crate::call::job::keeps;
+use crate::call::place::{self, Place};
+use crate::call::transaction::{Executed, Transaction, exec_in};
+
+const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
+
+/// Runs one command.
+pub(super) async fn one(here: &Here, rights: Rights, command: Command) -> Reply {
+    all(here, rights, vec![command]).await.pop().unwrap_or(Reply::Nil)
+}
+
+/// Runs commands in order, each for itself: what one is refused does not keep the next from running.
+///
+/// On several shards, commands on different shards may pass one another; those on one key never do.
+pub(super) async fn all(here: &Here, rights: Rights, commands: Vec<Command>) -> Vec<Reply> {
+    let mut work = Work::new(here, rights, commands).await;
+    let shards = here.caller.borrow().shards;
+    if shards == 1 {
+        work.run_here(here).await;
+    } else {
+        work.run_everywhere(here, shards).await;
+    }
+    work.answers
+        .into_iter()
+        .map(|answer| {
+            let reply = answer.unwrap_or(Reply::Nil);
+            count(here, &reply);
+            reply
+        })
+        .collect()
+}
+
+/// Runs commands as one, all or nothing, or says why not.
+pub(super) async fn as_one(
+    here: &Here,
+    rights: Rights,
+    commands: Vec<Command>,
+) -> std::result::Result<Vec<Reply>, Fail> {
+    let mut queue = Vec::with_capacity(commands.len());
+    for command in commands {
+        let spec = spec_of(rights, &command)?;
+        if spec.flags.has(flag::NO_MULTI) {
+            return Err(errors::NOT_IN_MULTI);
+        }
+        queue.push(Queued { spec, command });
+    }
+    until_unpaused(here, queue.iter().map(|queued| queued.spec)).await;
+    here.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
+    let (engine, local) = (&here.app.engine, here.caller.borrow().local.clone());
+    let place = place::place_of(engine, &queue, None)?;
+    let transaction = Transaction { queue, watched: None };
+    let (transaction, executed) = match place {
+        Some(place) if place != local.index() => {
+            let there = here.caller.borrow_mut().exec_at(place, transaction);
+            there.await
+        }
+        _ => {
+            let executed = in_turn(here, |turn, caller| {
+                exec_in(turn, &transaction, caller.random, caller.hub, Dialect::Upstash)
+            })
+            .await;
+            (transaction, executed)
+        }
+    };
+    let (replies, publish) = match executed {
+        Executed::Ran(replies, publish, seen) => {
+            local.until_durable(seen).await?;
+            (replies, publish)
+        }
+        // Nothing is watched.
+        Executed::Aborted(_) => return Err(errors::EXEC_ABORT),
+        Executed::Broken(error) => return Err(Fail::Broken(error)),
+    };
+    here.caller.borrow().publish(&publish);
+    let all = transaction.queue.iter().zip(replies).map(|(queued, reply)| {
+        let reply = reply.unwrap_or_else(|| about_connection(here, queued.spec, &queued.command));
+        count(here, &reply);
+        reply
+    });
+    Ok(all.collect())
+}
+
+/// The row of a command that may run here.
+fn spec_of(rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
+    let args = command.args();
+    if args.is_empty() {
+        return Err(EMPTY);
+    }
+    let spec = dispatch::resolve(args)?;
+    if !spec.over_rest() {
+        let name = spec.full_name.to_uppercase().replace('|', " ");
+        return Err(Fail::text(format!(
+            "ERR Command is not available: '{name}'. It needs a connection of its own"
+        )));
+    }
+    if rights == Rights::ReadOnly && !spec.read_only() {
+        let name = spec.full_name;
+        return Err(Fail::text(format!(
+            "NOPERM this user has no permissions to run the '{name}' command or its subcommand"
+        )));
+    }
+    Ok(spec)
+}
+
+/// The commands of a request, and what they came to so far.
+struct Work {
+    commands: Vec<(Command, Option<&'static Spec>)>,
+    answers: Vec<Option<Reply>>,
+}
+
+impl Work {
+    async fn new(here: &Here, rights: Rights, commands: Vec<Command>) -> Work {
+        let mut answers = Vec::with_capacity(commands.len());
+        let commands: Vec<_> = commands
+            .into_iter()
+            .map(|command| {
+                let spec = spec_of(rights, &command);
+                let (spec, refused) = match spec {
+                    Ok(spec) => (Some(spec), None),
+                    Err(fail) => (None, Some(Reply::Error(fail))),
+                };
+                answers.push(refused);
+                (command, spec)
+            })
+            .collect();
+        until_unpaused(here, commands.iter().filter_map(|(_, spec)| *spec)).await;
+        here.app.hub.clients.commands.fetch_add(commands.len() as u64, Ordering::Relaxed);
+        Work { commands, answers }
+    }
+
+    /// Runs all of them in one turn of the one shard.
+    async fn run_here(&mut self, here: &Here) {
+        let Work { commands, answers } = self;
+        let mut publish = Vec::new();
+        let seen = in_turn(here, |turn, caller| {
+            let mut last_seen = 0;
+            for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
+                let Some(spec) = *spec else { continue };
+                *answer = Some(if let Run::Data(_) = spec.run {
+                    let (reply, seen) = run_in(turn, caller.random, caller.hub, spec, command, &mut publish);
+                    last_seen = last_seen.max(seen);
+                    reply
+                } else {
+                    about_connection(here, spec, command)
+                });
+            }
+            last_seen
+        })
+        .await;
+        let local = here.caller.borrow().local.clone();
+        match local.until_durable(seen).await {
+            Ok(()) => here.caller.borrow().publish(&publish),
+            Err(error) => self.lost(&error, 0..self.answers.len()),
+        }
+    }
+
+    /// Runs them where their keys are: what lies between two that ask everywhere is cut by shard, and each shard gets its
+    /// part at once.
+    async fn run_everywhere(&mut self, here: &Here, shards: usize) {
+        let mut parts: Vec<Vec<usize>> = vec![Vec::new(); shards];
+        for n in 0..self.commands.len() {
+            let (command, Some(spec)) = &self.commands[n] else { continue };
+            let at = here.caller.borrow().local.index();
+            let place = match spec.run {
+                Run::Data(_) => place::place(&here.app.engine, at, spec, command.args()),
+                _ => Ok(Place::Here),
+            };
+            match (place, spec.run) {
+                (Err(fail), _) => self.answers[n] = Some(Reply::Error(fail)),
+                (Ok(Place::Shard(shard)), _) => parts[shard].push(n),
+                (Ok(Place::Here), Run::Data(_)) => parts[at].push(n),
+                (Ok(Place::Here), _) => self.answers[n] = Some(about_connection(here, spec, command)),
+                (Ok(Place::Spread(spread)), _) => {
+                    let (spec, command) = (*spec, command.clone());
+                    self.run_parts(here, &mut parts).await;
+                    let later = here.caller.borrow_mut().spread(spread, spec, command.args());
+                    self.answers[n] = Some(later.await.reply);
+                }
+            }
+        }
+        self.run_parts(here, &mut parts).await;
+    }
+
+    /// Sends each shard its part, all at a time, and waits for all.
+    async fn run_parts(&mut self, here: &Here, parts: &mut [Vec<usize>]) {
+        let mut sent = Vec::new();
+        for (shard, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
+            let part = std::mem::take(part);
+            let commands: Vec<_> = part
+                .iter()
+                .filter_map(|n| {
+                    let (command, spec) = &mut self.commands[*n];
+                    spec.map(|spec| (std::mem::take(command), spec))
+                })
+                .collect();
+            let mut caller = here.caller.borrow_mut();
+            let (hub, mut random) = (here.app.hub.clone(), Random::new(caller.random.next()));
+            let there = caller.visit(shard, move |turn| {
+                let mut publish = Vec::new();
+                let mut last_seen = 0;
+                let replies: Vec<Reply> = commands
+                    .iter()
+                    .map(|(command, spec)| {
+                        let (reply, seen) = run_in(turn, &mut random, &hub, spec, command, &mut publish);
+                        last_seen = last_seen.max(seen);
+                        reply
+                    })
+                    .collect();
+                ((replies, publish), last_seen)
+            });
+            sent.push((part, tokio::task::spawn_local(there)));
+        }
+        for (part, there) in sent {
+            match there.await.unwrap_or_else(|_| Err(crate::call::ended())) {
+                Ok((replies, publish)) => {
+                    here.caller.borrow().publish(&publish);
+                    part.into_iter().zip(replies).for_each(|(n, reply)| self.answers[n] = Some(reply));
+                }
+                Err(error) => self.lost(&error, part),
+            }
+        }
+    }
+
+    /// Nobody may be told what will never be durable.
+    fn lost(&mut self, error: &Error, which: impl IntoIterator<Item = usize>) {
+        for n in which {
+            let error = Error::unknown(error.code(), error.message().to_owned());
+            self.answers[n] = Some(Reply::Error(Fail::Broken(error)));
+        }
+    }
+}
+
+/// What a turn of the connection's own shard needs beside the shard.
+struct InTurn<'a> {
+    random: &'a mut Random,
+    hub: &'a Hub,
+}
+
+/// Runs something in a turn of the connection's own shard, as soon as that has time.
+async fn in_turn<T>(here: &Here, run: impl FnOnce(&mut Turn<'_>, InTurn<'_>) -> T) -> T {
+    let mut run = Some(run);
+    let local = here.caller.borrow().local.clone();
+    poll_fn(move |cx| {
+        let Some(mut turn) = local.turn(cx.waker()) else { return Poll::Pending };
+        let Some(run) = run.take() else { return Poll::Pending };
+        let mut caller = here.caller.borrow_mut();
+        Poll::Ready(run(&mut turn, InTurn { random: &mut caller.random, hub: &here.app.hub }))
+    })
+    .await
+}
+
+/// Runs a command on the keys of this shard. With the answer comes the revision that must be durable before it is told.
+fn run_in(
+    turn: &mut Turn<'_>,
+    random: &mut Random,
+    hub: &Hub,
+    spec: &Spec,
+    command: &Command,
+    publish: &mut Vec<Publication>,
+) -> (Reply, u64) {
+    let shard = turn.index();
+    let ran = turn.run(spec.writes(), |keyspace, now| {
+        let mut ctx = Ctx::new(keyspace, now, random, hub);
+        (ctx.shard, ctx.dialect, ctx.may_wait) = (shard, Dialect::Upstash, false);
+        let reply = dispatch::run_data(&mut ctx, spec, command.args());
+        let keep = keeps(&reply);
+        if keep {
+            publish.append(&mut ctx.publish);
+        }
+        (reply, keep)
+    });
+    ran.unwrap_or_else(|error| (Reply::Error(Fail::Broken(error)), 0))
+}
+
+/// Runs a command that touches no key.
+fn about_connection(here: &Here, spec: &Spec, command: &Command) -> Reply {
+    if let Run::Control(Control::Unwatch) = spec.run {
+        return Reply::Ok;
+    }
+    let mut session = here.session.borrow_mut();
+    let mut conn = Conn { session: &mut session, hub: &here.app.hub, now: here.app.now() };
+    dispatch::run_conn(&mut conn, spec, command.args())
+}
+
+/// Waits for the end of CLIENT PAUSE.
+async fn until_unpaused(here: &Here, specs: impl Iterator<Item = &'static Spec> + Clone) {
+    let clients = &here.app.hub.clients;
+    while clients.paused_until.load(Ordering::Relaxed) > 0
+        && clients.paused(specs.clone().any(Spec::writes), here.app.now()).is_some()
+    {
+        tokio::time::sleep(crate::limits::PAUSE_LOOK).await;
+    }
+}
+
+fn count(here: &Here, reply: &Reply) {
+    if let Reply::Error(fail) = reply {
+        here.app.hub.stats.failed(fail);
+    }
+}
