@@ -264,15 +264,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Appends messages from channels.
     fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let session = &mut self.worker.session;
-        if !session.is_subscribed() {
-            return Ok(());
+        let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
+        let mut replies = Vec::new();
+        for (place, mailbox) in boxes.into_iter().enumerate() {
+            let Some(mailbox) = mailbox else { continue };
+            let Some(messages) = mailbox.take(cx.waker()) else {
+                tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
+                return Err(Broken);
+            };
+            let form = if place == 0 { message_reply } else { monitor_reply };
+            replies.extend(messages.into_iter().map(form));
         }
-        let Some(messages) = session.mailbox.take(cx.waker()) else {
-            tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
-            return Err(Broken);
-        };
-        for message in messages {
-            encode(session.protocol, &message_reply(message), &mut self.output.bytes);
+        for reply in replies {
+            encode(session.protocol, &reply, &mut self.output.bytes);
             let durable = self.worker.local.durable(0, cx.waker());
             self.output.mark(0, durable, Vec::new());
         }
@@ -324,7 +328,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.flushing = flushing;
         let session = &self.worker.session;
-        let kind = if session.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
+        let listens = session.is_subscribed() || session.monitor.is_some();
+        let kind = if listens { Kind::Pubsub } else { Kind::Normal };
         if self.patience.is_over(waiting_bytes, self.worker.app.hub.config.output_limit(kind), cx) {
             tracing::warn!(client = session.client.id, bytes = waiting_bytes, "a slow reader: closed");
             return Err(Broken);
@@ -407,16 +412,15 @@ fn message_reply(message: Message) -> Reply {
     })
 }
 
+/// What MONITOR shows of a command.
+fn monitor_reply(message: Message) -> Reply {
+    Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
+}
+
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
-        use keystead_commands::hub::Subscribed::{Channel, Pattern, Shard};
-        let session = &self.worker.session;
-        let (id, hub) = (session.client.id, &self.worker.app.hub);
-        for (kind, names) in
-            [(Channel, &session.channels), (Pattern, &session.patterns), (Shard, &session.shard_channels)]
-        {
-            names.iter().for_each(|name| hub.bus.unsubscribe(kind, name, id));
-        }
-        hub.clients.remove(id);
+        let Worker { session, app, .. } = &mut self.worker;
+        session.leave(&app.hub);
+        app.hub.clients.remove(session.client.id);
     }
 }
