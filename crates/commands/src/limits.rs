@@ -24,3 +24,6 @@ pub const RANDOM_PICKS_MAX: usize = 10_000_000;
 
 /// Bytes of the fields and values of one stream entry, as Redis has it.
 pub const STREAM_ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// Strides of one SCAN that looks on until it has the keys that were asked for (Upstash); then it answers with what it has.
+pub const SCAN_STRIDES_MAX: usize = 1000;
