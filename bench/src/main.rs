@@ -7,17 +7,19 @@
 mod codec;
 mod engine;
 mod flat;
+mod keystead;
 mod latency;
 mod memory;
 mod raw_sqlite;
 mod redis;
 mod report;
 mod resp;
+mod rest;
 mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
@@ -33,6 +35,7 @@ const BENCHES: [Bench; 8] = [
     ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
     ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
     ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
+    ("rest", "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis", rest::run),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 

@@ -3,10 +3,9 @@
 //! Both servers get the same requests one right after the other, `ROUNDS` times in turns, and the best of each is told: on a
 //! machine that does other things too, a peer must not win by the weather. `KEYSTEAD_ROWS="fsync 16 set"` picks rows.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use crate::keystead::Keystead;
 use crate::redis::Redis;
 
 const CLIENTS: &str = "50";
@@ -96,45 +95,4 @@ fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str]) -> Figure 
     assert!(cells.len() >= 7, "redis-benchmark said: {text}");
     let cells = &cells[cells.len() - 7..];
     Figure { per_second: cells[0], p99_ms: cells[5] }
-}
-
-/// The real binary, which must be built: `cargo build --release`.
-struct Keystead {
-    server: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Keystead {
-    fn start(level: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut server = Command::new(binary())
-            .args(["--http", "off", "--resp", "127.0.0.1:0", "--durability", level, "--data"])
-            .arg(dir.path().join("data"))
-            // The server knows its own variables only.
-            .env_remove("KEYSTEAD_ROWS")
-            .env_remove("KEYSTEAD_BIN")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("build the server first: cargo build --release");
-        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let port = lines
-            .map_while(Result::ok)
-            .find_map(|line| line.trim().strip_prefix("resp")?.rsplit(':').next()?.parse().ok())
-            .expect("the server says where it listens");
-        Keystead { server, port, _dir: dir }
-    }
-}
-
-impl Drop for Keystead {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-/// The server stands beside this program.
-fn binary() -> PathBuf {
-    std::env::var_os("KEYSTEAD_BIN")
-        .map_or_else(|| std::env::current_exe().unwrap().with_file_name("keystead"), PathBuf::from)
 }

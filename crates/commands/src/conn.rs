@@ -2,6 +2,7 @@
 
 use keystead_core::Millis;
 
+use crate::ctx::Dialect;
 use crate::hub::Hub;
 use crate::session::Session;
 
@@ -13,4 +14,19 @@ pub struct Conn<'a> {
     pub hub: &'a Hub,
     /// The present moment.
     pub now: Millis,
+    /// Which service's answers are wanted where Redis and Upstash differ.
+    pub dialect: Dialect,
+}
+
+impl<'a> Conn<'a> {
+    /// The surroundings of the next command.
+    pub fn new(session: &'a mut Session, hub: &'a Hub, now: Millis) -> Self {
+        Conn { session, hub, now, dialect: Dialect::Redis }
+    }
+
+    /// Whether Upstash's answers are wanted where it differs from Redis.
+    #[must_use]
+    pub fn is_upstash(&self) -> bool {
+        self.dialect == Dialect::Upstash
+    }
 }

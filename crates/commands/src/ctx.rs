@@ -87,6 +87,12 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// Whether Upstash's answers are wanted where it differs from Redis.
+    #[must_use]
+    pub fn is_upstash(&self) -> bool {
+        self.dialect == Dialect::Upstash
+    }
+
     /// Says that the command found nothing and waits for a change of `keys`.
     pub fn wait_for<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, timeout_ms: Option<u64>) {
         let keys = keys.into_iter().map(Bytes::from).collect();

@@ -2,9 +2,13 @@
 //!
 //! A door asks [`plan`] for every request, in order, and does what it says.
 
+use std::sync::atomic::Ordering;
+
+use keystead_core::Millis;
+
 use crate::args::Args;
 use crate::conn::Conn;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
 use crate::hub::Hub;
 use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX};
@@ -36,6 +40,15 @@ pub enum Plan {
 /// Redis's texts for unknown commands and wrong numbers of arguments.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Spec, Fail> {
+    resolve_in(Dialect::Redis, args)
+}
+
+/// As [`resolve`], for those who want these answers: Upstash takes some commands without arguments.
+///
+/// # Errors
+/// As [`resolve`].
+#[inline]
+pub fn resolve_in(dialect: Dialect, args: Args<'_>) -> Result<&'static Spec, Fail> {
     let Some(mut spec) = table::find(args.name()) else {
         return Err(errors::unknown_command(args));
     };
@@ -46,7 +59,7 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Spec, Fail> {
         }
         spec = table::find_within(rows, args.at(1)).ok_or_else(|| errors::unknown_subcommand(args))?;
     }
-    if !spec.accepts(args.len()) {
+    if !spec.accepts_in(dialect, args.len()) {
         return Err(errors::wrong_arity(spec.full_name));
     }
     Ok(spec)
@@ -71,6 +84,12 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
         );
         return refuse(session, args, Fail::text(words));
     }
+    if session.monitor.is_some() && matches!(spec.run, Run::Data(_)) {
+        return refuse(session, args, errors::WATCHES_COMMANDS);
+    }
+    if !hub.monitors.is_empty() {
+        monitor(session, hub, spec, args);
+    }
     if let Run::Control(control) = spec.run {
         return steer(session, hub, control);
     }
@@ -80,6 +99,23 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
     match spec.run {
         Run::Conn(_) => Plan::Conn(spec),
         _ => Plan::Data(spec),
+    }
+}
+
+/// Shows a request to those who watch: not when it is queued, but when the transaction runs, and EXEC behind it. QUIT runs
+/// nothing.
+#[cold]
+fn monitor(session: &Session, hub: &Hub, spec: &Spec, args: Args<'_>) {
+    let (address, now) = (&session.client.address, Millis(session.client.last_ms.load(Ordering::Relaxed)));
+    match (spec.run, &session.multi) {
+        (Run::Control(Control::Quit), _) => {}
+        (Run::Control(Control::Exec), Some(multi)) => {
+            let runs = multi.queue.iter().filter(|_| !multi.dirty);
+            runs.for_each(|queued| hub.monitor(queued.spec, address, now, queued.command.args()));
+            hub.monitor(spec, address, now, args);
+        }
+        (Run::Control(_), _) | (_, None) => hub.monitor(spec, address, now, args),
+        (_, Some(_)) => {}
     }
 }
 

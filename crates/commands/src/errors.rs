@@ -56,6 +56,7 @@ texts! {
     NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
     CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    WATCHES_COMMANDS = "ERR Replica can't interact with the keyspace";
     QUEUE_TOO_LONG = "ERR too many commands in one transaction";
     SAME_OBJECT = "ERR source and destination objects are the same";
     NOT_INT_32 = "ERR value is out of range, value must between -2147483648 and 2147483647";

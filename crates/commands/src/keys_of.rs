@@ -21,6 +21,8 @@ pub enum Keys {
     Until(usize, usize),
     /// Their number stands at this index, and they follow it.
     Counted(usize),
+    /// Their number stands at index 1, and they follow it, each with its value.
+    CountedPairs,
     /// One at index 1, the number of the others at index 2, and they follow it.
     StoreCounted,
     /// The first half of what follows the word STREAMS.
@@ -52,6 +54,12 @@ impl Keys {
             Keys::Pairs(first) => (first..len).step_by(2).collect(),
             Keys::Until(first, without) => (first..len.saturating_sub(without)).collect(),
             Keys::Counted(at) => counted(args, at)?,
+            Keys::CountedPairs => {
+                let count = number::parse_int(args.at(1)).ok_or(errors::NOT_INT)?;
+                let end = usize::try_from(count).ok().and_then(|n| n.checked_mul(2)?.checked_add(2));
+                let end = end.filter(|end| *end <= len).ok_or(errors::SYNTAX)?;
+                (2..end).step_by(2).collect()
+            }
             Keys::StoreCounted => {
                 let mut keys = counted(args, 2)?;
                 keys.insert(0, 1);
@@ -122,6 +130,7 @@ mod tests {
             (Keys::Pairs(1), "MSET a 1 b 2", vec![1, 3]),
             (Keys::Until(1, 1), "BLPOP a b 0", vec![1, 2]),
             (Keys::Counted(1), "LMPOP 2 a b LEFT", vec![2, 3]),
+            (Keys::CountedPairs, "MSETEX 2 a 1 b 2 EX 3", vec![2, 4]),
             (Keys::StoreCounted, "ZUNIONSTORE d 2 a b WEIGHTS 1 2", vec![1, 3, 4]),
             (streams, "XREAD COUNT 1 STREAMS a b 0 0", vec![4, 5]),
             (streams, "XREADGROUP GROUP streams c STREAMS a >", vec![5]),
@@ -137,5 +146,6 @@ mod tests {
         }
         let command = Command::new(["LMPOP", "3", "a", "LEFT"]);
         assert!(Keys::Counted(1).find(command.args()).is_err());
+        assert!(Keys::CountedPairs.find(command.args()).is_err());
     }
 }

@@ -9,6 +9,7 @@
 //! | how a request becomes a call, MULTI and WATCH    | [`dispatch`], [`session`] |
 //! | what all connections share: messages, clients    | [`hub`]         |
 //! | requests from bytes, answers to bytes            | [`wire`]        |
+//! | documents as trees, paths into them, merging     | [`json`]        |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!
@@ -24,6 +25,7 @@ pub mod errors;
 pub mod glob;
 mod help;
 pub mod hub;
+pub mod json;
 pub mod keys_of;
 pub mod limits;
 mod mpop;
@@ -44,7 +46,6 @@ mod connection;
 mod geo;
 mod hashes;
 mod hyperloglog;
-mod json;
 mod keys;
 mod lists;
 mod pubsub;

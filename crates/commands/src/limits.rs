@@ -24,3 +24,30 @@ pub const RANDOM_PICKS_MAX: usize = 10_000_000;
 
 /// Bytes of the fields and values of one stream entry, as Redis has it.
 pub const STREAM_ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// Strides of one SCAN that looks on until it has the keys that were asked for (Upstash); then it answers with what it has.
+pub const SCAN_STRIDES_MAX: usize = 1000;
+
+/// Bytes of the text of one JSON document. Its tree takes some thirty times as much while a command works on it.
+pub const JSON_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Levels of arrays and objects in a JSON document: what serde_json reads, and so RedisJSON, too.
+pub const JSON_DEPTH_MAX: usize = 127;
+
+/// Bytes of a path into a document.
+pub const JSON_PATH_BYTES_MAX: usize = 16 * 1024;
+
+/// Filters, parentheses, negations and functions of a path within one another.
+pub const JSON_PATH_NESTING_MAX: usize = 16;
+
+/// Values that a path selects, at any of its steps.
+pub const JSON_MATCHES_MAX: usize = 1_000_000;
+
+/// Values that a path visits, whatever the document is.
+pub const JSON_VISITS_MAX: usize = 1_000_000;
+
+/// Values that a path visits in addition, for each value of the document.
+pub const JSON_VISITS_PER_VALUE: usize = 8;
+
+/// Bytes of a regular expression in a path.
+pub const JSON_REGEX_BYTES_MAX: usize = 4096;

@@ -9,6 +9,22 @@ use crate::reply::Reply;
 /// How many elements a call looks at when nobody says.
 const COUNT_DEFAULT: usize = 10;
 
+/// The same, for SCAN of those who want Upstash's answers: databases of some hundreds of keys are walked at once.
+const COUNT_DEFAULT_UPSTASH: usize = 1000;
+
+/// What a scan walks, which tells the options that it takes beside MATCH and COUNT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// All keys: TYPE.
+    Keys,
+    /// All keys, as Upstash has it: TYPE, WITHTYPE.
+    KeysOfUpstash,
+    /// Fields of a hash: NOVALUES.
+    Fields,
+    /// Members of a set or sorted set.
+    Members,
+}
+
 /// What a scan is asked for.
 #[derive(Clone, Debug)]
 pub struct Scan<'a> {
@@ -22,15 +38,21 @@ pub struct Scan<'a> {
     pub kind: Option<&'a [u8]>,
     /// HSCAN: fields without values.
     pub no_values: bool,
+    /// SCAN at Upstash: each key with its type.
+    pub with_types: bool,
 }
 
 impl<'a> Scan<'a> {
-    /// Reads the cursor and the options behind it. `keys` allows TYPE, `fields` allows NOVALUES.
+    /// Reads the cursor and the options behind it.
     ///
     /// # Errors
     /// Redis's texts.
-    pub fn parse(args: &mut Cursor<'a>, keys: bool, fields: bool) -> Result<Self, Fail> {
-        Scan::from_cursor(args)?.options(args, keys, fields)
+    pub fn parse(args: &mut Cursor<'a>, walk: Walk) -> Result<Self, Fail> {
+        let mut scan = Scan::from_cursor(args)?;
+        if walk == Walk::KeysOfUpstash {
+            scan.count = COUNT_DEFAULT_UPSTASH;
+        }
+        scan.options(args, walk)
     }
 
     /// Reads the cursor only. The scans of a value look at their key before they read the options, so that the answer for
@@ -40,14 +62,22 @@ impl<'a> Scan<'a> {
     /// `ERR invalid cursor`.
     pub fn from_cursor(args: &mut Cursor<'a>) -> Result<Self, Fail> {
         let cursor = parse_cursor(args.bytes()?)?;
-        Ok(Scan { cursor, count: COUNT_DEFAULT, pattern: None, kind: None, no_values: false })
+        Ok(Scan {
+            cursor,
+            count: COUNT_DEFAULT,
+            pattern: None,
+            kind: None,
+            no_values: false,
+            with_types: false,
+        })
     }
 
     /// Reads the options behind the cursor.
     ///
     /// # Errors
     /// Redis's texts.
-    pub fn options(mut self, args: &mut Cursor<'a>, keys: bool, fields: bool) -> Result<Self, Fail> {
+    pub fn options(mut self, args: &mut Cursor<'a>, walk: Walk) -> Result<Self, Fail> {
+        let keys = matches!(walk, Walk::Keys | Walk::KeysOfUpstash);
         while !args.is_done() {
             if args.accept_with("COUNT", 1) {
                 let count = number::parse_int(args.bytes()?).ok_or(errors::NOT_INT)?;
@@ -56,8 +86,10 @@ impl<'a> Scan<'a> {
                 self.pattern = Some(args.bytes()?).filter(|pattern| *pattern != b"*");
             } else if keys && args.accept_with("TYPE", 1) {
                 self.kind = Some(args.bytes()?);
+            } else if walk == Walk::KeysOfUpstash && args.accept("WITHTYPE") {
+                self.with_types = true;
             } else if args.accept("NOVALUES") {
-                if !fields {
+                if walk != Walk::Fields {
                     return Err(errors::NO_VALUES_ONLY_HSCAN);
                 }
                 self.no_values = true;

@@ -42,6 +42,8 @@ pub struct Session {
     pub client: Arc<Client>,
     /// Messages for it.
     pub mailbox: Arc<Mailbox>,
+    /// Lines for it, while it sees every command (MONITOR).
+    pub monitor: Option<Arc<Mailbox>>,
     /// What it speaks.
     pub protocol: Protocol,
     /// Whether it brought the secret, or none is needed.
@@ -86,6 +88,7 @@ impl Session {
         Session {
             client,
             mailbox: Arc::default(),
+            monitor: None,
             protocol: Protocol::Resp2,
             authenticated,
             replies: Replies::On,
@@ -106,6 +109,10 @@ impl Session {
 
     /// Stops listening to everything. A door calls it when the connection ends.
     pub fn leave(&mut self, hub: &Hub) {
+        if self.monitor.take().is_some() {
+            hub.monitors.unsubscribe(self.client.id);
+            self.client.shown().monitor = false;
+        }
         for kind in [Subscribed::Channel, Subscribed::Pattern, Subscribed::Shard] {
             for name in std::mem::take(self.names(kind)) {
                 hub.bus.unsubscribe(kind, &name, self.client.id);

@@ -6,7 +6,7 @@ use std::ops::BitOr;
 
 use crate::args::Args;
 use crate::conn::Conn;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Dialect};
 use crate::errors::{Answer, Fail};
 use crate::keys_of::Keys;
 
@@ -33,6 +33,8 @@ pub struct Spec {
     pub summary: &'static str,
     /// The version of Redis that brought it.
     pub since: &'static str,
+    /// Whether Upstash takes it without any argument.
+    pub bare: bool,
 }
 
 /// What a command does, by what it may touch.
@@ -132,6 +134,10 @@ pub mod flag {
     pub const DENY_OOM: Flags = Flags(1 << 9);
     /// Looks at keys and may note something there that no answer shows: PFCOUNT keeps its count.
     pub const MAY_WRITE: Flags = Flags(1 << 10);
+    /// Is about a connection that lasts, which the REST door has not.
+    pub const NO_REST: Flags = Flags(1 << 11);
+    /// May look at all keys at once.
+    pub const ALL_KEYS: Flags = Flags(1 << 12);
 
     /// Both, in a constant.
     #[must_use]
@@ -213,6 +219,7 @@ impl Spec {
             syntax: "",
             summary: "",
             since: "1.0.0",
+            bare: false,
         }
     }
 
@@ -237,6 +244,13 @@ impl Spec {
         self
     }
 
+    /// A command that Upstash also takes without any argument (`UNLINK` of no keys).
+    #[must_use]
+    pub const fn bare(mut self) -> Spec {
+        self.bare = true;
+        self
+    }
+
     /// Its subcommands, if it is a container.
     #[must_use]
     pub const fn subcommands(&self) -> &'static [Spec] {
@@ -256,22 +270,32 @@ impl Spec {
         }
     }
 
+    /// Whether so many arguments are right for those who want these answers.
+    #[must_use]
+    pub fn accepts_in(&self, dialect: Dialect, count: usize) -> bool {
+        self.accepts(count) || self.bare && count == 1 && dialect == Dialect::Upstash
+    }
+
+    /// Whether the REST door takes it: it neither waits for keys nor is about a connection that lasts. Reading streams may
+    /// wait and need not, so it is taken and answers at once.
+    #[must_use]
+    pub const fn over_rest(&self) -> bool {
+        let waits = self.flags.has(flag::BLOCKING)
+            && matches!(self.run, Run::Data(_))
+            && !matches!(self.keys, Keys::Streams);
+        !waits && !self.flags.has(flag::NO_REST) && !matches!(self.run, Run::Control(_))
+    }
+
+    /// Whether somebody may run it who may only read: it looks at keys, and not at all of them at once.
+    #[must_use]
+    pub const fn read_only(&self) -> bool {
+        self.flags.has(flag::READ) && !self.flags.has(flag::ALL_KEYS) && !self.flags.has(flag::ADMIN)
+    }
+
     /// Whether it may change keys.
     #[must_use]
     pub const fn writes(&self) -> bool {
         self.flags.has(flag::WRITE) || self.flags.has(flag::MAY_WRITE)
-    }
-
-    /// Whether it can be sent over REST, where no connection lasts.
-    #[must_use]
-    pub fn over_rest(&self) -> bool {
-        !matches!(self.run, Run::Control(_)) && !self.flags.has(flag::BLOCKING)
-    }
-
-    /// Whether a token that only reads may send it.
-    #[must_use]
-    pub fn read_only(&self) -> bool {
-        self.flags.has(flag::READ) && !matches!(self.name, "SCAN" | "KEYS")
     }
 
     /// The keys among its arguments, by index.

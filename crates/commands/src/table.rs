@@ -73,6 +73,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::spec::flag;
 
     #[test]
     fn names_are_unique_legal_and_findable() {
@@ -90,6 +91,38 @@ mod tests {
             }
         }
         assert!(find(b"no-such-command").is_none() && find(&[b'x'; 100]).is_none());
+    }
+
+    fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
+        let mut names: Vec<_> = leaves().filter(|spec| wanted(spec)).map(|spec| spec.full_name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn the_rest_door_takes_all_but_these() {
+        let of_client = |spec: &Spec| spec.full_name.starts_with("client|");
+        let refused = names(|spec| !spec.over_rest() && !of_client(spec));
+        let expected = "asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cluster discard exec \
+            hello monitor multi psubscribe punsubscribe quit readonly readwrite reset select ssubscribe subscribe \
+            sunsubscribe unsubscribe unwatch watch";
+        assert_eq!(refused, expected.split_whitespace().collect::<Vec<_>>());
+        assert!(names(|spec| spec.over_rest() && of_client(spec)).is_empty());
+    }
+
+    #[test]
+    fn who_may_only_read_may_run_what_looks_at_keys_but_these() {
+        let refused = names(|spec| spec.flags.has(flag::READ) && !spec.read_only());
+        assert_eq!(refused, ["keys", "scan", "sort_ro"]);
+        // PFCOUNT keeps its count, which no answer shows.
+        assert_eq!(names(|spec| spec.read_only() && spec.writes()), ["pfcount"]);
+        assert!(names(|spec| spec.read_only() && !matches!(spec.run, Run::Data(_))).is_empty());
+        for name in ["set", "flushall", "config|get", "info", "publish", "client|list"] {
+            assert!(!names(Spec::read_only).contains(&name), "{name}");
+        }
+        for name in ["get", "hgetall", "xread", "zrange", "object|encoding", "dbsize", "geosearch"] {
+            assert!(names(Spec::read_only).contains(&name), "{name}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use keystead_model::keyspace::Keyspace;
 
 use crate::args::Command;
 use crate::conn::Conn;
-use crate::ctx::{Ctx, Wait};
+use crate::ctx::{Ctx, Dialect, Wait};
 use crate::dispatch;
 use crate::hub::{Facts, Host, Hub};
 use crate::random::Random;
@@ -45,11 +45,18 @@ pub(crate) struct Desk {
     pub(crate) wait: Option<Wait>,
     /// Whether commands run as if they had waited.
     pub(crate) woken: bool,
+    /// Whose answers are wanted.
+    pub(crate) dialect: Dialect,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
         Desk::at(Box::new(Nobody))
+    }
+
+    /// A desk where Upstash's answers are wanted.
+    pub(crate) fn upstash() -> Self {
+        Desk { dialect: Dialect::Upstash, ..Desk::new() }
     }
 
     /// A desk of this server.
@@ -64,6 +71,7 @@ impl Desk {
             session,
             wait: None,
             woken: false,
+            dialect: Dialect::Redis,
         }
     }
 
@@ -81,16 +89,18 @@ impl Desk {
 
     pub(crate) fn run_args<T: AsRef<[u8]>>(&mut self, args: &[T]) -> Reply {
         let command = Command::new(args);
-        let spec = match dispatch::resolve(command.args()) {
+        let spec = match dispatch::resolve_in(self.dialect, command.args()) {
             Ok(spec) => spec,
             Err(fail) => return Reply::Error(fail),
         };
         if matches!(spec.run, Run::Conn(_)) {
-            let mut conn = Conn { session: &mut self.session, hub: &self.hub, now: self.now };
+            let mut conn = Conn::new(&mut self.session, &self.hub, self.now);
+            conn.dialect = self.dialect;
             return dispatch::run_conn(&mut conn, spec, command.args());
         }
         let mut ctx = Ctx::new(&mut self.keys, self.now, &mut self.random, &self.hub);
         ctx.woken = self.woken;
+        ctx.dialect = self.dialect;
         let reply = dispatch::run_data(&mut ctx, spec, command.args());
         self.wait = ctx.wait.take();
         ctx.publish.iter().for_each(|publication| self.hub.bus.publish(publication, 0));

@@ -1,4 +1,4 @@
-//! `BITOP AND | OR | XOR | NOT destkey key [key ...]`
+//! `BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key [key ...]`
 
 use std::borrow::Cow;
 
@@ -17,15 +17,36 @@ enum Op {
     Or,
     Xor,
     Not,
+    /// In the first and in no other.
+    Diff,
+    /// In some other and not in the first.
+    Diff1,
+    /// In the first and in some other.
+    AndOr,
+    /// In one only.
+    One,
 }
 
-const OPS: [(&[u8], Op); 4] = [(b"AND", Op::And), (b"OR", Op::Or), (b"XOR", Op::Xor), (b"NOT", Op::Not)];
+const OPS: [(&str, Op); 8] = [
+    ("AND", Op::And),
+    ("OR", Op::Or),
+    ("XOR", Op::Xor),
+    ("NOT", Op::Not),
+    ("DIFF", Op::Diff),
+    ("DIFF1", Op::Diff1),
+    ("ANDOR", Op::AndOr),
+    ("ONE", Op::One),
+];
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let op = OPS.iter().find(|(name, _)| args.at(1).eq_ignore_ascii_case(name));
-    let op = op.map(|(_, op)| *op).ok_or(errors::SYNTAX)?;
+    let op = OPS.iter().find(|(name, _)| args.at(1).eq_ignore_ascii_case(name.as_bytes()));
+    let (name, op) = op.copied().ok_or(errors::SYNTAX)?;
     if op == Op::Not && args.len() != 4 {
         return Err(ONE_KEY);
+    }
+    if matches!(op, Op::Diff | Op::Diff1 | Op::AndOr) && args.len() < 5 {
+        let words = format!("ERR BITOP {name} must be called with at least two source keys.");
+        return Err(Fail::text(words));
     }
     let mut sources = Vec::with_capacity(args.len() - 3);
     for key in args.from(3) {
@@ -44,12 +65,17 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
 
 /// Shorter strings are filled up with zeros.
 fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
+    if matches!(op, Op::Diff | Op::Diff1 | Op::AndOr) {
+        return against_the_others(op, sources);
+    }
     let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     let mut new = Vec::with_capacity(len);
     if let Some(first) = sources.first() {
         new.extend_from_slice(first);
     }
     new.resize(len, 0);
+    // ONE: bits that were met twice.
+    let mut twice = vec![0; if op == Op::One { len } else { 0 }];
     for source in sources.iter().skip(1) {
         let pairs = new.iter_mut().zip(source.iter());
         match op {
@@ -59,11 +85,32 @@ fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
             }
             Op::Or => pairs.for_each(|(byte, other)| *byte |= other),
             Op::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            Op::Not => {}
+            Op::One => pairs.zip(&mut twice).for_each(|((byte, other), twice)| {
+                *twice |= *byte & other;
+                *byte |= other;
+            }),
+            Op::Not | Op::Diff | Op::Diff1 | Op::AndOr => {}
         }
     }
-    if op == Op::Not {
-        new.iter_mut().for_each(|byte| *byte = !*byte);
+    match op {
+        Op::Not => new.iter_mut().for_each(|byte| *byte = !*byte),
+        Op::One => new.iter_mut().zip(twice).for_each(|(byte, twice)| *byte &= !twice),
+        _ => {}
+    }
+    new
+}
+
+/// The first string beside what the others have together.
+fn against_the_others(op: Op, sources: &[Bytes]) -> Vec<u8> {
+    let Some((first, others)) = sources.split_first() else { return Vec::new() };
+    let mut new = combine(Op::Or, others);
+    new.resize(new.len().max(first.len()), 0);
+    for (byte, x) in new.iter_mut().zip(first.iter().chain(std::iter::repeat(&0))) {
+        *byte = match op {
+            Op::Diff => x & !*byte,
+            Op::Diff1 => *byte & !x,
+            _ => *byte & x,
+        };
     }
     new
 }
@@ -91,6 +138,37 @@ mod tests {
             ("BITCOUNT d", ":48"),
             ("BITOP OR d e none", ":0"),
             ("GET d", "$-1"),
+        ]);
+    }
+
+    #[test]
+    fn one_against_others() {
+        // a 97 0110_0001, b 98 0110_0010, d 100 0110_0100
+        Desk::new().expect(&[
+            ("MSET x ab y bb z dd long aaa", "+OK"),
+            ("BITOP DIFF r x y", ":2"),
+            ("GET r", "$2 \u{1}\0"),
+            ("BITOP DIFF1 r x y z", ":2"),
+            ("GET r", "$2 \u{6}\u{4}"),
+            ("BITOP ANDOR r x y z", ":2"),
+            ("GET r", "$2 `b"),
+            ("BITOP one r x y z", ":2"),
+            ("GET r", "$2 \u{7}\u{4}"),
+            ("BITOP ONE r x", ":2"),
+            ("GET r", "$2 ab"),
+            ("BITOP ONE r x x x", ":2"),
+            ("GET r", "$2 \0\0"),
+            ("BITOP DIFF r x long", ":3"),
+            ("GET r", "$3 \0\u{2}\0"),
+            ("BITOP DIFF1 r x long", ":3"),
+            ("GET r", "$3 \0\u{1}a"),
+            ("BITOP ANDOR r long x none", ":3"),
+            ("GET r", "$3 a`\0"),
+            ("BITOP DIFF r none none", ":0"),
+            ("EXISTS r", ":0"),
+            ("BITOP DIFF r x", "-ERR BITOP DIFF must be called with at least two source keys."),
+            ("BITOP diff1 r x", "-ERR BITOP DIFF1 must be called with at least two source keys."),
+            ("BITOP ANDOR r x", "-ERR BITOP ANDOR must be called with at least two source keys."),
         ]);
     }
 

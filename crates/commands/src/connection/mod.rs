@@ -11,11 +11,11 @@ pub(crate) use hello::REDIS_VERSION;
 
 use crate::hub::Hub;
 use crate::session::{Protocol, Replies, Session};
-use crate::spec::flag::{FAST, NO_AUTH, NO_SCRIPT, and};
+use crate::spec::flag::{FAST, NO_AUTH, NO_REST, NO_SCRIPT, and};
 use crate::spec::{Control, Flags, Spec};
 
 /// Allowed before AUTH.
-const BEFORE_AUTH: Flags = and(and(NO_AUTH, NO_SCRIPT), FAST);
+const BEFORE_AUTH: Flags = and(and(NO_AUTH, NO_SCRIPT), and(FAST, NO_REST));
 
 pub(crate) const TABLE: &[Spec] = &[
     Spec::conn("AUTH", "auth", -2, BEFORE_AUTH, auth::run).doc(
@@ -34,7 +34,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "1.0.0",
     ),
     Spec::conn("ECHO", "echo", 2, FAST, ping::echo).doc("message", "Answers the message.", "1.0.0"),
-    Spec::conn("SELECT", "select", 2, FAST, select::run).doc(
+    Spec::conn("SELECT", "select", 2, and(FAST, NO_REST), select::run).doc(
         "index",
         "Chooses a database: there is only 0.",
         "1.0.0",

@@ -1,6 +1,6 @@
 //! `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
 
-use crate::scan::Scan;
+use crate::scan::{Scan, Walk};
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -9,7 +9,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let Some(hash) = ctx.keys.hash(args.at(1), ctx.now)? else {
         return Ok(Scan::reply(0, Vec::new()));
     };
-    let scan = scan.options(&mut cursor, false, true)?;
+    let scan = scan.options(&mut cursor, Walk::Fields)?;
     let mut found = Vec::new();
     let next = hash.scan(scan.cursor, scan.count, |field, value| {
         if scan.wants(field) {

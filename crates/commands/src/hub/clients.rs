@@ -67,6 +67,8 @@ pub struct Shown {
     pub kind: Kind,
     /// Whether it waits for keys.
     pub blocked: bool,
+    /// Whether it sees every command.
+    pub monitor: bool,
     /// Numbers of channels, patterns, shard channels and watched keys.
     pub counts: [usize; 4],
     /// Commands queued in MULTI; `None` outside.

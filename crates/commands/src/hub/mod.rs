@@ -7,6 +7,7 @@ mod clients;
 mod config;
 mod host;
 mod mailbox;
+mod monitors;
 mod stats;
 
 pub use bus::{Bus, Subscribed};
@@ -14,6 +15,7 @@ pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
 pub use config::{Config, OutputLimit, Refusal};
 pub use host::{Facts, Host};
 pub use mailbox::{Mailbox, Message};
+pub use monitors::{Monitors, SCRIPT};
 pub use stats::{Rates, Stats};
 
 /// Shared by all connections.
@@ -26,6 +28,8 @@ pub struct Hub {
     pub config: Config,
     /// Counters for INFO.
     pub stats: Stats,
+    /// Who sees every command.
+    pub monitors: Monitors,
     /// What the server knows of itself.
     pub host: Box<dyn Host>,
 }
@@ -35,6 +39,6 @@ impl Hub {
     #[must_use]
     pub fn new(host: Box<dyn Host>) -> Self {
         let (clients, config, stats) = Default::default();
-        Hub { bus: Bus::default(), clients, config, stats, host }
+        Hub { bus: Bus::default(), clients, config, stats, monitors: Monitors::default(), host }
     }
 }

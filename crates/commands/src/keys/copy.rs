@@ -21,6 +21,9 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             return Err(errors::SYNTAX);
         }
     }
+    if source == destination && ctx.is_upstash() {
+        return Ok(Reply::Int(0));
+    }
     if source == destination {
         return Err(errors::SAME_OBJECT);
     }
@@ -53,6 +56,13 @@ mod tests {
             ("COPY a b DB x", "-ERR value is not an integer or out of range"),
             ("COPY a b DB", "-ERR syntax error"),
             ("COPY a b foo", "-ERR syntax error"),
+        ]);
+        Desk::upstash().expect(&[
+            ("SET a v", "+OK"),
+            ("COPY a a", ":0"),
+            ("COPY a a REPLACE", ":0"),
+            ("COPY a a foo", "-ERR syntax error"),
+            ("COPY a b", ":1"),
         ]);
     }
 }

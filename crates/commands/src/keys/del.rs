@@ -26,6 +26,12 @@ mod tests {
             ("UNLINK a x", ":1"),
             ("DEL a", ":0"),
             ("DEL", "-ERR wrong number of arguments for 'del' command"),
+            ("UNLINK", "-ERR wrong number of arguments for 'unlink' command"),
+        ]);
+        Desk::upstash().expect(&[
+            ("DEL", ":0"),
+            ("UNLINK", ":0"),
+            ("EXISTS", "-ERR wrong number of arguments for 'exists' command"),
         ]);
     }
 }

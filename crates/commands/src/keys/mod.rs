@@ -19,7 +19,7 @@ mod ttl;
 mod type_of;
 
 use crate::keys_of::Keys;
-use crate::spec::flag::{READ, READ_FAST, WRITE, WRITE_FAST, WRITE_OOM};
+use crate::spec::flag::{ALL_KEYS, READ, READ_FAST, WRITE, WRITE_FAST, WRITE_OOM, and};
 use crate::spec::{Spec, Spread};
 
 const SORT_SYNTAX: &str = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] \
@@ -28,16 +28,12 @@ const SORT_RO_SYNTAX: &str =
     "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]";
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("DEL", "del", -2, WRITE, Keys::From(1), del::run).doc(
-        "key [key ...]",
-        "Deletes keys.",
-        "1.0.0",
-    ),
-    Spec::data("UNLINK", "unlink", -2, WRITE_FAST, Keys::From(1), del::run).doc(
-        "key [key ...]",
-        "Deletes keys.",
-        "4.0.0",
-    ),
+    Spec::data("DEL", "del", -2, WRITE, Keys::From(1), del::run)
+        .doc("key [key ...]", "Deletes keys.", "1.0.0")
+        .bare(),
+    Spec::data("UNLINK", "unlink", -2, WRITE_FAST, Keys::From(1), del::run)
+        .doc("key [key ...]", "Deletes keys.", "4.0.0")
+        .bare(),
     Spec::data("EXISTS", "exists", -2, READ_FAST, Keys::From(1), exists::run).doc(
         "key [key ...]",
         "Counts the keys that are there.",
@@ -76,10 +72,10 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec::data("RANDOMKEY", "randomkey", 1, READ, Keys::None, random_key::run)
         .doc("", "Gives a random key.", "1.0.0")
         .spread(Spread::Some),
-    Spec::data("KEYS", "keys", 2, READ, Keys::None, pattern::run)
+    Spec::data("KEYS", "keys", 2, and(READ, ALL_KEYS), Keys::None, pattern::run)
         .doc("pattern", "Gives all keys that match a pattern.", "1.0.0")
         .spread(Spread::Join),
-    Spec::data("SCAN", "scan", -2, READ, Keys::None, scan::run)
+    Spec::data("SCAN", "scan", -2, and(READ, ALL_KEYS), Keys::None, scan::run)
         .doc("cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks all keys, some at a time.", "2.8.0")
         .spread(Spread::Cursor),
     Spec::data("EXPIRE", "expire", -3, WRITE_FAST, Keys::At(1), expire::expire).doc(
@@ -132,7 +128,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Sorts a list, a set or a sorted set, and may store the result.",
         "1.0.0",
     ),
-    Spec::data("SORT_RO", "sort_ro", -2, READ, Keys::At(1), sort::sort_ro).doc(
+    Spec::data("SORT_RO", "sort_ro", -2, and(READ, ALL_KEYS), Keys::At(1), sort::sort_ro).doc(
         SORT_RO_SYNTAX,
         "Sorts a list, a set or a sorted set.",
         "7.0.0",

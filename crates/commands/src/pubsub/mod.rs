@@ -6,10 +6,10 @@ mod subscribe;
 
 use crate::help;
 use crate::keys_of::Keys;
-use crate::spec::flag::{FAST, NO_SCRIPT, NONE, PUBSUB, and};
+use crate::spec::flag::{FAST, NO_REST, NO_SCRIPT, NONE, PUBSUB, and};
 use crate::spec::{Flags, Spec};
 
-const LISTENS: Flags = and(PUBSUB, NO_SCRIPT);
+const LISTENS: Flags = and(and(PUBSUB, NO_SCRIPT), NO_REST);
 const SENDS: Flags = and(PUBSUB, FAST);
 
 pub(crate) const TABLE: &[Spec] = &[

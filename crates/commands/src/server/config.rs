@@ -12,6 +12,9 @@ use crate::server::RUNS;
 use crate::spec::Spec;
 use crate::spec::flag::NONE;
 
+/// The one setting that Upstash shows.
+const OF_UPSTASH: &[u8] = b"notify-keyspace-events";
+
 const NO_FILE: Fail = Fail::fixed("ERR The server is running without a config file");
 
 pub(super) const TABLE: &[Spec] = &[
@@ -39,7 +42,10 @@ pub(super) const TABLE: &[Spec] = &[
 ];
 
 fn get(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
-    let found = conn.hub.config.get(args.from(2), &conn.hub.host.facts());
+    let mut found = conn.hub.config.get(args.from(2), &conn.hub.host.facts());
+    if conn.is_upstash() {
+        found.retain(|(name, _)| OF_UPSTASH.eq_ignore_ascii_case(name.as_bytes()));
+    }
     Ok(Reply::Map(found.into_iter().map(|(name, value)| (Reply::text(name), Reply::text(value))).collect()))
 }
 
@@ -48,15 +54,21 @@ fn set(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
         return Err(errors::SYNTAX);
     }
     let pairs: Vec<_> = (2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1))).collect();
+    let hidden = |name: &&[u8]| conn.is_upstash() && !OF_UPSTASH.eq_ignore_ascii_case(name);
+    if let Some(name) = pairs.iter().map(|(name, _)| *name).find(hidden) {
+        return Err(unknown(&String::from_utf8_lossy(name)));
+    }
     match conn.hub.config.set(&pairs, &conn.hub.host.facts()) {
         Ok(()) => Ok(Reply::Ok),
-        Err(Refusal::Unknown(name)) => {
-            Err(Fail::text(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")))
-        }
+        Err(Refusal::Unknown(name)) => Err(unknown(&name)),
         Err(Refusal::Value(name, why)) => {
             Err(Fail::text(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")))
         }
     }
+}
+
+fn unknown(name: &str) -> Fail {
+    Fail::text(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
 }
 
 fn resetstat(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
@@ -98,6 +110,19 @@ mod tests {
             ),
             ("CONFIG REWRITE", "-ERR The server is running without a config file"),
             ("CONFIG RESETSTAT", "+OK"),
+        ]);
+    }
+
+    #[test]
+    fn upstash_shows_one_setting() {
+        Desk::upstash().expect(&[
+            ("CONFIG GET *", "*2 $22 notify-keyspace-events $0"),
+            ("CONFIG GET maxmemory", "*0"),
+            (
+                "CONFIG SET maxmemory 0",
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'maxmemory'",
+            ),
+            ("CONFIG SET Notify-Keyspace-Events ''", "+OK"),
         ]);
     }
 }

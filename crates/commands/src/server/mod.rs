@@ -9,6 +9,7 @@ mod info;
 mod latency;
 mod lolwut;
 mod module;
+mod monitor;
 mod refused;
 mod replication;
 mod save;
@@ -16,17 +17,19 @@ mod slowlog;
 mod swapdb;
 mod time;
 
-use crate::spec::flag::{ADMIN, BLOCKING, FAST, NO_MULTI, NO_SCRIPT, NONE, WRITE_FAST, and};
+use crate::spec::flag::{ADMIN, BLOCKING, FAST, NO_MULTI, NO_REST, NO_SCRIPT, NONE, WRITE_FAST, and};
 use crate::spec::{Flags, Spec};
 
 /// For people who run the server.
 const RUNS: Flags = and(ADMIN, NO_SCRIPT);
 /// The same, and it cannot be queued.
 const RUNS_ALONE: Flags = and(RUNS, NO_MULTI);
+/// How a connection asks a cluster.
+const OF_CLUSTER: Flags = and(FAST, NO_REST);
 
 pub(crate) const TABLE: &[Spec] = &[
     Spec::within("ACL", "acl", acl::TABLE).doc("", "Looks at users.", "6.0.0"),
-    Spec::conn("ASKING", "asking", 1, FAST, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("ASKING", "asking", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
     Spec::conn("BGREWRITEAOF", "bgrewriteaof", 1, RUNS, save::bgrewriteaof).doc(
         "",
         "Answers as Redis does: the journal takes care of itself.",
@@ -37,7 +40,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Answers as Redis does: everything is kept already. Refused at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("CLUSTER", "cluster", -2, NONE, cluster::run).doc(
+    Spec::conn("CLUSTER", "cluster", -2, NO_REST, cluster::run).doc(
         "subcommand [argument [argument ...]]",
         cluster::SUMMARY,
         "3.0.0",
@@ -64,9 +67,13 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec::within("LATENCY", "latency", latency::TABLE).doc("", "Looks at latency events.", "2.8.13"),
     Spec::conn("LOLWUT", "lolwut", -1, FAST, lolwut::run).doc("[VERSION version]", "Draws a house.", "5.0.0"),
     Spec::within("MODULE", "module", module::TABLE).doc("", "Looks at modules: there are none.", "4.0.0"),
-    Spec::conn("MONITOR", "monitor", 1, RUNS, refused::monitor).doc("", "Is refused.", "1.0.0"),
-    Spec::conn("READONLY", "readonly", 1, FAST, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("READWRITE", "readwrite", 1, FAST, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("MONITOR", "monitor", 1, and(RUNS_ALONE, NO_REST), monitor::run).doc(
+        "",
+        "Shows every command that the server runs, as it begins.",
+        "1.0.0",
+    ),
+    Spec::conn("READONLY", "readonly", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("READWRITE", "readwrite", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
     Spec::conn("REPLICAOF", "replicaof", 3, RUNS, replication::replicaof).doc(
         "<host port | NO ONE>",
         "Only NO ONE: there is no replication.",

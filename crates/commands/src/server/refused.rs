@@ -1,4 +1,3 @@
-//! `MONITOR`
 //! `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`
 //!
 //! What a client may not do here.
@@ -7,16 +6,10 @@ use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{self, Answer, Fail};
 
-const MONITOR: Fail =
-    Fail::fixed("ERR MONITOR is not supported: set log-level to debug, or look at /metrics");
 const SHUTDOWN: Fail = Fail::fixed(
     "ERR SHUTDOWN is not supported: end the keystead process with SIGTERM, and it closes its database properly",
 );
 const NOTHING_TO_ABORT: Fail = Fail::fixed("ERR No shutdown in progress.");
-
-pub(super) fn monitor(_: &mut Conn<'_>, _: Args<'_>) -> Answer {
-    Err(MONITOR)
-}
 
 pub(super) fn shutdown(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
     let (mut abort, mut others) = (false, false);
@@ -41,7 +34,6 @@ mod tests {
     #[test]
     fn refusals_say_what_to_do() {
         let mut desk = Desk::new();
-        assert!(desk.resp("MONITOR").starts_with("-ERR MONITOR is not supported"));
         assert!(desk.resp("SHUTDOWN NOSAVE").contains("SIGTERM"));
         desk.expect(&[
             ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),

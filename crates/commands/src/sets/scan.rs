@@ -1,6 +1,6 @@
 //! `SSCAN key cursor [MATCH pattern] [COUNT count]`
 
-use crate::scan::Scan;
+use crate::scan::{Scan, Walk};
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -9,7 +9,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let Some(set) = ctx.keys.set(args.at(1), ctx.now)? else {
         return Ok(Scan::reply(0, Vec::new()));
     };
-    let scan = scan.options(&mut cursor, false, false)?;
+    let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = set.scan(scan.cursor, scan.count, |member| {
         if scan.wants(member) {

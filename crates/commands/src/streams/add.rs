@@ -1,4 +1,5 @@
-//! `XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]`
+//! `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value
+//! [field value ...]`
 
 use keystead_core::Millis;
 use keystead_model::value::stream::{Fields, Meta, StreamId};
@@ -45,7 +46,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             (ms, None) => Wanted::Ms(ms),
         };
     };
-    let trim = options.finish(false)?;
+    let trim = options.finish(false, ctx.dialect)?;
     if rest.left() < 2 || !rest.left().is_multiple_of(2) {
         return Err(errors::wrong_arity("xadd"));
     }

@@ -1,8 +1,7 @@
 //! `XDEL key id [id ...]`
 
-use keystead_model::value::stream::{Meta, StreamId};
-
 use super::id;
+use super::references::note_deleted;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -11,17 +10,14 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         return Ok(Reply::Int(0));
     }
     let ids = id::all(args.from(2))?;
-    let (mut deleted, mut highest) = (0, StreamId::MIN);
+    let (mut deleted, mut highest) = (0, None);
     for id in ids {
         if stream.remove(id) {
             deleted += 1;
-            highest = highest.max(id);
+            highest = highest.max(Some(id));
         }
     }
-    let meta = stream.meta();
-    if highest > meta.max_deleted_id {
-        stream.set_meta(Meta { max_deleted_id: highest, ..meta });
-    }
+    note_deleted(&mut stream, highest);
     Ok(Reply::Int(deleted))
 }
 

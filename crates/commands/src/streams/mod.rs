@@ -1,10 +1,12 @@
 //! Streams: entries in the order of their ids, and groups that share them out.
 
 mod ack;
+mod ack_del;
 mod add;
 mod autoclaim;
 mod claim;
 mod del;
+mod del_ex;
 mod entry;
 mod group;
 mod groups;
@@ -18,6 +20,7 @@ mod range;
 mod read;
 mod read_group;
 mod reading;
+mod references;
 mod set_id;
 mod trim;
 mod trimming;
@@ -26,8 +29,8 @@ use crate::keys_of::Keys;
 use crate::spec::Spec;
 use crate::spec::flag::{BLOCKING, READ, READ_FAST, WRITE, WRITE_FAST, WRITE_OOM_FAST, and};
 
-const ADD_SYNTAX: &str = "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value \
-    [field value ...]";
+const ADD_SYNTAX: &str = "key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] \
+    <* | id> field value [field value ...]";
 const CLAIM_SYNTAX: &str = "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] \
     [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID last-id]";
 
@@ -62,8 +65,13 @@ pub(crate) const TABLE: &[Spec] = &[
         "Deletes entries.",
         "5.0.0",
     ),
+    Spec::data("XDELEX", "xdelex", -5, WRITE_FAST, Keys::At(1), del_ex::run).doc(
+        "key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+        "Deletes entries, and tells what becomes of what groups remember of them.",
+        "8.2.0",
+    ),
     Spec::data("XTRIM", "xtrim", -4, WRITE, Keys::At(1), trim::run).doc(
-        "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+        "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
         "Deletes the first entries of a stream.",
         "5.0.0",
     ),
@@ -82,6 +90,11 @@ pub(crate) const TABLE: &[Spec] = &[
         "key group id [id ...]",
         "Acknowledges entries that were delivered to a group.",
         "5.0.0",
+    ),
+    Spec::data("XACKDEL", "xackdel", -6, WRITE_FAST, Keys::At(1), ack_del::run).doc(
+        "key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
+        "Acknowledges entries that were delivered to a group, and deletes them.",
+        "8.2.0",
     ),
     Spec::data("XPENDING", "xpending", -3, READ, Keys::At(1), pending::run).doc(
         "key group [[IDLE min-idle-time] start end count [consumer]]",

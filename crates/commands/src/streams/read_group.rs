@@ -38,10 +38,13 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         wanted.push(parse_wanted(reading.id(n))?);
     }
     let (group, consumer) = (Bytes::from(group), Bytes::from(consumer));
+    // At Upstash who need not acknowledge leaves no trace.
+    let traceless = reading.no_ack && ctx.is_upstash();
     let mut found = Vec::new();
     for (n, wanted) in wanted.into_iter().enumerate() {
         let mut stream = ctx.keys.stream_mut(reading.key(n), ctx.now)?;
-        let mut member = Member { stream: &mut stream, group: &group, consumer: &consumer, now: ctx.now };
+        let mut member =
+            Member { stream: &mut stream, group: &group, consumer: &consumer, now: ctx.now, traceless };
         let entries = match wanted {
             Wanted::New => member.read_new(&reading, ctx.woken),
             Wanted::History(after) => Some(member.read_history(after, reading.count)),
@@ -76,6 +79,8 @@ struct Member<'a, 'k> {
     group: &'a Bytes,
     consumer: &'a Bytes,
     now: Millis,
+    /// Whether a consumer that is not known stays so.
+    traceless: bool,
 }
 
 impl Member<'_, '_> {
@@ -141,6 +146,11 @@ impl Member<'_, '_> {
 
     /// Notes that the consumer asked for something, and whether it got anything new.
     fn see(&mut self, active: bool) {
+        let known =
+            || self.stream.group(self.group).is_some_and(|group| group.consumer(self.consumer).is_some());
+        if self.traceless && !known() {
+            return;
+        }
         groups::see(self.stream, self.group, self.consumer, self.now, active);
     }
 }
@@ -181,6 +191,20 @@ mod tests {
             ("XADD s 3 a 1", "$3 3-0"),
             ("XREADGROUP GROUP g c NOACK STREAMS s >", "*1 *2 $1 s *1 *2 $3 3-0 *2 $1 a $1 1"),
             ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
+        ]);
+    }
+
+    #[test]
+    fn at_upstash_a_consumer_without_acknowledgements_leaves_no_trace() {
+        let mut desk = filled();
+        desk.dialect = crate::ctx::Dialect::Upstash;
+        desk.expect(&[
+            ("XREADGROUP GROUP g c COUNT 1 NOACK STREAMS s >", &format!("*1 *2 $1 s *1 {ONE}")),
+            ("XREADGROUP GROUP g c NOACK STREAMS t >", "*-1"),
+            ("XINFO CONSUMERS s g", "*0"),
+            ("XINFO CONSUMERS t g", "*0"),
+            ("XREADGROUP GROUP g c STREAMS s >", &format!("*1 *2 $1 s *1 {TWO}")),
+            ("XINFO CONSUMERS s g", "*1 *8 $4 name $1 c $7 pending :1 $4 idle :0 $8 inactive :0"),
         ]);
     }
 

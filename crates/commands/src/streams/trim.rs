@@ -1,4 +1,4 @@
-//! `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]`
+//! `XTRIM key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
 
 use super::trimming::Options;
 use crate::errors;
@@ -11,7 +11,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             return Err(errors::SYNTAX);
         }
     }
-    let Some(trim) = options.finish(true)? else {
+    let Some(trim) = options.finish(true, ctx.dialect)? else {
         return Err(errors::SYNTAX);
     };
     Ok(Reply::count(trim.apply(&mut ctx.keys.stream_mut(args.at(1), ctx.now)?)))
@@ -60,6 +60,51 @@ mod tests {
             ("XTRIM s MAXLEN ~ 0 LIMIT 150", ":100"),
             ("XTRIM s MAXLEN ~ 0", ":10000"),
             ("XTRIM s MAXLEN ~ 0 LIMIT 0", ":100"),
+        ]);
+    }
+
+    #[test]
+    fn upstash_takes_about_for_exact() {
+        let mut desk = filled(250);
+        desk.dialect = crate::ctx::Dialect::Upstash;
+        desk.expect(&[
+            ("XTRIM s MAXLEN ~ 151", ":99"),
+            ("XTRIM s MINID ~ 105 LIMIT 3", ":3"),
+            ("XTRIM s MINID ~ 105", ":2"),
+            ("XADD s MAXLEN ~ 30 300 a b", "$5 300-0"),
+            ("XLEN s", ":30"),
+        ]);
+    }
+
+    #[test]
+    fn groups_may_hold_entries() {
+        let mut desk = filled(6);
+        for line in ["XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 4 STREAMS s >", "XACK s g 1 3"] {
+            desk.run(line);
+        }
+        desk.expect(&[
+            // 2 and 4 are pending, 5 and 6 not yet read.
+            ("XTRIM s MAXLEN 0 ACKED", ":2"),
+            ("XLEN s", ":4"),
+            ("XTRIM s MINID 3 ACKED", ":0"),
+            ("XTRIM s MINID 3 KEEPREF", ":1"),
+            ("XPENDING s g", "*4 :2 $3 2-0 $3 4-0 *1 *2 $1 c $1 2"),
+            ("XTRIM s MAXLEN = 2 DELREF", ":1"),
+            ("XPENDING s g", "*4 :1 $3 2-0 $3 2-0 *1 *2 $1 c $1 1"),
+            ("XTRIM s DELREF MAXLEN 9 ACKED", "-ERR syntax error"),
+            ("XADD s ACKED MAXLEN 1 7 a b", "$3 7-0"),
+            ("XLEN s", ":3"),
+            ("XADD s MAXLEN 1 DELREF 8 a b", "$3 8-0"),
+            ("XLEN s", ":1"),
+        ]);
+        let mut desk = filled(250);
+        desk.run("XGROUP CREATE s g 0");
+        desk.run("XREADGROUP GROUP g c COUNT 150 STREAMS s >");
+        desk.run("XACK s g 1 2");
+        desk.expect(&[
+            ("XTRIM s MAXLEN ~ 20 ACKED", ":2"),
+            ("XTRIM s MAXLEN ~ 20 DELREF", ":200"),
+            ("XPENDING s g", "*4 :0 $-1 $-1 *-1"),
         ]);
     }
 

@@ -1,11 +1,14 @@
-//! What XADD and XTRIM have in common: `[MAXLEN | MINID [= | ~] threshold [LIMIT count]]`. It touches the keyspace.
+//! What XADD and XTRIM have in common: `[MAXLEN | MINID [= | ~] threshold [LIMIT count]] [KEEPREF | DELREF | ACKED]`. It
+//! touches the keyspace.
 
 use keystead_model::keyspace::StreamMut;
 use keystead_model::value::stream::StreamId;
 
 use super::id;
 use super::node::{ENTRIES_MAX, Nodes};
+use super::references::{Left, References, note_deleted};
 use crate::args::Cursor;
+use crate::ctx::Dialect;
 use crate::errors::{self, Fail};
 use crate::number;
 
@@ -32,8 +35,11 @@ pub(super) enum Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
     threshold: Threshold,
-    /// Whether only whole nodes leave, and how many entries at most.
-    about: Option<u64>,
+    /// Whether only whole nodes leave.
+    whole_nodes: bool,
+    /// How many entries leave at most.
+    limit: usize,
+    references: References,
 }
 
 /// The options of trimming while they are read.
@@ -42,6 +48,7 @@ pub(super) struct Options {
     threshold: Option<Threshold>,
     about: bool,
     limit: Option<i64>,
+    references: Option<References>,
 }
 
 impl Options {
@@ -65,7 +72,7 @@ impl Options {
             }
             self.limit = Some(limit);
         } else {
-            return Ok(false);
+            return Ok(References::accept(&mut self.references, args));
         }
         Ok(true)
     }
@@ -81,21 +88,24 @@ impl Options {
         Ok(())
     }
 
-    /// What was read, checked as a whole. XTRIM must be told what to trim.
+    /// What was read, checked as a whole. XTRIM must be told what to trim. Upstash takes `~` for exact.
     ///
     /// # Errors
     /// Redis's texts.
-    pub(super) fn finish(self, required: bool) -> Result<Option<Trim>, Fail> {
-        let about = match self.limit {
+    pub(super) fn finish(self, required: bool, dialect: Dialect) -> Result<Option<Trim>, Fail> {
+        let whole_nodes = self.about && dialect == Dialect::Redis;
+        let limit = match self.limit {
             Some(limit) if limit > 0 && self.threshold.is_none() => Err(LIMIT_ALONE),
             _ if required && self.threshold.is_none() => Err(NO_STRATEGY),
             Some(_) if !self.about => Err(LIMIT_EXACT),
-            Some(0) => Ok(Some(u64::MAX)),
-            Some(limit) => Ok(Some(limit.unsigned_abs())),
-            None => Ok(self.about.then_some(LIMIT_DEFAULT)),
+            Some(limit @ 1..) => Ok(limit.unsigned_abs()),
+            None if whole_nodes => Ok(LIMIT_DEFAULT),
+            _ => Ok(u64::MAX),
         };
-        let about = about.map_err(|text| Fail::Text(text.into()))?;
-        Ok(self.threshold.map(|threshold| Trim { threshold, about }))
+        let limit = limit.map_err(|text| Fail::Text(text.into()))?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let references = self.references.unwrap_or_default();
+        Ok(self.threshold.map(|threshold| Trim { threshold, whole_nodes, limit, references }))
     }
 }
 
@@ -106,22 +116,36 @@ impl Trim {
             Threshold::MaxLen(len) => stream.len().saturating_sub(len),
             Threshold::MinId(id) => stream.count_below(id),
         };
-        let count = match self.about {
-            None => excess,
-            Some(limit) => whole_nodes(stream, excess, limit),
+        // Where an entry must stay, a later one may leave for it, but for those that are not to leave at all.
+        let looked_at = match self.threshold {
+            _ if self.whole_nodes => whole_nodes(stream, excess, self.limit),
+            Threshold::MaxLen(_) => stream.len(),
+            Threshold::MinId(_) => excess,
         };
-        for _ in 0..count {
-            if let Some((id, _)) = stream.first() {
-                stream.remove(id);
+        let most = excess.min(self.limit);
+        let (mut removed, mut held, mut highest) = (0, false, None);
+        let mut next = stream.first().map(|(id, _)| id);
+        for _ in 0..looked_at {
+            let Some(id) = next.filter(|_| removed < most) else { break };
+            next = id.next().and_then(|after| stream.range(after..).next().map(|(id, _)| id));
+            match self.references.remove(stream, id) {
+                Left::Gone => {
+                    removed += 1;
+                    highest = highest.max(held.then_some(id));
+                }
+                Left::Held => held = true,
+                Left::Absent => {}
             }
         }
-        count
+        // What leaves behind an entry that stays leaves a hole.
+        note_deleted(stream, highest);
+        removed
     }
 }
 
 /// How many of the first `excess` entries fill whole nodes, `limit` at most.
-fn whole_nodes(stream: &StreamMut<'_>, excess: usize, limit: u64) -> usize {
-    let most = excess.min(usize::try_from(limit).unwrap_or(usize::MAX));
+fn whole_nodes(stream: &StreamMut<'_>, excess: usize, limit: usize) -> usize {
+    let most = excess.min(limit);
     let mut nodes = Nodes::new(stream.range(..));
     let mut count = 0;
     while let Some(node) = nodes.next(most - count) {

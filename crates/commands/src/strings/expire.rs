@@ -1,6 +1,7 @@
-//! The options of SET and GETEX that tell when a key expires. It touches nothing.
+//! The options of SET, MSETEX and GETEX that tell when a key expires. It touches nothing.
 
 use keystead_core::Millis;
+use keystead_model::keyspace::Expire;
 
 use crate::args::Cursor;
 use crate::errors::{self, Fail};
@@ -28,7 +29,7 @@ pub(super) enum Asked<'a> {
     /// Nothing was said.
     #[default]
     Nothing,
-    /// KEEPTTL (SET) or PERSIST (GETEX).
+    /// KEEPTTL (SET, MSETEX) or PERSIST (GETEX).
     Word,
     /// A number, unchecked.
     Until(Form, &'a [u8]),
@@ -53,6 +54,18 @@ impl<'a> Asked<'a> {
             }
         }
         false
+    }
+
+    /// The expiry of a new value, of which the word means that the one before stays. `command` is named in the error.
+    ///
+    /// # Errors
+    /// As [`moment`].
+    pub(super) fn of_new(self, command: &str, now: Millis) -> Result<Expire, Fail> {
+        Ok(match self {
+            Asked::Nothing => Expire::At(Millis::NEVER),
+            Asked::Word => Expire::Keep,
+            Asked::Until(form, text) => Expire::At(moment(form, text, command, now)?),
+        })
     }
 }
 

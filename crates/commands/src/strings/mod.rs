@@ -1,6 +1,9 @@
 //! Strings: the table of this family.
 
 mod append;
+mod condition;
+mod delex;
+mod digest;
 mod expire;
 mod get;
 mod getdel;
@@ -12,6 +15,7 @@ mod incrbyfloat;
 mod lcs;
 mod mget;
 mod mset;
+mod msetex;
 pub(crate) mod range;
 mod set;
 mod setex;
@@ -38,6 +42,16 @@ pub(crate) const TABLE: &[Spec] = &[
         "key decrement",
         "Takes a number off the integer under a key; an absent key is 0.",
         "1.0.0",
+    ),
+    Spec::data("DELEX", "delex", -2, WRITE_FAST, Keys::At(1), delex::run).doc(
+        "key [IFEQ match-value | IFNE match-value | IFDEQ match-digest | IFDNE match-digest]",
+        "Deletes a key, if its string or the digest of that is, or is not, the one.",
+        "8.4.0",
+    ),
+    Spec::data("DIGEST", "digest", 2, READ_FAST, Keys::At(1), digest::run).doc(
+        "key",
+        "Gives the digest (XXH3) of the string under a key, in hexadecimal digits.",
+        "8.4.0",
     ),
     Spec::data("GET", "get", 2, READ_FAST, Keys::At(1), get::run).doc(
         "key",
@@ -94,6 +108,12 @@ pub(crate) const TABLE: &[Spec] = &[
         "Puts strings under keys.",
         "1.0.1",
     ),
+    Spec::data("MSETEX", "msetex", -4, WRITE_OOM, Keys::CountedPairs, msetex::run).doc(
+        "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
+         PXAT unix-time-milliseconds | KEEPTTL]",
+        "Puts strings under keys with one expiry, if all of these are absent or all are there.",
+        "8.4.0",
+    ),
     Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Pairs(1), mset::msetnx).doc(
         "key value [key value ...]",
         "Puts strings under keys if all of these are absent.",
@@ -105,7 +125,8 @@ pub(crate) const TABLE: &[Spec] = &[
         "2.6.0",
     ),
     Spec::data("SET", "set", -3, WRITE_OOM, Keys::At(1), set::run).doc(
-        "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
+        "key value [NX | XX | IFEQ match-value | IFNE match-value | IFDEQ match-digest | IFDNE match-digest] [GET] \
+         [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
          PXAT unix-time-milliseconds | KEEPTTL]",
         "Puts a string under a key, whatever it held before.",
         "1.0.0",

@@ -1,11 +1,12 @@
-//! `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds |
-//! KEEPTTL]`
+//! `SET key value [NX | XX | IFEQ match-value | IFNE match-value | IFDEQ match-digest | IFDNE match-digest] [GET] [EX seconds
+//! | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]`
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
-use super::expire::{self, Asked};
+use super::condition::Condition;
+use super::expire::Asked;
 use crate::errors::{self, Fail};
 use crate::{Answer, Args, Ctx, Reply};
 
@@ -19,11 +20,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
 
 fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let options = Options::parse(args)?;
-    let expire = match options.expire {
-        Asked::Nothing => Expire::At(Millis::NEVER),
-        Asked::Word => Expire::Keep,
-        Asked::Until(form, text) => Expire::At(expire::moment(form, text, "set", ctx.now)?),
-    };
+    let expire = options.expire.of_new("set", ctx.now)?;
     let key = args.at(1);
     let old = if options.get {
         Some(ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, |old| Reply::Bulk(old.clone())))
@@ -39,6 +36,12 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             return Ok(old.unwrap_or(Reply::Nil));
         }
     }
+    if let Some(condition) = options.condition {
+        let there = ctx.keys.str(key, ctx.now)?;
+        if !condition.holds(there.map(|there| &there[..]))? {
+            return Ok(old.unwrap_or(Reply::Nil));
+        }
+    }
     ctx.keys.set_str(key, Bytes::from(args.at(2)), expire, ctx.now)?;
     Ok(old.unwrap_or(Reply::Ok))
 }
@@ -47,6 +50,7 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
 struct Options<'a> {
     /// XX: the key must be there; NX: it must not.
     there: Option<bool>,
+    condition: Option<Condition<'a>>,
     get: bool,
     expire: Asked<'a>,
 }
@@ -56,10 +60,13 @@ impl<'a> Options<'a> {
         let mut cursor = args.cursor(3);
         let mut options = Options::default();
         while !cursor.is_done() {
-            if options.there != Some(true) && cursor.accept("NX") {
+            let unconditional = options.condition.is_none();
+            if unconditional && options.there != Some(true) && cursor.accept("NX") {
                 options.there = Some(false);
-            } else if options.there != Some(false) && cursor.accept("XX") {
+            } else if unconditional && options.there != Some(false) && cursor.accept("XX") {
                 options.there = Some(true);
+            } else if options.there.is_none() && Condition::accept(&mut options.condition, &mut cursor) {
+                continue;
             } else if cursor.accept("GET") {
                 options.get = true;
             } else if !options.expire.accept(&mut cursor, "KEEPTTL") {
@@ -88,6 +95,38 @@ mod tests {
             ("SET k 2 XX", "+OK"),
             ("SET k 3 GET", "$1 2"),
             ("GET k", "$1 3"),
+        ]);
+    }
+
+    #[test]
+    fn the_string_that_is_there_may_decide() {
+        let no_digest = "-ERR must be exactly 16 hexadecimal characters";
+        Desk::new().expect(&[
+            ("SET k v IFEQ hello", "$-1"),
+            ("SET k v IFDEQ short", "$-1"),
+            ("EXISTS k", ":0"),
+            ("SET k v IFDNE short", "+OK"),
+            ("DEL k", ":1"),
+            ("SET k hello IFNE hello", "+OK"),
+            ("SET k v IFNE hello", "$-1"),
+            ("SET k v IFNE hello GET", "$5 hello"),
+            ("SET k v IFEQ other GET", "$5 hello"),
+            ("SET k v IFDEQ short", no_digest),
+            ("SET k v IFDNE 9555E8555C62DCFD", "$-1"),
+            ("SET k v IFDEQ 9555E8555C62DCFD EX 10 GET", "$5 hello"),
+            ("PTTL k", ":10000"),
+            ("SET k w IFEQ x IFEQ v keepttl", "+OK"),
+            ("PTTL k", ":10000"),
+            ("SET k x IFEQ w", "+OK"),
+            ("GET k", "$1 x"),
+            ("TTL k", ":-1"),
+            ("SET k v IFEQ", "-ERR syntax error"),
+            ("SET k v IFEQ x NX", "-ERR syntax error"),
+            ("SET k v XX IFEQ x", "-ERR syntax error"),
+            ("SET k v IFEQ x IFNE x", "-ERR syntax error"),
+            ("SADD s m", ":1"),
+            ("SET s v IFNE m", WRONG_TYPE),
+            ("SCARD s", ":1"),
         ]);
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Shape {
     pub(super) from_back: Option<bool>,
     /// Whether the result is kept under a key, so that scores cannot be asked for.
     pub(super) stored: bool,
+    /// Whether LIMIT goes with ranks, as at Upstash.
+    pub(super) limits_ranks: bool,
 }
 
 /// A part of a sorted set.
@@ -40,6 +42,7 @@ pub(super) struct Slice<'a> {
     /// How many are answered; all when that is negative.
     limit: i64,
     pub(super) with_scores: bool,
+    limits_ranks: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +55,7 @@ enum Bounds<'a> {
 impl<'a> Slice<'a> {
     /// Reads the arguments behind the key, which stands at index `key_at`.
     pub(super) fn parse(args: Args<'a>, key_at: usize, shape: Shape) -> Result<Self, Fail> {
-        let Shape { mut by, mut from_back, stored } = shape;
+        let Shape { mut by, mut from_back, stored, limits_ranks } = shape;
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
         let mut options = args.cursor(key_at + 3);
         while !options.is_done() {
@@ -71,7 +74,7 @@ impl<'a> Slice<'a> {
             }
         }
         let (by, from_back) = (by.unwrap_or(By::Rank), from_back.unwrap_or(false));
-        if limit != -1 && by == By::Rank {
+        if limit != -1 && by == By::Rank && !limits_ranks {
             return Err(Fail::text(LIMIT_BY_RANK));
         }
         if with_scores && by == By::Member {
@@ -84,7 +87,7 @@ impl<'a> Slice<'a> {
             By::Score => Bounds::Scores(Scores::parse(min, max)?),
             By::Member => Bounds::Members(Members::parse(min, max)?),
         };
-        Ok(Slice { bounds, from_back, offset, limit, with_scores })
+        Ok(Slice { bounds, from_back, offset, limit, with_scores, limits_ranks })
     }
 
     /// Visits the members in their order.
@@ -98,15 +101,18 @@ impl<'a> Slice<'a> {
 
     fn ranks(&self, zset: &ZSet) -> Range<usize> {
         let ranks = match &self.bounds {
-            // Where ranks tell the range, a LIMIT that is let through (of -1) means nothing.
             Bounds::Ranks(start, stop) => {
                 let places = span(*start, *stop, zset.len());
                 let mirrored = zset.len() - places.end..zset.len() - places.start;
-                return if self.from_back { mirrored } else { places };
+                if self.from_back { mirrored } else { places }
             }
             Bounds::Scores(scores) => scores.ranks(zset),
             Bounds::Members(members) => members.ranks(zset, self.from_back),
         };
+        // Where ranks tell the range, a LIMIT that Redis lets through (of -1) means nothing.
+        if matches!(self.bounds, Bounds::Ranks(..)) && !self.limits_ranks {
+            return ranks;
+        }
         let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
         let offset = offset.min(ranks.len());
         let left = ranks.len() - offset;

@@ -41,7 +41,8 @@ pub(super) fn zrevrangebylex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
 }
 
 fn range(ctx: &mut Ctx<'_>, args: Args<'_>, by: Option<By>, from_back: Option<bool>) -> Answer {
-    let slice = Slice::parse(args, 1, Shape { by, from_back, stored: false })?;
+    let slice =
+        Slice::parse(args, 1, Shape { by, from_back, stored: false, limits_ranks: ctx.is_upstash() })?;
     let Some(zset) = ctx.keys.zset(args.at(1), ctx.now)? else {
         return Ok(Reply::Array(Vec::new()));
     };
@@ -56,7 +57,8 @@ fn range(ctx: &mut Ctx<'_>, args: Args<'_>, by: Option<By>, from_back: Option<bo
 }
 
 pub(super) fn zrangestore(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let slice = Slice::parse(args, 2, Shape { by: None, from_back: None, stored: true })?;
+    let shape = Shape { by: None, from_back: None, stored: true, limits_ranks: ctx.is_upstash() };
+    let slice = Slice::parse(args, 2, shape)?;
     let mut result = ZSet::new();
     if let Some(zset) = ctx.keys.zset(args.at(2), ctx.now)? {
         slice.each(zset, |(member, score)| {
@@ -92,6 +94,22 @@ mod tests {
             ("ZRANGE none 0 -1", "*0"),
             ("ZRANGE none 0 -1 WITHSCORES", "*0"),
             ("ZRANGE z 0 -1 LIMIT 1 -1", "*4 $1 a $1 b $1 c $1 d"),
+        ]);
+    }
+
+    #[test]
+    fn upstash_limits_ranks() {
+        let mut desk = desk();
+        desk.dialect = crate::ctx::Dialect::Upstash;
+        desk.expect(&[
+            ("ZRANGE z 0 -1 LIMIT 1 2", "*2 $1 b $1 c"),
+            ("ZRANGE z 0 -1 REV LIMIT 1 2", "*2 $1 c $1 b"),
+            ("ZRANGE z 1 -1 LIMIT 1 -1 WITHSCORES", "*4 $1 c $1 3 $1 d $1 4"),
+            ("ZRANGE z 0 -1 LIMIT -1 2", "*0"),
+            ("ZRANGE z 0 1 LIMIT 2 9", "*0"),
+            ("ZRANGESTORE d z 0 -1 LIMIT 1 1", ":1"),
+            ("ZRANGE d 0 -1", "*1 $1 b"),
+            ("ZRANGE z (1 3 BYSCORE LIMIT 1 1", "*1 $1 c"),
         ]);
     }
 

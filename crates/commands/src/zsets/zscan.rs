@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::errors::Answer;
 use crate::number::format_float;
 use crate::reply::Reply;
-use crate::scan::Scan;
+use crate::scan::{Scan, Walk};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let mut cursor = args.cursor(2);
@@ -13,7 +13,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let Some(zset) = ctx.keys.zset(args.at(1), ctx.now)? else {
         return Ok(Scan::reply(0, Vec::new()));
     };
-    let scan = scan.options(&mut cursor, false, false)?;
+    let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = zset.scan(scan.cursor, scan.count, |member, score| {
         if scan.wants(member) {

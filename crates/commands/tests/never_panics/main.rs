@@ -178,7 +178,7 @@ impl Walk {
 
     fn run(&mut self, spec: &'static Spec, command: &Command) -> Reply {
         let reply = if matches!(spec.run, Run::Conn(_)) {
-            let mut conn = Conn { session: &mut self.session, hub: &self.hub, now: self.now };
+            let mut conn = Conn::new(&mut self.session, &self.hub, self.now);
             dispatch::run_conn(&mut conn, spec, command.args())
         } else {
             let mut ctx = Ctx::new(&mut self.keys, self.now, &mut self.random, &self.hub);

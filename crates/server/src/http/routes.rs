@@ -65,6 +65,7 @@ routes! {
     MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec;
     Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe;
     Psubscribe: GET POST, "/psubscribe/*", Rest => rest::psubscribe;
+    Monitor: GET POST, "/monitor", Rest => rest::monitor;
     // The last: whatever is left is a command.
     Command: GET POST PUT, "/*", Rest => rest::command;
 }

@@ -262,15 +262,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Appends messages from channels.
     fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let session = &mut self.worker.session;
-        if !session.is_subscribed() {
-            return Ok(());
+        let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
+        let mut replies = Vec::new();
+        for (place, mailbox) in boxes.into_iter().enumerate() {
+            let Some(mailbox) = mailbox else { continue };
+            let Some(messages) = mailbox.take(cx.waker()) else {
+                tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
+                return Err(Broken);
+            };
+            let form = if place == 0 { message_reply } else { monitor_reply };
+            replies.extend(messages.iter().map(form));
         }
-        let Some(messages) = session.mailbox.take(cx.waker()) else {
-            tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
-            return Err(Broken);
-        };
-        for message in messages {
-            encode(session.protocol, &message_reply(message), &mut self.output.bytes);
+        for reply in replies {
+            encode(session.protocol, &reply, &mut self.output.bytes);
             let durable = self.worker.caller.local.durable(0, cx.waker());
             self.output.mark(0, durable, Vec::new());
         }
@@ -322,7 +326,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.flushing = flushing;
         let session = &self.worker.session;
-        let kind = if session.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
+        let listens = session.is_subscribed() || session.monitor.is_some();
+        let kind = if listens { Kind::Pubsub } else { Kind::Normal };
         if self.patience.is_over(waiting_bytes, self.worker.caller.app.hub.config.output_limit(kind), cx) {
             tracing::warn!(client = session.client.id, bytes = waiting_bytes, "a slow reader: closed");
             return Err(Broken);
@@ -382,8 +387,8 @@ impl Worker {
 }
 
 /// A message as its subscriber reads it.
-fn message_reply(message: Message) -> Reply {
-    let Message { channel, pattern, content, sharded } = message;
+fn message_reply(message: &Message) -> Reply {
+    let Message { channel, pattern, content, sharded } = message.clone();
     Reply::Push(match pattern {
         Some(pattern) => {
             vec![Reply::bulk(b"pmessage"), Reply::Bulk(pattern), Reply::Bulk(channel), Reply::Bulk(content)]
@@ -393,6 +398,11 @@ fn message_reply(message: Message) -> Reply {
             vec![Reply::bulk(kind), Reply::Bulk(channel), Reply::Bulk(content)]
         }
     })
+}
+
+/// What MONITOR shows of a command.
+fn monitor_reply(message: &Message) -> Reply {
+    Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
 }
 
 impl<S> Drop for Connection<S> {

@@ -46,8 +46,7 @@ impl Worker {
             Plan::Data(spec) => self.run_data(turn, spec, args),
             Plan::Answer(reply) => Came::reply(reply),
             Plan::Conn(spec) => {
-                let mut conn =
-                    Conn { session: &mut self.session, hub: &self.caller.app.hub, now: turn.now() };
+                let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, turn.now());
                 Came::reply(dispatch::run_conn(&mut conn, spec, args))
             }
             Plan::Unwatch(reply) => {
@@ -178,7 +177,7 @@ impl Worker {
                 (Some(reply), _) => reply,
                 (None, Run::Control(Control::Unwatch)) => Reply::Ok,
                 (None, _) => {
-                    let mut conn = Conn { session: &mut self.session, hub: &self.caller.app.hub, now };
+                    let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, now);
                     dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
                 }
             });

@@ -78,9 +78,10 @@ fn line(client: &Client, now: Millis, out: &mut String) {
     );
 }
 
-/// Redis's letters: P listens, x is in MULTI, b waits, e and T are wishes; N when there is nothing to say.
+/// Redis's letters: O sees every command, P listens, x is in MULTI, b waits, e and T are wishes; N when there is nothing to say.
 fn flags(shown: &crate::hub::Shown) -> String {
     let flags: String = [
+        (shown.monitor, 'O'),
         (shown.kind == Kind::Pubsub, 'P'),
         (shown.queued.is_some(), 'x'),
         (shown.blocked, 'b'),

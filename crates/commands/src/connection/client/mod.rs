@@ -9,31 +9,33 @@ mod unblock;
 mod wish;
 
 use crate::help;
-use crate::spec::flag::{ADMIN, NO_MULTI, NO_SCRIPT, NONE, and};
+use crate::spec::flag::{ADMIN, NO_MULTI, NO_REST, NO_SCRIPT, and};
 use crate::spec::{Flags, Spec};
 
 pub(super) use name::check as check_name;
 
-const OTHERS: Flags = and(ADMIN, NO_SCRIPT);
+/// About the connection that asks.
+const OWN: Flags = and(NO_SCRIPT, NO_REST);
+const OTHERS: Flags = and(ADMIN, OWN);
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("ID", "client|id", 2, NO_SCRIPT, name::id).doc("", "Gives the connection's number.", "5.0.0"),
-    Spec::conn("GETNAME", "client|getname", 2, NO_SCRIPT, name::getname).doc(
+    Spec::conn("ID", "client|id", 2, OWN, name::id).doc("", "Gives the connection's number.", "5.0.0"),
+    Spec::conn("GETNAME", "client|getname", 2, OWN, name::getname).doc(
         "",
         "Gives the connection's name.",
         "2.6.9",
     ),
-    Spec::conn("SETNAME", "client|setname", 3, NO_SCRIPT, name::setname).doc(
+    Spec::conn("SETNAME", "client|setname", 3, OWN, name::setname).doc(
         "connection-name",
         "Names the connection; an empty name takes it away.",
         "2.6.9",
     ),
-    Spec::conn("SETINFO", "client|setinfo", 4, NO_SCRIPT, name::setinfo).doc(
+    Spec::conn("SETINFO", "client|setinfo", 4, OWN, name::setinfo).doc(
         "<LIB-NAME libname | LIB-VER libver>",
         "Tells which library the client is.",
         "7.2.0",
     ),
-    Spec::conn("INFO", "client|info", 2, NO_SCRIPT, list::info).doc("", "Shows the connection.", "6.2.0"),
+    Spec::conn("INFO", "client|info", 2, OWN, list::info).doc("", "Shows the connection.", "6.2.0"),
     Spec::conn("LIST", "client|list", -2, OTHERS, list::list).doc(
         "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
         "Shows connections, one in a line.",
@@ -55,7 +57,7 @@ pub(super) const TABLE: &[Spec] = &[
         "Wakes a connection that waits for keys.",
         "5.0.0",
     ),
-    Spec::conn("REPLY", "client|reply", 3, and(NO_SCRIPT, NO_MULTI), wish::reply).doc(
+    Spec::conn("REPLY", "client|reply", 3, and(OWN, NO_MULTI), wish::reply).doc(
         "<ON | OFF | SKIP>",
         "Says whether answers are wanted.",
         "3.2.0",
@@ -65,30 +67,30 @@ pub(super) const TABLE: &[Spec] = &[
         "Is remembered: connections are not evicted.",
         "7.0.0",
     ),
-    Spec::conn("NO-TOUCH", "client|no-touch", 3, NO_SCRIPT, wish::no_touch).doc(
+    Spec::conn("NO-TOUCH", "client|no-touch", 3, OWN, wish::no_touch).doc(
         "<ON | OFF>",
         "Is remembered: no key's last use is shown to anybody.",
         "7.2.0",
     ),
-    Spec::conn("TRACKING", "client|tracking", -3, NO_SCRIPT, tracking::tracking).doc(
+    Spec::conn("TRACKING", "client|tracking", -3, OWN, tracking::tracking).doc(
         "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
         "Only OFF: invalidation messages are not supported.",
         "6.0.0",
     ),
-    Spec::conn("TRACKINGINFO", "client|trackinginfo", 2, NO_SCRIPT, tracking::info).doc(
+    Spec::conn("TRACKINGINFO", "client|trackinginfo", 2, OWN, tracking::info).doc(
         "",
         "Tells that tracking is off.",
         "6.2.0",
     ),
-    Spec::conn("GETREDIR", "client|getredir", 2, NO_SCRIPT, tracking::getredir).doc(
+    Spec::conn("GETREDIR", "client|getredir", 2, OWN, tracking::getredir).doc(
         "",
         "Tells that tracking is off: -1.",
         "6.0.0",
     ),
-    Spec::conn("CACHING", "client|caching", 3, NO_SCRIPT, tracking::caching).doc(
+    Spec::conn("CACHING", "client|caching", 3, OWN, tracking::caching).doc(
         "<YES | NO>",
         "Is refused: tracking is off.",
         "6.0.0",
     ),
-    Spec::conn("HELP", "client|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("HELP", "client|help", 2, NO_REST, help::conn).doc("", "Prints this help.", "5.0.0"),
 ];

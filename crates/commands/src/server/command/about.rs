@@ -132,7 +132,12 @@ impl Entry {
 fn moves(keys: Keys) -> bool {
     matches!(
         keys,
-        Keys::Counted(_) | Keys::StoreCounted | Keys::Streams | Keys::AndAfter(_) | Keys::AndStored(_)
+        Keys::Counted(_)
+            | Keys::CountedPairs
+            | Keys::StoreCounted
+            | Keys::Streams
+            | Keys::AndAfter(_)
+            | Keys::AndStored(_)
     )
 }
 
@@ -140,7 +145,7 @@ fn moves(keys: Keys) -> bool {
 pub(super) fn range(keys: Keys) -> [i64; 3] {
     let int = |index: usize| i64::try_from(index).unwrap_or(0);
     match keys {
-        Keys::None | Keys::Counted(_) | Keys::Streams => [0, 0, 0],
+        Keys::None | Keys::Counted(_) | Keys::CountedPairs | Keys::Streams => [0, 0, 0],
         Keys::At(at) => [int(at), int(at), 1],
         Keys::Two(a, b) => [int(a), int(b), int(b) - int(a)],
         Keys::From(first) => [int(first), -1, 1],

@@ -8,7 +8,10 @@ use crate::keys_of::Keys;
 use crate::reply::Reply;
 use crate::spec::Spec;
 
-pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+    if args.len() == 1 && conn.is_upstash() {
+        return Ok(Reply::Array(Vec::new()));
+    }
     if args.len() <= 2 {
         return Ok(Reply::Array(about::entries().map(entry).collect()));
     }
@@ -57,8 +60,9 @@ fn key_specs(spec: &Spec) -> Vec<Reply> {
         Keys::At(_) | Keys::Two(..) | Keys::From(_) | Keys::Pairs(_) | Keys::Until(..) => {
             vec![one(index(first), span(last, step, 0))]
         }
-        Keys::Counted(at) => vec![one(index(int(at)), counted())],
-        Keys::StoreCounted => vec![one(index(1), span(0, 1, 0)), one(index(2), counted())],
+        Keys::Counted(at) => vec![one(index(int(at)), counted(1))],
+        Keys::CountedPairs => vec![one(index(1), counted(2))],
+        Keys::StoreCounted => vec![one(index(1), span(0, 1, 0)), one(index(2), counted(1))],
         Keys::Streams => {
             let begin = [("keyword", Reply::bulk(b"STREAMS")), ("startfrom", Reply::Int(1))];
             vec![one(typed("keyword", map(begin)), span(-1, 1, 2))]
@@ -79,8 +83,8 @@ fn span(last: i64, step: i64, limit: i64) -> Reply {
     typed("range", map(fields.map(|(name, value)| (name, Reply::Int(value)))))
 }
 
-fn counted() -> Reply {
-    let fields = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+fn counted(step: i64) -> Reply {
+    let fields = [("keynumidx", 0), ("firstkey", 1), ("keystep", step)];
     typed("keynum", map(fields.map(|(name, value)| (name, Reply::Int(value)))))
 }
 
@@ -120,5 +124,6 @@ mod tests {
         assert!(desk.resp("COMMAND").starts_with(&all));
         assert!(desk.resp("COMMAND INFO").starts_with(&all));
         assert!(desk.resp("COMMAND INFO command").starts_with("*1 *10 $7 command :-1 "));
+        Desk::upstash().expect(&[("COMMAND", "*0"), ("COMMAND INFO nope", "*1 $-1")]);
     }
 }

@@ -13,8 +13,8 @@ use section::{Look, SECTIONS};
 pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
     let wanted: BTreeSet<String> =
         args.from(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
-    let all = wanted.contains("all") || wanted.contains("everything");
     let default = wanted.is_empty() || wanted.contains("default");
+    let all = wanted.contains("all") || wanted.contains("everything") || default && conn.is_upstash();
     let look = Look::new(conn);
     let mut text = String::new();
     for section in SECTIONS {
@@ -43,6 +43,9 @@ mod tests {
         assert_eq!(titles(&desk.resp("INFO everything")), 13);
         assert_eq!(titles(&desk.resp("INFO Server server CLIENTS")), 2);
         assert_eq!(desk.resp("INFO nope"), "$0");
+        desk.dialect = crate::ctx::Dialect::Upstash;
+        assert_eq!(titles(&desk.resp("INFO")), 13);
+        assert_eq!(titles(&desk.resp("INFO server")), 1);
         let server = desk.resp("INFO server");
         assert!(server.contains("# Server redis_version:7.4.0 keystead_version:0.1.0 "), "{server}");
         assert!(server.contains("uptime_in_seconds:60 "));

@@ -127,9 +127,13 @@ fn lag(stream: &Stream, group: &Group) -> Reply {
 }
 
 fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let now = ctx.now;
+    let (now, is_upstash) = (ctx.now, ctx.is_upstash());
     let stream = existing(ctx, args.at(2))?;
-    let group = stream.group(args.at(3)).ok_or_else(|| groups::none_of_key(args.at(2), args.at(3)))?;
+    let group = match stream.group(args.at(3)) {
+        Some(group) => group,
+        None if is_upstash => return Ok(Reply::Array(Vec::new())),
+        None => return Err(groups::none_of_key(args.at(2), args.at(3))),
+    };
     let told = group.consumers().map(|(name, consumer)| {
         Reply::Map(vec![
             pair("name", Reply::Bulk(name.clone())),
@@ -230,6 +234,8 @@ mod tests {
             ("XINFO foo s", "-ERR unknown subcommand 'foo'. Try XINFO HELP."),
             ("XINFO GROUPS s", "*0"),
         ]);
+        desk.dialect = crate::ctx::Dialect::Upstash;
+        desk.expect(&[("XINFO CONSUMERS s g", "*0"), ("XINFO CONSUMERS none g", "-ERR no such key")]);
         assert!(desk.resp("XINFO HELP").starts_with("*9 +XINFO <subcommand>"));
     }
 }

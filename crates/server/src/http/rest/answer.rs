@@ -21,6 +21,12 @@ pub(super) enum Form {
     Resp2,
 }
 
+impl Default for Form {
+    fn default() -> Self {
+        Form::Json(Strings::Plain)
+    }
+}
+
 impl Form {
     /// What a request asks for.
     pub(super) fn of(headers: &HeaderMap) -> Result<Form, Refused> {
@@ -44,7 +50,7 @@ impl Form {
     /// The same, in JSON.
     pub(super) fn json(self) -> Form {
         match self {
-            Form::Resp2 => Form::Json(Strings::Plain),
+            Form::Resp2 => Form::default(),
             json => json,
         }
     }
@@ -90,7 +96,7 @@ pub(super) fn refused(refused: Refused) -> Reply {
 pub(super) fn words(status: StatusCode, words: &str) -> Reply {
     let mut out = Vec::new();
     json::error(words, &mut out);
-    made(status, Form::Json(Strings::Plain), out)
+    made(status, Form::default(), out)
 }
 
 fn made(status: StatusCode, form: Form, body: Vec<u8>) -> Reply {

@@ -1,13 +1,13 @@
-//! Messages of channels as server-sent events: `subscribe,ch,1`, then `message,ch,payload`. Touches the bus of the hub.
+//! Messages of channels as server-sent events: `subscribe,ch,1`, then `message,ch,payload`; and every command, for those who
+//! watch. Touches the hub.
 //!
 //! A client that goes ends its connection, which drops the listener, which then no longer listens.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use keystead_commands::hub::{Hub, Message, Subscribed};
+use keystead_commands::hub::{Hub, Mailbox, Message, Subscribed};
 use keystead_commands::session::Session;
 use keystead_model::Bytes as Name;
 
@@ -40,8 +40,7 @@ fn listen(here: &Here, asked: &Asked, kind: Subscribed, word: &str) -> Reply {
     if names.len() > REST_CHANNELS_MAX {
         return answer::refused(Refused("ERR too many channels in one request"));
     }
-    let client = here.app.hub.clients.unlisted(here.session.borrow().client.address.clone(), here.app.now());
-    let mut session = Session::new(client, true);
+    let mut session = visitor(here);
     let mut first = Vec::new();
     for name in names {
         here.app.hub.bus.subscribe(kind, &name, session.client.id, &session.mailbox);
@@ -49,16 +48,42 @@ fn listen(here: &Here, asked: &Asked, kind: Subscribed, word: &str) -> Reply {
         session.names(kind).insert(name);
         events::event(&format!("{word},{shown},{}", session.subscriptions()), &mut first);
     }
-    let hub = Arc::clone(&here.app.hub);
-    events::stream(&here.app, Listener { hub, session, first: Some(first.into()) })
+    let mailbox = Arc::clone(&session.mailbox);
+    stream(here, session, mailbox, first, message)
 }
+
+/// Every command that runs from now on.
+pub(super) fn to_commands(here: &Here) -> Reply {
+    let (mut session, mailbox) = (visitor(here), Arc::new(Mailbox::default()));
+    here.app.hub.monitors.subscribe(session.client.id, &mailbox);
+    session.monitor = Some(Arc::clone(&mailbox));
+    let mut first = Vec::new();
+    events::event("\"OK\"", &mut first);
+    stream(here, session, mailbox, first, |message| String::from_utf8_lossy(&message.content).into_owned())
+}
+
+/// Somebody who listens for as long as its request lasts.
+fn visitor(here: &Here) -> Session {
+    let address = here.session.borrow().client.address.clone();
+    Session::new(here.app.hub.clients.unlisted(address, here.app.now()), true)
+}
+
+fn stream(here: &Here, session: Session, mailbox: Arc<Mailbox>, first: Vec<u8>, text: Text) -> Reply {
+    let hub = Arc::clone(&here.app.hub);
+    events::stream(&here.app, Listener { hub, session, mailbox, first: Some(first.into()), text })
+}
+
+/// What the client reads of a message.
+type Text = fn(&Message) -> String;
 
 /// One who listens.
 struct Listener {
     hub: Arc<Hub>,
     session: Session,
+    mailbox: Arc<Mailbox>,
     /// What it is told before anything else.
     first: Option<Bytes>,
+    text: Text,
 }
 
 impl Source for Listener {
@@ -66,11 +91,15 @@ impl Source for Listener {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
-        match self.session.mailbox.take(cx.waker()) {
+        match self.mailbox.take(cx.waker()) {
             // It reads too slowly, and is told so by the end.
             None => Poll::Ready(None),
             Some(messages) if messages.is_empty() => Poll::Pending,
-            Some(messages) => Poll::Ready(Some(shown(&messages).into())),
+            Some(messages) => {
+                let mut out = Vec::new();
+                messages.iter().for_each(|message| events::event(&(self.text)(message), &mut out));
+                Poll::Ready(Some(out.into()))
+            }
         }
     }
 }
@@ -81,16 +110,11 @@ impl Drop for Listener {
     }
 }
 
-fn shown(messages: &VecDeque<Message>) -> Vec<u8> {
-    let mut out = Vec::new();
-    for message in messages {
-        let (channel, content) =
-            (String::from_utf8_lossy(&message.channel), String::from_utf8_lossy(&message.content));
-        let text = match &message.pattern {
-            Some(pattern) => format!("pmessage,{},{channel},{content}", String::from_utf8_lossy(pattern)),
-            None => format!("message,{channel},{content}"),
-        };
-        events::event(&text, &mut out);
+fn message(message: &Message) -> String {
+    let (channel, content) =
+        (String::from_utf8_lossy(&message.channel), String::from_utf8_lossy(&message.content));
+    match &message.pattern {
+        Some(pattern) => format!("pmessage,{},{channel},{content}", String::from_utf8_lossy(pattern)),
+        None => format!("message,{channel},{content}"),
     }
-    out
 }

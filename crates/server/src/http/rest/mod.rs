@@ -7,6 +7,7 @@
 //! | `POST /pipeline`                   | several, in order, each for itself          | `run`    |
 //! | `POST /multi-exec`                 | several as one                              | `run`    |
 //! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
+//! | `/monitor`                         | every command, as events                    | `listen` |
 //!
 //! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
 //! SDKs read nothing else; or RESP2 where that is asked for.
@@ -24,7 +25,7 @@ use keystead_commands::errors::Fail;
 use super::here::Here;
 use super::reply::Reply;
 use super::request::{Asked, Refusal};
-use super::rights::Stranger;
+use super::rights::{Rights, Stranger};
 use answer::Form;
 use body::Refused;
 
@@ -84,6 +85,14 @@ pub(super) async fn subscribe(here: &Here, asked: &Asked) -> Reply {
 /// Messages of all channels that match.
 pub(super) async fn psubscribe(here: &Here, asked: &Asked) -> Reply {
     listen::to_patterns(here, asked)
+}
+
+/// Every command that runs. It shows what others send, so it takes all rights.
+pub(super) async fn monitor(here: &Here, asked: &Asked) -> Reply {
+    match asked.rights {
+        Rights::All => listen::to_commands(here),
+        Rights::ReadOnly => answer::one(&Answer::Error(run::no_permission("monitor")), Form::default()),
+    }
 }
 
 fn refusal(refused: Refused) -> Answer {

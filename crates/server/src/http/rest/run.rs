@@ -59,7 +59,7 @@ pub(super) async fn as_one(
 ) -> std::result::Result<Vec<Reply>, Fail> {
     let mut queue = Vec::with_capacity(commands.len());
     for command in commands {
-        let spec = spec_of(rights, &command)?;
+        let spec = spec_of(here, rights, &command)?;
         if spec.flags.has(flag::NO_MULTI) {
             return Err(errors::NOT_IN_MULTI);
         }
@@ -101,13 +101,13 @@ pub(super) async fn as_one(
     Ok(all.collect())
 }
 
-/// The row of a command that may run here.
-fn spec_of(rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
+/// The row of a command that may run here. Those who watch the server see it.
+fn spec_of(here: &Here, rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
     let args = command.args();
     if args.is_empty() {
         return Err(EMPTY);
     }
-    let spec = dispatch::resolve(args)?;
+    let spec = dispatch::resolve_in(Dialect::Upstash, args)?;
     if !spec.over_rest() {
         let name = spec.full_name.to_uppercase().replace('|', " ");
         return Err(Fail::text(format!(
@@ -115,12 +115,18 @@ fn spec_of(rights: Rights, command: &Command) -> std::result::Result<&'static Sp
         )));
     }
     if rights == Rights::ReadOnly && !spec.read_only() {
-        let name = spec.full_name;
-        return Err(Fail::text(format!(
-            "NOPERM this user has no permissions to run the '{name}' command or its subcommand"
-        )));
+        return Err(no_permission(spec.full_name));
+    }
+    if !here.app.hub.monitors.is_empty() {
+        let client = &here.session.borrow().client;
+        here.app.hub.monitor(spec, &client.address, here.app.now(), args);
     }
     Ok(spec)
+}
+
+/// The refusal of those who may only read.
+pub(super) fn no_permission(name: &str) -> Fail {
+    Fail::text(format!("NOPERM this user has no permissions to run the '{name}' command or its subcommand"))
 }
 
 /// The commands of a request, and what they came to so far.
@@ -135,7 +141,7 @@ impl Work {
         let commands: Vec<_> = commands
             .into_iter()
             .map(|command| {
-                let spec = spec_of(rights, &command);
+                let spec = spec_of(here, rights, &command);
                 let (spec, refused) = match spec {
                     Ok(spec) => (Some(spec), None),
                     Err(fail) => (None, Some(Reply::Error(fail))),
@@ -299,7 +305,8 @@ fn about_connection(here: &Here, spec: &Spec, command: &Command) -> Reply {
         return Reply::Ok;
     }
     let mut session = here.session.borrow_mut();
-    let mut conn = Conn { session: &mut session, hub: &here.app.hub, now: here.app.now() };
+    let mut conn = Conn::new(&mut session, &here.app.hub, here.app.now());
+    conn.dialect = Dialect::Upstash;
     dispatch::run_conn(&mut conn, spec, command.args())
 }
 

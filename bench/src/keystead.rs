@@ -1,0 +1,55 @@
+//! The real server, as its users start it: on free ports of loopback, stopped by its process id.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A running server.
+pub(crate) struct Keystead {
+    server: Child,
+    /// Of the RESP door.
+    pub(crate) port: u16,
+    pub(crate) http_port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Keystead {
+    /// Starts the binary beside this program, which must be built: `cargo build --release`.
+    pub(crate) fn start(level: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Command::new(binary())
+            .args(["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--durability", level, "--data"])
+            .arg(dir.path().join("data"))
+            // The server knows its own variables only.
+            .env_remove("KEYSTEAD_ROWS")
+            .env_remove("KEYSTEAD_BIN")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("build the server first: cargo build --release");
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let (mut port, mut http_port) = (0, 0);
+        for line in lines.map_while(Result::ok) {
+            let port_of = |door: &str| {
+                line.trim().strip_prefix(door)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
+            };
+            http_port = port_of("http").unwrap_or(http_port);
+            port = port_of("resp").unwrap_or(port);
+            if port > 0 && http_port > 0 {
+                return Keystead { server, port, http_port, _dir: dir };
+            }
+        }
+        panic!("the server says where it listens");
+    }
+}
+
+impl Drop for Keystead {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn binary() -> PathBuf {
+    std::env::var_os("KEYSTEAD_BIN")
+        .map_or_else(|| std::env::current_exe().unwrap().with_file_name("keystead"), PathBuf::from)
+}

@@ -1,0 +1,78 @@
+//! What SET and DELEX ask of the string that is there: `IFEQ value | IFNE value | IFDEQ digest | IFDNE digest`. It touches
+//! nothing.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::args::Cursor;
+use crate::errors::Fail;
+
+const NO_DIGEST: Fail = Fail::fixed("ERR must be exactly 16 hexadecimal characters");
+
+/// Hexadecimal digits of a digest.
+const DIGEST_LEN: usize = 16;
+
+/// What is compared, and how it must turn out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Test {
+    Equal,
+    NotEqual,
+    DigestEqual,
+    DigestNotEqual,
+}
+
+const TESTS: [(&str, Test); 4] = [
+    ("IFEQ", Test::Equal),
+    ("IFNE", Test::NotEqual),
+    ("IFDEQ", Test::DigestEqual),
+    ("IFDNE", Test::DigestNotEqual),
+];
+
+/// A condition with what it compares to, unchecked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Condition<'a> {
+    test: Test,
+    operand: &'a [u8],
+}
+
+impl<'a> Condition<'a> {
+    /// The condition of this name.
+    pub(super) fn named(name: &[u8], operand: &'a [u8]) -> Option<Self> {
+        let (_, test) = TESTS.iter().find(|(word, _)| name.eq_ignore_ascii_case(word.as_bytes()))?;
+        Some(Condition { test: *test, operand })
+    }
+
+    /// Takes the next option if it is one of these. The same one may be said again, another one may not.
+    pub(super) fn accept(before: &mut Option<Self>, args: &mut Cursor<'a>) -> bool {
+        for (word, test) in TESTS {
+            if before.is_none_or(|before| before.test == test) && args.accept_with(word, 1) {
+                *before = Some(Condition { test, operand: args.next().unwrap_or_default() });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether it holds. Where there is no string, only what asks for a difference does.
+    ///
+    /// # Errors
+    /// Redis's text for what is no digest; it is looked at only when it is compared.
+    pub(super) fn holds(self, there: Option<&[u8]>) -> Result<bool, Fail> {
+        let wants_equal = matches!(self.test, Test::Equal | Test::DigestEqual);
+        let Some(there) = there else { return Ok(!wants_equal) };
+        let equal = match self.test {
+            Test::Equal | Test::NotEqual => there == self.operand,
+            Test::DigestEqual | Test::DigestNotEqual if self.operand.len() != DIGEST_LEN => {
+                return Err(NO_DIGEST);
+            }
+            Test::DigestEqual | Test::DigestNotEqual => {
+                digest(there).as_bytes().eq_ignore_ascii_case(self.operand)
+            }
+        };
+        Ok(equal == wants_equal)
+    }
+}
+
+/// The digest of a string: XXH3 of 64 bits, in hexadecimal digits.
+pub(super) fn digest(value: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(value))
+}
