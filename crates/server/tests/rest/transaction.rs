@@ -53,6 +53,26 @@ fn its_answer_is_json_even_where_resp2_is_asked_for() {
 }
 
 #[test]
+fn commands_about_all_keys_are_part_of_it_on_one_shard() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let came = http.post(
+        "/multi-exec",
+        r#"[["SET","k","v"],["DBSIZE"],["KEYS","*"],["RANDOMKEY"],["SCAN",0],["FLUSHALL"],["DBSIZE"]]"#,
+    );
+    let expected = json!([
+        { "result": "OK" },
+        { "result": 1 },
+        { "result": ["k"] },
+        { "result": "k" },
+        { "result": ["0", ["k"]] },
+        { "result": "OK" },
+        { "result": 0 },
+    ]);
+    assert_eq!((came.status, came.json()), (200, expected));
+}
+
+#[test]
 fn nobody_comes_in_between() {
     let server = memory(&[]);
     let transaction = r#"[["INCR","a"],["INCR","b"],["GET","a"],["GET","b"]]"#;

@@ -68,7 +68,8 @@ pub(super) async fn as_one(
     until_unpaused(here, queue.iter().map(|queued| queued.spec)).await;
     here.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
     let (engine, local) = (&here.app.engine, here.caller.borrow().local.clone());
-    let place = place::place_of(engine, &queue, None)?;
+    // On one shard everything is on the same one, also what asks for all keys.
+    let place = if engine.shards() > 1 { place::place_of(engine, &queue, None)? } else { None };
     let transaction = Transaction { queue, watched: None };
     let (transaction, executed) = match place {
         Some(place) if place != local.index() => {
