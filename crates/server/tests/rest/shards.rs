@@ -49,7 +49,7 @@ fn commands_about_all_keys_stand_in_the_order_of_the_pipeline() {
             sets(40),
             vec![json!(["DBSIZE"]), json!(["FLUSHALL"]), json!(["DBSIZE"])],
             sets(7),
-            vec![json!(["DBSIZE"]), json!(["MGET", "k0", "k6", "k7"]), json!(["FLUSHALL"])],
+            vec![json!(["DBSIZE"]), json!(["GET", "k6"]), json!(["FLUSHALL"])],
         ];
         let came = pipeline(http, commands.concat());
         let of = |n: usize| came[n].clone();
@@ -57,11 +57,7 @@ fn commands_about_all_keys_stand_in_the_order_of_the_pipeline() {
             (of(40), of(41), of(42)),
             (json!({ "result": 40 }), json!({ "result": "OK" }), json!({ "result": 0 }))
         );
-        assert_eq!(
-            (of(50), of(51)),
-            (json!({ "result": 7 }), json!({ "result": ["0", "6", null] })),
-            "{came}"
-        );
+        assert_eq!((of(50), of(51)), (json!({ "result": 7 }), json!({ "result": "6" })), "{came}");
     }
 }
 
