@@ -25,15 +25,18 @@ struct Library {
     runner: fn() -> PathBuf,
     installed: fn() -> PathBuf,
     hint: &'static str,
+    /// Shards of the server.
+    shards: &'static str,
 }
 
-const LIBRARIES: [Library; 8] = [
+const LIBRARIES: [Library; 9] = [
     Library {
         name: "ioredis",
         script: "ioredis.cjs",
         runner: || "node".into(),
         installed: || peers().join("node_modules/ioredis/package.json"),
         hint: "ioredis is not installed (npm install --prefix target/peers ioredis)",
+        shards: "1",
     },
     Library {
         name: "node-redis",
@@ -41,6 +44,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || "node".into(),
         installed: || peers().join("node_modules/redis/package.json"),
         hint: "node-redis is not installed (npm install --prefix target/peers redis)",
+        shards: "1",
     },
     Library {
         name: "redis-py",
@@ -48,6 +52,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || peers().join("bin/python3"),
         installed: || peers().join("bin/redis-py-is-here"),
         hint: "redis-py is not installed (pip install redis into target/peers)",
+        shards: "1",
     },
     Library {
         name: "upstash-redis-js",
@@ -55,6 +60,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || "node".into(),
         installed: || peers().join("node_modules/@upstash/redis/package.json"),
         hint: NO_UPSTASH_JS,
+        shards: "1",
     },
     Library {
         name: "upstash-redis-js-commands",
@@ -62,6 +68,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || "node".into(),
         installed: || peers().join("node_modules/@upstash/redis/package.json"),
         hint: NO_UPSTASH_JS,
+        shards: "1",
     },
     Library {
         name: "upstash-ratelimit-js",
@@ -69,6 +76,15 @@ const LIBRARIES: [Library; 8] = [
         runner: || "node".into(),
         installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
         hint: NO_UPSTASH_JS,
+        shards: "1",
+    },
+    Library {
+        name: "upstash-ratelimit-js-4-shards",
+        script: "upstash_ratelimit.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "4",
     },
     Library {
         name: "upstash-redis-py",
@@ -76,6 +92,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || peers().join("bin/python3"),
         installed: || peers().join("bin/upstash-is-here"),
         hint: NO_UPSTASH_PY,
+        shards: "1",
     },
     Library {
         name: "upstash-ratelimit-py",
@@ -83,6 +100,7 @@ const LIBRARIES: [Library; 8] = [
         runner: || peers().join("bin/python3"),
         installed: || peers().join("bin/upstash-is-here"),
         hint: NO_UPSTASH_PY,
+        shards: "1",
     },
 ];
 
@@ -137,16 +155,17 @@ fn start() -> Server {
     Launch::new(env!("CARGO_BIN_EXE_keystead")).args(["--durability", "commit"]).start().unwrap()
 }
 
-fn start_for_rest() -> Server {
+fn start_for_rest(shards: &str) -> Server {
     Launch::new(env!("CARGO_BIN_EXE_keystead"))
         .args(["--durability", "commit", "--token", TOKEN, "--read-only-token", READ_ONLY_TOKEN])
+        .args(["--shards", shards])
         .start()
         .unwrap()
 }
 
 fn run_script(library: &Library) -> Result<(), Failed> {
     let is_upstash = library.name.starts_with("upstash-");
-    let server = if is_upstash { start_for_rest() } else { start() };
+    let server = if is_upstash { start_for_rest(library.shards) } else { start() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(library.script);
     let output = Command::new((library.runner)())
         .arg(script)
@@ -156,6 +175,7 @@ fn run_script(library: &Library) -> Result<(), Failed> {
         .env("UPSTASH_REDIS_REST_URL", server.url(""))
         .env("UPSTASH_REDIS_REST_TOKEN", TOKEN)
         .env("READ_ONLY_TOKEN", READ_ONLY_TOKEN)
+        .env("SHARDS", library.shards)
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && said.trim_end().ends_with("ok") {
