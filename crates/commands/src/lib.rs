@@ -37,6 +37,7 @@ pub mod spec;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod ttl;
 pub mod wire;
 
 mod bitmaps;

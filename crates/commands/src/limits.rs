@@ -27,3 +27,6 @@ pub const STREAM_ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// Strides of one SCAN that looks on until it has the keys that were asked for (Upstash); then it answers with what it has.
 pub const SCAN_STRIDES_MAX: usize = 1000;
+
+/// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
+pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -413,8 +413,8 @@ fn message_reply(message: Message) -> Reply {
 }
 
 /// What MONITOR shows of a command.
-fn monitor_reply(message: Message) -> Reply {
-    Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
+fn monitor_reply(Message { content, .. }: Message) -> Reply {
+    Reply::Status(String::from_utf8_lossy(&content).into_owned().into())
 }
 
 impl<S> Drop for Connection<S> {
