@@ -23,7 +23,7 @@ pub(crate) const OWN: &[Own] = &[
     own("strings", "SET own hello IFNE hello", "+OK"),
     own("strings", "SET own hello IFEQ world", "$-1"),
     own("strings", "DIGEST own", "\"9555e8555c62dcfd\""),
-    own("strings", "DIGEST", "-ERR wrong number of arguments for \'digest\' command"),
+    own("strings", "DIGEST", "-ERR wrong number of arguments for \\'digest\\' command"),
     own("strings", "DELEX own IFEQ world", ":0"),
     own("strings", "DELEX own FOO hello", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"),
     own("strings", "DELEX own IFDEQ 9555E8555C62DCFD", ":1"),
