@@ -41,6 +41,7 @@ pub mod spec;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod ttl;
 pub mod wire;
 
 mod bitmaps;

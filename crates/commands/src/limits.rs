@@ -57,3 +57,6 @@ pub const PATCH_OPERATIONS_MAX: usize = 1000;
 
 /// How long the answer to a request with an idempotency key is kept: a day.
 pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
+pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;
