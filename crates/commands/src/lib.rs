@@ -10,6 +10,7 @@
 //! | what all connections share: messages, clients    | [`hub`]         |
 //! | requests from bytes, answers to bytes            | [`wire`]        |
 //! | documents as trees, paths into them, merging     | [`json`]        |
+//! | versioned documents, patches, repeated requests  | [`documents`]   |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!
@@ -21,6 +22,7 @@ pub mod conn;
 pub mod ctx;
 pub mod dispatch;
 pub mod docs;
+pub mod documents;
 pub mod errors;
 pub mod glob;
 mod help;
@@ -39,6 +41,7 @@ pub mod spec;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod ttl;
 pub mod wire;
 
 mod bitmaps;

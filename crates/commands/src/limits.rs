@@ -51,3 +51,12 @@ pub const JSON_VISITS_PER_VALUE: usize = 8;
 
 /// Bytes of a regular expression in a path.
 pub const JSON_REGEX_BYTES_MAX: usize = 4096;
+
+/// Operations of one JSON patch (RFC 6902).
+pub const PATCH_OPERATIONS_MAX: usize = 1000;
+
+/// How long the answer to a request with an idempotency key is kept: a day.
+pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
+pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -165,7 +165,7 @@ impl Engine {
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
     {
-        self.run(key, true, run).await
+        self.run(self.shard_of(key), true, run).await
     }
 
     /// The same for something that changes nothing.
@@ -177,16 +177,28 @@ impl Engine {
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
     {
-        self.run(key, false, run).await
+        self.run(self.shard_of(key), false, run).await
     }
 
-    async fn run<R, F>(&self, key: &[u8], writes: bool, run: F) -> Result<R>
+    /// As [`read`](Engine::read), on a shard that is named by its number.
+    ///
+    /// # Errors
+    /// As [`write`](Engine::write).
+    pub async fn read_at<R, F>(&self, shard: usize, run: F) -> Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
+    {
+        self.run(shard, false, run).await
+    }
+
+    async fn run<R, F>(&self, shard: usize, writes: bool, run: F) -> Result<R>
     where
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
     {
         let (job, answer) = Task::new(writes, run);
-        self.submit(self.shard_of(key), job)?;
+        self.submit(shard, job)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::unknown(Code::StoreUnavailable, "the shard ended without an answer"))
         })

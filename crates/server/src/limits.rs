@@ -43,6 +43,21 @@ pub const REST_COMMANDS_MAX: usize = 10_000;
 /// Most channels or patterns of one REST subscription. More is answered `400`.
 pub const REST_CHANNELS_MAX: usize = 1_000;
 
+/// Most operations of one `/kv:batch`. More is answered `413`.
+pub const BATCH_OPERATIONS_MAX: usize = 100;
+
+/// Most documents on one page of `GET /kv`. A higher limit is answered `400`; without one the list is streamed.
+pub const LIST_LIMIT_MAX: usize = 10_000;
+
+/// Keys that a list looks at before others get their turn.
+pub const LIST_SLICE: usize = 1_000;
+
+/// Longest wait for a document's next change. A longer one is answered `400`.
+pub const WAIT_MS_MAX: u64 = 5 * 60 * 1000;
+
+/// Longest `Idempotency-Key`, in bytes. A longer one is answered `400`.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
 /// How long a stream of events may be silent before it says that it is still there.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 

@@ -9,17 +9,7 @@ use crate::zsets::zadd::{Mode, add};
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let mut cursor = args.cursor(2);
     let mut mode = Mode::default();
-    loop {
-        if cursor.accept("NX") {
-            mode.nx = true;
-        } else if cursor.accept("XX") {
-            mode.xx = true;
-        } else if cursor.accept("CH") {
-            mode.ch = true;
-        } else {
-            break;
-        }
-    }
+    while mode.accept(&mut cursor) {}
     if cursor.is_done() || !cursor.left().is_multiple_of(3) || (mode.nx && mode.xx) {
         return Err(errors::SYNTAX);
     }

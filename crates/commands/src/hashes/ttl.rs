@@ -1,45 +1,37 @@
 //! `HTTL key FIELDS numfields field [field ...]`, `HPTTL`, `HEXPIRETIME`, `HPEXPIRETIME` with the same arguments: -2 for a
 //! field that is not there, -1 for one that does not expire.
 
-use keystead_core::Millis;
-
 use super::fields;
+use crate::ttl::Told;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn httl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let now = ctx.now;
-    tell(ctx, args, |at| seconds(at.since_ms(now)))
+    tell(ctx, args, Told::SecondsLeft)
 }
 
 pub(super) fn hpttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let now = ctx.now;
-    tell(ctx, args, |at| at.since_ms(now))
+    tell(ctx, args, Told::MillisLeft)
 }
 
 pub(super) fn hexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    tell(ctx, args, |at| seconds(at.0))
+    tell(ctx, args, Told::AtSeconds)
 }
 
 pub(super) fn hpexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    tell(ctx, args, |at| at.0)
+    tell(ctx, args, Told::AtMillis)
 }
 
 /// Seconds, a part of one being a whole one.
-const fn seconds(ms: u64) -> u64 {
+fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, show: impl Fn(Millis) -> u64) -> Answer {
-    let hash = ctx.keys.hash(args.at(1), ctx.now)?;
+fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, told: Told) -> Answer {
+    let now = ctx.now;
+    let hash = ctx.keys.hash(args.at(1), now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
-    let answer = |field: &[u8]| match hash.filter(|hash| hash.contains(field)) {
-        None => -2,
-        Some(hash) => match hash.expires_at(field) {
-            Millis::NEVER => -1,
-            at => i64::try_from(show(at)).unwrap_or(i64::MAX),
-        },
-    };
-    Ok(Reply::Array(fields.map(|field| Reply::Int(answer(field))).collect()))
+    let expires_at = |field| hash.filter(|hash| hash.contains(field)).map(|hash| hash.expires_at(field));
+    Ok(Reply::Array(fields.map(|field| told.reply(expires_at(field), now, seconds)).collect()))
 }
 
 #[cfg(test)]

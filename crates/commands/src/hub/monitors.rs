@@ -12,6 +12,7 @@ use keystead_model::Bytes;
 use super::mailbox::{Mailbox, Message};
 use super::{ClientId, Hub, Kind};
 use crate::args::Args;
+use crate::limits::MONITOR_BYTES_MAX;
 use crate::spec::{Spec, flag};
 
 /// Where commands of a script come from, in Redis's words.
@@ -77,8 +78,8 @@ impl Hub {
             return;
         }
         let line = Bytes::from(line(spec, address, now, args));
-        let limit = self.config.output_limit(Kind::Pubsub).hard_bytes;
-        let limit_bytes = usize::try_from(limit).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.config.output_limit(Kind::Pubsub).hard_bytes);
+        let limit_bytes = limit.ok().filter(|bytes| *bytes > 0).unwrap_or(MONITOR_BYTES_MAX);
         for mailbox in self.monitors.lock().values() {
             let (channel, content) = (Bytes::default(), line.clone());
             mailbox.put(Message { channel, pattern: None, content, sharded: false }, limit_bytes);

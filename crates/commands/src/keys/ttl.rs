@@ -1,38 +1,31 @@
 //! `TTL key`, `PTTL key`, `EXPIRETIME key`, `PEXPIRETIME key`: -2 when there is no key, -1 when it does not expire.
 
-use keystead_core::Millis;
-
-use crate::{Answer, Args, Ctx, Reply};
+use crate::ttl::Told;
+use crate::{Answer, Args, Ctx};
 
 pub(super) fn ttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let now = ctx.now;
-    tell(ctx, args, |at| seconds(at.since_ms(now)))
+    tell(ctx, args, Told::SecondsLeft)
 }
 
 pub(super) fn pttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    let now = ctx.now;
-    tell(ctx, args, |at| at.since_ms(now))
+    tell(ctx, args, Told::MillisLeft)
 }
 
 pub(super) fn expiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    tell(ctx, args, |at| seconds(at.0))
+    tell(ctx, args, Told::AtSeconds)
 }
 
 pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    tell(ctx, args, |at| at.0)
+    tell(ctx, args, Told::AtMillis)
 }
 
 /// The nearest whole number of seconds.
-const fn seconds(ms: u64) -> u64 {
+fn seconds(ms: u64) -> u64 {
     ms.saturating_add(500) / 1000
 }
 
-fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, show: impl Fn(Millis) -> u64) -> Answer {
-    Ok(Reply::Int(match ctx.keys.expires_at(args.at(1), ctx.now)? {
-        None => -2,
-        Some(Millis::NEVER) => -1,
-        Some(at) => i64::try_from(show(at)).unwrap_or(i64::MAX),
-    }))
+fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, told: Told) -> Answer {
+    Ok(told.reply(ctx.keys.expires_at(args.at(1), ctx.now)?, ctx.now, seconds))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What SET and DELEX ask of the string that is there: `IFEQ value | IFNE value | IFDEQ digest | IFDNE digest`. It touches
-//! nothing.
+//! What SET, MSETEX and DELEX ask of what is there: `NX | XX`, and `IFEQ value | IFNE value | IFDEQ digest | IFDNE digest`.
+//! It touches nothing.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -70,6 +70,18 @@ impl<'a> Condition<'a> {
         };
         Ok(equal == wants_equal)
     }
+}
+
+/// Takes the next option if it is `NX` (keys must be absent) or `XX` (they must be there) and does not contradict the one
+/// before.
+pub(super) fn accept_there(there: &mut Option<bool>, args: &mut Cursor<'_>) -> bool {
+    for (word, wanted) in [("NX", false), ("XX", true)] {
+        if there.is_none_or(|before| before == wanted) && args.accept(word) {
+            *there = Some(wanted);
+            return true;
+        }
+    }
+    false
 }
 
 /// The digest of a string: XXH3 of 64 bits, in hexadecimal digits.

@@ -1,6 +1,7 @@
 //! `MSETEX numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT
 //! unix-time-milliseconds | KEEPTTL]`
 
+use super::condition::accept_there;
 use super::expire::Asked;
 use crate::errors::{self, Fail};
 use crate::number;
@@ -19,11 +20,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let (mut there, mut expire) = (None, Asked::default());
     let mut options = args.cursor(end);
     while !options.is_done() {
-        if there != Some(true) && options.accept("NX") {
-            there = Some(false);
-        } else if there != Some(false) && options.accept("XX") {
-            there = Some(true);
-        } else if !expire.accept(&mut options, "KEEPTTL") {
+        if !accept_there(&mut there, &mut options) && !expire.accept(&mut options, "KEEPTTL") {
             return Err(errors::SYNTAX);
         }
     }

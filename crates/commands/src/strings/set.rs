@@ -5,7 +5,7 @@ use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
-use super::condition::Condition;
+use super::condition::{Condition, accept_there};
 use super::expire::Asked;
 use crate::errors::{self, Fail};
 use crate::{Answer, Args, Ctx, Reply};
@@ -60,11 +60,8 @@ impl<'a> Options<'a> {
         let mut cursor = args.cursor(3);
         let mut options = Options::default();
         while !cursor.is_done() {
-            let unconditional = options.condition.is_none();
-            if unconditional && options.there != Some(true) && cursor.accept("NX") {
-                options.there = Some(false);
-            } else if unconditional && options.there != Some(false) && cursor.accept("XX") {
-                options.there = Some(true);
+            if options.condition.is_none() && accept_there(&mut options.there, &mut cursor) {
+                continue;
             } else if options.there.is_none() && Condition::accept(&mut options.condition, &mut cursor) {
                 continue;
             } else if cursor.accept("GET") {

@@ -5,7 +5,7 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::ZSetMut;
 use keystead_model::value::{PACKED_ELEMENT_BYTES_MAX, PACKED_LEN_MAX, ZSet};
 
-use crate::args::Args;
+use crate::args::{Args, Cursor};
 use crate::ctx::Ctx;
 use crate::errors::{self, Answer, Fail};
 use crate::number;
@@ -33,6 +33,20 @@ pub(crate) struct Mode {
     pub(crate) incr: bool,
 }
 
+impl Mode {
+    /// Takes the next option if it is one that GEOADD has, too: NX, XX or CH.
+    pub(crate) fn accept(&mut self, args: &mut Cursor<'_>) -> bool {
+        let options = [("NX", &mut self.nx), ("XX", &mut self.xx), ("CH", &mut self.ch)];
+        for (word, chosen) in options {
+            if args.accept(word) {
+                *chosen = true;
+                return true;
+            }
+        }
+        false
+    }
+}
+
 /// What became of one member.
 struct Put {
     score: f64,
@@ -51,12 +65,8 @@ pub(super) fn zincrby(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
 fn parse_and_add(ctx: &mut Ctx<'_>, args: Args<'_>, mut mode: Mode) -> Answer {
     let mut cursor = args.cursor(2);
     loop {
-        if cursor.accept("NX") {
-            mode.nx = true;
-        } else if cursor.accept("XX") {
-            mode.xx = true;
-        } else if cursor.accept("CH") {
-            mode.ch = true;
+        if mode.accept(&mut cursor) {
+            continue;
         } else if cursor.accept("INCR") {
             mode.incr = true;
         } else if cursor.accept("GT") {

@@ -17,11 +17,13 @@ pub(super) fn is_page(headers: &HeaderMap) -> bool {
 }
 
 /// The answer to a browser that asks whether it may.
-pub(super) fn preflight(headers: &HeaderMap) -> Reply {
+pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
     let mut reply = Reply::new(Body::from(Vec::new()));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     let out = reply.headers_mut();
-    out.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT"));
+    if let Ok(allow) = HeaderValue::from_str(allow) {
+        out.insert(ACCESS_CONTROL_ALLOW_METHODS, allow);
+    }
     let asked = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     out.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(HeaderValue::from_static("*")));
     out.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
@@ -32,5 +34,8 @@ pub(super) fn preflight(headers: &HeaderMap) -> Reply {
 pub(super) fn finish(reply: &mut Reply) {
     let out = reply.headers_mut();
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    out.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("upstash-sync-token"));
+    out.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("etag, keystead-cursor, upstash-sync-token"),
+    );
 }

@@ -3,6 +3,7 @@
 //! When the client goes, the connection drops this, and with it whatever the source holds.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,23 +17,22 @@ use super::reply::{self, Body, Reply};
 use crate::app::App;
 use crate::limits::HEARTBEAT;
 
-/// Where events come from.
+/// Where the parts of an answer come from; of events each ends with an empty line.
 pub trait Source: Send {
-    /// The next bytes, each event ended by an empty line; nothing when there will be none.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+    /// The next bytes; nothing at the end, an error when it breaks off, which the client sees.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
 /// Events on their way to one client.
-pub struct Events {
+struct Events {
     source: Box<dyn Source>,
     /// A word now and then finds out that the client has gone, and keeps the proxies between from closing.
     heartbeat: Pin<Box<Sleep>>,
     stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Events {
-    /// What comes next.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+impl Source for Events {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.stopping.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
@@ -43,7 +43,7 @@ impl Events {
             return Poll::Pending;
         }
         self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
-        Poll::Ready(Some(Bytes::from_static(b": still here\n\n")))
+        Poll::Ready(Some(Ok(Bytes::from_static(b": still here\n\n"))))
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let stopping = Box::pin(async move { app.stopping().await });
     let events = Events { source: Box::new(source), heartbeat: Box::pin(sleep(HEARTBEAT)), stopping };
     let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static("text/event-stream"), Vec::new());
-    *reply.body_mut() = Body::Events(Box::new(events));
+    *reply.body_mut() = Body::Stream(Box::new(events));
     let headers = reply.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Asks nginx not to keep events back until there are many.

@@ -1,12 +1,18 @@
-//! What a handler is given beside the request: the server, and the connection's place on a shard's loop. Touches nothing.
+//! What a handler is given beside the request: the server, and the connection's place on a shard's loop. Touches the
+//! shards, through it.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 
+use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
 use keystead_commands::session::Session;
-use keystead_engine::Local;
+use keystead_core::{Millis, Result};
+use keystead_engine::{Local, Turn};
+use keystead_model::keyspace::Keyspace;
 
 use crate::app::App;
 use crate::call::Caller;
@@ -31,5 +37,38 @@ impl Here {
         let caller = Caller::new(Arc::clone(&app), local, Dialect::Upstash, seed);
         // Whoever gets as far as a command has shown its token.
         Here { app, limits, caller: RefCell::new(caller), session: RefCell::new(Session::new(client, true)) }
+    }
+
+    /// Runs something in a turn of the connection's own shard, as soon as that has time.
+    pub(super) async fn in_turn<T>(&self, run: impl FnOnce(&mut Turn<'_>, &mut Random) -> T) -> T {
+        let mut run = Some(run);
+        let local = self.caller.borrow().local.clone();
+        poll_fn(move |cx| {
+            let Some(mut turn) = local.turn(cx.waker()) else { return Poll::Pending };
+            let Some(run) = run.take() else { return Poll::Pending };
+            Poll::Ready(run(&mut turn, &mut self.caller.borrow_mut().random))
+        })
+        .await
+    }
+
+    /// Runs something on the keys of a shard, all or nothing, and gives its result when that is durable. It says whether its
+    /// changes stay.
+    pub(super) async fn run_at<T: Send + 'static>(
+        &self,
+        shard: usize,
+        writes: bool,
+        run: impl FnOnce(&mut Keyspace, Millis) -> (T, bool) + Send + 'static,
+    ) -> Result<T> {
+        let local = self.caller.borrow().local.clone();
+        if local.index() == shard {
+            let (result, seen) = self.in_turn(|turn, _| turn.run(writes, run)).await?;
+            local.until_durable(seen).await?;
+            return Ok(result);
+        }
+        let there = self.caller.borrow().visit(shard, move |turn| match turn.run(writes, run) {
+            Ok((result, seen)) => (Ok(result), seen),
+            Err(error) => (Err(error), 0),
+        });
+        there.await?
     }
 }

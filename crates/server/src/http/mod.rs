@@ -13,6 +13,8 @@
 //! | who may do what                       | [`rights`]     |
 //! | answers that go on                    | [`events`]     |
 //! | Redis over HTTP                       | `rest`         |
+//! | versioned documents                   | `kv`           |
+//! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
 //! A route is one file here and one row in [`routes`].
@@ -23,6 +25,7 @@ pub mod door;
 pub mod events;
 mod health;
 mod here;
+mod kv;
 mod metrics;
 pub mod reply;
 pub mod request;
@@ -30,6 +33,7 @@ mod rest;
 pub mod rights;
 pub mod routes;
 pub mod status;
+mod url;
 
 pub use door::serve;
 pub use here::Here;

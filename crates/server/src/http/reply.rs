@@ -1,7 +1,7 @@
 //! Replies: their bodies, and the one shape of an error body, `{"error":{"code":"...","message":"..."}}`. Pure.
 
-use std::convert::Infallible;
 use std::fmt::Display;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,7 +12,7 @@ use hyper::{Response, StatusCode};
 use keystead_core::{Code, Error};
 use serde_json::json;
 
-use super::events::Events;
+use super::events::Source;
 use super::request::Refusal;
 use super::status;
 
@@ -23,8 +23,8 @@ pub type Reply = Response<Body>;
 pub enum Body {
     /// All of it, until it is taken.
     Whole(Bytes),
-    /// Events, as they come.
-    Events(Box<Events>),
+    /// Part by part, as they come.
+    Stream(Box<dyn Source>),
 }
 
 impl From<Vec<u8>> for Body {
@@ -35,18 +35,13 @@ impl From<Vec<u8>> for Body {
 
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Body::Events(events) => {
-                events.poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-            }
+            Body::Stream(source) => source.poll_next(cx).map(|next| next.map(|bytes| bytes.map(Frame::data))),
         }
     }
 
@@ -57,7 +52,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Body::Events(_) => SizeHint::default(),
+            Body::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -67,9 +67,9 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     };
     if found.access() == Access::Rest {
         rest::finish(here, &mut reply);
-        if is_page {
-            cors::finish(&mut reply);
-        }
+    }
+    if is_page && found.is_for_pages() {
+        cors::finish(&mut reply);
     }
     let (route, status, took) = (found.label(), reply.status().as_u16(), stopwatch.elapsed());
     here.app.metrics.record_request(route, method, status, took);
@@ -79,8 +79,8 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
 }
 
 async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Reply, Refusal> {
-    if found.access() == Access::Rest && request.method() == Method::OPTIONS {
-        return Ok(cors::preflight(request.headers()));
+    if found.is_for_pages() && request.method() == Method::OPTIONS {
+        return Ok(cors::preflight(request.headers(), &found.allow()));
     }
     let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
     match found {
@@ -97,7 +97,9 @@ fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result
     let settings = &here.app.settings;
     match access {
         Access::Open => Ok(Rights::All),
-        Access::Rest => rights::of(settings, request.headers(), || rest::token_in(request.uri().query())),
+        Access::Rest | Access::Documents => {
+            rights::of(settings, request.headers(), || rest::token_in(request.uri().query()))
+        }
         // What these tell and do is not for those who may only look at keys.
         Access::Token if settings.token.is_none() => Ok(Rights::All),
         Access::Token => match rights::of(settings, request.headers(), || None)? {
@@ -110,7 +112,7 @@ fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result
 fn refused(found: Match, refusal: &Refusal) -> Reply {
     let mut reply = match found.access() {
         Access::Rest => rest::refused(refusal),
-        Access::Open | Access::Token => reply::refused(refusal),
+        Access::Open | Access::Token | Access::Documents => reply::refused(refusal),
     };
     if let Refusal::TimedOut = refusal {
         // The rest of the body may still come, so the connection cannot carry another request.

@@ -8,7 +8,7 @@ use hyper::Method;
 use super::here::Here;
 use super::reply::Reply;
 use super::request::Asked;
-use super::{backup, health, metrics, rest};
+use super::{backup, health, kv, metrics, rest};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Access {
     Token,
     /// Whoever brings a token, also in the query or one that only reads; refusals have Upstash's form.
     Rest,
+    /// As `Rest`, with refusals in the form of the house.
+    Documents,
 }
 
 /// One route.
@@ -61,6 +63,12 @@ routes! {
     Readyz: GET, "/readyz", Open => health::readyz;
     Metrics: GET, "/metrics", Token => metrics::metrics;
     Backup: POST, "/admin/backup", Token => backup::backup;
+    KvList: GET, "/kv", Documents => kv::list;
+    KvBatch: POST, "/kv:batch", Documents => kv::batch;
+    KvGet: GET, "/kv/*", Documents => kv::get;
+    KvPut: PUT, "/kv/*", Documents => kv::put;
+    KvPatch: PATCH, "/kv/*", Documents => kv::patch;
+    KvDelete: DELETE, "/kv/*", Documents => kv::delete;
     Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline;
     MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec;
     Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe;
@@ -119,6 +127,12 @@ impl Match {
     #[must_use]
     pub fn access(self) -> Access {
         self.route().access
+    }
+
+    /// Whether pages in browsers may ask, too.
+    #[must_use]
+    pub fn is_for_pages(self) -> bool {
+        matches!(self.access(), Access::Rest | Access::Documents)
     }
 
     /// The methods that the path takes, as the `Allow` header lists them.

@@ -35,7 +35,7 @@ const EXEMPT: &[(&str, Ending, &str)] = &[
     ("module|loadex", Ending::Success, "there are no modules"),
     ("module|unload", Ending::Success, "there are no modules"),
     ("config|rewrite", Ending::Success, "settings that last stand in a file of the user"),
-    ("monitor", Ending::Success, "it is not supported"),
+    ("monitor", Ending::Success, "it shows what others do; tests/resp has it"),
     ("shutdown", Ending::Success, "it is not supported"),
     ("save", Ending::Success, "nothing is kept in memory; the test at commit has it"),
     ("bgsave", Ending::Success, "nothing is kept in memory; the test at commit has it"),

@@ -19,13 +19,11 @@ const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in 
 const NO_USERS: &str =
     "-ERR users cannot be changed: there is only \\'default\\', and its password is the server\\'s token";
 
-const HELLO_DIGEST: &str = "$9555e8555c62dcfd";
-
 pub(crate) const OWN: &[Own] = &[
     own("strings", "SET own hello IFNE hello", "+OK"),
-    own("strings", "SET own hello IFEQ world", "nil"),
-    own("strings", "DIGEST own", HELLO_DIGEST),
-    own("strings", "DIGEST", "-ERR wrong number of arguments for \'digest\' command"),
+    own("strings", "SET own hello IFEQ world", "$-1"),
+    own("strings", "DIGEST own", "\"9555e8555c62dcfd\""),
+    own("strings", "DIGEST", "-ERR wrong number of arguments for \\'digest\\' command"),
     own("strings", "DELEX own IFEQ world", ":0"),
     own("strings", "DELEX own FOO hello", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"),
     own("strings", "DELEX own IFDEQ 9555E8555C62DCFD", ":1"),
@@ -33,12 +31,13 @@ pub(crate) const OWN: &[Own] = &[
     own("strings", "MSETEX 1 own hello NX", ":0"),
     own("strings", "MSETEX 0 own hello", "-ERR invalid numkeys value"),
     own("strings", "DEL own", ":1"),
-    own("streams", "XADD own ACKED MAXLEN 9 1-1 a b", "$1-1"),
+    own("streams", "XADD own ACKED MAXLEN 9 1-1 a b", "\"1-1\""),
     own("streams", "XDELEX own IDS 1 x", "-ERR Invalid stream ID specified as stream command argument"),
-    own("streams", "XDELEX own DELREF IDS 1 1-1", "*1 [:1]"),
-    own("streams", "XACKDEL own g ACKED IDS 1 1-1", "*1 [:-1]"),
+    own("streams", "XDELEX own DELREF IDS 1 1-1", "[:1]"),
+    own("streams", "XACKDEL own g ACKED IDS 1 1-1", "[:-1]"),
     own("streams", "XACKDEL own g IDS 0 1-1", "-ERR Number of IDs must be a positive integer"),
     own("streams", "DEL own", ":1"),
+    own("server", "MONITOR x", "-ERR wrong number of arguments for \\'monitor\\' command"),
     own(
         "server",
         "SHUTDOWN NOSAVE",

@@ -154,14 +154,30 @@ fn trim(request: &Request) -> Rule {
     if has(request, "~") && holes { Rule::Shape } else { Rule::Exact }
 }
 
-/// The order of a set is its own affair, and that of elements whose weights are equal texts too.
+/// Numbers that are equal leave the order to the elements, so it is one and the same; texts that are equal do not, and Redis
+/// reads texts up to their first zero byte. Without an order (BY a pattern without `*`) that of a set is its own affair.
 fn sort(request: &Request) -> Rule {
-    let ties =
-        has(request, "BY") && (has(request, "ALPHA") || has(request, "nosort") || !has(request, "STORE"));
-    match (ties, has(request, "LIMIT")) {
-        (true, true) => Rule::Count,
-        (true, false) => Rule::Unordered,
-        _ => Rule::Exact,
+    let patterns = request.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"BY"));
+    let unsorted = patterns.clone().any(|pair| !pair[1].contains(&b'*'));
+    let (by, get) = (patterns.count() > 0, has(request, "GET"));
+    if has(request, "STORE") || !unsorted && !has(request, "ALPHA") {
+        return Rule::Exact;
+    }
+    match has(request, "LIMIT") {
+        _ if !by && !get => Rule::Masked(c_texts),
+        true => Rule::Count,
+        false => Rule::Unordered,
+    }
+}
+
+/// Texts up to their first zero byte.
+fn c_texts(value: &Value) -> Value {
+    match value {
+        Value::Bulk(mark, Some(text)) => {
+            Value::Bulk(*mark, text.split(|byte| *byte == 0).next().map(<[u8]>::to_vec))
+        }
+        Value::Many(mark, Some(items)) => Value::Many(*mark, Some(items.iter().map(c_texts).collect())),
+        other => other.clone(),
     }
 }
 

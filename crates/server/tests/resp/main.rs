@@ -11,6 +11,7 @@
 //! | waiting for keys                                    | [`blocking`]     |
 //! | MULTI, WATCH                                        | [`transactions`] |
 //! | messages                                            | [`pubsub`]       |
+//! | MONITOR                                             | [`monitor`]      |
 //! | several shards                                      | [`shards`]       |
 //! | TLS                                                 | [`tls`]          |
 //! | more values than memory                             | [`larger`]       |
@@ -32,6 +33,7 @@ mod common;
 mod crash;
 mod larger;
 mod malformed;
+mod monitor;
 mod protocol;
 mod pubsub;
 mod shards;

@@ -3,6 +3,7 @@
 //!
 //! A client that goes ends its connection, which drops the listener, which then no longer listens.
 
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -87,18 +88,17 @@ struct Listener {
 }
 
 impl Source for Listener {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
+            return Poll::Ready(Some(Ok(first)));
         }
         match self.mailbox.take(cx.waker()) {
-            // It reads too slowly, and is told so by the end.
-            None => Poll::Ready(None),
+            None => Poll::Ready(Some(Err(io::Error::other("this reader is too slow")))),
             Some(messages) if messages.is_empty() => Poll::Pending,
             Some(messages) => {
                 let mut out = Vec::new();
                 messages.iter().for_each(|message| events::event(&(self.text)(message), &mut out));
-                Poll::Ready(Some(out.into()))
+                Poll::Ready(Some(Ok(out.into())))
             }
         }
     }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use keystead_commands::Command;
 
+use super::super::url::{self, BadEscape, parameters};
 use super::body::Refused;
 
 const BAD_ESCAPE: Refused =
@@ -37,6 +38,10 @@ pub(super) fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Co
     if command.args().name().is_empty() { Err(EMPTY) } else { Ok(command) }
 }
 
+fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, Refused> {
+    url::decoded(text, is_query).map_err(|BadEscape| BAD_ESCAPE)
+}
+
 /// The parts of a path, decoded. One empty part at its end is none.
 pub(super) fn segments(path: &str) -> Result<Vec<Cow<'_, [u8]>>, Refused> {
     let path = path.strip_prefix('/').unwrap_or(path);
@@ -49,36 +54,6 @@ pub(super) fn token(query: Option<&str>) -> Option<Cow<'_, [u8]>> {
     parameters(query)
         .find(|(name, _)| name.as_bytes() == TOKEN)
         .and_then(|(_, value)| decoded(value?, true).ok())
-}
-
-fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Option<&str>)> {
-    query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        match pair.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (pair, None),
-        }
-    })
-}
-
-/// Takes percent-encoding away. In a query `+` is a space, as forms have it.
-fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, Refused> {
-    if !text.bytes().any(|byte| byte == b'%' || (is_query && byte == b'+')) {
-        return Ok(Cow::Borrowed(text.as_bytes()));
-    }
-    let digit = |byte: Option<u8>| byte.and_then(|byte| (byte as char).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'%' => match (digit(bytes.next()), digit(bytes.next())) {
-                (Some(high), Some(low)) => (high << 4 | low) as u8,
-                _ => return Err(BAD_ESCAPE),
-            },
-            b'+' if is_query => b' ',
-            byte => byte,
-        });
-    }
-    Ok(Cow::Owned(out))
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 //! Touches the shard of the connection's loop in a turn of it, and the queues of others. Invariant: nothing is answered before
 //! everything that the answer tells is durable.
 
-use std::future::poll_fn;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 
 use keystead_commands::conn::Conn;
 use keystead_commands::ctx::{Dialect, Publication};
@@ -77,10 +75,9 @@ pub(super) async fn as_one(
             there.await
         }
         _ => {
-            let executed = in_turn(here, |turn, caller| {
-                exec_in(turn, &transaction, caller.random, caller.hub, Dialect::Upstash)
-            })
-            .await;
+            let executed = here
+                .in_turn(|turn, random| exec_in(turn, &transaction, random, &here.app.hub, Dialect::Upstash))
+                .await;
             (transaction, executed)
         }
     };
@@ -160,21 +157,22 @@ impl Work {
     async fn run_here(&mut self, here: &Here) {
         let Work { commands, answers } = self;
         let mut publish = Vec::new();
-        let seen = in_turn(here, |turn, caller| {
-            let mut last_seen = 0;
-            for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
-                let Some(spec) = *spec else { continue };
-                *answer = Some(if let Run::Data(_) = spec.run {
-                    let (reply, seen) = run_in(turn, caller.random, caller.hub, spec, command, &mut publish);
-                    last_seen = last_seen.max(seen);
-                    reply
-                } else {
-                    about_connection(here, spec, command)
-                });
-            }
-            last_seen
-        })
-        .await;
+        let seen = here
+            .in_turn(|turn, random| {
+                let mut last_seen = 0;
+                for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
+                    let Some(spec) = *spec else { continue };
+                    *answer = Some(if let Run::Data(_) = spec.run {
+                        let (reply, seen) = run_in(turn, random, &here.app.hub, spec, command, &mut publish);
+                        last_seen = last_seen.max(seen);
+                        reply
+                    } else {
+                        about_connection(here, spec, command)
+                    });
+                }
+                last_seen
+            })
+            .await;
         let local = here.caller.borrow().local.clone();
         match local.until_durable(seen).await {
             Ok(()) => here.caller.borrow().publish(&publish),
@@ -256,25 +254,6 @@ impl Work {
             self.answers[n] = Some(Reply::Error(Fail::Broken(error)));
         }
     }
-}
-
-/// What a turn of the connection's own shard needs beside the shard.
-struct InTurn<'a> {
-    random: &'a mut Random,
-    hub: &'a Hub,
-}
-
-/// Runs something in a turn of the connection's own shard, as soon as that has time.
-async fn in_turn<T>(here: &Here, run: impl FnOnce(&mut Turn<'_>, InTurn<'_>) -> T) -> T {
-    let mut run = Some(run);
-    let local = here.caller.borrow().local.clone();
-    poll_fn(move |cx| {
-        let Some(mut turn) = local.turn(cx.waker()) else { return Poll::Pending };
-        let Some(run) = run.take() else { return Poll::Pending };
-        let mut caller = here.caller.borrow_mut();
-        Poll::Ready(run(&mut turn, InTurn { random: &mut caller.random, hub: &here.app.hub }))
-    })
-    .await
 }
 
 /// Runs a command on the keys of this shard. With the answer comes the revision that must be durable before it is told.

@@ -1,0 +1,232 @@
+//! Versioned documents: reading and changing them under a condition. Touches the keyspace that it is given.
+//!
+//! | To find                              | open          |
+//! |--------------------------------------|---------------|
+//! | one document: get, put, patch, delete| here          |
+//! | the three forms of a patch           | [`patch`]     |
+//! | a request that is sent twice         | [`once`]      |
+//!
+//! A string is a document, too: the JSON string of its text, where it is text. Any other kind is not. Invariant: what is refused
+//! changes nothing, not even a version or an expiry.
+
+pub mod once;
+pub mod patch;
+
+use keystead_core::Millis;
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace, Miss};
+use keystead_model::value::Kind;
+use serde_json::Value;
+
+use crate::json::document::{self, Flaw};
+use patch::Patch;
+
+/// A document that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its compact text.
+    pub text: Bytes,
+    /// Starts at 1, grows by one with every change.
+    pub version: u64,
+    /// When it expires; [`Millis::NEVER`]: not at all.
+    pub expires_at: Millis,
+}
+
+/// What must hold for a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    Any,
+    /// The document is there.
+    There,
+    /// It is not.
+    Absent,
+    /// It is there with one of these versions.
+    Version(Vec<u64>),
+}
+
+impl Condition {
+    /// Whether it holds for a key with this version, or without one.
+    #[must_use]
+    pub fn holds(&self, current: Option<u64>) -> bool {
+        match self {
+            Condition::Any => true,
+            Condition::There => current.is_some(),
+            Condition::Absent => current.is_none(),
+            Condition::Version(wanted) => current.is_some_and(|current| wanted.contains(&current)),
+        }
+    }
+}
+
+/// What is to become of a document.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// This compact text takes its place.
+    Put(Bytes),
+    /// It is changed so.
+    Patch(Patch),
+    /// It goes.
+    Delete,
+}
+
+/// What came of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is so now.
+    Done {
+        /// The document as it is now.
+        document: Document,
+        /// Whether it was not there before.
+        created: bool,
+    },
+    /// It is gone.
+    Deleted,
+    /// There is none to change.
+    Absent,
+    /// The condition does not hold; this is the version that is there.
+    Conflict(Option<u64>),
+    /// A `test` of the patch does not hold.
+    TestFailed(Option<u64>),
+    /// The patch cannot be applied to this document; why.
+    Unfit(String),
+    /// What it would become is too deep or too large.
+    Flawed(Flaw),
+}
+
+/// The document under a key.
+///
+/// # Errors
+/// [`Miss::WrongType`] where the key holds something else.
+pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Document>, Miss> {
+    let Some(meta) = keys.meta(key, now)? else { return Ok(None) };
+    let text = match meta.kind {
+        Kind::Json => keys.json(key, now)?.cloned(),
+        Kind::Str => match keys.str(key, now)?.map(|bytes| std::str::from_utf8(bytes)) {
+            Some(Ok(text)) => Some(Bytes::from(Value::from(text).to_string().into_bytes())),
+            Some(Err(_)) => return Err(Miss::WrongType(Kind::Str)),
+            None => None,
+        },
+        other => return Err(Miss::WrongType(other)),
+    };
+    Ok(text.map(|text| Document { text, version: meta.version, expires_at: meta.expires_at }))
+}
+
+/// Changes the document under a key, if the condition holds.
+///
+/// # Errors
+/// As [`get`]. Nothing changed.
+pub fn change(
+    keys: &mut Keyspace,
+    key: &[u8],
+    change: &Change,
+    condition: &Condition,
+    expire: Expire,
+    now: Millis,
+) -> Result<Changed, Miss> {
+    let before = get(keys, key, now)?;
+    let current = before.as_ref().map(|document| document.version);
+    if !condition.holds(current) {
+        return Ok(Changed::Conflict(current));
+    }
+    let text = match change {
+        Change::Delete if current.is_none() => return Ok(Changed::Absent),
+        Change::Delete => {
+            keys.delete(key, now)?;
+            return Ok(Changed::Deleted);
+        }
+        Change::Put(text) => text.clone(),
+        Change::Patch(patch) => match patched(patch, before.as_ref()) {
+            Ok(text) => text,
+            Err(refused) => return Ok(refused),
+        },
+    };
+    let version = keys.set_json(key, text.clone(), expire, now)?;
+    let expires_at = keys.expires_at(key, now)?.unwrap_or(Millis::NEVER);
+    let document = Document { text, version, expires_at };
+    Ok(Changed::Done { document, created: current.is_none() })
+}
+
+fn patched(patch: &Patch, before: Option<&Document>) -> Result<Bytes, Changed> {
+    let tree = before.map(|document| document::parse(&document.text)).transpose().map_err(Changed::Flawed)?;
+    let version = before.map(|document| document.version);
+    let tree = patch.apply(tree).map_err(|refused| match refused {
+        patch::Refused::Absent => Changed::Absent,
+        patch::Refused::Test => Changed::TestFailed(version),
+        patch::Refused::Unfit(why) => Changed::Unfit(why),
+    })?;
+    document::print(&tree).map(|text| Bytes::from(text.into_bytes())).map_err(Changed::Flawed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_000_000);
+
+    fn put(keys: &mut Keyspace, text: &str, condition: &Condition) -> Changed {
+        let put = Change::Put(Bytes::from(text.as_bytes()));
+        change(keys, b"k", &put, condition, Expire::At(Millis::NEVER), NOW).unwrap()
+    }
+
+    fn version(changed: &Changed) -> (u64, bool) {
+        match changed {
+            Changed::Done { document, created } => (document.version, *created),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn versions_start_at_1_and_grow_by_one_with_every_change() {
+        let mut keys = Keyspace::in_memory();
+        assert_eq!(version(&put(&mut keys, "1", &Condition::Any)), (1, true));
+        assert_eq!(version(&put(&mut keys, "1", &Condition::Version(vec![1]))), (2, false));
+        assert_eq!(put(&mut keys, "3", &Condition::Version(vec![1])), Changed::Conflict(Some(2)));
+        assert_eq!(put(&mut keys, "3", &Condition::Absent), Changed::Conflict(Some(2)));
+        assert_eq!(version(&put(&mut keys, "3", &Condition::Version(vec![7, 2]))), (3, false));
+        assert_eq!(get(&mut keys, b"k", NOW).unwrap().unwrap().version, 3);
+        let delete = |keys: &mut Keyspace, condition| {
+            change(keys, b"k", &Change::Delete, &condition, Expire::Keep, NOW).unwrap()
+        };
+        assert_eq!(delete(&mut keys, Condition::Version(vec![2])), Changed::Conflict(Some(3)));
+        assert_eq!(delete(&mut keys, Condition::There), Changed::Deleted);
+        assert_eq!(delete(&mut keys, Condition::Any), Changed::Absent);
+        assert_eq!(delete(&mut keys, Condition::Version(vec![3])), Changed::Conflict(None));
+        assert_eq!(put(&mut keys, "1", &Condition::There), Changed::Conflict(None));
+        assert_eq!(version(&put(&mut keys, "1", &Condition::Absent)), (1, true));
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing() {
+        let mut keys = Keyspace::in_memory();
+        put(&mut keys, "[1]", &Condition::Any);
+        let revision = keys.revision();
+        let deep = format!("{}1{}", "[".repeat(127), "]".repeat(127));
+        for (text, form) in [
+            (r#"[{"op":"add","path":"/x","value":1}]"#, patch::Form::Operations),
+            (r#"[{"op":"test","path":"/0","value":2}]"#, patch::Form::Operations),
+            (&format!(r#"[{{"op":"add","path":"/0","value":{deep}}}]"#), patch::Form::Operations),
+        ] {
+            let Ok(patch) = Patch::read(form, text.as_bytes()) else { continue };
+            let changed =
+                change(&mut keys, b"k", &Change::Patch(patch), &Condition::Any, Expire::Keep, NOW).unwrap();
+            assert!(!matches!(changed, Changed::Done { .. } | Changed::Deleted), "{text}: {changed:?}");
+        }
+        put(&mut keys, "2", &Condition::Version(vec![9]));
+        assert_eq!(keys.revision(), revision);
+    }
+
+    #[test]
+    fn a_string_is_a_document_and_a_list_is_not() {
+        let mut keys = Keyspace::in_memory();
+        keys.set_str(b"k", Bytes::from("a\"b".as_bytes()), Expire::Keep, NOW).unwrap();
+        assert_eq!(get(&mut keys, b"k", NOW).unwrap().unwrap().text, *br#""a\"b""#);
+        assert_eq!(version(&put(&mut keys, "{}", &Condition::Version(vec![1]))), (2, false));
+        keys.set_str(b"b", Bytes::from(b"\xff".as_slice()), Expire::Keep, NOW).unwrap();
+        assert!(matches!(get(&mut keys, b"b", NOW), Err(Miss::WrongType(Kind::Str))));
+        keys.list_mut(b"l", NOW).unwrap().push_back(&Bytes::from(b"x".as_slice()));
+        let put = Change::Put(Bytes::from(b"1".as_slice()));
+        let refused = change(&mut keys, b"l", &put, &Condition::Any, Expire::Keep, NOW);
+        assert!(matches!(refused, Err(Miss::WrongType(Kind::List))));
+    }
+}

@@ -1,0 +1,135 @@
+//! A request that is sent twice runs once: the first answer is kept beside what it changed, in the same atomic step.
+//!
+//! Touches the keyspace that it is given. The answer rests under a key of its own on the same shard, which expires after
+//! [`ANSWER_KEPT_MS`]; it is an ordinary string that anybody can look at or delete.
+
+use keystead_core::{Millis, Result, key};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace, Miss};
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::limits::ANSWER_KEPT_MS;
+
+/// What such keys begin with.
+pub const PREFIX: &str = "keystead:once:";
+
+/// A request that must not run twice.
+#[derive(Clone, Debug)]
+pub struct Once {
+    /// What its sender calls it.
+    pub name: Bytes,
+    /// What tells it from others of that name.
+    pub fingerprint: u64,
+}
+
+/// An answer that can be given again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The status.
+    pub status: u16,
+    /// The version that it tells, for its header.
+    pub version: Option<u64>,
+    /// The body.
+    pub body: String,
+}
+
+/// What is known of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: it may run.
+    New,
+    /// It has run, and this was the answer.
+    Again(Kept),
+    /// Another request had this name.
+    Other,
+}
+
+impl Once {
+    /// The request of this name that consists of these parts.
+    #[must_use]
+    pub fn new(name: &[u8], parts: &[&[u8]]) -> Once {
+        let mut hash = Xxh3Default::new();
+        for part in parts {
+            // With the lengths, parts cannot be cut elsewhere and give the same.
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Once { name: Bytes::from(name), fingerprint: hash.digest() }
+    }
+
+    /// The key of its answer, on this shard.
+    fn key(&self, shard: usize, shards: usize) -> Vec<u8> {
+        let tag = (0u32..).map(|n| n.to_string()).find(|tag| key::shard_of(tag.as_bytes(), shards) == shard);
+        let mut key = format!("{PREFIX}{{{}}}:", tag.unwrap_or_default()).into_bytes();
+        key.extend_from_slice(&self.name);
+        key
+    }
+
+    /// Whether it has run already.
+    ///
+    /// # Errors
+    /// When the key of its answer cannot be read.
+    pub fn look(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Known> {
+        let text = match keys.str(&self.key(place.0, place.1), now) {
+            Ok(text) => text,
+            // Somebody put something else there.
+            Err(Miss::WrongType(_)) => return Ok(Known::Other),
+            Err(Miss::Failed(error)) => return Err(error),
+        };
+        let Some(text) = text else { return Ok(Known::New) };
+        let kept = serde_json::from_slice::<Value>(text).ok().and_then(|kept| {
+            let known = kept["fingerprint"].as_str()? == self.fingerprint.to_string();
+            let status = u16::try_from(kept["status"].as_u64()?).ok()?;
+            let answer =
+                Kept { status, version: kept["version"].as_u64(), body: kept["body"].as_str()?.to_owned() };
+            known.then_some(answer)
+        });
+        Ok(kept.map_or(Known::Other, Known::Again))
+    }
+
+    /// Keeps the answer.
+    ///
+    /// # Errors
+    /// When the name is too long for a key, or the keyspace refuses.
+    pub fn keep(&self, keys: &mut Keyspace, place: (usize, usize), kept: &Kept, now: Millis) -> Result<()> {
+        let fingerprint = self.fingerprint.to_string();
+        let text = json!({
+            "fingerprint": fingerprint, "status": kept.status, "version": kept.version, "body": kept.body,
+        });
+        let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
+        keys.set_str(&self.key(place.0, place.1), Bytes::from(text.to_string().into_bytes()), expire, now)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_000_000);
+
+    #[test]
+    fn the_first_answer_is_kept_for_a_day() {
+        let mut keys = Keyspace::in_memory();
+        let once = Once { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX };
+        let kept = Kept { status: 201, version: Some(1), body: "{\"a\":\"\u{e9}\"}\n".into() };
+        assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
+        once.keep(&mut keys, (0, 1), &kept, NOW).unwrap();
+        assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(kept));
+        let other = Once { fingerprint: 1, ..once.clone() };
+        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
+        let later = Millis(NOW.0 + ANSWER_KEPT_MS);
+        assert_eq!(once.look(&mut keys, (0, 1), later).unwrap(), Known::New);
+    }
+
+    #[test]
+    fn the_answer_lives_on_the_shard_of_the_change() {
+        let once = Once { name: Bytes::from(b"}{x".as_slice()), fingerprint: 0 };
+        for shards in [1, 2, 16, 256] {
+            for shard in 0..shards {
+                assert_eq!(key::shard_of(&once.key(shard, shards), shards), shard);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The three forms of a patch: a shallow merge, RFC 7396, RFC 6902. It touches the tree that it is given.
+
+use json_patch::PatchErrorKind;
+use serde_json::Value;
+
+use crate::json::document::{self, Flaw};
+use crate::json::merge::{merge_patch, merge_shallow};
+use crate::limits::PATCH_OPERATIONS_MAX;
+
+/// How the text of a patch is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Two objects merge their members, anything else replaces (`application/json`).
+    Shallow,
+    /// RFC 7396 (`application/merge-patch+json`).
+    Merge,
+    /// RFC 6902 (`application/json-patch+json`).
+    Operations,
+}
+
+/// A patch that was read.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    /// See [`Form::Shallow`].
+    Shallow(Value),
+    /// See [`Form::Merge`].
+    Merge(Value),
+    /// See [`Form::Operations`].
+    Operations(json_patch::Patch),
+}
+
+/// Why a patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is nothing to apply it to.
+    Absent,
+    /// A `test` does not hold.
+    Test,
+    /// The document has no such place; which.
+    Unfit(String),
+}
+
+impl Patch {
+    /// Reads a patch.
+    ///
+    /// # Errors
+    /// What is wrong with its text.
+    pub fn read(form: Form, text: &[u8]) -> Result<Patch, Flaw> {
+        let tree = document::parse(text)?;
+        Ok(match form {
+            Form::Shallow => Patch::Shallow(tree),
+            Form::Merge => Patch::Merge(tree),
+            Form::Operations => {
+                let operations: json_patch::Patch =
+                    serde_json::from_value(tree).map_err(|error| Flaw::NotJson(error.to_string()))?;
+                if operations.0.len() > PATCH_OPERATIONS_MAX {
+                    let why = format!("a patch has at most {PATCH_OPERATIONS_MAX} operations");
+                    return Err(Flaw::NotJson(why));
+                }
+                Patch::Operations(operations)
+            }
+        })
+    }
+
+    /// What becomes of a document, or of none.
+    ///
+    /// # Errors
+    /// Why it does not apply.
+    pub fn apply(&self, before: Option<Value>) -> Result<Value, Refused> {
+        match self {
+            Patch::Shallow(patch) => {
+                let mut tree = before.unwrap_or(Value::Null);
+                if !merge_shallow(&mut tree, patch.clone()) {
+                    tree = patch.clone();
+                }
+                Ok(tree)
+            }
+            Patch::Merge(patch) => {
+                let mut tree = before.unwrap_or(Value::Null);
+                merge_patch(&mut tree, patch.clone());
+                Ok(tree)
+            }
+            Patch::Operations(operations) => {
+                let mut tree = before.ok_or(Refused::Absent)?;
+                // The tree is this function's own, so a patch that stops half way needs no undoing.
+                json_patch::patch_unsafe(&mut tree, operations).map_err(|error| match error.kind {
+                    PatchErrorKind::TestFailed => Refused::Test,
+                    _ => Refused::Unfit(format!("operation {}: {}", error.operation, error.kind)),
+                })?;
+                Ok(tree)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(form: Form, before: Option<&str>, patch: &str) -> Result<String, Refused> {
+        let before = before.map(|text| document::parse(text.as_bytes()).unwrap());
+        Patch::read(form, patch.as_bytes()).unwrap().apply(before).map(|tree| tree.to_string())
+    }
+
+    #[test]
+    fn each_form_does_what_its_name_says() {
+        for (form, before, patch, after) in [
+            (
+                Form::Shallow,
+                Some(r#"{"a":{"b":1},"n":1.10}"#),
+                r#"{"a":{"c":null}}"#,
+                r#"{"a":{"c":null},"n":1.10}"#,
+            ),
+            (Form::Shallow, Some("[1]"), r#"{"a":1}"#, r#"{"a":1}"#),
+            (Form::Shallow, Some(r#"{"a":1}"#), "7", "7"),
+            (Form::Shallow, None, r#"{"a":null}"#, r#"{"a":null}"#),
+            (Form::Merge, Some(r#"{"a":{"b":1,"c":2}}"#), r#"{"a":{"c":null}}"#, r#"{"a":{"b":1}}"#),
+            (Form::Merge, None, r#"{"a":null,"b":1}"#, r#"{"b":1}"#),
+            (
+                Form::Operations,
+                Some(r#"{"a":[1,2],"n":9007199254740993}"#),
+                r#"[{"op":"test","path":"/n","value":9007199254740993},{"op":"remove","path":"/a/0"},{"op":"copy","from":"/a","path":"/b"}]"#,
+                r#"{"a":[2],"n":9007199254740993,"b":[2]}"#,
+            ),
+        ] {
+            assert_eq!(patched(form, before, patch), Ok(after.to_owned()), "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_apply_says_why() {
+        let test = r#"[{"op":"test","path":"/a","value":2}]"#;
+        assert_eq!(patched(Form::Operations, Some(r#"{"a":1}"#), test), Err(Refused::Test));
+        assert_eq!(patched(Form::Operations, None, "[]"), Err(Refused::Absent));
+        let missing = patched(Form::Operations, Some("{}"), r#"[{"op":"remove","path":"/a"}]"#);
+        assert!(matches!(missing, Err(Refused::Unfit(why)) if why.starts_with("operation 0:")));
+        for text in ["{}", r#"[{"op":"fly"}]"#, r#"[{"op":"add","path":"a","value":1}]"#, "x"] {
+            assert!(Patch::read(Form::Operations, text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

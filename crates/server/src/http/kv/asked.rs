@@ -1,0 +1,275 @@
+//! What a request of the document door asks for: the key, the parameters, the condition, the expiry. Pure.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::http::request::Parts;
+use keystead_commands::documents::Condition;
+use keystead_commands::documents::once::Once;
+use keystead_core::limits::{DURATION_MS_MAX, KEY_BYTES_MAX};
+use keystead_core::{Millis, parse_duration_ms};
+use keystead_model::Bytes;
+use keystead_model::keyspace::Expire;
+
+use super::super::request::Asked;
+use super::super::url::{self, BadEscape};
+use super::answer::Refused;
+use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
+
+const START: &str = "/kv/";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The key in the path.
+pub(super) fn key(head: &Parts) -> Result<Bytes, Refused> {
+    let text = head.uri.path().strip_prefix(START).unwrap_or_default();
+    if text.is_empty() {
+        return Err(Refused::bad("name a key in the path: /kv/KEY"));
+    }
+    if text.contains('/') {
+        return Err(Refused::bad("a '/' in a key is written %2F"));
+    }
+    let key = decoded(text, false)?;
+    check(&key)?;
+    Ok(Bytes::from(&key[..]))
+}
+
+/// Whether a key can be one.
+pub(super) fn check(key: &[u8]) -> Result<(), Refused> {
+    if key.is_empty() {
+        return Err(Refused::bad("the key is empty"));
+    }
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Refused::TooLarge(format!(
+            "the key has {} bytes, at most {KEY_BYTES_MAX} are taken",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
+fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
+    url::decoded(text, is_query)
+        .map_err(|BadEscape| Refused::bad("a '%' is not followed by two hexadecimal digits: write %25"))
+}
+
+/// The parameters of a query.
+pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
+
+impl Parameters {
+    /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
+    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
+        let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
+        for (name, value) in url::parameters(head.uri.query()) {
+            if name == "_token" {
+                continue;
+            }
+            let Some(name) = known.iter().find(|known| **known == name) else {
+                let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Refused::bad(format!(
+                    "the parameter '{name}' is unknown here: there are {list}"
+                )));
+            };
+            if all.iter().any(|(there, _)| there == name) {
+                return Err(Refused::bad(format!("the parameter '{name}' is there twice")));
+            }
+            all.push((name, decoded(value.unwrap_or_default(), true)?.into_owned()));
+        }
+        Ok(Parameters(all))
+    }
+
+    pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
+        self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
+        let text = self.bytes(name).map(std::str::from_utf8).transpose();
+        text.map_err(|_| Refused::bad(format!("the parameter '{name}' is not text")))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refused> {
+        let number = self.text(name)?.map(str::parse).transpose();
+        number.map_err(|_| Refused::bad(format!("the parameter '{name}' is not a whole number")))
+    }
+
+    pub(super) fn duration_ms(&self, name: &str) -> Result<Option<u64>, Refused> {
+        let duration = self.text(name)?.map(parse_duration_ms).transpose();
+        duration.map_err(|error| Refused::bad(format!("the parameter '{name}': {}", error.message())))
+    }
+
+    pub(super) fn yes(&self, name: &str) -> Result<bool, Refused> {
+        match self.text(name)? {
+            None | Some("false") => Ok(false),
+            Some("true" | "") => Ok(true),
+            Some(_) => Err(Refused::bad(format!("the parameter '{name}' is true or false"))),
+        }
+    }
+}
+
+/// A condition, and how its failing is told: 409 of a parameter, 412 of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Guard {
+    pub(super) condition: Condition,
+    pub(super) status: StatusCode,
+}
+
+/// The condition of a change.
+pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guard, Refused> {
+    let by_header = match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
+        (Some(_), Some(_)) => return Err(Refused::bad("If-Match and If-None-Match contradict each other")),
+        (Some(value), None) => Some(if_match(value)),
+        (None, Some(value)) if value == "*" => Some(Condition::Absent),
+        (None, Some(_)) => return Err(Refused::bad("a change takes If-None-Match: * only")),
+        (None, None) => None,
+    };
+    let by_parameter = parameters.number("ifVersion")?.map(|version| Condition::Version(vec![version]));
+    match (by_parameter, by_header) {
+        (Some(parameter), Some(header)) if parameter != header => {
+            Err(Refused::bad("ifVersion and the header ask for different versions"))
+        }
+        (Some(condition), _) => Ok(Guard { condition, status: StatusCode::CONFLICT }),
+        (None, Some(condition)) => Ok(Guard { condition, status: StatusCode::PRECONDITION_FAILED }),
+        (None, None) => Ok(Guard { condition: Condition::Any, status: StatusCode::CONFLICT }),
+    }
+}
+
+fn if_match(value: &HeaderValue) -> Condition {
+    if value == "*" { Condition::There } else { Condition::Version(versions(value)) }
+}
+
+/// The versions in a list of entity tags. A tag that is no version matches nothing.
+pub(super) fn versions(value: &HeaderValue) -> Vec<u64> {
+    let tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
+    tags.filter_map(|tag| tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()).collect()
+}
+
+/// What becomes of the expiry: `ttl=30s`, `ttl=none`, `ttl=keep`, `expiresAt=` in milliseconds since 1970, or `otherwise`.
+pub(super) fn expiry(parameters: &Parameters, otherwise: Expire) -> Result<Expiry, Refused> {
+    let at = parameters.number("expiresAt")?;
+    match (parameters.text("ttl")?, at) {
+        (Some(_), Some(_)) => Err(Refused::bad("ttl and expiresAt contradict each other")),
+        (None, None) => Ok(Expiry::As(otherwise)),
+        (Some("none"), None) => Ok(Expiry::As(Expire::At(Millis::NEVER))),
+        (Some("keep"), None) => Ok(Expiry::As(Expire::Keep)),
+        (Some(_), None) => match parameters.duration_ms("ttl")? {
+            Some(0) => Err(Refused::bad("ttl is 0: delete the document, or write none or keep")),
+            after_ms => Ok(Expiry::After(after_ms.unwrap_or(DURATION_MS_MAX))),
+        },
+        (None, Some(at)) => Ok(Expiry::As(Expire::At(Millis(at)))),
+    }
+}
+
+/// An expiry that may count from when it is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    As(Expire),
+    After(u64),
+}
+
+impl Expiry {
+    /// At this moment; nothing when it has passed already.
+    pub(super) fn at(self, now: Millis) -> Option<Expire> {
+        match self {
+            Expiry::As(Expire::At(at)) if at <= now => None,
+            Expiry::As(expire) => Some(expire),
+            Expiry::After(after_ms) => Some(Expire::At(Millis(now.0.saturating_add(after_ms)))),
+        }
+    }
+}
+
+/// The request's `Idempotency-Key`, with what tells it from other requests.
+pub(super) fn once(asked: &Asked) -> Result<Option<Once>, Refused> {
+    let Some(value) = asked.head.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+    let name = value.as_bytes();
+    if name.is_empty() || name.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+        let most = IDEMPOTENCY_KEY_BYTES_MAX;
+        return Err(Refused::bad(format!("an Idempotency-Key has 1 to {most} bytes")));
+    }
+    let header =
+        |name: HeaderName| asked.head.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    let target = asked.head.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
+    let parts = [
+        asked.head.method.as_str().as_bytes(),
+        target.as_bytes(),
+        header(hyper::header::CONTENT_TYPE),
+        header(IF_MATCH),
+        header(IF_NONE_MATCH),
+        &asked.body,
+    ];
+    Ok(Some(Once::new(name, &parts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(target: &str, headers: &[(&'static str, &'static str)]) -> Parts {
+        let mut request = hyper::Request::builder().uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    const KNOWN: &[&str] = &["ifVersion", "ttl", "expiresAt"];
+
+    fn guarded(target: &str, headers: &[(&'static str, &'static str)]) -> Result<Guard, Refused> {
+        let head = head(target, headers);
+        guard(&head.headers, &Parameters::of(&head, KNOWN)?)
+    }
+
+    #[test]
+    fn keys_are_any_bytes_in_one_part_of_the_path() {
+        assert_eq!(key(&head("/kv/a%2Fb%00%FF+", &[])).unwrap(), *b"a/b\0\xff+");
+        for target in ["/kv/", "/kv/a/b", "/kv/%zz", "/kv/%"] {
+            assert!(matches!(key(&head(target, &[])), Err(Refused::Bad(_))), "{target}");
+        }
+        let long = format!("/kv/{}", "k".repeat(KEY_BYTES_MAX + 1));
+        assert!(matches!(key(&head(&long, &[])), Err(Refused::TooLarge(_))));
+    }
+
+    #[test]
+    fn conditions_come_as_parameter_or_header_but_not_both_and_different() {
+        let conflict = |condition| Some(Guard { condition, status: StatusCode::CONFLICT });
+        let failed = |condition| Some(Guard { condition, status: StatusCode::PRECONDITION_FAILED });
+        let version = |n| Condition::Version(vec![n]);
+        assert_eq!(guarded("/kv/a", &[]).ok(), conflict(Condition::Any));
+        assert_eq!(guarded("/kv/a?ifVersion=3", &[]).ok(), conflict(version(3)));
+        assert_eq!(guarded("/kv/a", &[("if-match", "\"3\"")]).ok(), failed(version(3)));
+        assert_eq!(
+            guarded("/kv/a", &[("if-match", "\"3\", \"4\"")]).ok(),
+            failed(Condition::Version(vec![3, 4]))
+        );
+        assert_eq!(guarded("/kv/a", &[("if-match", "W/\"3\"")]).ok(), failed(Condition::Version(vec![])));
+        assert_eq!(guarded("/kv/a", &[("if-match", "*")]).ok(), failed(Condition::There));
+        assert_eq!(guarded("/kv/a", &[("if-none-match", "*")]).ok(), failed(Condition::Absent));
+        assert_eq!(guarded("/kv/a?ifVersion=3", &[("if-match", "\"3\"")]).ok(), conflict(version(3)));
+        for (target, headers) in [
+            ("/kv/a?ifVersion=3", &[("if-match", "\"4\"")][..]),
+            ("/kv/a?ifVersion=3", &[("if-none-match", "*")]),
+            ("/kv/a", &[("if-match", "\"4\""), ("if-none-match", "*")]),
+            ("/kv/a", &[("if-none-match", "\"4\"")]),
+            ("/kv/a?ifVersion=x", &[]),
+            ("/kv/a?ifVersion=-1", &[]),
+            ("/kv/a?ifversion=1", &[]),
+            ("/kv/a?ifVersion=1&ifVersion=1", &[]),
+        ] {
+            assert!(matches!(guarded(target, headers), Err(Refused::Bad(_))), "{target} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn an_expiry_is_set_kept_or_cleared() {
+        let expiry = |target: &str| {
+            let head = head(target, &[]);
+            expiry(&Parameters::of(&head, KNOWN)?, Expire::Keep)
+        };
+        let now = Millis(1000);
+        assert_eq!(expiry("/kv/a").unwrap().at(now), Some(Expire::Keep));
+        assert_eq!(expiry("/kv/a?ttl=30s").unwrap().at(now), Some(Expire::At(Millis(31_000))));
+        assert_eq!(expiry("/kv/a?ttl=none").unwrap().at(now), Some(Expire::At(Millis::NEVER)));
+        assert_eq!(expiry("/kv/a?expiresAt=2000").unwrap().at(now), Some(Expire::At(Millis(2000))));
+        assert_eq!(expiry("/kv/a?expiresAt=1000").unwrap().at(now), None);
+        for target in ["/kv/a?ttl=0s", "/kv/a?ttl=x", "/kv/a?ttl=1s&expiresAt=9", "/kv/a?expiresAt=soon"] {
+            assert!(expiry(target).is_err(), "{target}");
+        }
+    }
+}

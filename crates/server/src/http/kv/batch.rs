@@ -1,0 +1,163 @@
+//! `POST /kv:batch` with `{"operations":[{"op":"put","key":"a","value":1,"ifVersion":3}, ...]}`: up to
+//! [`BATCH_OPERATIONS_MAX`] of them as one, all or nothing. Touches the one shard of their keys.
+//!
+//! The answer is `{"results":[...]}` with an object for each operation; a refusal names the operation that caused it.
+
+use hyper::StatusCode;
+use keystead_commands::documents::once::Kept;
+use keystead_commands::documents::patch::Patch;
+use keystead_commands::documents::{self, Change, Changed, Condition};
+use keystead_commands::json::document;
+use keystead_core::{Millis, parse_duration_ms};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace};
+use serde_json::{Map, Value};
+
+use super::super::here::Here;
+use super::super::request::Asked;
+use super::Done;
+use super::answer::{self, Refused};
+use super::asked::{self, Expiry, Parameters};
+use super::write::{at_most_once, settled};
+use crate::limits::BATCH_OPERATIONS_MAX;
+
+/// One operation.
+struct Operation {
+    key: Bytes,
+    /// Nothing: it only reads.
+    change: Option<Change>,
+    condition: Condition,
+    expiry: Expiry,
+}
+
+pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
+    Parameters::of(&asked.head, &[])?;
+    let operations = read(&asked.body)?;
+    let once = asked::once(asked)?;
+    let (engine, shards) = (&here.app.engine, here.app.engine.shards());
+    let Some(shard) = operations.first().map(|first| engine.shard_of(&first.key)) else {
+        return Err(Refused::bad("there is no operation"));
+    };
+    if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
+        return Err(Refused::bad("the keys of a batch must live together: give them the same {tag}"));
+    }
+    let ran = here
+        .run_at(shard, true, move |keys, now| {
+            let all_or_nothing = |keys: &mut Keyspace| {
+                let ran = run(&operations, keys, now);
+                if ran.is_err() {
+                    // What was done before the one that is refused does not stay; what is noted of the answer does.
+                    keys.rollback();
+                    keys.savepoint();
+                }
+                ran
+            };
+            settled(at_most_once(once.as_ref(), keys, (shard, shards), now, all_or_nothing))
+        })
+        .await?;
+    ran.map(|kept| answer::kept(&kept))
+}
+
+fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kept, Refused> {
+    let mut results = Vec::with_capacity(operations.len());
+    for (n, operation) in operations.iter().enumerate() {
+        let result = one(operation, keys, now).map_err(|refused| at(n, refused))?;
+        results.push(result);
+    }
+    Ok(Kept { status: 200, version: None, body: format!("{{\"results\":[{}]}}\n", results.join(",")) })
+}
+
+/// Runs one operation and answers its object.
+fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String, Refused> {
+    let Operation { key, change, condition, expiry } = operation;
+    let Some(change) = change else {
+        let document = documents::get(keys, key, now)?;
+        let current = document.as_ref().map(|document| document.version);
+        if !condition.holds(current) {
+            return Err(Refused::Conflict(StatusCode::CONFLICT, current));
+        }
+        return Ok(answer::object(key, document.as_ref()));
+    };
+    let expire = expiry.at(now).ok_or_else(|| Refused::bad("expiresAt has passed already"))?;
+    Ok(match documents::change(keys, key, change, condition, expire, now)? {
+        Changed::Done { document, .. } => answer::object(key, Some(&document)),
+        Changed::Deleted => answer::object(key, None),
+        Changed::Absent => return Err(Refused::not_found(key)),
+        Changed::Conflict(current) | Changed::TestFailed(current) => {
+            return Err(Refused::Conflict(StatusCode::CONFLICT, current));
+        }
+        Changed::Unfit(why) => return Err(Refused::Unprocessable(why)),
+        Changed::Flawed(flaw) => return Err(Refused::flaw("what it would become", &flaw)),
+    })
+}
+
+/// The refusal of a batch, by the operation that caused it.
+fn at(index: usize, refused: Refused) -> Refused {
+    match refused {
+        Refused::Broken(error) => Refused::Broken(error),
+        refused => Refused::Operation(index, Box::new(refused)),
+    }
+}
+
+fn read(body: &[u8]) -> Result<Vec<Operation>, Refused> {
+    const FORM: &str = "send {\"operations\":[{\"op\":\"put\",\"key\":\"a\",\"value\":1}]}";
+    let body = document::parse(body).map_err(|flaw| Refused::flaw("the body", &flaw))?;
+    let Value::Object(mut body) = body else { return Err(Refused::bad(FORM)) };
+    let Some(Value::Array(operations)) = body.remove("operations") else { return Err(Refused::bad(FORM)) };
+    if let Some(other) = body.keys().next() {
+        return Err(Refused::bad(format!("the member '{other}' is unknown: {FORM}")));
+    }
+    if operations.len() > BATCH_OPERATIONS_MAX {
+        return Err(Refused::TooLarge(format!("a batch has at most {BATCH_OPERATIONS_MAX} operations")));
+    }
+    operations
+        .into_iter()
+        .enumerate()
+        .map(|(n, one)| operation(one).map_err(|refused| at(n, refused)))
+        .collect()
+}
+
+fn operation(one: Value) -> Result<Operation, Refused> {
+    let Value::Object(mut one) = one else { return Err(Refused::bad("an operation is an object")) };
+    let op = text(&mut one, "op")?.ok_or_else(|| Refused::bad("an operation has an \"op\""))?;
+    let key = text(&mut one, "key")?.ok_or_else(|| Refused::bad("an operation has a \"key\""))?;
+    asked::check(key.as_bytes())?;
+    let mut value = || one.remove("value").ok_or_else(|| Refused::bad(format!("\"{op}\" has a \"value\"")));
+    let (change, otherwise) = match op.as_str() {
+        "get" => (None, Expire::Keep),
+        "delete" => (Some(Change::Delete), Expire::Keep),
+        "put" => {
+            let text = document::print(&value()?).map_err(|flaw| Refused::flaw("the value", &flaw))?;
+            (Some(Change::Put(Bytes::from(text.into_bytes()))), Expire::At(Millis::NEVER))
+        }
+        "patch" => (Some(Change::Patch(Patch::Shallow(value()?))), Expire::Keep),
+        other => return Err(Refused::bad(format!("\"op\" is get, put, patch or delete, not \"{other}\""))),
+    };
+    let condition = match one.remove("ifVersion") {
+        None => Condition::Any,
+        // Only an absent key has no version.
+        Some(Value::Null) => Condition::Absent,
+        Some(version) => match version.as_u64() {
+            Some(version) => Condition::Version(vec![version]),
+            None => return Err(Refused::bad("\"ifVersion\" is a version, or null for a key that is absent")),
+        },
+    };
+    let expiry = match text(&mut one, "ttl")?.as_deref() {
+        None => Expiry::As(otherwise),
+        Some("none") => Expiry::As(Expire::At(Millis::NEVER)),
+        Some("keep") => Expiry::As(Expire::Keep),
+        Some(ttl) => Expiry::After(parse_duration_ms(ttl).map_err(|error| Refused::bad(error.message()))?),
+    };
+    match one.keys().next() {
+        Some(other) => Err(Refused::bad(format!("the member '{other}' is unknown here"))),
+        None => Ok(Operation { key: Bytes::from(key.into_bytes()), change, condition, expiry }),
+    }
+}
+
+fn text(object: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Refused> {
+    match object.remove(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Refused::bad(format!("\"{name}\" is a string"))),
+    }
+}

@@ -1,0 +1,230 @@
+//! `GET /kv`: the keys of all documents; `prefix=` picks, `values=true` shows the documents, `limit=` and `cursor=` go page by
+//! page. Touches the shards, a slice of each at a time.
+//!
+//! Without a limit the list is streamed, so it takes no more memory than a slice. A document that is there all the while is
+//! listed exactly once.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use keystead_commands::documents;
+use keystead_core::{Millis, Result};
+use keystead_model::keyspace::Keyspace;
+use keystead_model::value::Kind;
+
+use super::super::events::Source;
+use super::super::here::Here;
+use super::super::reply::{self, Body};
+use super::super::request::Asked;
+use super::answer::{self, Refused};
+use super::asked::Parameters;
+use super::{Done, read, watch};
+use crate::limits::{LIST_LIMIT_MAX, LIST_SLICE};
+
+const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
+
+/// So many bits of a cursor name the shard; the rest is the place within it.
+const SHARD_BITS: u32 = 8;
+
+/// What is listed.
+#[derive(Clone)]
+struct Wanted {
+    prefix: Vec<u8>,
+    values: bool,
+    lines: bool,
+}
+
+/// Where a walk through all shards stands.
+#[derive(Clone, Copy)]
+struct Place {
+    shard: usize,
+    cursor: u64,
+}
+
+/// Some of what is listed, and where the walk goes on.
+struct Slice {
+    items: Vec<String>,
+    next: Option<Place>,
+}
+
+pub(super) async fn list(here: &Here, asked: &Asked) -> Done {
+    if read::wants_events(asked) {
+        let parameters = Parameters::of(&asked.head, &["prefix"])?;
+        return watch::of_prefix(here, asked, parameters.bytes("prefix").unwrap_or_default());
+    }
+    let parameters = Parameters::of(&asked.head, &["prefix", "limit", "cursor", "values"])?;
+    let wanted = Wanted {
+        prefix: parameters.bytes("prefix").unwrap_or_default().to_vec(),
+        values: parameters.yes("values")?,
+        lines: read::accepts(asked, "application/x-ndjson"),
+    };
+    let shards = here.app.engine.shards();
+    let from = place(parameters.number("cursor")?.unwrap_or(0), shards)?;
+    match parameters.number("limit")? {
+        None => Ok(stream(here, wanted, from)),
+        Some(limit) if (1..=LIST_LIMIT_MAX as u64).contains(&limit) => {
+            page(here, wanted, from, limit as usize).await
+        }
+        Some(_) => Err(Refused::bad(format!("limit is 1 to {LIST_LIMIT_MAX}"))),
+    }
+}
+
+fn place(cursor: u64, shards: usize) -> std::result::Result<Place, Refused> {
+    let shard = (cursor & ((1 << SHARD_BITS) - 1)) as usize;
+    if shard >= shards {
+        return Err(Refused::bad("this cursor is none that a list has given"));
+    }
+    Ok(Place { shard, cursor: cursor >> SHARD_BITS })
+}
+
+/// One page, with the cursor of the next in a header.
+async fn page(here: &Here, wanted: Wanted, from: Place, limit: usize) -> Done {
+    let (mut items, mut next) = (Vec::new(), Some(from));
+    while let Some(place) = next.filter(|_| items.len() < limit) {
+        let (wanted, most, shards) = (wanted.clone(), limit - items.len(), here.app.engine.shards());
+        let run =
+            move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, place, most, shards, now), true);
+        let slice = here.run_at(place.shard, false, run).await??;
+        items.extend(slice.items);
+        next = slice.next;
+    }
+    let body = written(&items, wanted.lines, true, true);
+    let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), body);
+    if let Some(next) = next {
+        let cursor = next.cursor << SHARD_BITS | next.shard as u64;
+        reply.headers_mut().insert(CURSOR, HeaderValue::from(cursor));
+    }
+    Ok(reply)
+}
+
+/// All of it, as it is found.
+fn stream(here: &Here, wanted: Wanted, from: Place) -> reply::Reply {
+    let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), Vec::new());
+    let walk = Walk::new(here, wanted, from);
+    *reply.body_mut() = Body::Stream(Box::new(walk));
+    reply
+}
+
+fn content_type(lines: bool) -> HeaderValue {
+    HeaderValue::from_static(if lines { "application/x-ndjson" } else { "application/json" })
+}
+
+/// Items as lines, or as the beginning, middle or end of an array.
+fn written(items: &[String], lines: bool, is_first: bool, is_last: bool) -> Vec<u8> {
+    if lines {
+        return items.iter().flat_map(|item| [item.as_bytes(), b"\n"]).flatten().copied().collect();
+    }
+    let mut out = Vec::new();
+    if is_first {
+        out.push(b'[');
+    }
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(item.as_bytes());
+    }
+    if is_last {
+        out.extend_from_slice(b"]\n");
+    }
+    out
+}
+
+/// Looks at about [`LIST_SLICE`] keys of a shard and takes at most `most` of them.
+fn slice(
+    keys: &mut Keyspace,
+    wanted: &Wanted,
+    place: Place,
+    most: usize,
+    shards: usize,
+    now: Millis,
+) -> Result<Slice> {
+    let mut names = Vec::new();
+    let cursor = keys.scan(place.cursor, most.min(LIST_SLICE), now, |key, kind| {
+        if matches!(kind, Kind::Json | Kind::Str) && key.starts_with(&wanted.prefix) {
+            names.push(key.clone());
+        }
+    })?;
+    let mut items = Vec::with_capacity(names.len());
+    for name in names {
+        if !wanted.values {
+            items.push(if wanted.lines {
+                answer::object(&name, None)
+            } else {
+                answer::name(&name).to_string()
+            });
+            continue;
+        }
+        // A string that is no text is no document.
+        if let Ok(Some(document)) = documents::get(keys, &name, now) {
+            items.push(answer::object(&name, Some(&document)));
+        }
+    }
+    let next = match cursor {
+        0 if place.shard + 1 < shards => Some(Place { shard: place.shard + 1, cursor: 0 }),
+        0 => None,
+        cursor => Some(Place { shard: place.shard, cursor }),
+    };
+    Ok(Slice { items, next })
+}
+
+type Pending = Pin<Box<dyn Future<Output = Result<Slice>> + Send>>;
+
+/// A walk through all shards that is written as it goes.
+struct Walk {
+    engine: keystead_engine::Engine,
+    wanted: Wanted,
+    pending: Option<Pending>,
+    is_first: bool,
+    /// Whether anything was listed, so that a comma goes before what comes next.
+    has_items: bool,
+}
+
+impl Walk {
+    fn new(here: &Here, wanted: Wanted, from: Place) -> Walk {
+        let engine = here.app.engine.clone();
+        let mut walk = Walk { engine, wanted, pending: None, is_first: true, has_items: false };
+        walk.pending = Some(walk.look(from));
+        walk
+    }
+
+    fn look(&self, place: Place) -> Pending {
+        let (engine, wanted) = (self.engine.clone(), self.wanted.clone());
+        Box::pin(async move {
+            let shards = engine.shards();
+            engine
+                .read_at(place.shard, move |keys, now| slice(keys, &wanted, place, LIST_SLICE, shards, now))
+                .await
+        })
+    }
+}
+
+impl Source for Walk {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            let Some(pending) = &mut self.pending else { return Poll::Ready(None) };
+            let looked = ready!(pending.as_mut().poll(cx));
+            self.pending = None;
+            let Slice { items, next } = match looked {
+                Ok(slice) => slice,
+                Err(error) => return Poll::Ready(Some(Err(io::Error::other(error)))),
+            };
+            self.pending = next.map(|place| self.look(place));
+            let is_last = self.pending.is_none();
+            let mut out = written(&items, self.wanted.lines, self.is_first, is_last);
+            if !self.wanted.lines && self.has_items && !items.is_empty() {
+                out.insert(0, b',');
+            }
+            self.has_items |= !items.is_empty();
+            self.is_first = false;
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(out.into())));
+            }
+        }
+    }
+}

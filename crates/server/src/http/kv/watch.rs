@@ -1,0 +1,282 @@
+//! Changes of documents: the next one of a key (`wait=30s&sinceVersion=N`), or all of a key or prefix as server-sent events.
+//! Touches the shard of the key, and the change feeds of the shards.
+//!
+//! An event has the shards' revisions as its id, so that a client that comes back with `Last-Event-ID` misses nothing.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes as Part;
+use hyper::header::HeaderName;
+use keystead_commands::documents::{self, Document};
+use keystead_core::{Code, Error, Millis, Result};
+use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
+use keystead_model::Bytes;
+use keystead_model::effect::{Effect, Fact};
+use keystead_model::keyspace::{Keyspace, Miss};
+use tokio::sync::oneshot;
+
+use super::super::events::{self, Source};
+use super::super::here::Here;
+use super::super::request::Asked;
+use super::answer::{self, Refused};
+use super::{Done, read};
+use crate::limits::WAIT_MS_MAX;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Waits until a document has another version than `since` (0: until it is there).
+pub(super) async fn next_change(here: &Here, key: Bytes, since: u64, wait_ms: u64) -> Done {
+    if wait_ms > WAIT_MS_MAX {
+        return Err(Refused::bad(format!("wait is at most {} seconds", WAIT_MS_MAX / 1000)));
+    }
+    let engine = here.app.engine.clone();
+    let (shard, ticket) = (engine.shard_of(&key), engine.ticket());
+    let (answer, found) = oneshot::channel();
+    let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
+    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
+    // A client that goes away does not leave its wait behind.
+    let mut leaving = Leaving { engine, shard, ticket, is_over: false };
+    let stopping = here.app.stopping();
+    let found = tokio::select! {
+        found = found => found,
+        // What is there now is the answer of a server that stops.
+        () = stopping => return now(here, &key, since).await,
+    };
+    leaving.is_over = true;
+    let found = found.map_err(|_| Refused::Broken(crate::call::ended()))??;
+    shown(&key, found?, since)
+}
+
+async fn now(here: &Here, key: &Bytes, since: u64) -> Done {
+    shown(key, read::look(here, key).await?, since)
+}
+
+fn shown(key: &[u8], found: Option<Document>, since: u64) -> Done {
+    match found {
+        None => Err(Refused::not_found(key)),
+        Some(document) if document.version == since => Ok(read::not_modified(since)),
+        Some(document) => Ok(read::shown(key, &document)),
+    }
+}
+
+type Found = std::result::Result<Option<Document>, Miss>;
+
+/// A look at a document that waits while it is as it was.
+struct Look {
+    key: Bytes,
+    since: u64,
+    wait: Wait,
+    found: Option<Found>,
+    answer: oneshot::Sender<Result<Found>>,
+}
+
+impl Job for Look {
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran {
+        let found = documents::get(keyspace, &self.key, now);
+        let is_same = match &found {
+            Ok(document) => document.as_ref().map_or(0, |document| document.version) == self.since,
+            Err(_) => false,
+        };
+        self.found = Some(found);
+        if is_same { Ran::Waits(self.wait.clone()) } else { Ran::Done }
+    }
+
+    fn answer(self: Box<Self>, gate: Result<()>) {
+        let found = self.found.unwrap_or(Ok(None));
+        // Who asked may have gone.
+        let _ = self.answer.send(gate.map(|()| found));
+    }
+}
+
+/// Ends a wait when whoever waits has gone.
+struct Leaving {
+    engine: Engine,
+    shard: usize,
+    ticket: u64,
+    is_over: bool,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (engine, shard, ticket) = (self.engine.clone(), self.shard, self.ticket);
+        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+            Box::pin(async move { local.end_wait(ticket) })
+        };
+        // A shard that is too busy ends it when its time is up.
+        let _ = engine.spawn(shard, Box::new(guest));
+    }
+}
+
+/// All changes of one document, and first what it is now.
+pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
+    let engine = &here.app.engine;
+    let shard = engine.shard_of(&key);
+    let mut first = Vec::new();
+    let after = match last_event_id(asked, engine.shards())? {
+        Some(revisions) => revisions,
+        None => {
+            // Taken before the document is looked at, so nothing is missed; at most it is told twice.
+            let revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
+            let document = read::look(here, &key).await?;
+            let name = if document.is_some() { "put" } else { "delete" };
+            write_event(name, &revisions, &answer::object(&key, document.as_ref()), &mut first);
+            revisions
+        }
+    };
+    let feed = engine.subscribe(shard, after[shard])?;
+    let wanted = Wanted::Key(key);
+    let feeds = vec![follow(shard, feed)];
+    Ok(events::stream(&here.app, Watching { wanted, revisions: after, feeds, first: Some(first.into()) }))
+}
+
+/// All changes of documents whose keys begin so.
+pub(super) fn of_prefix(here: &Here, asked: &Asked, prefix: &[u8]) -> Done {
+    let engine = &here.app.engine;
+    let shards = engine.shards();
+    let after = last_event_id(asked, shards)?
+        .unwrap_or_else(|| (0..shards).map(|shard| engine.revision(shard)).collect());
+    let feeds = (0..shards).map(|shard| Ok(follow(shard, engine.subscribe(shard, after[shard])?)));
+    let feeds = feeds.collect::<Result<Vec<_>>>()?;
+    let wanted = Wanted::Prefix(prefix.to_vec());
+    // A line at once, so that the client knows that it listens.
+    let first = Some(Part::from_static(b": listening\n\n"));
+    Ok(events::stream(&here.app, Watching { wanted, revisions: after, feeds, first }))
+}
+
+/// The revisions that a client has seen, one a shard.
+fn last_event_id(asked: &Asked, shards: usize) -> std::result::Result<Option<Vec<u64>>, Refused> {
+    let Some(value) = asked.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let revisions: Option<Vec<u64>> = text.split('-').map(|revision| revision.parse().ok()).collect();
+    match revisions {
+        Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
+        _ => Err(Refused::bad("this Last-Event-ID is none that an event has had")),
+    }
+}
+
+enum Wanted {
+    Key(Bytes),
+    Prefix(Vec<u8>),
+}
+
+impl Wanted {
+    fn has(&self, key: &[u8]) -> bool {
+        match self {
+            Wanted::Key(wanted) => *wanted == *key,
+            Wanted::Prefix(prefix) => key.starts_with(prefix),
+        }
+    }
+}
+
+type Next = Pin<Box<dyn Future<Output = (usize, Feed, Result<Changes>)> + Send>>;
+
+fn follow(shard: usize, mut feed: Feed) -> Next {
+    Box::pin(async move {
+        let changes = feed.next().await;
+        (shard, feed, changes)
+    })
+}
+
+/// Somebody who watches.
+struct Watching {
+    wanted: Wanted,
+    /// Up to where the changes of each shard were told.
+    revisions: Vec<u64>,
+    feeds: Vec<Next>,
+    first: Option<Part>,
+}
+
+impl Source for Watching {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Part>>> {
+        if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        for n in 0..self.feeds.len() {
+            while let Poll::Ready((shard, feed, changes)) = self.feeds[n].as_mut().poll(cx) {
+                self.feeds[n] = follow(shard, feed);
+                let changes = match changes {
+                    Ok(changes) => changes,
+                    Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
+                };
+                let mut out = Vec::new();
+                self.tell(shard, &changes, &mut out);
+                if !out.is_empty() {
+                    return Poll::Ready(Some(Ok(out.into())));
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The client comes back with its `Last-Event-ID`, and hears 410 if that is too late.
+fn broken(error: &Error) -> io::Error {
+    let too_slow = error.code() == Code::Gone;
+    io::Error::other(if too_slow { "this reader is too slow".to_owned() } else { error.to_string() })
+}
+
+impl Watching {
+    /// Writes the events of some changes. Parts of one change share its version and make one event.
+    fn tell(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
+        let mut at = 0;
+        while let Some(first) = changes.get(at) {
+            let parts = changes[at..]
+                .iter()
+                .take_while(|effect| effect.key == first.key && effect.version == first.version)
+                .count();
+            let change = &changes[at..at + parts];
+            at += parts;
+            self.revisions[shard] = change.last().map_or(0, |effect| effect.revision);
+            if matches!(first.fact, Fact::Flushed) {
+                write_event("flush", &self.revisions, "{}", out);
+            } else if self.wanted.has(&first.key) {
+                let (name, data) = described(change);
+                write_event(name, &self.revisions, &data, out);
+            }
+        }
+    }
+}
+
+/// The name and data of an event.
+fn described(change: &[Effect]) -> (&'static str, String) {
+    let key = &change[0].key;
+    let version = change[0].version;
+    let document = |text: Bytes| {
+        let expires_at = change.iter().rev().find_map(|effect| match effect.fact {
+            Fact::Expiry(at) => Some(at),
+            _ => None,
+        });
+        let expires_at = expires_at.unwrap_or(Millis::NEVER);
+        ("put", answer::object(key, Some(&Document { text, version, expires_at })))
+    };
+    for effect in change.iter().rev() {
+        match &effect.fact {
+            Fact::Gone => return ("delete", answer::object(key, None)),
+            Fact::Json(text) => return document(text.clone()),
+            Fact::Str(bytes) => {
+                if let Ok(text) = std::str::from_utf8(bytes) {
+                    return document(Bytes::from(serde_json::Value::from(text).to_string().into_bytes()));
+                }
+            }
+            _ => {}
+        }
+    }
+    // Its expiry alone, or something that is no document.
+    ("change", format!("{{\"key\":{},\"version\":{version}}}", answer::name(key)))
+}
+
+fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {
+    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
+    out.extend_from_slice(format!("id: {}\nevent: {name}\n", id.join("-")).as_bytes());
+    events::event(data, out);
+}
