@@ -47,6 +47,23 @@ fn channels_and_patterns_are_told_what_is_published() {
 }
 
 #[test]
+fn a_monitor_is_told_every_command_and_needs_the_right_to() {
+    let server = memory(&["--token", "s3cret", "--read-only-token", "look"]);
+    let all = ["Authorization: Bearer s3cret"];
+    let mut events = Http::connect(&server).events("/monitor", &all);
+    assert_eq!(events.next(), "\"OK\"");
+    let mut http = Http::connect(&server);
+    http.ask("POST", "/pipeline", &all, br#"[["SET","k","a \"b\""],["GET","k"]]"#);
+    let told = |line: String| line.split_once("] ").map(|(_, command)| command.to_owned()).unwrap();
+    assert_eq!(told(events.next()), r#""SET" "k" "a \"b\"""#);
+    assert_eq!(told(events.next()), r#""GET" "k""#);
+    let came = http.ask("POST", "/monitor", &["Authorization: Bearer look"], b"");
+    assert_eq!(came.status, 400);
+    assert!(came.error().starts_with("NOPERM this user has no permissions to run the 'monitor' command"));
+    assert_eq!(http.ask("POST", "/monitor", &[], b"").status, 401);
+}
+
+#[test]
 fn a_listener_who_goes_is_forgotten_promptly() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);

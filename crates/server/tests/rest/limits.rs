@@ -61,6 +61,24 @@ fn more_commands_than_there_may_be_are_refused_as_a_whole() {
 }
 
 #[test]
+fn a_key_that_is_too_long_is_refused_and_takes_its_transaction_with_it() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let (most, long) = ("k".repeat(32 * 1024), "k".repeat(32 * 1024 + 1));
+    http.expect(&[(&format!(r#"["SET","{most}",1]"#), r#"{"result":"OK"}"#)]);
+    let words = "ERR max key size exceeded. Limit: 32768 bytes, Actual: 32769 bytes";
+    let came = http.post("/", &format!(r#"["SET","{long}",1]"#));
+    assert_eq!((came.status, came.error().as_str()), (413, words));
+    let body = format!(r#"[["SET","a",1],["SET","{long}",1],["SET","b",1]]"#);
+    let came = http.post("/multi-exec", &body);
+    assert_eq!((came.status, came.error().as_str()), (413, words));
+    assert_eq!(http.get("/exists/a/b").text(), r#"{"result":0}"#, "all of it or nothing");
+    let came = http.post("/pipeline", &body);
+    assert_eq!(came.text(), format!(r#"[{{"result":"OK"}},{{"error":"{words}"}},{{"result":"OK"}}]"#));
+    assert_eq!(http.get("/exists/a/b").text(), r#"{"result":2}"#, "each for itself");
+}
+
+#[test]
 fn a_target_or_headers_over_the_limit_are_refused_and_others_are_served() {
     let server = memory(&[]);
     for (target, header) in [

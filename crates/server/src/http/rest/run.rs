@@ -88,7 +88,7 @@ pub(super) async fn as_one(
         }
         // Nothing is watched.
         Executed::Aborted(_) => return Err(errors::EXEC_ABORT),
-        Executed::Broken(error) => return Err(Fail::Broken(error)),
+        Executed::Undone(fail) => return Err(fail),
     };
     here.caller.borrow().publish(&publish);
     let all = transaction.queue.iter().zip(replies).map(|(queued, reply)| {
