@@ -60,6 +60,26 @@ fn more_commands_than_there_may_be_are_refused_as_a_whole() {
     assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
 }
 
+/// What is answered at once is kept at once, so there is a limit to that, too.
+#[test]
+fn a_pipeline_whose_answers_are_too_much_stops_running() {
+    for shards in ["1", "4"] {
+        let server = memory(&["--shards", shards]);
+        let mut http = Http::connect(&server);
+        http.ask("POST", "/set/k", &[], &vec![b'x'; BODY_BYTES_MAX]);
+        let gets = r#"["GET","k"],"#.repeat(20);
+        let came = http.post("/pipeline", &format!(r#"[{gets}["SET","k","changed"]]"#)).json();
+        let items = came.as_array().unwrap();
+        let is_whole =
+            |n: usize| items[n]["result"].as_str().is_some_and(|text| text.len() == BODY_BYTES_MAX);
+        let whole = (0..20).take_while(|n| is_whole(*n)).count();
+        assert_eq!(whole, 13, "128 MB are full with the thirteenth");
+        let words = "ERR max response size exceeded. Limit: 134217728 bytes. The command did not run";
+        assert!(items[whole..].iter().all(|item| item["error"] == words), "{shards}");
+        assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
+    }
+}
+
 #[test]
 fn a_key_that_is_too_long_is_refused_and_takes_its_transaction_with_it() {
     let server = memory(&[]);
