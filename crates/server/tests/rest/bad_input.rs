@@ -155,38 +155,36 @@ fn requests_that_break_off_or_lie_about_their_length_hang_nobody() {
 const REQUESTS: usize = 4000;
 const SEED: u64 = 20_261_116;
 
-/// Pieces that reach further in than random bytes do.
-const WORDS: [&str; 40] = [
-    "get",
-    "set",
-    "SET",
-    "del",
-    "incr",
-    "lpush",
-    "lrange",
-    "hset",
-    "hgetall",
-    "zadd",
-    "zrange",
-    "sadd",
-    "xadd",
-    "xrange",
-    "expire",
-    "eval",
-    "evalsha",
-    "json.set",
-    "json.get",
-    "scan",
-    "copy",
-    "geoadd",
-    "pfadd",
-    "sort",
-    "object",
-    "pipeline",
-    "multi-exec",
+/// Commands that are right where their `?` are.
+const COMMANDS: [&str; 20] = [
+    "get ?",
+    "SET ? ?",
+    "set ? ? EX 10",
+    "incr ?",
+    "append ? ?",
+    "del ? ?",
+    "mget ? ?",
+    "type ?",
+    "expire ? 10",
+    "lpush ? ? ?",
+    "lrange ? 0 -1",
+    "hset ? ? ?",
+    "hgetall ?",
+    "zadd ? 1.5 ?",
+    "zrange ? 0 -1 WITHSCORES",
+    "sadd ? ?",
+    "xadd ? * ? ?",
+    "echo ?",
+    "scan 0 MATCH ?",
+    "dbsize",
+];
+
+/// Words that reach further in than random bytes do.
+const WORDS: [&str; 24] = [
     "k",
     "l",
     "h",
+    "z",
     "*",
     "0",
     "-1",
@@ -197,7 +195,26 @@ const WORDS: [&str; 40] = [
     "MATCH",
     "_token",
     "\\",
+    "get",
+    "eval",
+    "evalsha",
+    "json.set",
+    "copy",
+    "sort",
+    "object",
+    "function",
+    "pipeline",
+    "multi-exec",
 ];
+
+/// The words of a command, most of which could run.
+fn command(rng: &mut Rng) -> Vec<String> {
+    if rng.below(3) == 0 {
+        return (0..rng.below(6)).map(|_| word(rng)).collect();
+    }
+    let command = COMMANDS[rng.below(COMMANDS.len() as u64) as usize];
+    command.split(' ').map(|part| if part == "?" { word(rng) } else { part.to_owned() }).collect()
+}
 
 fn word(rng: &mut Rng) -> String {
     match rng.below(10) {
@@ -211,9 +228,9 @@ fn word(rng: &mut Rng) -> String {
 /// A target that HTTP allows, with any escapes, also wrong ones.
 fn target(rng: &mut Rng) -> String {
     let mut target = String::new();
-    for _ in 0..=rng.below(5) {
+    for word in command(rng) {
         target.push('/');
-        for byte in word(rng).bytes() {
+        for byte in word.bytes() {
             match byte {
                 b'!'..=b'~' if !matches!(byte, b'#' | b'?' | b'<' | b'>' | b'`' | b'"') => {
                     target.push(char::from(byte));
@@ -221,7 +238,7 @@ fn target(rng: &mut Rng) -> String {
                 byte => write!(target, "%{byte:02x}").unwrap(),
             }
         }
-        if rng.below(40) == 0 {
+        if rng.below(60) == 0 {
             target.push('%');
         }
     }
@@ -229,6 +246,9 @@ fn target(rng: &mut Rng) -> String {
         let pieces = ["EX=10", "NX", "_token=x", "%", "a=%2", "=", "&", "+", "GET=", "x==y"];
         target.push(if n == 0 { '?' } else { '&' });
         target.push_str(pieces[rng.below(pieces.len() as u64) as usize]);
+    }
+    if !target.starts_with('/') {
+        target.insert(0, '/');
     }
     match rng.below(8) {
         0 => "/".to_owned(),
@@ -239,16 +259,12 @@ fn target(rng: &mut Rng) -> String {
 }
 
 fn row(rng: &mut Rng) -> String {
-    let words: Vec<String> = (0..rng.below(6))
-        .map(|_| match rng.below(12) {
-            0 => "null".to_owned(),
-            1 => "1e999".to_owned(),
-            2 => "true".to_owned(),
-            3 => "[]".to_owned(),
-            4 => "-12345678901234567890".to_owned(),
-            _ => serde_json::to_string(&word(rng)).unwrap(),
-        })
-        .collect();
+    const OTHERS: [&str; 5] = ["null", "1e999", "true", "[]", "-12345678901234567890"];
+    let json = |rng: &mut Rng, word: String| match rng.below(40) {
+        n @ 0..5 => OTHERS[n as usize].to_owned(),
+        _ => serde_json::to_string(&word).unwrap(),
+    };
+    let words: Vec<String> = command(rng).into_iter().map(|word| json(rng, word)).collect();
     format!("[{}]", words.join(","))
 }
 
