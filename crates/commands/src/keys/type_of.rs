@@ -1,10 +1,18 @@
 //! `TYPE key`
 
+use keystead_model::value::Kind;
+
+use crate::ctx::Dialect;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let kind = ctx.keys.kind(args.at(1), ctx.now)?;
-    Ok(Reply::status(kind.map_or("none", |kind| kind.redis_name())))
+    Ok(Reply::status(match kind {
+        None => "none",
+        // RedisJSON is a module, and the name of its type stays; Upstash has its own.
+        Some(Kind::Json) if ctx.dialect == Dialect::Upstash => "json",
+        Some(kind) => kind.redis_name(),
+    }))
 }
 
 #[cfg(test)]

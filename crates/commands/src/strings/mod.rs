@@ -89,12 +89,12 @@ pub(crate) const TABLE: &[Spec] = &[
         "Gives the strings under keys.",
         "1.0.0",
     ),
-    Spec::data("MSET", "mset", -3, WRITE_OOM, Keys::Pairs(1), mset::mset).doc(
+    Spec::data("MSET", "mset", -3, WRITE_OOM, Keys::Every(1, 2), mset::mset).doc(
         "key value [key value ...]",
         "Puts strings under keys.",
         "1.0.1",
     ),
-    Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Pairs(1), mset::msetnx).doc(
+    Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Every(1, 2), mset::msetnx).doc(
         "key value [key value ...]",
         "Puts strings under keys if all of these are absent.",
         "1.0.1",
