@@ -1,4 +1,5 @@
 //! `JSON.SET key path value [NX | XX] [FORMAT STRING | JSON]`
+//! `JSON.MERGE key path value [FORMAT STRING | JSON]`
 //! `JSON.MSET key path value [key path value ...]`
 //!
 //! When a key expires stays as it is, at the root as well.
@@ -49,7 +50,6 @@ pub(super) fn json_set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     put_one(ctx, args, condition, Manner::Replace)
 }
 
-/// `JSON.MERGE key path value [FORMAT STRING | JSON]`
 pub(super) fn json_merge(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let mut cursor = args.cursor(4);
     while !cursor.is_done() {
