@@ -211,6 +211,7 @@ mod tests {
             ("JSON.GET d $..a $..b", r#"$ {"$..a":[4,2],"$..b":[null,3]}"#),
             ("JSON.MGET d $..a", "*1 $ [4,2]"),
             ("TYPE d", "+json"),
+            ("SCAN 0 TYPE json", "*2 $ 0 *1 $ d"),
         ]);
     }
 

@@ -1,14 +1,15 @@
 //! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 
+use super::type_of;
 use crate::scan::Scan;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let scan = Scan::parse(&mut args.cursor(1), true, false)?;
-    let mut found = Vec::new();
+    let (mut found, dialect) = (Vec::new(), ctx.dialect);
     let cursor = ctx.keys.scan(scan.cursor, scan.count, ctx.now, |key, kind| {
-        let right_kind =
-            scan.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(kind.redis_name().as_bytes()));
+        let name = type_of::name(kind, dialect).as_bytes();
+        let right_kind = scan.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(name));
         if right_kind && scan.wants(key) {
             found.push(Reply::Bulk(key.clone()));
         }

@@ -41,7 +41,7 @@ const GROUPS: &[(&str, &str, &str)] = &[
     ("Bitmaps", "bitmap", "bitmap"),
     ("HyperLogLog", "hyperloglog", "hyperloglog"),
     ("Geo", "geo", "geo"),
-    ("JSON", "json", "json"),
+    ("JSON", "json", ""),
     ("Transactions", "transactions", "transaction"),
     ("Publish and subscribe", "pubsub", "pubsub"),
     ("Connection", "connection", "connection"),
