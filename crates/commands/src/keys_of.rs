@@ -15,8 +15,8 @@ pub enum Keys {
     Two(usize, usize),
     /// Every argument from this index on.
     From(usize),
-    /// Every second argument from this index on (key value key value).
-    Pairs(usize),
+    /// From the first index on, one every so many arguments (key value key value: 2).
+    Every(usize, usize),
     /// Every argument from the first index on but so many at the end.
     Until(usize, usize),
     /// Their number stands at this index, and they follow it.
@@ -51,7 +51,7 @@ impl Keys {
             Keys::At(index) => vec![index],
             Keys::Two(a, b) => vec![a, b],
             Keys::From(first) => (first..len).collect(),
-            Keys::Pairs(first) => (first..len).step_by(2).collect(),
+            Keys::Every(first, step) => (first..len).step_by(step.max(1)).collect(),
             Keys::Until(first, without) => (first..len.saturating_sub(without)).collect(),
             Keys::Counted(at) => counted(args, at)?,
             Keys::CountedPairs => {
@@ -127,7 +127,8 @@ mod tests {
             (Keys::None, "PING", vec![]),
             (Keys::At(1), "GET k", vec![1]),
             (Keys::From(1), "DEL a b c", vec![1, 2, 3]),
-            (Keys::Pairs(1), "MSET a 1 b 2", vec![1, 3]),
+            (Keys::Every(1, 2), "MSET a 1 b 2", vec![1, 3]),
+            (Keys::Every(1, 3), "JSON.MSET a $ 1 b $ 2", vec![1, 4]),
             (Keys::Until(1, 1), "BLPOP a b 0", vec![1, 2]),
             (Keys::Counted(1), "LMPOP 2 a b LEFT", vec![2, 3]),
             (Keys::CountedPairs, "MSETEX 2 a 1 b 2 EX 3", vec![2, 4]),

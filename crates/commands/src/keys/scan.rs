@@ -1,10 +1,12 @@
 //! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`, and at Upstash `WITHTYPE`
 
+use super::type_of;
 use crate::limits::SCAN_STRIDES_MAX;
 use crate::scan::{Scan, Walk};
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
+    let dialect = ctx.dialect;
     let walk = if ctx.is_upstash() { Walk::KeysOfUpstash } else { Walk::Keys };
     let scan = Scan::parse(&mut args.cursor(1), walk)?;
     // Redis may answer with fewer keys than asked for, where many are gone; Upstash goes on until it has them.
@@ -13,7 +15,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     for _ in 0..strides {
         cursor = ctx.keys.scan(cursor, left, ctx.now, |key, kind| {
             left = left.saturating_sub(1);
-            let name = kind.redis_name();
+            let name = type_of::name(kind, dialect);
             let right_kind = scan.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(name.as_bytes()));
             if right_kind && scan.wants(key) {
                 found.push(Reply::Bulk(key.clone()));

@@ -1,10 +1,21 @@
 //! `TYPE key`
 
+use keystead_model::value::Kind;
+
+use crate::ctx::Dialect;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let kind = ctx.keys.kind(args.at(1), ctx.now)?;
-    Ok(Reply::status(kind.map_or("none", |kind| kind.redis_name())))
+    Ok(Reply::status(kind.map_or("none", |kind| name(kind, ctx.dialect))))
+}
+
+/// The name of a kind of value. RedisJSON is a module, and the name of its type stays; Upstash has its own.
+pub(super) fn name(kind: Kind, dialect: Dialect) -> &'static str {
+    match (kind, dialect) {
+        (Kind::Json, Dialect::Upstash) => "json",
+        _ => kind.redis_name(),
+    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Gives the strings under keys.",
         "1.0.0",
     ),
-    Spec::data("MSET", "mset", -3, WRITE_OOM, Keys::Pairs(1), mset::mset).doc(
+    Spec::data("MSET", "mset", -3, WRITE_OOM, Keys::Every(1, 2), mset::mset).doc(
         "key value [key value ...]",
         "Puts strings under keys.",
         "1.0.1",
@@ -114,7 +114,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Puts strings under keys with one expiry, if all of these are absent or all are there.",
         "8.4.0",
     ),
-    Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Pairs(1), mset::msetnx).doc(
+    Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Every(1, 2), mset::msetnx).doc(
         "key value [key value ...]",
         "Puts strings under keys if all of these are absent.",
         "1.0.1",

@@ -60,11 +60,12 @@ impl<'a> Options<'a> {
         let mut cursor = args.cursor(3);
         let mut options = Options::default();
         while !cursor.is_done() {
-            if options.condition.is_none() && accept_there(&mut options.there, &mut cursor) {
+            let conditional = options.condition.is_none() && accept_there(&mut options.there, &mut cursor)
+                || options.there.is_none() && Condition::accept(&mut options.condition, &mut cursor);
+            if conditional {
                 continue;
-            } else if options.there.is_none() && Condition::accept(&mut options.condition, &mut cursor) {
-                continue;
-            } else if cursor.accept("GET") {
+            }
+            if cursor.accept("GET") {
                 options.get = true;
             } else if !options.expire.accept(&mut cursor, "KEEPTTL") {
                 return Err(errors::SYNTAX);

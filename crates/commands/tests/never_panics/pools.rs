@@ -116,6 +116,85 @@ pub(super) fn stream_id(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
+/// Paths into documents: those that mostly match, and those that nobody should send.
+const PATHS: [&str; 30] = [
+    "$",
+    ".",
+    "$.a",
+    "a",
+    ".a.b",
+    "$.b",
+    "$.*",
+    "$..a",
+    "$..*",
+    "$[0]",
+    "$[-1]",
+    "$.a[0]",
+    "$.l",
+    "$.l[1:]",
+    "$..[0,0]",
+    "$.a.b.c",
+    "l[0]",
+    "$[?@.a]",
+    "$..[?(@>1)]",
+    "$.l[?@=~'m.*']",
+    "$..*..*",
+    "$[",
+    "$..",
+    "$.a..",
+    "$[?",
+    "$[99999]",
+    "$['a','b','a']",
+    "$.l[::-1]",
+    "$[?count($..*)>1]",
+    "$.new",
+];
+
+/// Documents, and what almost is one.
+const DOCUMENTS: [&str; 22] = [
+    "{}",
+    "[]",
+    "null",
+    "true",
+    "1",
+    "-0",
+    "1.50",
+    "1e400",
+    "9223372036854775807",
+    "18446744073709551616",
+    "\"m1\"",
+    "\"\"",
+    "[1,2,3]",
+    "{\"a\":1}",
+    "{\"a\":{\"b\":[1,2.5,\"x\"]},\"l\":[0,[],{}],\"b\":true}",
+    "[[[[1]]]]",
+    "{\"a\":null,\"l\":[1]}",
+    "{",
+    "[1,",
+    "nul",
+    "01",
+    "{\"a\":1,\"a\":2}",
+];
+
+/// A path into a document.
+pub(super) fn path(rng: &mut Rng) -> Vec<u8> {
+    if rng.below(30) == 0 { text(rng) } else { pick(rng, &PATHS) }
+}
+
+/// A document.
+pub(super) fn json(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(20) {
+        0 => text(rng),
+        1 => number(rng),
+        2 => "[".repeat(rng.below(200) as usize).into_bytes(),
+        3 => {
+            let levels = rng.below(130) as usize;
+            format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes()
+        }
+        _ => pick(rng, &DOCUMENTS),
+    }
+}
+
 /// A key; one that usually holds what the family is about, or any.
 pub(super) fn key(rng: &mut Rng, family: usize) -> Vec<u8> {
     match rng.below(20) {

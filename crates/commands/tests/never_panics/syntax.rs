@@ -84,6 +84,8 @@ impl Requests {
             "member" | "value" | "element" | "pattern" | "message" | "pivot" | "channel" | "name" => {
                 out.push(pools::text(rng), false);
             }
+            "path" => out.push(pools::path(rng), false),
+            "json" => out.push(pools::json(rng), false),
             "encoding" => out.push(
                 format!("{}{}", if rng.below(2) == 0 { "u" } else { "i" }, rng.below(70)).into(),
                 false,

@@ -1,6 +1,7 @@
-//! What Keystead answers in its own way, written by hand: refusals that say what to do, and Redis 8 where no judge has it.
+//! What Keystead answers in its own way, written by hand: refusals that say what to do, and Redis 8 and RedisJSON where no
+//! judge has them.
 //!
-//! They are asked of Keystead alone, because the judges would end, save or listen.
+//! They are asked of Keystead alone, in this order, because the judges would end, save or listen, or do not know them.
 
 /// Requests and their answers, as the shrinker would print them.
 pub(crate) struct Own {
@@ -64,4 +65,33 @@ pub(crate) const OWN: &[Own] = &[
     own("mixed_at_commit", "BGSAVE", "+Background saving started"),
     own("mixed_at_commit", "BGSAVE SCHEDULE", "+Background saving started"),
     own("mixed_at_commit", "BGREWRITEAOF", "+Background append only file rewriting started"),
+    own(
+        "keys",
+        r#"JSON.SET own:json $ {"a":1,"l":[1,2.0],"s":"x","t":true,"n":{"a":9007199254740993}}"#,
+        r#"+OK"#,
+    ),
+    own("keys", r#"JSON.GET own:json $..a"#, r#""[1,9007199254740993]""#),
+    own("keys", r#"JSON.MSET own:json $.a 2 own:json2 $ {"a":3}"#, r#"+OK"#),
+    own("keys", r#"JSON.MGET own:json own:json2 $.a"#, r#"*["[2]", "[3]"]"#),
+    own("keys", r#"JSON.MERGE own:json $.n {"a":null,"b":4}"#, r#"+OK"#),
+    own("keys", r#"JSON.TYPE own:json $.*"#, r#"*["integer", "array", "string", "boolean", "object"]"#),
+    own("keys", r#"JSON.NUMINCRBY own:json $.n.b 0.5"#, r#""[4.5]""#),
+    own("keys", r#"JSON.NUMMULTBY own:json $.a 3"#, r#""[6]""#),
+    own("keys", r#"JSON.STRAPPEND own:json $.s "y""#, r#"*[2]"#),
+    own("keys", r#"JSON.STRLEN own:json $.s"#, r#"*[2]"#),
+    own("keys", r#"JSON.ARRAPPEND own:json $.l 3 null"#, r#"*[4]"#),
+    own("keys", r#"JSON.ARRINDEX own:json $.l 2.0"#, r#"*[1]"#),
+    own("keys", r#"JSON.ARRINSERT own:json $.l 0 "z""#, r#"*[5]"#),
+    own("keys", r#"JSON.ARRLEN own:json $.l"#, r#"*[5]"#),
+    own("keys", r#"JSON.ARRPOP own:json $.l"#, r#"*["null"]"#),
+    own("keys", r#"JSON.ARRTRIM own:json $.l 1 2"#, r#"*[2]"#),
+    own("keys", r#"JSON.OBJKEYS own:json $.n"#, r#"*[*["b"]]"#),
+    own("keys", r#"JSON.OBJLEN own:json"#, r#"5"#),
+    own("keys", r#"JSON.TOGGLE own:json $.t"#, r#"*[0]"#),
+    own("keys", r#"JSON.RESP own:json $.n"#, r#"*[*[+{, "b", "4.5"]]"#),
+    own("keys", r#"JSON.CLEAR own:json $.n"#, r#"1"#),
+    own("keys", r#"JSON.GET own:json"#, r#""{"a":6,"l":[1,2.0],"s":"xy","t":false,"n":{}}""#),
+    own("keys", r#"JSON.DEBUG MEMORY own:json $.l"#, r#"*[7]"#),
+    own("keys", r#"JSON.DEL own:json $.l"#, r#"1"#),
+    own("keys", r#"JSON.FORGET own:json"#, r#"1"#),
 ];

@@ -41,10 +41,11 @@ const GROUPS: &[(&str, &str, &str)] = &[
     ("Bitmaps", "bitmap", "bitmap"),
     ("HyperLogLog", "hyperloglog", "hyperloglog"),
     ("Geo", "geo", "geo"),
+    ("JSON", "json", ""),
     ("Transactions", "transactions", "transaction"),
     ("Publish and subscribe", "pubsub", "pubsub"),
     ("Connection", "connection", "connection"),
-    ("Scripting", "scripting", "scripting"),
+    ("Scripts", "scripting", "scripting"),
     ("Server", "server", ""),
 ];
 
@@ -149,7 +150,7 @@ pub(super) fn range(keys: Keys) -> [i64; 3] {
         Keys::At(at) => [int(at), int(at), 1],
         Keys::Two(a, b) => [int(a), int(b), int(b) - int(a)],
         Keys::From(first) => [int(first), -1, 1],
-        Keys::Pairs(first) => [int(first), -1, 2],
+        Keys::Every(first, step) => [int(first), -1, int(step)],
         Keys::Until(first, without) => [int(first), -1 - int(without), 1],
         Keys::StoreCounted | Keys::AndAfter(_) | Keys::AndStored(_) => [1, 1, 1],
     }
@@ -190,7 +191,7 @@ mod tests {
             (Keys::At(2), [2, 2, 1]),
             (Keys::Two(1, 2), [1, 2, 1]),
             (Keys::From(1), [1, -1, 1]),
-            (Keys::Pairs(1), [1, -1, 2]),
+            (Keys::Every(1, 2), [1, -1, 2]),
             (Keys::Until(1, 1), [1, -2, 1]),
             (Keys::Counted(1), [0, 0, 0]),
             (Keys::StoreCounted, [1, 1, 1]),

@@ -57,7 +57,7 @@ fn key_specs(spec: &Spec) -> Vec<Reply> {
     let last = if last > 0 { last - first } else { last };
     match spec.keys {
         Keys::None => Vec::new(),
-        Keys::At(_) | Keys::Two(..) | Keys::From(_) | Keys::Pairs(_) | Keys::Until(..) => {
+        Keys::At(_) | Keys::Two(..) | Keys::From(_) | Keys::Every(..) | Keys::Until(..) => {
             vec![one(index(first), span(last, step, 0))]
         }
         Keys::Counted(at) => vec![one(index(int(at)), counted(1))],
