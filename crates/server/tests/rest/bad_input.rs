@@ -250,12 +250,7 @@ fn target(rng: &mut Rng) -> String {
     if !target.starts_with('/') {
         target.insert(0, '/');
     }
-    match rng.below(8) {
-        0 => "/".to_owned(),
-        1 => "/pipeline".to_owned(),
-        2 => "/multi-exec".to_owned(),
-        _ => target,
-    }
+    target
 }
 
 fn row(rng: &mut Rng) -> String {
@@ -268,18 +263,25 @@ fn row(rng: &mut Rng) -> String {
     format!("[{}]", words.join(","))
 }
 
-fn body(rng: &mut Rng) -> Vec<u8> {
-    let mut body = match rng.below(5) {
-        0 => Vec::new(),
-        1 => (0..rng.below(200)).map(|_| rng.below(256) as u8).collect(),
-        2 => row(rng).into_bytes(),
-        _ => format!("[{}]", (0..rng.below(5)).map(|_| row(rng)).collect::<Vec<_>>().join(",")).into_bytes(),
+/// A target and a body that mostly go together.
+fn target_and_body(rng: &mut Rng) -> (String, Vec<u8>) {
+    let rows = |rng: &mut Rng| (0..rng.below(5)).map(|_| row(rng)).collect::<Vec<_>>().join(",");
+    let (target, body) = match rng.below(6) {
+        0 => ("/".to_owned(), row(rng)),
+        1 => ("/pipeline".to_owned(), format!("[{}]", rows(rng))),
+        2 => ("/multi-exec".to_owned(), format!("[{}]", rows(rng))),
+        _ => (target(rng), String::new()),
     };
-    if !body.is_empty() && rng.below(6) == 0 {
-        let at = rng.below(body.len() as u64) as usize;
-        body[at] = rng.below(256) as u8;
+    let mut body = body.into_bytes();
+    match rng.below(10) {
+        0 => body = (0..rng.below(200)).map(|_| rng.below(256) as u8).collect(),
+        1 if !body.is_empty() => {
+            let at = rng.below(body.len() as u64) as usize;
+            body[at] = rng.below(256) as u8;
+        }
+        _ => {}
     }
-    body
+    (target, body)
 }
 
 fn headers(rng: &mut Rng) -> Vec<String> {
@@ -295,7 +297,7 @@ fn headers(rng: &mut Rng) -> Vec<String> {
     ];
     let values =
         ["base64", "resp2", "json", "Bearer x", "", "\u{fc}", "text/event-stream", "http://localhost"];
-    (0..rng.below(4))
+    (0..rng.below(6).saturating_sub(3))
         .map(|_| {
             let name = names[rng.below(names.len() as u64) as usize];
             format!("{name}: {}", values[rng.below(values.len() as u64) as usize])
@@ -306,7 +308,7 @@ fn headers(rng: &mut Rng) -> Vec<String> {
 /// One random request. Returns its status, and whether its connection can carry another.
 fn one(http: &mut Http, rng: &mut Rng) -> (u16, bool) {
     let method = ["GET", "POST", "POST", "POST", "PUT", "HEAD", "DELETE", "OPTIONS"][rng.below(8) as usize];
-    let (target, headers, body) = (target(rng), headers(rng), body(rng));
+    let ((target, body), headers) = (target_and_body(rng), headers(rng));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let came = http.ask(method, &target, &headers, &body);
     let told = || format!("{method} {target} {headers:?} {} -> {came:?}", body.escape_ascii());
