@@ -7,6 +7,8 @@ mod clients;
 mod config;
 mod host;
 mod mailbox;
+#[cfg(not(target_family = "wasm"))]
+mod scripts;
 mod stats;
 
 pub use bus::{Bus, Subscribed};
@@ -14,6 +16,8 @@ pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
 pub use config::{Config, OutputLimit, Refusal};
 pub use host::{Facts, Host};
 pub use mailbox::{Mailbox, Message};
+#[cfg(not(target_family = "wasm"))]
+pub use scripts::Scripts;
 pub use stats::{Rates, Stats};
 
 /// Shared by all connections.
@@ -26,6 +30,9 @@ pub struct Hub {
     pub config: Config,
     /// Counters for INFO.
     pub stats: Stats,
+    /// Scripts and libraries of functions.
+    #[cfg(not(target_family = "wasm"))]
+    pub scripts: Scripts,
     /// What the server knows of itself.
     pub host: Box<dyn Host>,
 }
@@ -35,6 +42,14 @@ impl Hub {
     #[must_use]
     pub fn new(host: Box<dyn Host>) -> Self {
         let (clients, config, stats) = Default::default();
-        Hub { bus: Bus::default(), clients, config, stats, host }
+        Hub {
+            bus: Bus::default(),
+            clients,
+            config,
+            stats,
+            #[cfg(not(target_family = "wasm"))]
+            scripts: Scripts::default(),
+            host,
+        }
     }
 }

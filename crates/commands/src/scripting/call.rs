@@ -1,0 +1,131 @@
+//! `redis.call` and `redis.pcall`: one command of a script. It touches the keyspace, through the command.
+
+use keystead_core::key::shard_of;
+use mlua::{Lua, MultiValue, Value};
+
+use super::raise::{self, Raised};
+use super::{convert, text};
+use crate::args::Command;
+use crate::conn::Conn;
+use crate::ctx::Ctx;
+use crate::dispatch;
+use crate::errors::Fail;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::spec::{Run, Spec, Spread, flag};
+use crate::table;
+
+/// A script that runs, as its commands see it.
+pub(super) struct Running<'r, 'c> {
+    pub(super) ctx: &'r mut Ctx<'c>,
+    /// The connection that commands about the connection see: that of nobody.
+    pub(super) session: &'r mut Session,
+    /// Where the arguments of the next command are put together.
+    pub(super) command: Command,
+    /// Whether commands that write are refused.
+    pub(super) read_only: bool,
+    /// A command failed in such a way that all is undone.
+    pub(super) broken: Option<Fail>,
+}
+
+const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
+const NOT_TEXT: &str = "ERR Lua redis lib command arguments must be strings or integers";
+
+impl Running<'_, '_> {
+    /// Runs a command. `raises`: an error ends the script, else it is given to it.
+    pub(super) fn call(
+        &mut self,
+        lua: &Lua,
+        values: &MultiValue,
+        resp3: bool,
+        raises: bool,
+    ) -> mlua::Result<Value> {
+        let (words, counted) = match gather(&mut self.command, values) {
+            Err(words) => (words.to_owned(), false),
+            Ok(()) => {
+                let command = std::mem::take(&mut self.command);
+                let reply = self.run(&command);
+                self.command = command;
+                match reply {
+                    Reply::Error(fail) if fail.undoes() => {
+                        self.broken = Some(fail);
+                        return Err(Raised::Stop.into());
+                    }
+                    Reply::Error(fail) => (convert::error_words(&fail), true),
+                    reply => return convert::to_lua(lua, &reply, resp3),
+                }
+            }
+        };
+        if raises { Err(Raised::Table(words, counted).into()) } else { raise::table(lua, &words, counted) }
+    }
+
+    fn run(&mut self, command: &Command) -> Reply {
+        let args = command.args();
+        let spec = match self.allowed(args) {
+            Ok(spec) => spec,
+            Err(words) => return Reply::Error(Fail::fixed(words)),
+        };
+        self.ctx.wait = None;
+        match spec.run {
+            Run::Conn(_) => {
+                let mut conn = Conn { session: self.session, hub: self.ctx.hub, now: self.ctx.now };
+                dispatch::run_conn(&mut conn, spec, args)
+            }
+            _ => dispatch::run_data(self.ctx, spec, args),
+        }
+    }
+
+    /// The row of a command, if this script may run it.
+    fn allowed(&self, args: crate::Args<'_>) -> Result<&'static Spec, &'static str> {
+        let spec = dispatch::resolve(args).map_err(|_| unknown(args))?;
+        if spec.flags.has(flag::NO_SCRIPT) || matches!(spec.run, Run::Control(_)) {
+            return Err("ERR This Redis command is not allowed from script");
+        }
+        if self.read_only && (spec.writes() || is_message(spec)) {
+            return Err("ERR Write commands are not allowed from read-only scripts.");
+        }
+        let shards = self.ctx.hub.host.shards();
+        if shards > 1 && matches!(spec.run, Run::Data(_)) {
+            let keys = spec.keys(args).unwrap_or_default();
+            let elsewhere = keys.iter().any(|key| shard_of(args.at(*key), shards) != self.ctx.shard);
+            if elsewhere || (keys.is_empty() && spec.spread != Spread::Here) {
+                return Err("ERR Script attempted to access a non local key in a cluster node");
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn unknown(args: crate::Args<'_>) -> &'static str {
+    let known = table::find(args.name()).is_some_and(|spec| match spec.run {
+        Run::Within(rows) if args.len() > 1 => table::find_within(rows, args.at(1)).is_some(),
+        _ => true,
+    });
+    if known {
+        "ERR Wrong number of args calling Redis command from script"
+    } else {
+        "ERR Unknown Redis command called from script"
+    }
+}
+
+/// Publishing reaches others, so a script that only reads may not do it.
+fn is_message(spec: &Spec) -> bool {
+    matches!(spec.name, "PUBLISH" | "SPUBLISH")
+}
+
+/// Puts the arguments of a command together.
+pub(super) fn gather(command: &mut Command, values: &MultiValue) -> Result<(), &'static str> {
+    command.clear();
+    if values.is_empty() {
+        return Err(NO_ARGUMENTS);
+    }
+    for value in values {
+        match value {
+            Value::String(text) => command.push(&text.as_bytes()),
+            Value::Integer(number) => command.push_int(*number),
+            Value::Number(number) => command.push(text::general(*number, 17).as_bytes()),
+            _ => return Err(NOT_TEXT),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Scripts at a desk.
