@@ -8,6 +8,7 @@ mod codec;
 mod engine;
 mod flat;
 mod latency;
+mod lua;
 mod memory;
 mod raw_sqlite;
 mod redis;
@@ -17,7 +18,7 @@ mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
@@ -33,6 +34,7 @@ const BENCHES: [Bench; 8] = [
     ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
     ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
     ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
+    ("lua", "a rate limiter as a script by EVALSHA, beside Redis", lua::run),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 

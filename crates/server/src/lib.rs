@@ -11,6 +11,7 @@
 //! | how a server starts and stops   | [`server`]   |
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
+//! | functions between two starts    | [`functions`] |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
 //! | how large is large              | [`limits`]   |
@@ -22,6 +23,7 @@ pub mod app;
 pub mod cli;
 pub mod database;
 pub mod failure;
+pub mod functions;
 pub mod http;
 pub mod limits;
 pub mod listen;

@@ -52,4 +52,26 @@ impl Hub {
             host,
         }
     }
+
+    /// Brings back the libraries of functions that [`Host::keep_functions`] was given last, before this start.
+    ///
+    /// # Errors
+    /// When it is no dump, or a library in it cannot be loaded.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
+        crate::scripting::restore_kept(self, dump)
+    }
+
+    /// Scripts that are remembered, their bytes, libraries and functions.
+    #[must_use]
+    pub fn script_counts(&self) -> [usize; 4] {
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let ((scripts, bytes), (libraries, functions)) =
+                (self.scripts.count(), self.scripts.libraries().counts());
+            [scripts, bytes, libraries, functions]
+        }
+        #[cfg(target_family = "wasm")]
+        [0; 4]
+    }
 }

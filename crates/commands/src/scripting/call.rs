@@ -65,6 +65,9 @@ impl Running<'_, '_> {
             Ok(spec) => spec,
             Err(words) => return Reply::Error(Fail::fixed(words)),
         };
+        if let Some(refusal) = blocks(spec, args) {
+            return Reply::Error(refusal);
+        }
         self.ctx.wait = None;
         match spec.run {
             Run::Conn(_) => {
@@ -106,6 +109,24 @@ fn unknown(args: crate::Args<'_>) -> &'static str {
     } else {
         "ERR Unknown Redis command called from script"
     }
+}
+
+/// Reading streams does not wait within scripts, and says so.
+fn blocks(spec: &Spec, args: crate::Args<'_>) -> Option<Fail> {
+    if !matches!(spec.name, "XREAD" | "XREADGROUP") {
+        return None;
+    }
+    let is = |at: usize, word: &str| args.at(at).eq_ignore_ascii_case(word.as_bytes());
+    let mut at = if is(1, "GROUP") { 4 } else { 1 };
+    while at < args.len() && !is(at, "STREAMS") {
+        if is(at, "BLOCK") {
+            let name = spec.full_name;
+            let words = format!("ERR {name} command is not allowed with BLOCK option from scripts");
+            return Some(Fail::text(words));
+        }
+        at += if is(at, "COUNT") { 2 } else { 1 };
+    }
+    None
 }
 
 /// Publishing reaches others, so a script that only reads may not do it.

@@ -12,7 +12,7 @@ use super::world::{Stop, World};
 use crate::args::{Args, Command};
 use crate::ctx::Ctx;
 use crate::errors::{Answer, Fail};
-use crate::limits::SCRIPT_MEMORY_SWEEP_BYTES;
+use crate::limits::{SCRIPT_MEMORY_BYTES_MAX, SCRIPT_MEMORY_SWEEP_BYTES};
 use crate::number;
 use crate::session::Session;
 
@@ -98,9 +98,15 @@ fn within(
         let Ok(mut running) = running.try_borrow_mut() else {
             return Err(raise::failed(lua, "redis.call is not to be called from itself"));
         };
+        // Lua's own limit makes every call from here dear; what an answer takes is looked at when it is there.
+        lua.set_memory_limit(0)?;
         let result = running.call(lua, values, shared.resp3.get(), raises);
+        lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
         if running.broken.is_some() {
             shared.stop(Stop::Broken);
+        }
+        if lua.used_memory() > SCRIPT_MEMORY_BYTES_MAX {
+            return Err(mlua::Error::MemoryError("not enough memory".into()));
         }
         result
     };
@@ -143,7 +149,7 @@ fn is_out_of_memory(value: &Value) -> bool {
 fn out_of_memory(name: &str) -> Fail {
     let words = format!(
         "OOM Error running script {name}, not enough memory: it wanted more than {} MB, and what it changed is undone",
-        crate::limits::SCRIPT_MEMORY_BYTES_MAX >> 20
+        SCRIPT_MEMORY_BYTES_MAX >> 20
     );
     Fail::Undone(words.into())
 }

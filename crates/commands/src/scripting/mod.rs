@@ -10,6 +10,7 @@
 //! | a Lua state and its sandbox                         | `world`, `prelude.lua` |
 //! | redis.call, and the rest of `redis`                 | `call`, `api` |
 //! | values and errors between Lua and Rust              | `convert`, `raise` |
+//! | patterns that could take for ever                   | `pattern`    |
 //! | cjson, cmsgpack, struct, bit                        | `lib`        |
 //!
 //! Lua is C and does not exist on wasm32: there the family has no commands.
@@ -38,6 +39,8 @@ mod function;
 mod lib;
 #[cfg(not(target_family = "wasm"))]
 mod libraries;
+#[cfg(not(target_family = "wasm"))]
+mod pattern;
 #[cfg(not(target_family = "wasm"))]
 mod raise;
 #[cfg(not(target_family = "wasm"))]

@@ -13,7 +13,8 @@ local error, type, tostring, select, unpack = error, type, tostring, select, unp
 local next, pairs, rawget, rawset, rawpcall, rawxpcall = next, pairs, rawget, rawset, pcall, xpcall
 local rawsetmetatable, getmetatable, loadstring, load = setmetatable, getmetatable, loadstring, load
 local collectgarbage = collectgarbage
-local byte, strrep, strgsub = string.byte, string.rep, string.gsub
+local byte, strrep, strsub, strgsub, strfind = string.byte, string.rep, string.sub, string.gsub, string.find
+local tonumber = tonumber
 local resume = coroutine.resume
 local insert, concat, sort = table.insert, table.concat, table.sort
 local caught, pause, place = native.caught, native.pause, native.place
@@ -200,7 +201,7 @@ end
 
 function env.pcall(...)
   if select('#', ...) == 0 then
-    return again('pcall', rawpcall)
+    return false, 'attempt to call a boolean value'
   end
   return settle(rawpcall(...))
 end
@@ -284,19 +285,177 @@ library('table', {
   end,
 })
 
+-- Patterns. Lua's own matcher cannot be interrupted, and its worst case is the length of the text to the power of the
+-- number of repetitions in the pattern. Where that is too much, another one takes its place which can.
+
+local STEPS_MAX = 1e7
+local repetitions, remembered = {}, 0
+
+local function is_long(text, pattern)
+  local count = repetitions[pattern]
+  if not count then
+    local _, signs = strgsub(pattern, '[*+?-]', '')
+    local _, escapes = strgsub(pattern, '%%[b%d]', '')
+    count = signs + escapes
+    if remembered >= 1000 then
+      repetitions, remembered = {}, 0
+    end
+    repetitions[pattern], remembered = count, remembered + 1
+  end
+  local steps = (#text + 1) ^ (count + 1)
+  if steps > 10000 then
+    pause()
+  end
+  return steps > STEPS_MAX
+end
+
+-- The first place where a pattern fits: start, end, and what it captured.
+local function checked(ok, first, ...)
+  if not ok then
+    error(first, 4)
+  end
+  return first, ...
+end
+
+local function search(text, pattern, init, anchored)
+  return checked(native.search(text, pattern, init, anchored))
+end
+
+-- An index of a string's function, counted from the end if it is negative.
+local function position(init, len)
+  init = init or 1
+  if init < 0 then
+    init = init + len + 1
+  end
+  return init < 1 and 1 or init
+end
+
+local function captures(first, text, last, ...)
+  if select('#', ...) == 0 then
+    return strsub(text, first, last)
+  end
+  return ...
+end
+
+local long = {}
+
+local function anchor(pattern)
+  local anchored = byte(pattern, 1) == 94
+  return anchored and strsub(pattern, 2) or pattern, anchored
+end
+
+local function found_match(text, first, last, ...)
+  if not first then
+    return nil
+  end
+  return captures(first, text, last, ...)
+end
+
+function long.find(text, pattern, init)
+  local rest, anchored = anchor(pattern)
+  return search(text, rest, position(init, #text), anchored)
+end
+
+function long.match(text, pattern, init)
+  local rest, anchored = anchor(pattern)
+  return found_match(text, search(text, rest, position(init, #text), anchored))
+end
+
+function long.gmatch(text, pattern)
+  local init = 1
+  local function after(first, last, ...)
+    if not first then
+      return nil
+    end
+    init = last < first and last + 2 or last + 1
+    return captures(first, text, last, ...)
+  end
+  return function()
+    if init > #text + 1 then
+      return nil
+    end
+    return after(search(text, pattern, init, false))
+  end
+end
+
+-- What a match is replaced by.
+local function replacement(repl, whole, ...)
+  local value
+  if type(repl) == 'function' then
+    value = repl(...)
+  elseif type(repl) == 'table' then
+    value = repl[(...)]
+  else
+    local parts = { ... }
+    return (strgsub(repl, '%%(.)', function(sign)
+      if sign == '0' then
+        return whole
+      elseif strfind(sign, '%d') then
+        local part = parts[tonumber(sign)]
+        if part == nil then
+          error('invalid capture index', 0)
+        end
+        return tostring(part)
+      end
+      return sign
+    end))
+  end
+  if not value then
+    return whole
+  elseif type(value) ~= 'string' and type(value) ~= 'number' then
+    error('invalid replacement value (a ' .. type(value) .. ')', 0)
+  end
+  return tostring(value)
+end
+
+function long.gsub(text, pattern, repl, max)
+  local kind = type(repl)
+  if kind ~= 'string' and kind ~= 'number' and kind ~= 'table' and kind ~= 'function' then
+    error("bad argument #3 to 'gsub' (string/function/table expected)", 3)
+  end
+  if kind == 'number' then
+    repl = tostring(repl)
+  end
+  local rest, anchored = anchor(pattern)
+  local parts, init, count = {}, 1, 0
+  local function put(first, last, ...)
+    if not first then
+      return false
+    end
+    count = count + 1
+    parts[#parts + 1] = strsub(text, init, first - 1)
+    parts[#parts + 1] = replacement(repl, strsub(text, first, last), captures(first, text, last, ...))
+    init = last + 1
+    if last < first then
+      parts[#parts + 1] = strsub(text, init, init)
+      init = init + 1
+    end
+    return init <= #text + 1
+  end
+  while count < (max or #text + 1) and put(search(text, rest, init, anchored)) and not anchored do
+  end
+  parts[#parts + 1] = strsub(text, init)
+  return concat(parts), count
+end
+
 local function guarded(name)
-  local raw = string[name]
-  return function(text, pattern, ...)
+  local raw, careful = string[name], long[name]
+  return function(text, pattern, third, fourth)
     if type(text) ~= 'string' or type(pattern) ~= 'string' then
-      return again(name, raw, text, pattern, ...)
+      return again(name, raw, text, pattern, third, fourth)
+    end
+    if name == 'find' and fourth then
+      return raw(text, pattern, third, fourth)
     end
     if #pattern > native.PATTERN_BYTES_MAX then
       error('pattern too complex', 2)
     end
-    if #text > 1000 then
-      pause()
+    -- Lua's own gsub takes 8 KB of the thread's stack for each call within a call.
+    local calls = name == 'gsub' and (type(third) == 'function' or (type(third) == 'table' and getmetatable(third) ~= nil))
+    if is_long(text, pattern) or calls then
+      return careful(text, pattern, third, fourth)
     end
-    return raw(text, pattern, ...)
+    return raw(text, pattern, third, fourth)
   end
 end
 

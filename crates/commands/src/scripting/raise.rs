@@ -63,7 +63,14 @@ pub(super) fn place(lua: &Lua) -> (Option<String>, i64) {
         level += 1;
         found = frame(level);
     }
-    while found.as_ref().is_some_and(|(_, source, _)| source.as_deref() == Some(PRELUDE)) {
+    // A call of the prelude that took the place of another leaves a mark in between.
+    let mut within = false;
+    while let Some((what, source, _)) = &found {
+        let prelude = source.as_deref() == Some(PRELUDE);
+        if !prelude && !(within && *what == "tail") {
+            break;
+        }
+        within |= prelude;
         level += 1;
         found = frame(level);
     }

@@ -5,7 +5,7 @@ use crate::help;
 use crate::keys_of::Keys;
 use crate::spec::Flags;
 use crate::spec::Spec;
-use crate::spec::flag::{NO_SCRIPT, READ, WRITE, and};
+use crate::spec::flag::{NO_SCRIPT, NONE, READ, WRITE, and};
 
 /// It may write, and does not call itself.
 const RUNS: Flags = and(WRITE, NO_SCRIPT);
@@ -73,7 +73,7 @@ const SCRIPT: &[Spec] = &[
         "Is accepted for NO only: there is no debugger.",
         "3.2.0",
     ),
-    Spec::conn("HELP", "script|help", 2, NO_SCRIPT, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("HELP", "script|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
 ];
 
 const FUNCTION: &[Spec] = &[
@@ -117,5 +117,5 @@ const FUNCTION: &[Spec] = &[
         "Stops the functions that run; what they changed is undone.",
         "7.0.0",
     ),
-    Spec::conn("HELP", "function|help", 2, NO_SCRIPT, help::conn).doc("", "Prints this help.", "7.0.0"),
+    Spec::conn("HELP", "function|help", 2, NONE, help::conn).doc("", "Prints this help.", "7.0.0"),
 ];

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use keystead_core::Stopwatch;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState};
 
+use super::pattern::{self, Capture, Trouble};
 use super::raise::{self, Raised};
 use super::{api, lib};
 use crate::limits::{SCRIPT_INSTRUCTIONS_BETWEEN_LOOKS, SCRIPT_MEMORY_BYTES_MAX, SCRIPT_PATTERN_BYTES_MAX};
@@ -132,6 +133,8 @@ impl World {
         native.raw_set("place", lua.create_function(|lua, ()| Ok(raise::place(lua)))?)?;
         let state = Rc::clone(&shared);
         native.raw_set("pause", lua.create_function(move |_, ()| state.check())?)?;
+        let state = Rc::clone(&shared);
+        native.raw_set("search", lua.create_function(move |lua, given| search(lua, &state, given))?)?;
         let prelude =
             lua.load(include_str!("prelude.lua")).set_name(raise::PRELUDE).set_mode(ChunkMode::Text);
         let world: Table = prelude.call((native, purpose == For::Functions))?;
@@ -139,7 +142,6 @@ impl World {
         let state = Rc::clone(&shared);
         let hook = HookTriggers::new().every_nth_instruction(SCRIPT_INSTRUCTIONS_BETWEEN_LOOKS);
         lua.set_global_hook(hook, move |_, _| state.check().map(|()| VmState::Continue))?;
-        lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
         let (run, call, load) = (world.raw_get("run")?, world.raw_get("call")?, world.raw_get("load")?);
         Ok(World { env: world.raw_get("env")?, lua, shared, redis, run, call, load })
     }
@@ -156,22 +158,29 @@ impl World {
         })
     }
 
+    /// Runs something within the limits of time and memory. Outside of it there is none of memory, because with one every
+    /// call into Lua costs several times as much.
+    fn limited(&self, limit_ms: u64, run: impl FnOnce() -> Ended) -> Ended {
+        self.shared.begin(limit_ms);
+        self.lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
+        let ended = run();
+        self.lua.set_memory_limit(0)?;
+        ended
+    }
+
     /// Runs a script to its end, or until it has taken so many milliseconds.
     pub(super) fn run(&self, script: &Function, limit_ms: u64) -> Ended {
-        self.shared.begin(limit_ms);
-        self.run.call(script)
+        self.limited(limit_ms, || self.run.call(script))
     }
 
     /// Runs a function of a library.
     pub(super) fn call(&self, function: &Function, keys: Table, args: Table, limit_ms: u64) -> Ended {
-        self.shared.begin(limit_ms);
-        self.call.call((function, keys, args))
+        self.limited(limit_ms, || self.call.call((function, keys, args)))
     }
 
     /// Runs the text of a library, which registers its functions.
     pub(super) fn load(&self, library: &Function, limit_ms: u64) -> Ended {
-        self.shared.begin(limit_ms);
-        self.load.call(library)
+        self.limited(limit_ms, || self.load.call(library))
     }
 
     /// Lets redis.call and redis.pcall be these, until they are bound anew.
@@ -184,4 +193,35 @@ impl World {
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.shared.stop.get()
     }
+}
+
+/// `native.search(text, pattern, init, anchored)`: true, and where the pattern fits with what it captured; false and the
+/// words when it is no pattern.
+fn search(
+    lua: &Lua,
+    shared: &Shared,
+    (text, pattern, init, anchored): (LuaString, LuaString, f64, bool),
+) -> mlua::Result<MultiValue> {
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let is_over = || shared.is_over();
+    let init = (init.max(1.0) - 1.0) as usize;
+    let mut values = vec![Value::Boolean(true)];
+    match pattern::search(&text, &pattern, init, anchored, &is_over) {
+        Ok(None) => values.push(Value::Nil),
+        Ok(Some(found)) => {
+            values.push(Value::Number(found.start as f64 + 1.0));
+            values.push(Value::Number(found.end as f64));
+            for capture in found.captures {
+                values.push(match capture {
+                    Capture::Text(start, len) => Value::String(lua.create_string(&text[start..start + len])?),
+                    Capture::Place(at) | Capture::Open(at) => Value::Number(at as f64 + 1.0),
+                });
+            }
+        }
+        Err(Trouble::Malformed(words)) => {
+            values = vec![Value::Boolean(false), Value::String(lua.create_string(words)?)];
+        }
+        Err(Trouble::Stopped) => return Err(Raised::Stop.into()),
+    }
+    Ok(MultiValue::from_vec(values))
 }

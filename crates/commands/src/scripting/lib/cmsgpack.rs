@@ -5,7 +5,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 use super::{check, check_number, check_text, library, one, opt_integer, string};
 use crate::limits::{SCRIPT_DECODE_DEPTH_MAX, SCRIPT_UNPACKED_MAX};
 use crate::scripting::convert::c_long;
-use crate::scripting::raise::{bad_argument, failed};
+use crate::scripting::raise::{Raised, bad_argument, failed};
 
 /// Tables within tables beyond so many are nothing, so circles end.
 const NESTING_MAX: usize = 16;
@@ -260,8 +260,10 @@ impl<'a> Input<'a> {
             let key = self.value(depth)?;
             let value = self.value(depth)?;
             match key {
-                Value::Nil => return Err(failed(self.lua, "index is nil")),
-                Value::Number(number) if number.is_nan() => return Err(failed(self.lua, "index is NaN")),
+                Value::Nil => return Err(Raised::Words(b"table index is nil".to_vec()).into()),
+                Value::Number(number) if number.is_nan() => {
+                    return Err(Raised::Words(b"table index is NaN".to_vec()).into());
+                }
                 key => table.raw_set(key, value)?,
             }
         }

@@ -106,8 +106,10 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
     let text = check_text(lua, &args, 0, "pack")?;
+    // As in the original, a nil stands behind the arguments and is what a missing one is called.
+    args.push_back(Value::Nil);
     let mut format = Format::new(lua, "pack", &text);
     let (mut out, mut arg) = (Vec::new(), 1);
     // Counted apart from what is written: Redis's library counts sizes that are 0 otherwise.

@@ -1,1 +1,0 @@
-//! Scripts at a desk.
