@@ -35,6 +35,8 @@ const EXEMPT: &[(&str, Ending, &str)] = &[
     ("module|loadex", Ending::Success, "there are no modules"),
     ("module|unload", Ending::Success, "there are no modules"),
     ("config|rewrite", Ending::Success, "settings that last stand in a file of the user"),
+    ("script|kill", Ending::Success, "no script runs while it is asked"),
+    ("function|kill", Ending::Success, "no function runs while it is asked"),
     ("monitor", Ending::Success, "it is not supported"),
     ("shutdown", Ending::Success, "it is not supported"),
     ("save", Ending::Success, "nothing is kept in memory; the test at commit has it"),

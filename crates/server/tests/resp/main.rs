@@ -11,6 +11,7 @@
 //! | waiting for keys                                    | [`blocking`]     |
 //! | MULTI, WATCH                                        | [`transactions`] |
 //! | messages                                            | [`pubsub`]       |
+//! | scripts and functions                               | [`scripts`]      |
 //! | several shards                                      | [`shards`]       |
 //! | TLS                                                 | [`tls`]          |
 //! | more values than memory                             | [`larger`]       |
@@ -34,6 +35,7 @@ mod larger;
 mod malformed;
 mod protocol;
 mod pubsub;
+mod scripts;
 mod shards;
 mod slow;
 mod stop;

@@ -97,7 +97,7 @@ fn deep_recursion_is_an_error_that_a_script_may_catch() {
     let mut desk = Desk::new();
     for script in [
         "local function f() return 1 + f() end return f()",
-        "local function f() return pcall(f) end return tostring(f())",
+        "local function f() local ok = pcall(f) return tostring(ok) end return f()",
         "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end return t.x",
         "local function f(n) return (string.gsub('x', 'x', function() return f(n + 1) end)) end return f(0)",
         "local t = {} t[1] = t return cjson.encode(t)",

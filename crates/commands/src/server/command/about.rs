@@ -44,7 +44,7 @@ const GROUPS: &[(&str, &str, &str)] = &[
     ("Transactions", "transactions", "transaction"),
     ("Publish and subscribe", "pubsub", "pubsub"),
     ("Connection", "connection", "connection"),
-    ("Scripting", "scripting", "scripting"),
+    ("Scripts", "scripting", "scripting"),
     ("Server", "server", ""),
 ];
 
