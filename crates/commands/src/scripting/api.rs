@@ -47,11 +47,11 @@ pub(super) fn fill(lua: &Lua, native: &Table, purpose: For, shared: &Rc<Shared>)
     {
         redis.raw_set(name, value)?;
     }
-    redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
-    redis.raw_set("error_reply", lua.create_function(error_reply)?)?;
-    redis.raw_set("status_reply", lua.create_function(status_reply)?)?;
-    redis.raw_set("set_repl", lua.create_function(set_repl)?)?;
-    redis.raw_set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
+    redis.raw_set("sha1hex", lua.create_function(|lua, args| sha1hex(lua, &args))?)?;
+    redis.raw_set("error_reply", lua.create_function(|lua, args| error_reply(lua, &args))?)?;
+    redis.raw_set("status_reply", lua.create_function(|lua, args| status_reply(lua, &args))?)?;
+    redis.raw_set("set_repl", lua.create_function(|lua, args| set_repl(lua, &args))?)?;
+    redis.raw_set("acl_check_cmd", lua.create_function(|lua, args| acl_check_cmd(lua, &args))?)?;
     let state = Rc::clone(shared);
     redis.raw_set("setresp", lua.create_function(move |_, args: MultiValue| setresp(&state, &args))?)?;
     if purpose == For::Scripts {
@@ -80,7 +80,8 @@ fn log(shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
     };
     let level = u8::try_from(level as i64).ok().filter(|level| *level <= 3);
     let level = level.ok_or_else(|| raised("Invalid debug level."))?;
-    let words: Vec<String> = args.iter().skip(1).filter_map(|value| text(value).map(lossy)).collect();
+    let words: Vec<String> =
+        args.iter().skip(1).filter_map(|value| text(value).as_deref().map(lossy)).collect();
     let mut log = shared.log.borrow_mut();
     if log.len() < SCRIPT_LOG_LINES_MAX {
         log.push((level, words.join(" ")));
@@ -88,7 +89,7 @@ fn log(shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-fn sha1hex(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
+fn sha1hex(lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
     if args.len() != 1 {
         return Err(raised("wrong number of arguments"));
     }
@@ -96,7 +97,7 @@ fn sha1hex(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     Ok(Value::String(lua.create_string(sha1::hex(&bytes))?))
 }
 
-fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
+fn error_reply(lua: &Lua, args: &MultiValue) -> mlua::Result<Table> {
     let words = match (args.len(), args.front()) {
         (1, Some(Value::String(words))) => convert::line_of(&words.as_bytes()),
         _ => "ERR wrong number or type of arguments".into(),
@@ -106,7 +107,7 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
+fn status_reply(lua: &Lua, args: &MultiValue) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 1)?;
     match (args.len(), args.front()) {
         (1, Some(Value::String(words))) => table.raw_set("ok", words)?,
@@ -116,7 +117,7 @@ fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
 }
 
 /// Nothing is replicated: what is said is checked, and that is all.
-fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
+fn set_repl(_: &Lua, args: &MultiValue) -> mlua::Result<()> {
     if args.len() != 1 {
         return Err(raised("redis.set_repl() requires two arguments."));
     }
@@ -128,9 +129,9 @@ fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
 }
 
 /// Whoever may run scripts may run every command.
-fn acl_check_cmd(_: &Lua, args: MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(_: &Lua, args: &MultiValue) -> mlua::Result<bool> {
     let mut command = Command::default();
-    call::gather(&mut command, &args).map_err(|words| Raised::Table(words.into(), false))?;
+    call::gather(&mut command, args).map_err(|words| Raised::Table(words.into(), false))?;
     let args = command.args();
     let known = crate::table::find(args.name()).is_some_and(|spec| {
         spec.subcommands().is_empty()
@@ -298,8 +299,8 @@ pub(super) fn text(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-fn lossy(bytes: Vec<u8>) -> String {
-    String::from_utf8_lossy(&bytes).into_owned()
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]

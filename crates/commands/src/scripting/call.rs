@@ -1,10 +1,12 @@
-//! `redis.call` and `redis.pcall`: one command of a script. It touches the keyspace, through the command.
+//! `redis.call`: one command of a script. `redis.pcall` is made of it in the prelude.
+//! It touches the keyspace, through the command.
 
 use keystead_core::key::shard_of;
 use mlua::{Lua, MultiValue, Value};
 
-use super::raise::{self, Raised};
-use super::{convert, text};
+use super::convert::{self, Names};
+use super::raise::Raised;
+use super::text;
 use crate::args::Command;
 use crate::conn::Conn;
 use crate::ctx::Ctx;
@@ -32,31 +34,26 @@ const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this re
 const NOT_TEXT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
 impl Running<'_, '_> {
-    /// Runs a command. `raises`: an error ends the script, else it is given to it.
+    /// Runs a command, or raises an error.
     pub(super) fn call(
         &mut self,
         lua: &Lua,
+        names: &Names,
         values: &MultiValue,
         resp3: bool,
-        raises: bool,
     ) -> mlua::Result<Value> {
-        let (words, counted) = match gather(&mut self.command, values) {
-            Err(words) => (words.to_owned(), false),
-            Ok(()) => {
-                let command = std::mem::take(&mut self.command);
-                let reply = self.run(&command);
-                self.command = command;
-                match reply {
-                    Reply::Error(fail) if fail.undoes() => {
-                        self.broken = Some(fail);
-                        return Err(Raised::Stop.into());
-                    }
-                    Reply::Error(fail) => (convert::error_words(&fail), true),
-                    reply => return convert::to_lua(lua, &reply, resp3),
-                }
+        gather(&mut self.command, values).map_err(|words| Raised::Table(words.into(), false))?;
+        let command = std::mem::take(&mut self.command);
+        let reply = self.run(&command);
+        self.command = command;
+        match reply {
+            Reply::Error(fail) if fail.undoes() => {
+                self.broken = Some(fail);
+                Err(Raised::Stop.into())
             }
-        };
-        if raises { Err(Raised::Table(words, counted).into()) } else { raise::table(lua, &words, counted) }
+            Reply::Error(fail) => Err(Raised::Table(convert::error_words(&fail), true).into()),
+            reply => convert::to_lua(lua, names, &reply, resp3),
+        }
     }
 
     fn run(&mut self, command: &Command) -> Reply {

@@ -26,7 +26,6 @@ thread_local! {
 }
 
 /// A script that is ready to run.
-#[derive(Clone)]
 pub(super) struct Script {
     pub(super) function: Function,
     /// What its first line says; `None` without such a line.
@@ -37,8 +36,8 @@ pub(super) struct Script {
 pub(super) struct Scripts {
     hub: u64,
     flushes: u64,
-    pub(super) world: World,
-    pub(super) session: Session,
+    world: World,
+    session: Session,
     by_digits: HashMap<Digits, Script, RandomState>,
     bytes: usize,
 }
@@ -73,21 +72,25 @@ impl Scripts {
         SCRIPTS.set(Some(self));
     }
 
-    pub(super) fn get(&self, digits: &Digits) -> Option<Script> {
-        self.by_digits.get(digits).cloned()
+    pub(super) fn has(&self, digits: &Digits) -> bool {
+        self.by_digits.contains_key(digits)
+    }
+
+    /// A script that is compiled, and what it runs in.
+    pub(super) fn get(&mut self, digits: &Digits) -> Option<(&Script, &World, &mut Session)> {
+        Some((self.by_digits.get(digits)?, &self.world, &mut self.session))
     }
 
     /// Compiles a text.
-    pub(super) fn compile(&mut self, digits: Digits, text: &[u8]) -> Result<Script, Fail> {
+    pub(super) fn compile(&mut self, digits: Digits, text: &[u8]) -> Result<(), Fail> {
         let (flags, begin) = flags::of_script(text)?;
         let function = self
             .world
             .compile(&text[begin..], "@user_script")
             .map_err(|words| Fail::text(format!("ERR Error compiling script (new function): {words}")))?;
-        let script = Script { function, flags };
         self.bytes += text.len();
-        self.by_digits.insert(digits, script.clone());
-        Ok(script)
+        self.by_digits.insert(digits, Script { function, flags });
+        Ok(())
     }
 }
 

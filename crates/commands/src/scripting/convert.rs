@@ -1,7 +1,7 @@
 //! Answers as Lua values, and Lua values as answers, as Redis converts them. It touches nothing.
 
 use keystead_model::Bytes;
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, LuaString, Table, Value};
 
 use super::raise;
 use crate::errors::Fail;
@@ -9,50 +9,77 @@ use crate::limits::SCRIPT_REPLY_DEPTH_MAX;
 use crate::number::format_float;
 use crate::reply::Reply;
 
+/// Names of fields, which need not be made anew for every table.
+pub(super) struct Names {
+    ok: LuaString,
+    okay: LuaString,
+    err: LuaString,
+    double: LuaString,
+    big_number: LuaString,
+    verbatim_string: LuaString,
+    map: LuaString,
+    set: LuaString,
+}
+
+impl Names {
+    pub(super) fn new(lua: &Lua) -> mlua::Result<Names> {
+        Ok(Names {
+            ok: lua.create_string("ok")?,
+            okay: lua.create_string("OK")?,
+            err: lua.create_string("err")?,
+            double: lua.create_string("double")?,
+            big_number: lua.create_string("big_number")?,
+            verbatim_string: lua.create_string("verbatim_string")?,
+            map: lua.create_string("map")?,
+            set: lua.create_string("set")?,
+        })
+    }
+}
+
 /// An answer as a script gets it. `resp3`: the script asked for maps, sets and doubles (`redis.setresp(3)`).
-pub(super) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
+pub(super) fn to_lua(lua: &Lua, names: &Names, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
     Ok(match reply {
-        Reply::Ok => Value::Table(field(lua, "ok", "OK")?),
-        Reply::Status(text) => Value::Table(field(lua, "ok", &**text)?),
+        Reply::Ok => Value::Table(field(lua, &names.ok, &names.okay)?),
+        Reply::Status(text) => Value::Table(field(lua, &names.ok, &**text)?),
         Reply::Int(value) => Value::Number(*value as f64),
         Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
         Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
         Reply::Array(items) | Reply::Push(items) | Reply::Several(items) => {
-            list(lua, items.iter(), items.len(), resp3)?
+            list(lua, names, items.iter(), items.len(), resp3)?
         }
         Reply::Set(items) if resp3 => {
             let set = lua.create_table_with_capacity(0, items.len())?;
             for item in items {
-                set.raw_set(to_lua(lua, item, resp3)?, true)?;
+                set.raw_set(to_lua(lua, names, item, resp3)?, true)?;
             }
-            Value::Table(field(lua, "set", set)?)
+            Value::Table(field(lua, &names.set, set)?)
         }
-        Reply::Set(items) => list(lua, items.iter(), items.len(), resp3)?,
-        Reply::Map(pairs) | Reply::Dict(pairs) if resp3 => map(lua, pairs)?,
-        Reply::Map(pairs) => flat(lua, pairs, resp3)?,
-        Reply::Pairs(pairs) if !resp3 => flat(lua, pairs, resp3)?,
+        Reply::Set(items) => list(lua, names, items.iter(), items.len(), resp3)?,
+        Reply::Map(pairs) | Reply::Dict(pairs) if resp3 => map(lua, names, pairs)?,
+        Reply::Map(pairs) => flat(lua, names, pairs, resp3)?,
+        Reply::Pairs(pairs) if !resp3 => flat(lua, names, pairs, resp3)?,
         Reply::Pairs(pairs) | Reply::Dict(pairs) => {
             let table = lua.create_table_with_capacity(pairs.len(), 0)?;
             for (name, value) in pairs {
-                table.raw_push(list(lua, [name, value].into_iter(), 2, resp3)?)?;
+                table.raw_push(list(lua, names, [name, value].into_iter(), 2, resp3)?)?;
             }
             Value::Table(table)
         }
-        Reply::Double(value) if resp3 => Value::Table(field(lua, "double", *value)?),
+        Reply::Double(value) if resp3 => Value::Table(field(lua, &names.double, *value)?),
         Reply::Double(value) => Value::String(lua.create_string(format_float(*value))?),
         Reply::Number(text) if resp3 => {
             let value = crate::number::parse_float(text.as_bytes()).unwrap_or(f64::NAN);
-            Value::Table(field(lua, "double", value)?)
+            Value::Table(field(lua, &names.double, value)?)
         }
-        Reply::BigNumber(text) if resp3 => Value::Table(field(lua, "big_number", &**text)?),
+        Reply::BigNumber(text) if resp3 => Value::Table(field(lua, &names.big_number, &**text)?),
         Reply::Number(text) | Reply::BigNumber(text) => Value::String(lua.create_string(text)?),
         Reply::Bool(yes) if resp3 => Value::Boolean(*yes),
         Reply::Bool(yes) => Value::Number(f64::from(u8::from(*yes))),
         Reply::Verbatim(text) if resp3 => {
             let parts = field(lua, "string", &**text)?;
             parts.raw_set("format", "txt")?;
-            Value::Table(field(lua, "verbatim_string", parts)?)
+            Value::Table(field(lua, &names.verbatim_string, parts)?)
         }
         Reply::Verbatim(text) => Value::String(lua.create_string(text)?),
         Reply::Error(fail) => raise::table(lua, &error_words(fail), true)?,
@@ -72,7 +99,7 @@ pub(super) fn coded(line: &str) -> String {
     }
 }
 
-fn field(lua: &Lua, name: &str, value: impl mlua::IntoLua) -> mlua::Result<Table> {
+fn field(lua: &Lua, name: impl mlua::IntoLua, value: impl mlua::IntoLua) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, value)?;
     Ok(table)
@@ -80,6 +107,7 @@ fn field(lua: &Lua, name: &str, value: impl mlua::IntoLua) -> mlua::Result<Table
 
 fn list<'r>(
     lua: &Lua,
+    names: &Names,
     items: impl Iterator<Item = &'r Reply>,
     count: usize,
     resp3: bool,
@@ -87,29 +115,29 @@ fn list<'r>(
     let table = lua.create_table_with_capacity(count, 0)?;
     // By index: nothing (RESP3's null) leaves a hole.
     for (i, item) in items.enumerate() {
-        table.raw_set(i + 1, to_lua(lua, item, resp3)?)?;
+        table.raw_set(i + 1, to_lua(lua, names, item, resp3)?)?;
     }
     Ok(Value::Table(table))
 }
 
-fn flat(lua: &Lua, pairs: &[(Reply, Reply)], resp3: bool) -> mlua::Result<Value> {
-    list(lua, pairs.iter().flat_map(|(name, value)| [name, value]), pairs.len() * 2, resp3)
+fn flat(lua: &Lua, names: &Names, pairs: &[(Reply, Reply)], resp3: bool) -> mlua::Result<Value> {
+    list(lua, names, pairs.iter().flat_map(|(name, value)| [name, value]), pairs.len() * 2, resp3)
 }
 
-fn map(lua: &Lua, pairs: &[(Reply, Reply)]) -> mlua::Result<Value> {
+fn map(lua: &Lua, names: &Names, pairs: &[(Reply, Reply)]) -> mlua::Result<Value> {
     let map = lua.create_table_with_capacity(0, pairs.len())?;
     for (name, value) in pairs {
-        map.raw_set(to_lua(lua, name, true)?, to_lua(lua, value, true)?)?;
+        map.raw_set(to_lua(lua, names, name, true)?, to_lua(lua, names, value, true)?)?;
     }
-    Ok(Value::Table(field(lua, "map", map)?))
+    Ok(Value::Table(field(lua, &names.map, map)?))
 }
 
 /// What a script returned, as the answer to the client.
-pub(super) fn to_reply(value: &Value, resp3: bool) -> mlua::Result<Reply> {
-    nested(value, resp3, 0)
+pub(super) fn to_reply(names: &Names, value: &Value, resp3: bool) -> mlua::Result<Reply> {
+    nested(names, value, resp3, 0)
 }
 
-fn nested(value: &Value, resp3: bool, depth: usize) -> mlua::Result<Reply> {
+fn nested(names: &Names, value: &Value, resp3: bool, depth: usize) -> mlua::Result<Reply> {
     if depth > SCRIPT_REPLY_DEPTH_MAX {
         return Ok(Reply::Error(Fail::fixed("ERR reached lua stack limit")));
     }
@@ -120,7 +148,7 @@ fn nested(value: &Value, resp3: bool, depth: usize) -> mlua::Result<Reply> {
         Value::Boolean(yes) if resp3 => Reply::Bool(*yes),
         Value::Boolean(true) => Reply::Int(1),
         Value::Boolean(false) => Reply::Nil,
-        Value::Table(table) => from_table(table, resp3, depth + 1)?,
+        Value::Table(table) => from_table(names, table, resp3, depth + 1)?,
         _ => Reply::Nil,
     })
 }
@@ -131,40 +159,39 @@ pub(super) fn c_long(number: f64) -> i64 {
     if fits { number as i64 } else { i64::MIN }
 }
 
-fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    // Most tables are lists, and have an element at 1 or nothing at all beside it; the rest is looked at by name.
-    if let Value::String(words) = table.raw_get("err")? {
+fn from_table(names: &Names, table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
+    if let Value::String(words) = table.raw_get(&names.err)? {
         return Ok(Reply::Error(Fail::text(line_of(&words.as_bytes()))));
     }
-    if let Value::String(words) = table.raw_get("ok")? {
+    if let Value::String(words) = table.raw_get(&names.ok)? {
         let words = c_text(&words.as_bytes()).replace(['\r', '\n'], " ");
         return Ok(Reply::Status(words.into()));
     }
-    match table.raw_get("double")? {
+    match table.raw_get(&names.double)? {
         Value::Number(number) => return Ok(Reply::Double(number)),
         Value::Integer(number) => return Ok(Reply::Double(number as f64)),
         _ => {}
     }
-    if let Value::String(digits) = table.raw_get("big_number")? {
+    if let Value::String(digits) = table.raw_get(&names.big_number)? {
         return Ok(Reply::BigNumber(digits.to_string_lossy().replace(['\r', '\n'], " ")));
     }
-    if let Value::Table(parts) = table.raw_get("verbatim_string")?
+    if let Value::Table(parts) = table.raw_get(&names.verbatim_string)?
         && let (Value::String(_), Value::String(text)) = (parts.raw_get("format")?, parts.raw_get("string")?)
     {
         return Ok(Reply::Verbatim(text.to_string_lossy()));
     }
-    if let Value::Table(map) = table.raw_get("map")? {
+    if let Value::Table(map) = table.raw_get(&names.map)? {
         let mut pairs = Vec::new();
         for pair in map.pairs::<Value, Value>() {
             let (name, value) = pair?;
-            pairs.push((nested(&name, resp3, depth)?, nested(&value, resp3, depth)?));
+            pairs.push((nested(names, &name, resp3, depth)?, nested(names, &value, resp3, depth)?));
         }
         return Ok(Reply::Map(pairs));
     }
-    if let Value::Table(set) = table.raw_get("set")? {
+    if let Value::Table(set) = table.raw_get(&names.set)? {
         let mut items = Vec::new();
         for pair in set.pairs::<Value, Value>() {
-            items.push(nested(&pair?.0, resp3, depth)?);
+            items.push(nested(names, &pair?.0, resp3, depth)?);
         }
         return Ok(Reply::Set(items));
     }
@@ -172,7 +199,7 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
     for i in 1.. {
         match table.raw_get(i)? {
             Value::Nil => break,
-            value => items.push(nested(&value, resp3, depth)?),
+            value => items.push(nested(names, &value, resp3, depth)?),
         }
     }
     Ok(Reply::Array(items))

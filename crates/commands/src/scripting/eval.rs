@@ -1,7 +1,7 @@
 //! `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`
 //! `EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]`, `EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]`
 
-use super::compiled::{Script, Scripts};
+use super::compiled::Scripts;
 use super::execute::{self, Job};
 use super::flags::ScriptFlags;
 use super::sha1::{self, Digits};
@@ -37,20 +37,46 @@ fn digits(args: Args<'_>) -> Result<Digits, Fail> {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, digits: Digits, text: Option<&[u8]>, ro: bool) -> Answer {
     let keys = execute::count_keys(args, errors::NOT_INT)?;
     let mut scripts = Scripts::take(ctx.hub, ctx.random.next())?;
-    let found = find(ctx, &mut scripts, digits, text).and_then(|script| {
-        let writes = script.flags.is_some_and(|flags| !flags.has(ScriptFlags::NO_WRITES));
-        if ro && writes { Err(WRITES) } else { Ok(script) }
-    });
-    let script = match found {
-        Ok(script) => script,
-        Err(fail) => {
-            scripts.put_back();
-            return Err(fail);
-        }
+    let (answer, healthy) = match prepare(ctx, &mut scripts, digits, text) {
+        Ok(()) => run_compiled(ctx, &mut scripts, args, keys, &digits, ro),
+        Err(fail) => (Err(fail), true),
+    };
+    if healthy {
+        scripts.put_back();
+    }
+    answer
+}
+
+/// Makes sure that a script is compiled.
+fn prepare(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[u8]>) -> Result<(), Fail> {
+    if scripts.has(&digits) {
+        return Ok(());
+    }
+    if let Some(text) = text {
+        scripts.compile(digits, text)?;
+        return ctx.hub.scripts.keep(digits, text, false);
+    }
+    let text = ctx.hub.scripts.text(&digits).ok_or(errors::NO_SCRIPT)?;
+    scripts.compile(digits, &text)
+}
+
+fn run_compiled(
+    ctx: &mut Ctx<'_>,
+    scripts: &mut Scripts,
+    args: Args<'_>,
+    keys: usize,
+    digits: &Digits,
+    ro: bool,
+) -> (Answer, bool) {
+    let Some((script, world, session)) = scripts.get(digits) else {
+        return (Err(errors::NO_SCRIPT), true);
     };
     let no_writes = script.flags.is_some_and(|flags| flags.has(ScriptFlags::NO_WRITES));
+    if ro && script.flags.is_some() && !no_writes {
+        return (Err(WRITES), true);
+    }
     let job = Job {
-        name: std::str::from_utf8(&digits).unwrap_or_default(),
+        name: std::str::from_utf8(digits).unwrap_or_default(),
         function: &script.function,
         globals: true,
         args,
@@ -58,23 +84,5 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, digits: Digits, text: Option<&[u8]>, r
         read_only: ro || no_writes,
     };
     let _entered = ctx.hub.scripts.scripts.enter();
-    let Scripts { world, session, .. } = &mut *scripts;
-    let (answer, healthy) = execute::run(world, session, ctx, &job);
-    if healthy {
-        scripts.put_back();
-    }
-    answer
-}
-
-fn find(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[u8]>) -> Result<Script, Fail> {
-    if let Some(script) = scripts.get(&digits) {
-        return Ok(script);
-    }
-    if let Some(text) = text {
-        let script = scripts.compile(digits, text)?;
-        ctx.hub.scripts.keep(digits, text, false)?;
-        return Ok(script);
-    }
-    let text = ctx.hub.scripts.text(&digits).ok_or(errors::NO_SCRIPT)?;
-    scripts.compile(digits, &text)
+    execute::run(world, session, ctx, &job)
 }

@@ -66,7 +66,7 @@ pub(super) fn run(world: &World, session: &mut Session, ctx: &mut Ctx<'_>, job: 
         return (Err(stopped(stop, job.name)), false);
     }
     let answer = match ended {
-        Ok((true, value)) => convert::to_reply(&value, world.shared.resp3.get()),
+        Ok((true, value)) => convert::to_reply(&world.names, &value, world.shared.resp3.get()),
         Ok((false, value)) if is_out_of_memory(&value) => return (Err(out_of_memory(job.name)), false),
         Ok((false, value)) => return (Err(failed(&value, job.name)), true),
         Err(error) => Err(error),
@@ -85,7 +85,7 @@ pub(super) fn run(world: &World, session: &mut Session, ctx: &mut Ctx<'_>, job: 
     }
 }
 
-/// Runs it with redis.call and redis.pcall in place, which live no longer than this.
+/// Runs it with redis.call in place, which lives no longer than this.
 fn within(
     world: &World,
     running: &RefCell<Running<'_, '_>>,
@@ -93,14 +93,14 @@ fn within(
     limit_ms: u64,
 ) -> mlua::Result<(bool, Value)> {
     let (lua, shared) = (&world.lua, &world.shared);
-    let call = |lua: &Lua, values: &MultiValue, raises: bool| {
+    let call = |lua: &Lua, values: &MultiValue| {
         shared.check()?;
         let Ok(mut running) = running.try_borrow_mut() else {
             return Err(raise::failed(lua, "redis.call is not to be called from itself"));
         };
         // Lua's own limit makes every call from here dear; what an answer takes is looked at when it is there.
         lua.set_memory_limit(0)?;
-        let result = running.call(lua, values, shared.resp3.get(), raises);
+        let result = running.call(lua, &world.names, values, shared.resp3.get());
         lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
         if running.broken.is_some() {
             shared.stop(Stop::Broken);
@@ -111,10 +111,7 @@ fn within(
         result
     };
     lua.scope(|scope| {
-        world.bind(
-            scope.create_function(|lua, values: MultiValue| call(lua, &values, true))?,
-            scope.create_function(|lua, values: MultiValue| call(lua, &values, false))?,
-        )?;
+        world.bind(scope.create_function(|lua, values: MultiValue| call(lua, &values))?)?;
         let keys = list(lua, job.args.from(3).take(job.keys))?;
         let args = list(lua, job.args.from(3 + job.keys))?;
         if !job.globals {

@@ -495,7 +495,17 @@ local function handler(err)
   return err
 end
 
-env.redis = native.redis
+local redis = native.redis
+env.redis = redis
+
+-- An error is given as the table that redis.call raises.
+function redis.pcall(...)
+  local ok, value = rawpcall(redis.call, ...)
+  if ok then
+    return value
+  end
+  return caught(value)
+end
 
 -- Everything is built: now it is closed.
 

@@ -67,7 +67,7 @@ pub(super) fn place(lua: &Lua) -> (Option<String>, i64) {
     let mut within = false;
     while let Some((what, source, _)) = &found {
         let prelude = source.as_deref() == Some(PRELUDE);
-        if !prelude && !(within && *what == "tail") {
+        if !(prelude || within && *what == "tail") {
             break;
         }
         within |= prelude;

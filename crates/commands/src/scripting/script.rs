@@ -13,10 +13,7 @@ pub(super) fn load(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
     let text = args.at(2);
     let digits = sha1::hex(text);
     let mut scripts = Scripts::take(conn.hub, conn.now.0)?;
-    let compiled = match scripts.get(&digits) {
-        Some(_) => Ok(()),
-        None => scripts.compile(digits, text).map(|_| ()),
-    };
+    let compiled = if scripts.has(&digits) { Ok(()) } else { scripts.compile(digits, text) };
     scripts.put_back();
     compiled?;
     conn.hub.scripts.keep(digits, text, true)?;

@@ -12,6 +12,7 @@ use keystead_core::Stopwatch;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState};
 
+use super::convert::Names;
 use super::pattern::{self, Capture, Trouble};
 use super::raise::{self, Raised};
 use super::{api, lib};
@@ -95,6 +96,7 @@ pub(super) struct World {
     pub(super) redis: Table,
     /// The table behind the globals.
     pub(super) env: Table,
+    pub(super) names: Names,
     run: Function,
     call: Function,
     load: Function,
@@ -143,7 +145,8 @@ impl World {
         let hook = HookTriggers::new().every_nth_instruction(SCRIPT_INSTRUCTIONS_BETWEEN_LOOKS);
         lua.set_global_hook(hook, move |_, _| state.check().map(|()| VmState::Continue))?;
         let (run, call, load) = (world.raw_get("run")?, world.raw_get("call")?, world.raw_get("load")?);
-        Ok(World { env: world.raw_get("env")?, lua, shared, redis, run, call, load })
+        let names = Names::new(&lua)?;
+        Ok(World { env: world.raw_get("env")?, names, lua, shared, redis, run, call, load })
     }
 
     /// Compiles a text. `chunk`: what errors call it.
@@ -183,10 +186,9 @@ impl World {
         self.limited(limit_ms, || self.load.call(library))
     }
 
-    /// Lets redis.call and redis.pcall be these, until they are bound anew.
-    pub(super) fn bind(&self, call: Function, pcall: Function) -> mlua::Result<()> {
-        self.redis.raw_set("call", call)?;
-        self.redis.raw_set("pcall", pcall)
+    /// Lets redis.call be this, until it is bound anew.
+    pub(super) fn bind(&self, call: Function) -> mlua::Result<()> {
+        self.redis.raw_set("call", call)
     }
 
     /// Why the last script was stopped, if it was.

@@ -84,6 +84,9 @@ impl Requests {
             "member" | "value" | "element" | "pattern" | "message" | "pivot" | "channel" | "name" => {
                 out.push(pools::text(rng), false);
             }
+            "script" => out.push(pools::script(rng), false),
+            "function-code" => out.push(pools::library(rng), false),
+            "function" => out.push(b"f".to_vec(), false),
             "encoding" => out.push(
                 format!("{}{}", if rng.below(2) == 0 { "u" } else { "i" }, rng.below(70)).into(),
                 false,

@@ -10,17 +10,17 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     library(
         lua,
         &[
-            ("tobit", |lua, args| Ok(bits(arg(lua, &args, 0, "tobit")?))),
-            ("bnot", |lua, args| Ok(bits(!arg(lua, &args, 0, "bnot")?))),
-            ("band", |lua, args| fold(lua, &args, "band", |a, b| a & b)),
-            ("bor", |lua, args| fold(lua, &args, "bor", |a, b| a | b)),
-            ("bxor", |lua, args| fold(lua, &args, "bxor", |a, b| a ^ b)),
-            ("lshift", |lua, args| shift(lua, &args, "lshift", |b, n| b << n)),
-            ("rshift", |lua, args| shift(lua, &args, "rshift", |b, n| b >> n)),
-            ("arshift", |lua, args| shift(lua, &args, "arshift", |b, n| (b as i32 >> n) as u32)),
-            ("rol", |lua, args| shift(lua, &args, "rol", u32::rotate_left)),
-            ("ror", |lua, args| shift(lua, &args, "ror", u32::rotate_right)),
-            ("bswap", |lua, args| Ok(bits(arg(lua, &args, 0, "bswap")?.swap_bytes()))),
+            ("tobit", |lua, args| Ok(bits(arg(lua, args, 0, "tobit")?))),
+            ("bnot", |lua, args| Ok(bits(!arg(lua, args, 0, "bnot")?))),
+            ("band", |lua, args| fold(lua, args, "band", |a, b| a & b)),
+            ("bor", |lua, args| fold(lua, args, "bor", |a, b| a | b)),
+            ("bxor", |lua, args| fold(lua, args, "bxor", |a, b| a ^ b)),
+            ("lshift", |lua, args| shift(lua, args, "lshift", |b, n| b << n)),
+            ("rshift", |lua, args| shift(lua, args, "rshift", |b, n| b >> n)),
+            ("arshift", |lua, args| shift(lua, args, "arshift", |b, n| (b as i32 >> n) as u32)),
+            ("rol", |lua, args| shift(lua, args, "rol", u32::rotate_left)),
+            ("ror", |lua, args| shift(lua, args, "ror", u32::rotate_right)),
+            ("bswap", |lua, args| Ok(bits(arg(lua, args, 0, "bswap")?.swap_bytes()))),
             ("tohex", tohex),
         ],
     )
@@ -50,9 +50,9 @@ fn shift(lua: &Lua, args: &MultiValue, name: &str, op: fn(u32, u32) -> u32) -> m
     Ok(bits(op(value, arg(lua, args, 1, name)? & 31)))
 }
 
-fn tohex(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let value = arg(lua, &args, 0, "tohex")?;
-    let count = if args.len() < 2 { 8 } else { arg(lua, &args, 1, "tohex")? as i32 };
+fn tohex(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let value = arg(lua, args, 0, "tohex")?;
+    let count = if args.len() < 2 { 8 } else { arg(lua, args, 1, "tohex")? as i32 };
     let digits = count.unsigned_abs().min(8) as usize;
     let text = if count < 0 { format!("{value:08X}") } else { format!("{value:08x}") };
     Ok(one(string(lua, &text.as_bytes()[8 - digits..])?))

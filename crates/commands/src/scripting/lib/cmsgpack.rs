@@ -22,12 +22,12 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.is_empty() {
         return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
     }
     let mut out = Vec::new();
-    for value in &args {
+    for value in args {
         encode(value, 0, &mut out)?;
     }
     Ok(one(string(lua, &out)?))
@@ -59,8 +59,8 @@ fn sized(mark: u8, number: u64, bytes: usize, out: &mut Vec<u8>) {
 fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
     match bytes.len() as u64 {
         len @ 0..=31 => out.push(0xA0 | len as u8),
-        len @ ..=0xFF => sized(0xD9, len, 1, out),
-        len @ ..=0xFFFF => sized(0xDA, len, 2, out),
+        len @ 32..=0xFF => sized(0xD9, len, 1, out),
+        len @ 0x100..=0xFFFF => sized(0xDA, len, 2, out),
         len => sized(0xDB, len, 4, out),
     }
     out.extend_from_slice(bytes);
@@ -68,14 +68,14 @@ fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
 
 fn encode_int(number: i64, out: &mut Vec<u8>) {
     match number {
-        0..=127 | -32..=-1 => out.push(number as u8),
+        -32..=127 => out.push(number as u8),
         128..=0xFF => sized(0xCC, number as u64, 1, out),
         0x100..=0xFFFF => sized(0xCD, number as u64, 2, out),
         0x1_0000..=0xFFFF_FFFF => sized(0xCE, number as u64, 4, out),
         0x1_0000_0000.. => sized(0xCF, number as u64, 8, out),
-        -128.. => sized(0xD0, number as u64, 1, out),
-        -32768.. => sized(0xD1, number as u64, 2, out),
-        -2_147_483_648.. => sized(0xD2, number as u64, 4, out),
+        -128..=-33 => sized(0xD0, number as u64, 1, out),
+        -32768..=-129 => sized(0xD1, number as u64, 2, out),
+        -2_147_483_648..=-32769 => sized(0xD2, number as u64, 4, out),
         _ => sized(0xD3, number as u64, 8, out),
     }
 }
@@ -102,7 +102,7 @@ fn encode_table(table: &Table, level: usize, out: &mut Vec<u8>) -> mlua::Result<
         let len = table.raw_len() as u64;
         match len {
             0..=15 => out.push(0x90 | len as u8),
-            ..=0xFFFF => sized(0xDC, len, 2, out),
+            16..=0xFFFF => sized(0xDC, len, 2, out),
             _ => sized(0xDD, len, 4, out),
         }
         for i in 1..=len {
@@ -112,7 +112,7 @@ fn encode_table(table: &Table, level: usize, out: &mut Vec<u8>) -> mlua::Result<
     }
     match count {
         0..=15 => out.push(0x80 | count as u8),
-        ..=0xFFFF => sized(0xDE, count, 2, out),
+        16..=0xFFFF => sized(0xDE, count, 2, out),
         _ => sized(0xDF, count, 4, out),
     }
     for pair in table.pairs::<Value, Value>() {
@@ -123,21 +123,21 @@ fn encode_table(table: &Table, level: usize, out: &mut Vec<u8>) -> mlua::Result<
     Ok(())
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let bytes = check_text(lua, &args, 0, "unpack")?;
+fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let bytes = check_text(lua, args, 0, "unpack")?;
     unpack_from(lua, "unpack", &bytes, 0, 0)
 }
 
-fn unpack_one(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let offset = opt_integer(lua, &args, 1, "unpack_one", 0)?;
-    let bytes = check_text(lua, &args, 0, "unpack_one")?;
+fn unpack_one(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let offset = opt_integer(lua, args, 1, "unpack_one", 0)?;
+    let bytes = check_text(lua, args, 0, "unpack_one")?;
     unpack_from(lua, "unpack_one", &bytes, 1, offset)
 }
 
-fn unpack_limit(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let limit = c_long(check_number(lua, &args, 1, "unpack_limit")?);
-    let offset = opt_integer(lua, &args, 2, "unpack_limit", 0)?;
-    let bytes = check_text(lua, &args, 0, "unpack_limit")?;
+fn unpack_limit(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let limit = c_long(check_number(lua, args, 1, "unpack_limit")?);
+    let offset = opt_integer(lua, args, 2, "unpack_limit", 0)?;
+    let bytes = check_text(lua, args, 0, "unpack_limit")?;
     unpack_from(lua, "unpack_limit", &bytes, limit, offset)
 }
 

@@ -18,13 +18,13 @@ pub(super) fn fill(lua: &Lua, native: &Table) -> mlua::Result<()> {
     native.raw_set("cjson", lua.create_function(|lua, ()| cjson::table(lua))?)
 }
 
-type Native = fn(&Lua, MultiValue) -> mlua::Result<MultiValue>;
+type Native = fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>;
 
 /// A library of these functions.
 fn library(lua: &Lua, functions: &[(&str, Native)]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, functions.len())?;
-    for (name, function) in functions {
-        table.raw_set(*name, lua.create_function(*function)?)?;
+    for &(name, function) in functions {
+        table.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)?;
     }
     Ok(table)
 }

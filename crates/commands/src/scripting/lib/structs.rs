@@ -106,10 +106,12 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, &args, 0, "pack")?;
+fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let text = check_text(lua, args, 0, "pack")?;
     // As in the original, a nil stands behind the arguments and is what a missing one is called.
+    let mut args = args.clone();
     args.push_back(Value::Nil);
+    let args = &args;
     let mut format = Format::new(lua, "pack", &text);
     let (mut out, mut arg) = (Vec::new(), 1);
     // Counted apart from what is written: Redis's library counts sizes that are 0 otherwise.
@@ -120,7 +122,7 @@ fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
         out.resize(out.len() + padding, 0);
         match option {
             _ if is_integer(option) => {
-                let number = check_number(lua, &args, arg, "pack")?;
+                let number = check_number(lua, args, arg, "pack")?;
                 arg += 1;
                 let value = if number < 0.0 { c_long(number) as u64 } else { number as u64 };
                 let mut bytes = [0; INT_SIZE_MAX];
@@ -130,19 +132,19 @@ fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
             }
             b'x' => out.push(0),
             b'f' => {
-                let mut bytes = (check_number(lua, &args, arg, "pack")? as f32).to_le_bytes();
+                let mut bytes = (check_number(lua, args, arg, "pack")? as f32).to_le_bytes();
                 arg += 1;
                 format.ordered(&mut bytes);
                 out.extend_from_slice(&bytes);
             }
             b'd' => {
-                let mut bytes = check_number(lua, &args, arg, "pack")?.to_le_bytes();
+                let mut bytes = check_number(lua, args, arg, "pack")?.to_le_bytes();
                 arg += 1;
                 format.ordered(&mut bytes);
                 out.extend_from_slice(&bytes);
             }
             b'c' | b's' => {
-                let bytes = check_text(lua, &args, arg, "pack")?;
+                let bytes = check_text(lua, args, arg, "pack")?;
                 arg += 1;
                 size = if size == 0 { bytes.len() } else { size };
                 check(lua, bytes.len() >= size, arg + 1, "pack", "string too short")?;
@@ -162,10 +164,10 @@ fn pack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
     Ok(one(string(lua, &out)?))
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, &args, 0, "unpack")?;
-    let data = check_text(lua, &args, 1, "unpack")?;
-    let position = opt_integer(lua, &args, 2, "unpack", 1)?;
+fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let text = check_text(lua, args, 0, "unpack")?;
+    let data = check_text(lua, args, 1, "unpack")?;
+    let position = opt_integer(lua, args, 2, "unpack", 1)?;
     check(lua, position != 0, 3, "unpack", "offset must be 1 or greater")?;
     let mut at = (position as usize).wrapping_sub(1);
     let mut format = Format::new(lua, "unpack", &text);
@@ -224,8 +226,8 @@ fn integer(bytes: &[u8], format: &Format<'_>, option: u8) -> f64 {
     value as i64 as f64
 }
 
-fn size(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, &args, 0, "size")?;
+fn size(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let text = check_text(lua, args, 0, "size")?;
     let mut format = Format::new(lua, "size", &text);
     let mut at = 0usize;
     while let Some((option, size)) = format.next()? {
