@@ -40,6 +40,9 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most commands of one REST request (`/pipeline`, `/multi-exec`). More is answered `400`.
 pub const REST_COMMANDS_MAX: usize = 10_000;
 
+/// Bytes of the answers of one pipeline. Once there are more, the commands that are left do not run and say so.
+pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
+
 /// Most channels or patterns of one REST subscription. More is answered `400`.
 pub const REST_CHANNELS_MAX: usize = 1_000;
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::errors::Fail;
 use keystead_commands::hub::Kind;
 use keystead_commands::{Command, Random, Spec};
 use keystead_core::{Code, Error, Result};
@@ -97,7 +98,7 @@ impl Caller {
             let executed = exec_in(turn, &transaction, &mut random, &hub, dialect);
             let seen = match &executed {
                 Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
-                Executed::Broken(_) => 0,
+                Executed::Undone(_) => 0,
             };
             ((transaction, executed), seen)
         });
@@ -110,7 +111,7 @@ impl Caller {
                 }
                 Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(0)),
                 Ok(other) => other,
-                Err(error) => (empty(), Executed::Broken(error)),
+                Err(error) => (empty(), Executed::Undone(Fail::Broken(error))),
             }
         })
     }

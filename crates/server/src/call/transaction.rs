@@ -8,7 +8,6 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::Run;
 use keystead_commands::{Ctx, Random, Reply};
-use keystead_core::{Code, Error};
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 
@@ -33,8 +32,8 @@ pub(crate) enum Executed {
     Aborted(u64),
     /// It ran; commands about the connection have no answer yet.
     Ran(Vec<Option<Reply>>, Vec<Publication>, u64),
-    /// It is undone.
-    Broken(Error),
+    /// It is undone, and this is why.
+    Undone(Fail),
 }
 
 /// Lets `watch` be told of changes of these keys.
@@ -61,7 +60,7 @@ pub(crate) fn exec_in(
         });
         match looked {
             Ok((None, seen)) => looked_at = seen,
-            Ok((Some(error), _)) | Err(error) => return Executed::Broken(error),
+            Ok((Some(error), _)) | Err(error) => return Executed::Undone(Fail::Broken(error)),
         }
         if watched.watch.is_touched() {
             return Executed::Aborted(looked_at);
@@ -77,15 +76,14 @@ pub(crate) fn exec_in(
         ((replies, publish), keep)
     });
     match ran {
-        Ok(((replies, publish), seen)) => {
-            let broken = replies.iter().flatten().find(|reply| !keeps(reply));
-            if let Some(Reply::Error(fail)) = broken {
-                let words = fail.line().into_owned();
-                return Executed::Broken(Error::new(Code::StoreUnavailable, words));
+        Ok(((mut replies, publish), seen)) => {
+            let undoes = replies.iter_mut().flatten().find(|reply| !keeps(reply));
+            if let Some(Reply::Error(fail)) = undoes.map(|reply| std::mem::replace(reply, Reply::Nil)) {
+                return Executed::Undone(fail);
             }
             Executed::Ran(replies, publish, seen.max(looked_at))
         }
-        Err(error) => Executed::Broken(error),
+        Err(error) => Executed::Undone(Fail::Broken(error)),
     }
 }
 

@@ -163,10 +163,12 @@ impl Worker {
     pub(super) fn finish_exec(&mut self, transaction: &Transaction, executed: Executed, now: Millis) -> Came {
         let (replies, publish, seen) = match executed {
             Executed::Aborted(seen) => return Came::Answer(Reply::NilArray, seen, Vec::new()),
-            Executed::Broken(error) => {
-                let words = match error.outcome() {
-                    Outcome::NotApplied => format!("EXECABORT Transaction undone: {error}"),
-                    Outcome::Unknown => format!("ERR The transaction may or may not have run: {error}"),
+            Executed::Undone(fail) => {
+                let words = match fail {
+                    Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
+                        format!("ERR The transaction may or may not have run: {error}")
+                    }
+                    fail => format!("EXECABORT Transaction undone: {}", fail.line()),
                 };
                 return Came::reply(Reply::Error(Fail::text(words)));
             }

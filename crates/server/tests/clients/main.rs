@@ -1,7 +1,8 @@
-//! Client libraries against the real server: ioredis, node-redis, redis-py, redis-rs, and Redis's own tools.
+//! Client libraries against the real server: ioredis, node-redis, redis-py, redis-rs, Redis's own tools, and Upstash's SDKs.
 //!
-//! A script gets the server's URL as its argument, checks what a program would do with its library, and ends with `ok`. A
-//! library that is not here is skipped with the reason, unless `REQUIRE=` names it; `./test` installs all of them.
+//! A script gets the server's URL as its argument, Upstash's SDKs get theirs where they look for it, in the environment. It
+//! checks what a program would do with its library, and ends with `ok`. A library that is not here is skipped with the reason,
+//! unless `REQUIRE=` names it; `./test` installs all of them.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,15 +25,18 @@ struct Library {
     runner: fn() -> PathBuf,
     installed: fn() -> PathBuf,
     hint: &'static str,
+    /// Shards of the server.
+    shards: &'static str,
 }
 
-const LIBRARIES: [Library; 3] = [
+const LIBRARIES: [Library; 9] = [
     Library {
         name: "ioredis",
         script: "ioredis.cjs",
         runner: || "node".into(),
         installed: || peers().join("node_modules/ioredis/package.json"),
         hint: "ioredis is not installed (npm install --prefix target/peers ioredis)",
+        shards: "1",
     },
     Library {
         name: "node-redis",
@@ -40,6 +44,7 @@ const LIBRARIES: [Library; 3] = [
         runner: || "node".into(),
         installed: || peers().join("node_modules/redis/package.json"),
         hint: "node-redis is not installed (npm install --prefix target/peers redis)",
+        shards: "1",
     },
     Library {
         name: "redis-py",
@@ -47,8 +52,66 @@ const LIBRARIES: [Library; 3] = [
         runner: || peers().join("bin/python3"),
         installed: || peers().join("bin/redis-py-is-here"),
         hint: "redis-py is not installed (pip install redis into target/peers)",
+        shards: "1",
+    },
+    Library {
+        name: "upstash-redis-js",
+        script: "upstash_redis.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/redis/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+    },
+    Library {
+        name: "upstash-redis-js-commands",
+        script: "upstash_commands.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/redis/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+    },
+    Library {
+        name: "upstash-ratelimit-js",
+        script: "upstash_ratelimit.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+    },
+    Library {
+        name: "upstash-ratelimit-js-4-shards",
+        script: "upstash_ratelimit.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "4",
+    },
+    Library {
+        name: "upstash-redis-py",
+        script: "upstash_redis_py.py",
+        runner: || peers().join("bin/python3"),
+        installed: || peers().join("bin/upstash-is-here"),
+        hint: NO_UPSTASH_PY,
+        shards: "1",
+    },
+    Library {
+        name: "upstash-ratelimit-py",
+        script: "upstash_ratelimit_py.py",
+        runner: || peers().join("bin/python3"),
+        installed: || peers().join("bin/upstash-is-here"),
+        hint: NO_UPSTASH_PY,
+        shards: "1",
     },
 ];
+
+const NO_UPSTASH_JS: &str =
+    "Upstash's SDKs are not installed (npm install --prefix target/peers @upstash/redis @upstash/ratelimit)";
+const NO_UPSTASH_PY: &str =
+    "Upstash's SDKs are not installed (pip install upstash-redis upstash-ratelimit into target/peers)";
+
+/// What Upstash's SDKs bring. The other libraries of this test speak RESP, where none is asked for.
+const TOKEN: &str = "s3cret";
+const READ_ONLY_TOKEN: &str = "look";
 
 /// Where `./test` puts other people's programs.
 fn peers() -> PathBuf {
@@ -92,13 +155,27 @@ fn start() -> Server {
     Launch::new(env!("CARGO_BIN_EXE_keystead")).args(["--durability", "commit"]).start().unwrap()
 }
 
+fn start_for_rest(shards: &str) -> Server {
+    Launch::new(env!("CARGO_BIN_EXE_keystead"))
+        .args(["--durability", "commit", "--token", TOKEN, "--read-only-token", READ_ONLY_TOKEN])
+        .args(["--shards", shards])
+        .start()
+        .unwrap()
+}
+
 fn run_script(library: &Library) -> Result<(), Failed> {
-    let server = start();
+    let is_upstash = library.name.starts_with("upstash-");
+    let server = if is_upstash { start_for_rest(library.shards) } else { start() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(library.script);
     let output = Command::new((library.runner)())
         .arg(script)
         .arg(format!("redis://{}", server.resp()?))
         .env("NODE_PATH", peers().join("node_modules"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("UPSTASH_REDIS_REST_URL", server.url(""))
+        .env("UPSTASH_REDIS_REST_TOKEN", TOKEN)
+        .env("READ_ONLY_TOKEN", READ_ONLY_TOKEN)
+        .env("SHARDS", library.shards)
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && said.trim_end().ends_with("ok") {

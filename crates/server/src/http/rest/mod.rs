@@ -16,6 +16,7 @@ mod answer;
 mod body;
 mod listen;
 mod path;
+mod room;
 mod run;
 
 use hyper::header::{HeaderName, HeaderValue};

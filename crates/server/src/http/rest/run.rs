@@ -17,6 +17,7 @@ use keystead_engine::Turn;
 
 use super::super::here::Here;
 use super::super::rights::Rights;
+use super::room::Room;
 use crate::call::job::keeps;
 use crate::call::place::{self, Place};
 use crate::call::transaction::{Executed, Transaction, exec_in};
@@ -66,7 +67,8 @@ pub(super) async fn as_one(
     until_unpaused(here, queue.iter().map(|queued| queued.spec)).await;
     here.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
     let (engine, local) = (&here.app.engine, here.caller.borrow().local.clone());
-    let place = place::place_of(engine, &queue, None)?;
+    // On one shard everything is on the same one, also what asks for all keys.
+    let place = if engine.shards() > 1 { place::place_of(engine, &queue, None)? } else { None };
     let transaction = Transaction { queue, watched: None };
     let (transaction, executed) = match place {
         Some(place) if place != local.index() => {
@@ -87,7 +89,7 @@ pub(super) async fn as_one(
         }
         // Nothing is watched.
         Executed::Aborted(_) => return Err(errors::EXEC_ABORT),
-        Executed::Broken(error) => return Err(Fail::Broken(error)),
+        Executed::Undone(fail) => return Err(fail),
     };
     here.caller.borrow().publish(&publish);
     let all = transaction.queue.iter().zip(replies).map(|(queued, reply)| {
@@ -158,16 +160,17 @@ impl Work {
         let mut publish = Vec::new();
         let seen = here
             .in_turn(|turn, random| {
-                let mut last_seen = 0;
+                let (mut last_seen, mut room) = (0, Room::new());
                 for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
                     let Some(spec) = *spec else { continue };
-                    *answer = Some(if let Run::Data(_) = spec.run {
+                    *answer = Some(room.run(|| {
+                        if !matches!(spec.run, Run::Data(_)) {
+                            return about_connection(here, spec, command);
+                        }
                         let (reply, seen) = run_in(turn, random, &here.app.hub, spec, command, &mut publish);
                         last_seen = last_seen.max(seen);
                         reply
-                    } else {
-                        about_connection(here, spec, command)
-                    });
+                    }));
                 }
                 last_seen
             })
@@ -222,15 +225,14 @@ impl Work {
             let (hub, mut random) = (here.app.hub.clone(), Random::new(caller.random.next()));
             let there = caller.visit(shard, move |turn| {
                 let mut publish = Vec::new();
-                let mut last_seen = 0;
-                let replies: Vec<Reply> = commands
-                    .iter()
-                    .map(|(command, spec)| {
-                        let (reply, seen) = run_in(turn, &mut random, &hub, spec, command, &mut publish);
-                        last_seen = last_seen.max(seen);
-                        reply
-                    })
-                    .collect();
+                let (mut last_seen, mut room) = (0, Room::new());
+                let mut run = |command: &Command, spec: &Spec| {
+                    let (reply, seen) = run_in(turn, &mut random, &hub, spec, command, &mut publish);
+                    last_seen = last_seen.max(seen);
+                    reply
+                };
+                let replies: Vec<Reply> =
+                    commands.iter().map(|(command, spec)| room.run(|| run(command, spec))).collect();
                 ((replies, publish), last_seen)
             });
             sent.push((part, tokio::task::spawn_local(there)));

@@ -1,0 +1,196 @@
+//! One command: in the body, in the path; methods; what is not to be had over REST.
+
+use crate::client::Http;
+use crate::memory;
+
+#[test]
+fn a_body_is_one_command() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    http.expect(&[
+        (r#"["SET","k","v"]"#, r#"{"result":"OK"}"#),
+        (r#"["get","k"]"#, r#"{"result":"v"}"#),
+        (r#" [ "gEt" , "none" ] "#, r#"{"result":null}"#),
+        (r#"["INCRBY","n",9223372036854775807]"#, r#"{"result":9223372036854775807}"#),
+        (r#"["INCR","n"]"#, r#"{"error":"ERR increment or decrement would overflow"}"#),
+        (r#"["SET","t",true]"#, r#"{"result":"OK"}"#),
+        (r#"["GET","t"]"#, r#"{"result":"true"}"#),
+        (r#"["SET","f",1.0]"#, r#"{"result":"OK"}"#),
+        (r#"["GET","f"]"#, r#"{"result":"1.0"}"#),
+        (r#"["SET","long",123456789012345678901234567890.10]"#, r#"{"result":"OK"}"#),
+        (r#"["GET","long"]"#, r#"{"result":"123456789012345678901234567890.10"}"#),
+        (r#"["RPUSH","l","a","\u0000\n\"\\"]"#, r#"{"result":2}"#),
+        (r#"["LRANGE","l",0,-1]"#, r#"{"result":["a","\u0000\n\"\\"]}"#),
+        (r#"["HSET","h","f","v","g",""]"#, r#"{"result":2}"#),
+        (r#"["HGETALL","h"]"#, r#"{"result":["f","v","g",""]}"#),
+        (r#"["ZADD","z",1.5,"m",2,"n"]"#, r#"{"result":2}"#),
+        (r#"["ZSCORE","z","m"]"#, r#"{"result":"1.5"}"#),
+        (r#"["ZRANGE","z",0,-1,"WITHSCORES"]"#, r#"{"result":["m","1.5","n","2"]}"#),
+        (r#"["INCRBYFLOAT","f",0.5]"#, r#"{"result":"1.5"}"#),
+        (r#"["LPOP","none",2]"#, r#"{"result":null}"#),
+        (r#"["XADD","s","1-1","f","v"]"#, r#"{"result":"1-1"}"#),
+        (r#"["XRANGE","s","-","+"]"#, r#"{"result":[["1-1",["f","v"]]]}"#),
+        (r#"["TYPE","s"]"#, r#"{"result":"stream"}"#),
+        (r#"["PING"]"#, r#"{"result":"PONG"}"#),
+        (r#"["ECHO","ü"]"#, r#"{"result":"ü"}"#),
+        (
+            r#"["LPUSH","k","x"]"#,
+            r#"{"error":"WRONGTYPE Operation against a key holding the wrong kind of value"}"#,
+        ),
+        (r#"["GET"]"#, r#"{"error":"ERR wrong number of arguments for 'get' command"}"#),
+        (r#"["EXPIRE","k","soon"]"#, r#"{"error":"ERR value is not an integer or out of range"}"#),
+    ]);
+}
+
+#[test]
+fn a_path_is_one_command_with_the_body_and_the_query_behind() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    for (method, target, body, answer) in [
+        ("GET", "/set/foo/bar", "", r#"{"result":"OK"}"#),
+        ("GET", "/get/foo", "", r#"{"result":"bar"}"#),
+        ("GET", "/GET/foo/", "", r#"{"result":"bar"}"#),
+        ("POST", "/set/foo?EX=100", "[\"a\"] raw", r#"{"result":"OK"}"#),
+        ("GET", "/get/foo", "", r#"{"result":"[\"a\"] raw"}"#),
+        ("GET", "/ttl/foo", "", r#"{"result":100}"#),
+        ("PUT", "/set/put", "v", r#"{"result":"OK"}"#),
+        ("GET", "/set/put/w?NX", "", r#"{"result":null}"#),
+        ("GET", "/set/put/w?XX&GET", "", r#"{"result":"v"}"#),
+        ("GET", "/get/put", "", r#"{"result":"w"}"#),
+        ("GET", "/set/a%2Fb%20c/d+e", "", r#"{"result":"OK"}"#),
+        ("POST", "/", r#"["GET","a/b c"]"#, r#"{"result":"d+e"}"#),
+        ("GET", "/append/empty//", "", r#"{"result":0}"#),
+        ("GET", "/mget/foo//put", "", r#"{"result":["[\"a\"] raw",null,"w"]}"#),
+        ("GET", "/lpush/l/a/b", "", r#"{"result":2}"#),
+        ("GET", "/lrange/l/0/-1", "", r#"{"result":["b","a"]}"#),
+        ("GET", "/publish/ch/hello", "", r#"{"result":0}"#),
+        ("POST", "/zadd/z/1", "m", r#"{"result":1}"#),
+        ("GET", "/zrange/z/0/-1?WITHSCORES", "", r#"{"result":["m","1"]}"#),
+        ("GET", "/dbsize", "", r#"{"result":6}"#),
+    ] {
+        let came = http.ask(method, target, &[], body.as_bytes());
+        assert_eq!((came.status, came.text()), (200, answer), "{method} {target} {body}");
+        came.json();
+    }
+}
+
+#[test]
+fn a_body_of_a_path_may_be_any_bytes() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let bytes: Vec<u8> = (0..=255).collect();
+    assert_eq!(http.ask("POST", "/set/bytes", &[], &bytes).text(), r#"{"result":"OK"}"#);
+    assert_eq!(http.get("/strlen/bytes").text(), r#"{"result":256}"#);
+    let came = http.ask("GET", "/get/bytes", &["Upstash-Response-Format: resp2"], b"");
+    assert_eq!(came.body, [b"$256\r\n", &bytes[..], b"\r\n"].concat());
+    // A byte that is not UTF-8 can be a key, too.
+    assert_eq!(http.get("/set/%ff%00/v").text(), r#"{"result":"OK"}"#);
+    assert_eq!(http.get("/get/%FF%00").text(), r#"{"result":"v"}"#);
+}
+
+#[test]
+fn no_content_type_is_asked_for() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    for header in ["application/x-www-form-urlencoded", "text/plain", "application/json", "x", ""] {
+        let came = http.ask("POST", "/", &[&format!("Content-Type: {header}")], br#"["PING"]"#);
+        assert_eq!(came.text(), r#"{"result":"PONG"}"#, "{header}");
+    }
+}
+
+#[test]
+fn head_is_get_without_a_body() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let head = http.ask("HEAD", "/set/k/v", &[], b"");
+    assert_eq!((head.status, head.header("content-length")), (200, Some("15")));
+    assert!(head.header("upstash-sync-token").is_some());
+    // Had there been a body, this answer would not begin with a status line.
+    assert_eq!(http.get("/get/k").text(), r#"{"result":"v"}"#);
+    assert_eq!(http.ask("HEAD", "/lpush/k/v", &[], b"").status, 400);
+}
+
+#[test]
+fn other_methods_are_405_in_json() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    for method in ["DELETE", "PATCH", "BREW"] {
+        for target in ["/", "/set/k/v", "/pipeline", "/multi-exec", "/subscribe/c"] {
+            let came = http.ask(method, target, &[], b"");
+            assert_eq!(came.status, 405, "{method} {target}");
+            assert!(came.error().starts_with("ERR method not allowed: use "), "{method} {target}");
+        }
+    }
+    for target in ["/pipeline", "/multi-exec"] {
+        assert_eq!(http.get(target).status, 405, "{target}");
+    }
+    assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#, "none of them ran");
+}
+
+#[test]
+fn what_needs_a_connection_of_its_own_is_not_available() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    for command in [
+        r#"["BLPOP","l",1]"#,
+        r#"["BRPOP","l",1]"#,
+        r#"["BRPOPLPUSH","l","m",1]"#,
+        r#"["BLMOVE","l","m","LEFT","LEFT",1]"#,
+        r#"["BLMPOP",1,1,"l","LEFT"]"#,
+        r#"["BZPOPMIN","z",1]"#,
+        r#"["BZPOPMAX","z",1]"#,
+        r#"["WATCH","k"]"#,
+        r#"["UNWATCH"]"#,
+        r#"["MULTI"]"#,
+        r#"["EXEC"]"#,
+        r#"["DISCARD"]"#,
+        r#"["SUBSCRIBE","c"]"#,
+        r#"["UNSUBSCRIBE"]"#,
+        r#"["PSUBSCRIBE","c"]"#,
+        r#"["MONITOR"]"#,
+        r#"["QUIT"]"#,
+        r#"["RESET"]"#,
+        r#"["HELLO",3]"#,
+        r#"["AUTH","x"]"#,
+        r#"["CLIENT","SETNAME","x"]"#,
+        r#"["CLIENT","REPLY","OFF"]"#,
+        r#"["SELECT",1]"#,
+    ] {
+        let came = http.post("/", command);
+        assert_eq!(came.status, 400, "{command}: {}", came.text());
+        came.error();
+    }
+    let came = http.post("/", r#"["BLPOP","l",0]"#);
+    assert_eq!(came.error(), "ERR Command is not available: 'BLPOP'. It needs a connection of its own");
+    // The connection and the server are as before: nothing of this lasts.
+    http.expect(&[(r#"["PING"]"#, r#"{"result":"PONG"}"#), (r#"["SET","k","v"]"#, r#"{"result":"OK"}"#)]);
+}
+
+/// What would wait, does not: over REST nobody is waited for.
+#[test]
+fn a_read_that_would_wait_answers_at_once() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    http.expect(&[
+        (r#"["XREAD","BLOCK",0,"STREAMS","s","$"]"#, r#"{"result":null}"#),
+        (r#"["XGROUP","CREATE","s","g","$","MKSTREAM"]"#, r#"{"result":"OK"}"#),
+        (r#"["XREADGROUP","GROUP","g","c","BLOCK",0,"STREAMS","s",">"]"#, r#"{"result":null}"#),
+    ]);
+}
+
+/// The first message of a session of an SDK: an empty token, and headers about the SDK.
+#[test]
+fn what_the_sdks_send_beside_is_taken() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let headers = [
+        "Content-Type: application/json",
+        "authorization: Bearer example",
+        "Upstash-Encoding: base64",
+        "Upstash-Telemetry-Sdk: @upstash/redis@1.39.0, @upstash/ratelimit@2.2.0",
+        "Upstash-Telemetry-Runtime: node@v20",
+        "upstash-sync-token:",
+    ];
+    let came = http.ask("POST", "/pipeline", &headers, br#"[["set","k","v"],["get","k"]]"#);
+    assert_eq!(came.text(), r#"[{"result":"OK"},{"result":"dg=="}]"#);
+}

@@ -1,0 +1,127 @@
+//! Sizes and counts that are too much: an error in JSON that says so.
+
+use crate::client::Http;
+use crate::memory;
+
+const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+#[test]
+fn a_body_at_the_limit_is_taken_and_one_over_it_is_413() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let most = vec![b'x'; BODY_BYTES_MAX];
+    assert_eq!(http.ask("POST", "/set/k", &[], &most).text(), r#"{"result":"OK"}"#);
+    assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
+    assert_eq!(http.get("/get/k").body.len(), BODY_BYTES_MAX + r#"{"result":""}"#.len());
+    for target in ["/set/k", "/", "/pipeline", "/multi-exec"] {
+        let mut http = Http::connect(&server);
+        // Said beforehand, it is refused before it is sent.
+        http.send_raw(
+            format!("POST {target} HTTP/1.1\r\nHost: k\r\nContent-Length: {}\r\n\r\n", BODY_BYTES_MAX + 1)
+                .as_bytes(),
+        );
+        let came = http.try_receive("POST").unwrap();
+        let words = "ERR max request size exceeded. Limit: 10485760 bytes, Actual: 10485761 bytes";
+        assert_eq!((came.status, came.error().as_str()), (413, words), "{target}");
+        assert!(came.closes() || http.is_closed(), "what follows could be the body");
+    }
+    assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#), "as it was");
+}
+
+#[test]
+fn a_body_in_pieces_over_the_limit_is_413_too() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    http.send_raw(b"POST /set/k HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let piece = [b"100000\r\n", &vec![b'x'; 0x10_0000][..], b"\r\n"].concat();
+    for _ in 0..10 {
+        http.send_raw(&piece);
+    }
+    http.send_raw(b"1\r\nx\r\n0\r\n\r\n");
+    let came = http.try_receive("POST").unwrap();
+    assert_eq!(came.status, 413);
+    assert!(came.error().starts_with("ERR max request size exceeded. Limit: 10485760 bytes"), "{came:?}");
+    assert_eq!(Http::connect(&server).get("/exists/k").text(), r#"{"result":0}"#);
+}
+
+#[test]
+fn more_commands_than_there_may_be_are_refused_as_a_whole() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let body = format!("[{}[\"SET\",\"k\",1]]", "[\"SET\",\"k\",1],".repeat(10_000));
+    for target in ["/pipeline", "/multi-exec"] {
+        let came = http.post(target, &body);
+        assert_eq!(
+            (came.status, came.error().as_str()),
+            (400, "ERR too many commands in one request"),
+            "{target}"
+        );
+    }
+    assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
+}
+
+/// What is answered at once is kept at once, so there is a limit to that, too.
+#[test]
+fn a_pipeline_whose_answers_are_too_much_stops_running() {
+    for shards in ["1", "4"] {
+        let server = memory(&["--shards", shards]);
+        let mut http = Http::connect(&server);
+        http.ask("POST", "/set/k", &[], &vec![b'x'; BODY_BYTES_MAX]);
+        let gets = r#"["GET","k"],"#.repeat(20);
+        let came = http.post("/pipeline", &format!(r#"[{gets}["SET","k","changed"]]"#)).json();
+        let items = came.as_array().unwrap();
+        let is_whole =
+            |n: usize| items[n]["result"].as_str().is_some_and(|text| text.len() == BODY_BYTES_MAX);
+        let whole = (0..20).take_while(|n| is_whole(*n)).count();
+        assert_eq!(whole, 13, "128 MB are full with the thirteenth");
+        let words = "ERR max response size exceeded. Limit: 134217728 bytes. The command did not run";
+        assert!(items[whole..].iter().all(|item| item["error"] == words), "{shards}");
+        assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
+    }
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused_and_takes_its_transaction_with_it() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let (most, long) = ("k".repeat(32 * 1024), "k".repeat(32 * 1024 + 1));
+    http.expect(&[(&format!(r#"["SET","{most}",1]"#), r#"{"result":"OK"}"#)]);
+    let words = "ERR max key size exceeded. Limit: 32768 bytes, Actual: 32769 bytes";
+    let came = http.post("/", &format!(r#"["SET","{long}",1]"#));
+    assert_eq!((came.status, came.error().as_str()), (413, words));
+    let body = format!(r#"[["SET","a",1],["SET","{long}",1],["SET","b",1]]"#);
+    let came = http.post("/multi-exec", &body);
+    assert_eq!((came.status, came.error().as_str()), (413, words));
+    assert_eq!(http.get("/exists/a/b").text(), r#"{"result":0}"#, "all of it or nothing");
+    let came = http.post("/pipeline", &body);
+    assert_eq!(came.text(), format!(r#"[{{"result":"OK"}},{{"error":"{words}"}},{{"result":"OK"}}]"#));
+    assert_eq!(http.get("/exists/a/b").text(), r#"{"result":2}"#, "each for itself");
+}
+
+#[test]
+fn a_target_or_headers_over_the_limit_are_refused_and_others_are_served() {
+    let server = memory(&[]);
+    for (target, header) in [
+        ("/get/k", format!("X: {}", "x".repeat(70_000))),
+        (&*format!("/get/{}", "x".repeat(70_000)), String::new()),
+    ] {
+        let mut http = Http::connect(&server);
+        let headers: Vec<&str> = if header.is_empty() { Vec::new() } else { vec![&header] };
+        let came = http.ask("GET", target, &headers, b"");
+        assert!(matches!(came.status, 414 | 431), "{}", came.status);
+    }
+    assert_eq!(Http::connect(&server).get("/ping").text(), r#"{"result":"PONG"}"#);
+}
+
+#[test]
+fn more_channels_than_there_may_be_are_refused() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    for word in ["subscribe", "psubscribe"] {
+        let came = http.get(&format!("/{word}{}", "/c".repeat(1001)));
+        assert_eq!((came.status, came.error().as_str()), (400, "ERR too many channels in one request"));
+    }
+    assert_eq!(http.get("/pubsub/numpat").text(), r#"{"result":0}"#);
+    let mut events = Http::connect(&server).events(&format!("/subscribe{}", "/c".repeat(1000)), &[]);
+    assert_eq!(events.next(), "subscribe,c,1");
+}
