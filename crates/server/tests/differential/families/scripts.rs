@@ -50,7 +50,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "RPUSH {list} {v}+",
     "SADD {set} {m}+",
     "ZADD {zset} {score} {m}",
-    "XADD {stream} {xid} {f} {v}",
+    "XADD {stream} {newid} {f} {v}",
     "DEL {key}",
 ];
 
