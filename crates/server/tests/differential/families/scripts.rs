@@ -30,7 +30,6 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "SCRIPT LOAD {luaprobe}",
     "SCRIPT FLUSH {bad}",
     "SCRIPT KILL",
-    "SCRIPT DEBUG (NO|{bad})",
     "SCRIPT HELP",
     "! FUNCTION FLUSH ; FUNCTION LOAD {lib} ; FUNCTION LIST [WITHCODE] ; FUNCTION STATS ; FCALL f 1 {key} {v} {m} ; FCALL_RO f 1 {key} {v} {m} ; FUNCTION DUMP ; FUNCTION LIST LIBRARYNAME {glob}",
     "! FUNCTION LOAD REPLACE {lib} ; FCALL f 1 {str} {v} {m} ; FCALL f (0|{bad}|-1|9) {v} ; FCALL_RO f 1 {str} {v}",
