@@ -61,6 +61,9 @@ pub(crate) const OWN: &[Own] = &[
         "DEBUG PROTOCOL nothing",
         "-ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|push|verbatim|true|false",
     ),
+    // The judges refuse it in a pipeline.
+    own("scripts", "SCRIPT DEBUG NO", "+OK"),
+    own("scripts", "SCRIPT DEBUG abc", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
     own("mixed_at_commit", "SAVE", "+OK"),
     own("mixed_at_commit", "BGSAVE", "+Background saving started"),
     own("mixed_at_commit", "BGSAVE SCHEDULE", "+Background saving started"),

@@ -90,6 +90,7 @@ const WORDS: &[Words] = &[
     ("luaprobe", scripts::PROBES),
     ("shebang", scripts::SHEBANGS),
     ("lib", scripts::LIBRARIES),
+    ("readlib", scripts::READING_LIBRARY),
     ("badlib", scripts::BAD_LIBRARIES),
     ("dump", scripts::DUMP),
     // `return 1`, and its SHA1.
@@ -112,7 +113,8 @@ impl Pools {
     pub(crate) fn new() -> Pools {
         let mut pools: HashMap<_, Vec<Vec<u8>>> = HashMap::new();
         for (name, text) in KEYS.iter().chain(WORDS) {
-            pools.entry(*name).or_default().extend(words(text));
+            // Long pools stand on several lines.
+            pools.entry(*name).or_default().extend(words(&text.replace('\n', " ")));
         }
         Pools { words: pools, bound: HashMap::new(), counted: 0, stream_ms: 0 }
     }

@@ -30,12 +30,12 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "SCRIPT LOAD {luaprobe}",
     "SCRIPT FLUSH {bad}",
     "SCRIPT KILL",
-    "SCRIPT DEBUG (NO|{bad})",
     "SCRIPT HELP",
     "! FUNCTION FLUSH ; FUNCTION LOAD {lib} ; FUNCTION LIST [WITHCODE] ; FUNCTION STATS ; FCALL f 1 {key} {v} {m} ; FCALL_RO f 1 {key} {v} {m} ; FUNCTION DUMP ; FUNCTION LIST LIBRARYNAME {glob}",
     "! FUNCTION LOAD REPLACE {lib} ; FCALL f 1 {str} {v} {m} ; FCALL f (0|{bad}|-1|9) {v} ; FCALL_RO f 1 {str} {v}",
     "! FUNCTION FLUSH [SYNC|ASYNC] ; FUNCTION LOAD {badlib} ; FUNCTION LIST",
     "! FUNCTION FLUSH ; FUNCTION RESTORE {dump} [FLUSH|APPEND|REPLACE] ; FCALL restored 1 {str} ; FUNCTION RESTORE {dump} [APPEND|REPLACE|FLUSH|{bad}] ; FUNCTION DELETE restored ; FUNCTION DELETE restored",
+    "! FUNCTION FLUSH ; FUNCTION LOAD {readlib} ; FCALL_RO f 1 {key} ; FCALL f 1 {key}",
     "! FUNCTION RESTORE {v} [FLUSH|{bad}]",
     "! FUNCTION FLUSH {bad}",
     "FUNCTION LIST {bad}",
@@ -50,7 +50,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "RPUSH {list} {v}+",
     "SADD {set} {m}+",
     "ZADD {zset} {score} {m}",
-    "XADD {stream} {xid} {f} {v}",
+    "XADD {stream} {newid} {f} {v}",
     "DEL {key}",
 ];
 
@@ -146,6 +146,11 @@ pub(crate) const LIBRARIES: &str = r##"
 "#!lua name=l\nredis.register_function('f',function(keys,args) error('x') end)" "#!lua name=l\nredis.register_function('f',function(keys,args) return redis.call('nosuch') end)"
 "#!lua name=l\nredis.register_function('f',function(keys,args) return KEYS end)" "#!lua name=l\nredis.register_function('f',function(keys,args) foo=1 end)"
 "#!lua name=l\nlocal n=0 redis.register_function('f',function(keys,args) n=n+1 return n end)" "#!lua name=l\nredis.register_function('f',function(keys,args) return redis.register_function end)"
+"##;
+
+/// A library whose function only reads.
+pub(crate) const READING_LIBRARY: &str = r##"
+"#!lua name=l\nredis.register_function{function_name='f',callback=function(keys,args) return redis.call('exists',keys[1]) end,flags={'no-writes'}}"
 "##;
 
 /// What is no library.
