@@ -51,7 +51,7 @@ impl dyn Together + '_ {
     ///
     /// # Errors
     /// What the job or the store says.
-    pub async fn together<R: Send + 'static>(
+    pub async fn apply_together<R: Send + 'static>(
         &self,
         keys: &[Key],
         job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
@@ -63,7 +63,7 @@ impl dyn Together + '_ {
     ///
     /// # Errors
     /// `unsupported` when this store cannot, else what the job or the store says.
-    pub fn together_sync<R: Send + 'static>(
+    pub fn apply_together_sync<R: Send + 'static>(
         &self,
         keys: &[Key],
         job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,

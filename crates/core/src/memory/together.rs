@@ -80,7 +80,7 @@ mod tests {
                         let job = move |held: &mut dyn Applies| {
                             names.iter().map(|key| held.apply(key, &add(1))).collect::<Result<Vec<_>>>()
                         };
-                        let seen = store.together().unwrap().together_sync(&both, job).unwrap();
+                        let seen = store.together().unwrap().apply_together_sync(&both, job).unwrap();
                         assert!(seen.iter().all(|n| *n == seen[0]), "{seen:?}");
                     }
                 });
@@ -110,10 +110,10 @@ mod tests {
             assert_eq!(other.unwrap_err().code(), Code::Internal);
             Ok(held.now())
         };
-        assert_eq!(store.together().unwrap().together_sync(&named, job).unwrap(), Millis(1000));
+        assert_eq!(store.together().unwrap().apply_together_sync(&named, job).unwrap(), Millis(1000));
         assert_eq!(reads.load(Ordering::SeqCst), 1);
         store.close();
-        let error = store.together().unwrap().together_sync(&named, |_| Ok(())).unwrap_err();
+        let error = store.together().unwrap().apply_together_sync(&named, |_| Ok(())).unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable);
     }
 }

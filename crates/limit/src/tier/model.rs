@@ -1,0 +1,291 @@
+//! The leasing bound, exhaustively: a small breadth-first model checker that walks every interleaving of 2 to 4 nodes.
+//!
+//! The store runs the real [`Take`] step and the nodes the real [`Units`]; the model adds what the world does: time passes,
+//! answers are late or lost, nodes crash, and every node's clock shows something else. Time is counted in half
+//! milliseconds, because clocks that show whole ones are never in step. In no reachable state has a window admitted more
+//! than the limit, and each of the deliberately broken nodes below is caught.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use keystead_core::{Change, Millis, Step};
+
+use super::units::Units;
+use crate::strategy::{FixedWindow, Take};
+
+const WINDOW_MS: u64 = 3;
+/// Half milliseconds: three windows.
+const END: u64 = 2 * WINDOW_MS * 3;
+
+/// What a node does with what it was given.
+trait Node: Clone + Copy + Debug + Default + PartialEq + Eq + Hash {
+    fn spend(&mut self, now: Millis) -> bool;
+    fn receive(&mut self, sent_at: Millis, received_at: Millis, units: u64, good_ms: u64);
+    /// Whether there is nothing left to spend, so that it asks.
+    fn is_empty(&self) -> bool;
+}
+
+impl Node for Units {
+    fn spend(&mut self, now: Millis) -> bool {
+        Units::spend(self, now, 1)
+    }
+
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
+        Units::receive(self, sent_at, units, good_ms);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left() == 0
+    }
+}
+
+/// A message on its way, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Line {
+    Idle,
+    Asked { sent_at: Millis },
+    Answered { sent_at: Millis, units: u64, good_ms: u64, window: usize },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World<N> {
+    time: u64,
+    store: Option<(u64, u64)>,
+    nodes: Vec<(N, Line)>,
+    admitted: [u64; 3],
+}
+
+struct Model {
+    limit: u64,
+    want: u64,
+    /// By how many half milliseconds the clock of each node is ahead.
+    ahead: Vec<u64>,
+}
+
+impl Model {
+    fn store_now(&self, time: u64) -> Millis {
+        Millis(time / 2)
+    }
+
+    fn node_now(&self, node: usize, time: u64) -> Millis {
+        Millis((time + self.ahead[node]) / 2)
+    }
+
+    fn window(&self, time: u64) -> usize {
+        (time / (2 * WINDOW_MS)) as usize
+    }
+
+    /// Everything that can happen next.
+    fn next<N: Node>(&self, world: &World<N>) -> Vec<World<N>> {
+        let mut next = Vec::new();
+        if world.time + 1 < END {
+            next.push(World { time: world.time + 1, ..world.clone() });
+        }
+        for node in 0..world.nodes.len() {
+            let (held, line) = world.nodes[node];
+            match line {
+                Line::Idle => {
+                    self.spend(world, node, &mut next);
+                    if held.is_empty() {
+                        let sent_at = self.node_now(node, world.time);
+                        next.push(with(world, node, (held, Line::Asked { sent_at })));
+                    }
+                }
+                Line::Asked { sent_at } => {
+                    self.spend(world, node, &mut next);
+                    next.push(self.run_take(world, node, sent_at));
+                }
+                Line::Answered { sent_at, units, good_ms, window } => {
+                    self.spend(world, node, &mut next);
+                    // The answer arrives, or is lost with its units.
+                    next.push(self.deliver(world, node, (sent_at, units, good_ms, window)));
+                    next.push(with(world, node, (held, Line::Idle)));
+                }
+            }
+            // It crashes, and comes back with nothing; its question may still be under way but nobody hears the answer.
+            if !held.is_empty() {
+                next.push(with(world, node, (N::default(), Line::Idle)));
+            }
+        }
+        next
+    }
+
+    fn spend<N: Node>(&self, world: &World<N>, node: usize, next: &mut Vec<World<N>>) {
+        let (mut held, line) = world.nodes[node];
+        if !held.is_empty() {
+            let admits = held.spend(self.node_now(node, world.time));
+            let mut world = with(world, node, (held, line));
+            world.admitted[self.window(world.time)] += u64::from(admits);
+            next.push(world);
+        }
+    }
+
+    fn run_take<N: Node>(&self, world: &World<N>, node: usize, sent_at: Millis) -> World<N> {
+        let strategy = FixedWindow::new(self.limit, WINDOW_MS).unwrap();
+        let take = Take { strategy, need: 1, want: self.want };
+        let mut world = world.clone();
+        let grant = match take.run(world.store.as_ref(), self.store_now(world.time)) {
+            Change::Put(state, _, grant) => {
+                world.store = Some(state);
+                grant
+            }
+            Change::Keep(grant) | Change::Delete(grant) => grant,
+        };
+        let window = self.window(world.time);
+        world.nodes[node].1 = Line::Answered { sent_at, units: grant.units, good_ms: grant.good_ms, window };
+        world
+    }
+
+    /// One unit is for the request that asked: the store decided on it, in the window in which it ran.
+    fn deliver<N: Node>(
+        &self,
+        world: &World<N>,
+        node: usize,
+        (sent_at, units, good_ms, window): (Millis, u64, u64, usize),
+    ) -> World<N> {
+        let mut held = world.nodes[node].0;
+        if units > 0 {
+            held.receive(sent_at, self.node_now(node, world.time), units - 1, good_ms);
+        }
+        let mut world = with(world, node, (held, Line::Idle));
+        world.admitted[window] += u64::from(units > 0);
+        world
+    }
+
+    /// Walks all states. The number of them, or one that admits too much.
+    fn explore<N: Node>(&self) -> Result<usize, World<N>> {
+        let nodes = vec![(N::default(), Line::Idle); self.ahead.len()];
+        let first = World { time: 0, store: None, nodes, admitted: [0; 3] };
+        let mut seen = HashSet::from([first.clone()]);
+        let mut queue = VecDeque::from([first]);
+        while let Some(world) = queue.pop_front() {
+            for next in self.next(&world) {
+                if next.admitted.iter().any(|admitted| *admitted > self.limit) {
+                    return Err(next);
+                }
+                if !seen.contains(&next) {
+                    seen.insert(next.clone());
+                    queue.push_back(next);
+                }
+            }
+        }
+        Ok(seen.len())
+    }
+}
+
+fn with<N: Node>(world: &World<N>, node: usize, state: (N, Line)) -> World<N> {
+    let mut world = world.clone();
+    world.nodes[node] = state;
+    world
+}
+
+fn models() -> Vec<Model> {
+    vec![
+        Model { limit: 2, want: 2, ahead: vec![0, 1] },
+        Model { limit: 3, want: 2, ahead: vec![1, 5] },
+        Model { limit: 2, want: 2, ahead: vec![0, 1, 7] },
+        Model { limit: 2, want: 2, ahead: vec![0, 1, 2, 5] },
+    ]
+}
+
+#[test]
+fn no_interleaving_of_two_to_four_nodes_admits_more_than_the_limit() {
+    for model in models() {
+        let nodes = model.ahead.len();
+        match model.explore::<Units>() {
+            Ok(states) => {
+                println!("{nodes} nodes: {states} states");
+                assert!(states > 1000, "{nodes} nodes: the model hardly moves ({states} states)");
+            }
+            Err(world) => panic!("{nodes} nodes: {world:#?}"),
+        }
+    }
+}
+
+#[test]
+fn the_limit_is_reached() {
+    // A limiter that admits nothing would keep the bound, too.
+    let model = Model { limit: 2, want: 2, ahead: vec![0, 1] };
+    let under = Model { limit: 1, ..model };
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    struct TwoForOne(Units);
+    impl Node for TwoForOne {
+        fn spend(&mut self, now: Millis) -> bool {
+            self.0.spend(now, 1)
+        }
+        fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
+            self.0.receive(sent_at, units + 1, good_ms);
+        }
+        fn is_empty(&self) -> bool {
+            self.0.left() == 0
+        }
+    }
+    let caught = under.explore::<TwoForOne>().unwrap_err();
+    assert!(caught.admitted.contains(&2), "a single unit too many is seen");
+}
+
+/// Units without a window: what is left of one window is spent in the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Uncoupled(u64);
+
+impl Node for Uncoupled {
+    fn spend(&mut self, _: Millis) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        true
+    }
+
+    fn receive(&mut self, _: Millis, _: Millis, units: u64, _: u64) {
+        self.0 = units;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Counts how long units are good from when the answer came, which may be late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct FromTheAnswer(Units);
+
+impl Node for FromTheAnswer {
+    fn spend(&mut self, now: Millis) -> bool {
+        self.0.spend(now, 1)
+    }
+
+    fn receive(&mut self, _: Millis, received_at: Millis, units: u64, good_ms: u64) {
+        self.0.receive(received_at, units, good_ms);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.left() == 0
+    }
+}
+
+/// Does not allow for clocks that show whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct WithoutMargin(Units);
+
+impl Node for WithoutMargin {
+    fn spend(&mut self, now: Millis) -> bool {
+        self.0.spend(now, 1)
+    }
+
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
+        self.0.receive(sent_at, units, good_ms + 1);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.left() == 0
+    }
+}
+
+#[test]
+fn broken_nodes_are_caught() {
+    for model in models() {
+        let nodes = model.ahead.len();
+        assert!(model.explore::<Uncoupled>().is_err(), "{nodes} nodes: units without a window");
+        assert!(model.explore::<FromTheAnswer>().is_err(), "{nodes} nodes: time counted from the answer");
+        assert!(model.explore::<WithoutMargin>().is_err(), "{nodes} nodes: no margin");
+    }
+}
