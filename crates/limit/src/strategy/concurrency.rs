@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::limits::LEASES_MAX;
+use crate::limits::{LEASES_MAX, WHOLE_MAX};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -64,20 +64,22 @@ impl Strategy for Concurrency {
 
     /// A lease is one slot, whatever the cost. To ask again with an id that is held is the same lease, renewed.
     fn decide(&self, state: Option<&Leases>, now: Millis, ask: &Ask) -> Ruling<Leases> {
+        let now = Millis(now.0.min(WHOLE_MAX));
         let mut held: SmallVec<[(u64, u64); 8]> = SmallVec::new();
         let asks = ask.cost > 0;
         if let Some(leases) = state {
             held.extend(leases.live(now).filter(|(id, _)| !asks || *id != ask.lease_id).copied());
         }
         let taken = held.len() as u64;
-        let last_expiry = |held: &[(u64, u64)]| held.iter().map(|lease| lease.1).max().unwrap_or(now.0);
+        let last_expiry =
+            |held: &[(u64, u64)]| held.iter().map(|lease| lease.1).max().unwrap_or(now.0).min(WHOLE_MAX);
         if asks && taken >= self.limit {
             let first_expiry = held.iter().map(|lease| lease.1).min().unwrap_or(now.0);
             return Ruling::deny(Decision::deny(
                 self.limit,
                 self.limit.saturating_sub(taken),
                 last_expiry(&held),
-                first_expiry.saturating_sub(now.0),
+                first_expiry.saturating_sub(now.0).min(WHOLE_MAX),
             ));
         }
         if asks {
@@ -87,7 +89,8 @@ impl Strategy for Concurrency {
         let mut decision =
             Decision::allow(self.limit, self.limit.saturating_sub(held.len() as u64), reset_at);
         decision.lease_id = asks.then_some(ask.lease_id);
-        Ruling::allow(decision, Leases { held }, reset_at.saturating_sub(now.0).max(1))
+        let ttl_ms = held.iter().map(|lease| lease.1).max().unwrap_or(now.0).saturating_sub(now.0).max(1);
+        Ruling::allow(decision, Leases { held }, ttl_ms)
     }
 
     fn refund(&self, state: &Leases, _at: Millis, ask: &Ask) -> Option<Leases> {
