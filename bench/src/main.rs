@@ -8,6 +8,7 @@ mod codec;
 mod engine;
 mod flat;
 mod latency;
+mod limit;
 mod memory;
 mod raw_sqlite;
 mod redis;
@@ -17,8 +18,9 @@ mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
+    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
         "engine",

@@ -68,3 +68,8 @@ pub use replay::Replay;
 pub use shaper::{Reservation, Shaper};
 pub use strategy::Strategy;
 pub use tier::{Mode, Tiered};
+
+/// The examples of the guide are tests.
+#[cfg(all(doctest, feature = "tower"))]
+#[doc = include_str!("../../../docs/limits.md")]
+struct Guide;

@@ -194,3 +194,20 @@ fn toml_has_the_same_names() {
     }
     assert_eq!(Policy::from_toml("limit = ").unwrap_err().code(), Code::ConfigInvalid);
 }
+
+#[test]
+fn the_table_of_kinds_says_what_is_read_and_the_guide_tells_of_all_of_it() {
+    let guide = include_str!("../../../../docs/limits.md");
+    for kind in &KINDS {
+        let error = Policy::from_json(&format!(r#"{{"kind":"{}"}}"#, kind.name)).unwrap_err();
+        assert_eq!(error.message(), format!("{}: {} is missing", kind.name, kind.required[0]));
+        for word in kind.required.iter().chain(kind.optional).chain([&kind.name]) {
+            assert!(
+                guide.contains(&format!("`{word}")),
+                "docs/limits.md does not tell of `{word}` ({})",
+                kind.name
+            );
+        }
+        assert!(!kind.about.is_empty());
+    }
+}

@@ -119,6 +119,21 @@ mod tests {
         assert_eq!(lab.check(334, 1), allow(1, 0, 668));
     }
 
+    /// Doubles beside the present time are exact to 1/4096 of a millisecond. That is all a large burst can be off by.
+    #[test]
+    fn a_burst_of_thousands_is_off_by_the_rounding_of_doubles_at_most() {
+        let now = 1_700_000_000_123;
+        for limit in [10, 100, 1000, 3000, 7000, 10_000, 100_000, 1_000_000] {
+            let mut lab = Lab::new(Gcra::new(limit, 1000, None).unwrap());
+            let admitted = (0..2 * limit).take_while(|_| lab.check(now, 1).allowed).count() as f64;
+            let interval_ms = 1000.0 / limit as f64;
+            let share = 1.0 / 8192.0 / interval_ms;
+            let off = (admitted - limit as f64).abs();
+            assert!(off <= limit as f64 * share * 1.2 + 1e-9, "{admitted} of {limit}");
+            assert!(limit > 1000 || off == 0.0, "{admitted} of {limit}: small ones are exact");
+        }
+    }
+
     #[test]
     fn parameters_that_cannot_work_are_refused() {
         refused(Gcra::new(0, 1000, None), "limit must be");

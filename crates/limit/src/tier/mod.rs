@@ -85,9 +85,14 @@ impl<S: Store> Tiered<S> {
     /// A local tier before this limiter's store.
     ///
     /// # Errors
-    /// `config_invalid` when units are to be leased from a policy whose windows have no known end, or none at a time.
+    /// `config_invalid` when units are to be leased from a policy whose windows have no known end, or none at a time, and
+    /// when denials of a `concurrency` policy are to be cached.
     pub fn new(limiter: Limiter<S>, mode: Mode) -> Result<Self> {
         let policy = limiter.policy();
+        if mode == Mode::CachedDeny && matches!(policy.strategy(), AnyStrategy::Concurrency(_)) {
+            // Somebody may release a lease at any moment: no denial is known to last.
+            return Err(Error::new(Code::ConfigInvalid, "denials of a concurrency policy cannot be cached"));
+        }
         if let Mode::Leased { units } = mode {
             if !matches!(policy.strategy(), AnyStrategy::FixedWindow(_) | AnyStrategy::Quota(_)) {
                 return Err(Error::new(

@@ -11,6 +11,7 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 use keystead_core::{Change, Millis, Step};
+use smallvec::SmallVec;
 
 use super::units::Units;
 use crate::strategy::{FixedWindow, Take};
@@ -59,7 +60,7 @@ enum Line {
 struct World<N> {
     time: u64,
     store: Option<(u64, u64)>,
-    nodes: Vec<(N, Line)>,
+    nodes: SmallVec<[(N, Line); 4]>,
     admitted: [u64; WINDOWS],
 }
 
@@ -153,7 +154,7 @@ impl Model {
     /// Walks all states. The number of them and the most that a window admits, or a state that admits too much.
     fn explore<N: Node>(&self) -> Result<(usize, u64), World<N>> {
         let mut most = 0;
-        let nodes = vec![(N::default(), Line::Idle); self.ahead.len()];
+        let nodes = SmallVec::from_elem((N::default(), Line::Idle), self.ahead.len());
         let mut first = World { time: 0, store: None, nodes, admitted: [0; WINDOWS] };
         self.look(&mut first);
         let mut seen = HashSet::<World<N>, RandomState>::default();
@@ -275,7 +276,8 @@ impl Node for WithoutMargin {
 
 #[test]
 fn broken_nodes_are_caught() {
-    for model in models() {
+    // Without the largest: it shows no more of this, and takes its time.
+    for model in models().into_iter().filter(|model| model.limit * model.ahead.len() as u64 <= 9) {
         let nodes = model.ahead.len();
         assert!(model.explore::<Uncoupled>().is_err(), "{nodes} nodes: units without a window");
         assert!(model.explore::<FromTheAnswer>().is_err(), "{nodes} nodes: time counted from the answer");

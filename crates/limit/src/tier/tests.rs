@@ -7,7 +7,7 @@ use keystead_core::ManualClock;
 
 use super::*;
 use crate::fail::Fail;
-use crate::strategy::{Cadence, FixedWindow, Gcra, Quota};
+use crate::strategy::{Cadence, Concurrency, FixedWindow, Gcra, Quota};
 use crate::testing::{Shared, now};
 
 const START: Millis = Millis(1_700_000_000_000);
@@ -205,6 +205,8 @@ fn only_windows_with_an_end_can_be_leased() {
     assert_eq!(error.code(), Code::ConfigInvalid);
     assert_eq!(build(window(1).into(), 0).unwrap_err().code(), Code::ConfigInvalid);
     build(Quota::new(1, Cadence::CalendarMonth, 0).unwrap().into(), 5).unwrap();
+    let slots = Limiter::in_memory(Concurrency::new(1, 1000).unwrap(), Fail::Closed);
+    assert_eq!(Tiered::new(slots, Mode::CachedDeny).err().unwrap().code(), Code::ConfigInvalid);
     let words = [Mode::Strict, Mode::CachedDeny, Mode::Leased { units: 1 }].map(Mode::as_str);
     assert_eq!(words, ["strict", "cached-deny", "leased"]);
 }
