@@ -319,6 +319,7 @@ impl<S: Store> Limiter<S> {
 #[inline]
 pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
     match hidden {
+        None if prefix.is_empty() => Key::new(key),
         None => Key::join(prefix, key),
         // An empty key is refused before it is hidden.
         Some(hidden) if !key.is_empty() => Key::join(prefix, hidden.hide(key)),

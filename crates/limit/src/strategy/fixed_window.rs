@@ -6,6 +6,7 @@
 use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy, Windowed, window};
+use crate::number::{double, floor};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -41,7 +42,7 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
 impl Windowed for FixedWindow {
     #[inline]
     fn window(&self, now: f64) -> (f64, f64) {
-        let start = (now / self.window_ms).floor() * self.window_ms;
+        let start = double(floor(now / self.window_ms)) * self.window_ms;
         (start, start + self.window_ms)
     }
 }

@@ -6,7 +6,7 @@ use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::number::{moment, ttl_ms, whole};
+use crate::number::{ceil, double, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -40,7 +40,7 @@ impl Gcra {
     }
 
     fn left(&self, ahead_ms: f64) -> u64 {
-        whole(((self.burst_ms - ahead_ms) / self.interval_ms).floor())
+        floor((self.burst_ms - ahead_ms) / self.interval_ms)
     }
 }
 
@@ -60,13 +60,13 @@ impl Strategy for Gcra {
     fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
         let now = moment(now);
         let arrival = state.copied().unwrap_or(now).max(now);
-        let new = arrival + self.interval_ms * ask.cost as f64;
+        let new = arrival + self.interval_ms * double(ask.cost);
         let allow_at = new - self.burst_ms;
         if now < allow_at {
-            let (left, reset_at) = (self.left(arrival - now), whole(arrival.ceil()));
-            return Ruling::deny(Decision::deny(self.burst, left, reset_at, whole((allow_at - now).ceil())));
+            let (left, reset_at) = (self.left(arrival - now), ceil(arrival));
+            return Ruling::deny(Decision::deny(self.burst, left, reset_at, ceil(allow_at - now)));
         }
-        let decision = Decision::allow(self.burst, self.left(new - now), whole(new.ceil()));
+        let decision = Decision::allow(self.burst, self.left(new - now), ceil(new));
         Ruling::allow(decision, new, ttl_ms(new - now))
     }
 

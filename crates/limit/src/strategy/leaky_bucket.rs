@@ -6,7 +6,8 @@ use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::number::{moment, ttl_ms, whole};
+use crate::limits::WHOLE_MAX;
+use crate::number::{ceil, double, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -49,7 +50,7 @@ impl LeakyBucket {
         if delay_ms > self.max_queue_ms {
             return 0;
         }
-        whole(((self.max_queue_ms - delay_ms) / self.interval_ms).floor() + 1.0)
+        (floor((self.max_queue_ms - delay_ms) / self.interval_ms) + 1).min(WHOLE_MAX)
     }
 }
 
@@ -72,12 +73,12 @@ impl Strategy for LeakyBucket {
         let delay = departure - now;
         // Nothing is asked for: that never waits, and tells how things stand.
         if delay > self.max_queue_ms && ask.cost > 0 {
-            let retry_after_ms = whole((delay - self.max_queue_ms).ceil());
-            return Ruling::deny(Decision::deny(self.limit, 0, whole(departure.ceil()), retry_after_ms));
+            let retry_after_ms = ceil(delay - self.max_queue_ms);
+            return Ruling::deny(Decision::deny(self.limit, 0, ceil(departure), retry_after_ms));
         }
-        let next = departure + self.interval_ms * ask.cost as f64;
-        let mut decision = Decision::allow(self.limit, self.room(next - now), whole(next.ceil()));
-        decision.delay_ms = Some(whole(delay.ceil()));
+        let next = departure + self.interval_ms * double(ask.cost);
+        let mut decision = Decision::allow(self.limit, self.room(next - now), ceil(next));
+        decision.delay_ms = Some(ceil(delay));
         Ruling::allow(decision, next, ttl_ms(next - now))
     }
 

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
 use crate::limits::BUCKETS_MAX;
-use crate::number::{moment, ttl_ms, whole};
+use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -84,7 +84,7 @@ impl SlidingWindow {
     }
 
     fn tick(&self, now: f64) -> u64 {
-        whole((now / self.bucket_ms).floor())
+        floor(now / self.bucket_ms)
     }
 
     /// A ring of another size is of an earlier policy under this name and counts nothing.
@@ -121,9 +121,9 @@ impl Strategy for SlidingWindow {
         let estimate = full + oldest * weight;
         let projected = estimate + ask.cost as f64;
         let next_ms = (tick as f64 + 1.0) * width;
-        let reset_at = whole((next_ms + self.window_ms).ceil());
+        let reset_at = ceil(next_ms + self.window_ms);
         if projected <= limit {
-            let decision = Decision::allow(self.limit, whole((limit - projected).floor()), reset_at);
+            let decision = Decision::allow(self.limit, floor(limit - projected), reset_at);
             let ring = self.add(ring, tick, ask.cost);
             // Counted from the newest tick, which lies ahead of a clock that has jumped back.
             let ahead = (tick_ms - now).max(0.0);
@@ -131,10 +131,10 @@ impl Strategy for SlidingWindow {
         }
         let over = projected - limit;
         let retry_after_ms = match oldest > 0.0 && over <= oldest * weight {
-            true => whole((over * width / oldest).ceil()),
-            false => whole((next_ms - now).ceil()),
+            true => ceil(over * width / oldest),
+            false => ceil(next_ms - now),
         };
-        let left = whole((limit - estimate).floor());
+        let left = floor(limit - estimate);
         Ruling::deny(Decision::deny(self.limit, left, reset_at, retry_after_ms))
     }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
 use crate::limits::LOG_ENTRIES_MAX;
-use crate::number::{moment, ttl_ms, whole};
+use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -70,13 +70,13 @@ impl Strategy for SlidingWindowLog {
         let after = used.saturating_add(ask.cost);
         let leaves = |at: f64| at + self.window_ms;
         let oldest = live.first().map_or(now, |(at, _)| moment(Millis(*at)));
-        let reset_at = whole(leaves(oldest).ceil());
+        let reset_at = ceil(leaves(oldest));
         if after <= self.limit {
             let mut entries: SmallVec<[(u64, u64); 16]> = SmallVec::with_capacity(live.len() + 1);
             entries.extend_from_slice(live);
             match entries.last_mut() {
-                Some((at, units)) if *at == whole(now) => *units += ask.cost,
-                _ if ask.cost > 0 => entries.push((whole(now), ask.cost)),
+                Some((at, units)) if *at == floor(now) => *units += ask.cost,
+                _ if ask.cost > 0 => entries.push((floor(now), ask.cost)),
                 _ => {}
             }
             let decision = Decision::allow(self.limit, self.limit - after, reset_at);
@@ -87,7 +87,7 @@ impl Strategy for SlidingWindowLog {
             _ => leaves(kth_oldest(live, (after - self.limit).clamp(1, used))) - clock,
         };
         let left = self.limit.saturating_sub(used);
-        Ruling::deny(Decision::deny(self.limit, left, reset_at, whole(retry_after_ms.ceil())))
+        Ruling::deny(Decision::deny(self.limit, left, reset_at, ceil(retry_after_ms)))
     }
 
     fn refund(&self, state: &Log, at: Millis, ask: &Ask) -> Option<Log> {

@@ -7,7 +7,7 @@ use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::number::{moment, ttl_ms, whole};
+use crate::number::{ceil, double, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -51,7 +51,7 @@ impl Strategy for TokenBucket {
 
     #[inline]
     fn decide(&self, state: Option<&(f64, u64)>, at: Millis, ask: &Ask) -> Ruling<(f64, u64)> {
-        let (capacity, rate, cost) = (self.capacity as f64, self.refill_per_ms, ask.cost as f64);
+        let (capacity, rate, cost) = (double(self.capacity), self.refill_per_ms, double(ask.cost));
         let now = moment(at);
         let tokens = match state {
             Some((tokens, last)) => capacity.min(tokens + (now - moment(Millis(*last))).max(0.0) * rate),
@@ -59,13 +59,13 @@ impl Strategy for TokenBucket {
         };
         if tokens >= cost {
             let left = tokens - cost;
-            let reset_at = whole(now + ((capacity - left) / rate).ceil());
-            let decision = Decision::allow(self.capacity, whole(left.floor()), reset_at);
-            return Ruling::allow(decision, (left, whole(now)), ttl_ms(capacity / rate));
+            let reset_at = floor(now + double(ceil((capacity - left) / rate)));
+            let decision = Decision::allow(self.capacity, floor(left), reset_at);
+            return Ruling::allow(decision, (left, floor(now)), ttl_ms(capacity / rate));
         }
-        let reset_at = whole(now + ((capacity - tokens) / rate).ceil());
-        let retry_after_ms = whole(((cost - tokens) / rate).ceil());
-        Ruling::deny(Decision::deny(self.capacity, whole(tokens.floor()), reset_at, retry_after_ms))
+        let reset_at = floor(now + double(ceil((capacity - tokens) / rate)));
+        let retry_after_ms = ceil((cost - tokens) / rate);
+        Ruling::deny(Decision::deny(self.capacity, floor(tokens), reset_at, retry_after_ms))
     }
 
     fn refund(&self, state: &(f64, u64), _at: Millis, ask: &Ask) -> Option<(f64, u64)> {

@@ -152,7 +152,7 @@ impl Model {
     }
 
     /// Walks all states. The number of them and the most that a window admits, or a state that admits too much.
-    fn explore<N: Node>(&self) -> Result<(usize, u64), World<N>> {
+    fn explore<N: Node>(&self) -> Result<(usize, u64), Box<World<N>>> {
         let mut most = 0;
         let nodes = SmallVec::from_elem((N::default(), Line::Idle), self.ahead.len());
         let mut first = World { time: 0, store: None, nodes, admitted: [0; WINDOWS] };
@@ -164,7 +164,7 @@ impl Model {
             for next in self.next(&world) {
                 most = next.admitted.into_iter().fold(most, u64::max);
                 if most > self.limit {
-                    return Err(next);
+                    return Err(Box::new(next));
                 }
                 if !seen.contains(&next) {
                     seen.insert(next.clone());
