@@ -9,6 +9,7 @@ mod engine;
 mod flat;
 mod keystead;
 mod latency;
+mod limit;
 mod lua;
 mod memory;
 mod raw_sqlite;
@@ -20,8 +21,9 @@ mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 10] = [
+const BENCHES: [Bench; 11] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
+    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
         "engine",
