@@ -27,15 +27,15 @@ impl Keystead {
             .spawn()
             .expect("build the server first: cargo build --release");
         let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let (mut port, mut http_port) = (0, 0);
+        let mut keystead = Keystead { server, port: 0, http_port: 0, _dir: dir };
         for line in lines.map_while(Result::ok) {
             let port_of = |door: &str| {
                 line.trim().strip_prefix(door)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
             };
-            http_port = port_of("http").unwrap_or(http_port);
-            port = port_of("resp").unwrap_or(port);
-            if port > 0 && http_port > 0 {
-                return Keystead { server, port, http_port, _dir: dir };
+            keystead.http_port = port_of("http").unwrap_or(keystead.http_port);
+            keystead.port = port_of("resp").unwrap_or(keystead.port);
+            if keystead.port > 0 && keystead.http_port > 0 {
+                return keystead;
             }
         }
         panic!("the server says where it listens");

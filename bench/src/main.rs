@@ -9,6 +9,8 @@ mod engine;
 mod flat;
 mod keystead;
 mod latency;
+mod limit;
+mod lua;
 mod memory;
 mod raw_sqlite;
 mod redis;
@@ -19,8 +21,9 @@ mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 11] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
+    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
     (
         "engine",
@@ -36,6 +39,7 @@ const BENCHES: [Bench; 9] = [
     ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
     ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
     ("rest", "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis", rest::run),
+    ("lua", "a rate limiter as a script by EVALSHA, beside Redis", lua::run),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 

@@ -10,13 +10,13 @@ use crate::redis::Redis;
 
 const CLIENTS: &str = "50";
 const KEYS: &str = "100000";
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 
 /// What redis-benchmark measured.
 #[derive(Clone, Copy, Default)]
-struct Figure {
-    per_second: f64,
-    p99_ms: f64,
+pub(crate) struct Figure {
+    pub(crate) per_second: f64,
+    pub(crate) p99_ms: f64,
 }
 
 /// A level, Redis's matching options, and how many requests there are without and with pipelines.
@@ -74,12 +74,12 @@ pub(crate) fn run() {
 }
 
 impl Figure {
-    fn better(self, other: Figure) -> Figure {
+    pub(crate) fn better(self, other: Figure) -> Figure {
         if other.per_second > self.per_second { other } else { self }
     }
 }
 
-fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str]) -> Figure {
+pub(crate) fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str]) -> Figure {
     let output = Command::new("redis-benchmark")
         .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", CLIENTS, "-r", KEYS, "--csv"])
         .args(["-P", &pipeline.to_string(), "-n", &requests.to_string()])

@@ -116,6 +116,19 @@ impl Command {
         self.buffer.extend_from_slice(argument);
     }
 
+    /// Adds an integer as an argument.
+    pub fn push_int(&mut self, value: i64) {
+        let start = self.buffer.len();
+        number::push_int(&mut self.buffer, value);
+        self.parts.push(Part { start: start as u32, len: (self.buffer.len() - start) as u32 });
+    }
+
+    /// Takes all arguments out.
+    pub fn clear(&mut self) {
+        self.buffer.clear();
+        self.parts.clear();
+    }
+
     /// Its arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {

@@ -60,3 +60,50 @@ pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
 pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Milliseconds that loading a library of functions may take, as Redis has it. How long a script may run is a setting
+/// (`busy-reply-threshold`, 5 seconds).
+pub const FUNCTION_LOAD_MS_MAX: u64 = 500;
+
+/// Bytes of one Lua state: a script that wants more is stopped, and what it changed is undone.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Instructions of a script between two looks at the time.
+pub const SCRIPT_INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1000;
+
+/// Bytes of a pattern of `string.find` and its kin: matching takes from the thread's stack for each of its parts.
+pub const SCRIPT_PATTERN_BYTES_MAX: usize = 2048;
+
+/// Tables within tables in what a script returns; what is deeper is an error in its place.
+pub const SCRIPT_REPLY_DEPTH_MAX: usize = 1000;
+
+/// Tables within tables that cjson and cmsgpack read or write, whatever `cjson.decode_max_depth` says.
+pub const SCRIPT_DECODE_DEPTH_MAX: usize = 1000;
+
+/// Values that one call of `cmsgpack.unpack` gives.
+pub const SCRIPT_UNPACKED_MAX: usize = 7900;
+
+/// Bytes that one call of `struct.pack` makes.
+pub const SCRIPT_STRUCT_BYTES_MAX: usize = SCRIPT_MEMORY_BYTES_MAX;
+
+/// Lines that one script may write to the log; more are dropped.
+pub const SCRIPT_LOG_LINES_MAX: usize = 100;
+
+/// Scripts that are remembered by their SHA1. Those that came with EVAL make room, oldest first; SCRIPT LOAD is refused when
+/// only loaded ones are left.
+pub const SCRIPTS_MAX: usize = 10_000;
+
+/// Bytes of the texts of those scripts.
+pub const SCRIPTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Scripts that one shard keeps compiled. When there are more, it forgets them all and compiles anew what is called.
+pub const SCRIPTS_COMPILED_MAX: usize = 2_000;
+
+/// Bytes of the texts of the scripts that one shard keeps compiled.
+pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of the texts of all libraries of functions.
+pub const LIBRARIES_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Where a script leaves a Lua state larger than this, everything in it that is no longer used is cleared away at once.
+pub const SCRIPT_MEMORY_SWEEP_BYTES: usize = 16 * 1024 * 1024;

@@ -38,6 +38,8 @@ pub enum Reply {
     Double(f64),
     /// A number as this text; a byte string in RESP2.
     Number(String),
+    /// An integer of any size as this text; a byte string in RESP2.
+    BigNumber(String),
     /// Yes or no; 1 or 0 in RESP2.
     Bool(bool),
     /// A text for people; a byte string in RESP2.

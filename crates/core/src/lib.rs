@@ -18,6 +18,7 @@
 //! | `"15m"` as a number| [`duration`]  |
 //! | the reference store| [`memory`]    |
 //! | keys in memory     | [`table`]     |
+//! | several keys as one| [`together`]  |
 //!
 //! This crate touches nothing: no sockets, no files, no runtime.
 
@@ -31,6 +32,7 @@ pub mod memory;
 pub mod step;
 pub mod store;
 pub mod table;
+pub mod together;
 
 pub use clock::{Clock, ManualClock, Millis, Stopwatch, SystemClock};
 pub use duration::parse_duration_ms;
@@ -40,3 +42,4 @@ pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};
 pub use store::{Answer, Capabilities, Store, StoreExt};
+pub use together::{Applies, Job, Together};

@@ -13,6 +13,7 @@ use crate::erased::{Erased, ErasedStep};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::step::{Change, State, Step, step_fn};
+use crate::together::Together;
 
 /// Runs steps atomically, one key at a time.
 pub trait Store: Send + Sync {
@@ -30,6 +31,9 @@ pub trait Store: Send + Sync {
 
     /// Removes `key`, and tells whether it was there.
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool>;
+
+    /// This store as one that can run several steps together, if it can.
+    fn together(&self) -> Option<&dyn Together>;
 
     /// Finishes what was begun and lets go of everything. Later calls answer `store_unavailable`.
     fn close(&self) -> Answer<'_, ()>;
@@ -123,7 +127,7 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-fn no_reply() -> Error {
+pub(crate) fn no_reply() -> Error {
     Error::unknown(Code::Internal, "the store ran no step")
 }
 
@@ -143,6 +147,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
         (**self).reset(key)
+    }
+
+    fn together(&self) -> Option<&dyn Together> {
+        (**self).together()
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -1,6 +1,11 @@
 //! The engine as a [`Store`]: a step runs on the shard's thread, inside the batch, on its native state.
 
-use keystead_core::{Answer, Capabilities, Code, ErasedStep, Error, Key, Store};
+use std::any::Any;
+
+use keystead_core::{
+    Answer, Applies, Capabilities, Code, ErasedStep, Error, Job, Key, Millis, Result, Store, Together,
+};
+use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
 
 use crate::engine::Engine;
@@ -21,7 +26,7 @@ impl Store for Engine {
         Answer::pending(async move {
             let mut detached = step.detach();
             let name = key.clone();
-            let run = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
+            let run = move |keyspace: &mut Keyspace, now| {
                 keyspace.apply_step(name.as_bytes(), &mut *detached, now)?;
                 Ok(detached)
             };
@@ -51,7 +56,53 @@ impl Store for Engine {
         })
     }
 
+    fn together(&self) -> Option<&dyn Together> {
+        Some(self)
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Answer::pending(Engine::close(self))
+    }
+}
+
+/// One job on one shard: an error undoes what it changed. Keys on different shards cannot be changed as one.
+#[deny(clippy::missing_trait_methods)]
+impl Together for Engine {
+    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> Answer<'a, Box<dyn Any + Send>> {
+        Answer::pending(async move {
+            let Some(first) = keys.first() else {
+                return Err(Error::new(Code::BadRequest, "a job that runs together must name its keys"));
+            };
+            let shard = self.shard_of(first.as_bytes());
+            if keys.iter().any(|key| self.shard_of(key.as_bytes()) != shard) {
+                return Err(Error::new(
+                    Code::Unsupported,
+                    "the keys live on different shards (give them the same {tag} to keep them together)",
+                ));
+            }
+            let names = keys.to_vec();
+            let run = move |keyspace: &mut Keyspace, now| job(&mut Held { keyspace, names: &names, now });
+            self.write(first.as_bytes(), run).await
+        })
+    }
+}
+
+struct Held<'a> {
+    keyspace: &'a mut Keyspace,
+    names: &'a [Key],
+    now: Millis,
+}
+
+impl Applies for Held<'_> {
+    fn now(&self) -> Millis {
+        self.now
+    }
+
+    fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
+        if !self.names.contains(key) {
+            let message = format!("the job that runs together did not name the key {key}");
+            return Err(Error::new(Code::Internal, message));
+        }
+        self.keyspace.apply_step(key.as_bytes(), step, self.now)
     }
 }

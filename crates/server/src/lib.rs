@@ -12,6 +12,7 @@
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | how a command reaches its shard | `call`       |
+//! | functions between two starts    | [`functions`] |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
 //! | how large is large              | [`limits`]   |
@@ -24,6 +25,7 @@ mod call;
 pub mod cli;
 pub mod database;
 pub mod failure;
+pub mod functions;
 pub mod http;
 pub mod limits;
 pub mod listen;

@@ -14,7 +14,7 @@ use crate::failure::failure;
 use crate::limits::Limits;
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
-use crate::{VERSION, database, http, listen, open_files, ready, resp};
+use crate::{VERSION, database, functions, http, listen, open_files, ready, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -44,6 +44,9 @@ pub async fn run(settings: Settings) -> Result<()> {
     let resp_port = address(&resp).map_or(0, |address| address.port());
     let connections_max = open_files::connections_max(engine.shards());
     let app = Arc::new(App::new(settings, engine, resp_port, connections_max));
+    if let Err(error) = functions::restore(&app.settings, &app.hub) {
+        return app.engine.close().await.and(Err(error));
+    }
     let mut doors = JoinSet::new();
     if let Some((listener, _)) = http {
         let limits = Limits { connections_max, ..Limits::default() };

@@ -124,18 +124,8 @@ impl Clients {
     }
 
     fn client(&self, address: String, local_address: String, now: Millis) -> Arc<Client> {
-        Arc::new(Client {
-            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
-            address,
-            local_address,
-            since: now,
-            shown: Mutex::default(),
-            last_ms: AtomicU64::new(now.0),
-            protocol: AtomicU8::new(2),
-            killed: AtomicBool::new(false),
-            unblock: AtomicU8::new(0),
-            waker: Mutex::new(None),
-        })
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        Arc::new(Client::new(id, address, local_address, now))
     }
 
     /// Takes a connection out.
@@ -203,6 +193,27 @@ impl Clients {
 }
 
 impl Client {
+    fn new(id: ClientId, address: String, local_address: String, now: Millis) -> Client {
+        Client {
+            id,
+            address,
+            local_address,
+            since: now,
+            shown: Mutex::default(),
+            last_ms: AtomicU64::new(now.0),
+            protocol: AtomicU8::new(2),
+            killed: AtomicBool::new(false),
+            unblock: AtomicU8::new(0),
+            waker: Mutex::new(None),
+        }
+    }
+
+    /// A connection that is in no list: the one that a script's commands come from.
+    #[must_use]
+    pub fn unlisted() -> Client {
+        Client::new(0, String::new(), String::new(), Millis(0))
+    }
+
     /// Ends the connection as soon as it looks.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);

@@ -13,6 +13,21 @@ pub trait Host: Send + Sync {
 
     /// Figures for INFO and its kin, at this moment.
     fn facts(&self) -> Facts;
+
+    /// Keeps the libraries of functions (a FUNCTION DUMP) for the next start. When it returns, they are durable, as far as
+    /// anything is.
+    ///
+    /// # Errors
+    /// When they could not be kept; those that were kept before are still there.
+    fn keep_functions(&self, dump: &[u8]) -> keystead_core::Result<()> {
+        let _ = dump;
+        Ok(())
+    }
+
+    /// A line of a script for the server's log, from 0 (debug) to 3 (warning).
+    fn log(&self, level: u8, line: &str) {
+        let _ = (level, line);
+    }
 }
 
 /// Figures of a server.

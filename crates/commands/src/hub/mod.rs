@@ -8,6 +8,8 @@ mod config;
 mod host;
 mod mailbox;
 mod monitors;
+#[cfg(not(target_family = "wasm"))]
+mod scripts;
 mod stats;
 
 pub use bus::{Bus, Subscribed};
@@ -16,6 +18,8 @@ pub use config::{Config, OutputLimit, Refusal};
 pub use host::{Facts, Host};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
+#[cfg(not(target_family = "wasm"))]
+pub use scripts::Scripts;
 pub use stats::{Rates, Stats};
 
 /// Shared by all connections.
@@ -30,6 +34,9 @@ pub struct Hub {
     pub stats: Stats,
     /// Who sees every command.
     pub monitors: Monitors,
+    /// Scripts and libraries of functions.
+    #[cfg(not(target_family = "wasm"))]
+    pub scripts: Scripts,
     /// What the server knows of itself.
     pub host: Box<dyn Host>,
 }
@@ -39,6 +46,37 @@ impl Hub {
     #[must_use]
     pub fn new(host: Box<dyn Host>) -> Self {
         let (clients, config, stats) = Default::default();
-        Hub { bus: Bus::default(), clients, config, stats, monitors: Monitors::default(), host }
+        Hub {
+            bus: Bus::default(),
+            clients,
+            config,
+            stats,
+            monitors: Monitors::default(),
+            #[cfg(not(target_family = "wasm"))]
+            scripts: Scripts::default(),
+            host,
+        }
+    }
+
+    /// Brings back the libraries of functions that [`Host::keep_functions`] was given last, before this start.
+    ///
+    /// # Errors
+    /// When it is no dump, or a library in it cannot be loaded.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
+        crate::scripting::restore_kept(self, dump)
+    }
+
+    /// Scripts that are remembered, their bytes, libraries and functions.
+    #[must_use]
+    pub fn script_counts(&self) -> [usize; 4] {
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let ((scripts, bytes), (libraries, functions)) =
+                (self.scripts.count(), self.scripts.libraries().counts());
+            [scripts, bytes, libraries, functions]
+        }
+        #[cfg(target_family = "wasm")]
+        [0; 4]
     }
 }

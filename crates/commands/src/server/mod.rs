@@ -114,12 +114,12 @@ pub(crate) const TABLE: &[Spec] = &[
         "Gives the time: seconds since 1970, and microseconds.",
         "2.6.0",
     ),
-    Spec::conn("WAIT", "wait", 3, BLOCKING, replication::wait).doc(
+    Spec::conn("WAIT", "wait", 3, and(BLOCKING, NO_SCRIPT), replication::wait).doc(
         "numreplicas timeout",
         "Gives how many replicas have the last change: 0, at once.",
         "3.0.0",
     ),
-    Spec::conn("WAITAOF", "waitaof", 4, BLOCKING, replication::waitaof).doc(
+    Spec::conn("WAITAOF", "waitaof", 4, and(BLOCKING, NO_SCRIPT), replication::waitaof).doc(
         "numlocal numreplicas timeout",
         "Gives whether the last change is on disk (1 at durability `fsync`), and on how many replicas: 0.",
         "7.2.0",

@@ -46,7 +46,7 @@ fn value(reply: &Reply, strings: Strings, out: &mut Vec<u8>) {
         Reply::Status(status) => text(status.as_bytes()),
         Reply::Bulk(bytes) => text(bytes),
         Reply::Double(number) => text(format_float(*number).as_bytes()),
-        Reply::Number(number) => text(number.as_bytes()),
+        Reply::Number(number) | Reply::BigNumber(number) => text(number.as_bytes()),
         Reply::Verbatim(words) => text(words.as_bytes()),
         Reply::Error(fail) => text(fail.line().as_bytes()),
         Reply::Int(number) => push_int(out, *number),

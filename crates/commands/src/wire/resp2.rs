@@ -32,7 +32,7 @@ pub fn encode(reply: &Reply, out: &mut Vec<u8>) {
             }
         }
         Reply::Double(value) => bulk(format_float(*value).as_bytes(), out),
-        Reply::Number(text) => bulk(text.as_bytes(), out),
+        Reply::Number(text) | Reply::BigNumber(text) => bulk(text.as_bytes(), out),
         Reply::Bool(yes) => int(b':', i64::from(*yes), out),
         Reply::Verbatim(text) => bulk(text.as_bytes(), out),
         Reply::Several(replies) => replies.iter().for_each(|reply| encode(reply, out)),

@@ -32,6 +32,7 @@ pub fn encode(reply: &Reply, out: &mut Vec<u8>) {
         }
         Reply::Double(value) => line(b',', format_float(*value).as_bytes(), out),
         Reply::Number(text) => line(b',', text.as_bytes(), out),
+        Reply::BigNumber(text) => line(b'(', text.as_bytes(), out),
         Reply::Bool(yes) => out.extend_from_slice(if *yes { b"#t\r\n" } else { b"#f\r\n" }),
         Reply::Verbatim(text) => {
             int(b'=', text.len() as i64 + 4, out);
@@ -61,6 +62,7 @@ mod tests {
             (pairs, "*2 $1 a $3 1.5", "*1 *2 $1 a ,1.5 "),
             (Reply::Pairs(Vec::new()), "*0", "*0 "),
             (Reply::Number("0.10".into()), "$4 0.10", ",0.10 "),
+            (Reply::BigNumber("123".into()), "$3 123", "(123 "),
         ] {
             let mut out = Vec::new();
             encode(&reply, &mut out);

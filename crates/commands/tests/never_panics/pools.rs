@@ -210,6 +210,33 @@ fn family_key(rng: &mut Rng, family: usize) -> Vec<u8> {
     format!("{family}:{}", rng.below(3)).into_bytes()
 }
 
+/// A script that touches no key but its own, and no key before it fails.
+pub(super) fn script(rng: &mut Rng) -> Vec<u8> {
+    const SCRIPTS: [&str; 10] = [
+        "return {KEYS, ARGV}",
+        "return redis.pcall('SET', KEYS[1], ARGV[1] or '')",
+        "return redis.pcall('INCR', KEYS[1])",
+        "return redis.pcall('RPUSH', KEYS[1], unpack(ARGV))",
+        "redis.setresp(3) return redis.pcall('HGETALL', KEYS[1])",
+        "return redis.acl_check_cmd(unpack(ARGV))",
+        "return cjson.decode(ARGV[1])",
+        "return cmsgpack.unpack(ARGV[1])",
+        "return struct.unpack(ARGV[1], ARGV[2])",
+        "return string.gsub(ARGV[1], ARGV[2], ARGV[3])",
+    ];
+    pick(rng, &SCRIPTS)
+}
+
+/// A library of one function, or something like it.
+pub(super) fn library(rng: &mut Rng) -> Vec<u8> {
+    const LIBRARIES: [&str; 3] = [
+        "#!lua name=l\nredis.register_function('f', function(keys) return redis.pcall('GET', keys[1]) end)",
+        "#!lua name=l\nredis.register_function('f', function(keys, args) return redis.pcall('SET', keys[1], args[1]) end)",
+        "#!lua name=l\nreturn",
+    ];
+    pick(rng, &LIBRARIES)
+}
+
 /// A word that some command knows as an option.
 pub(super) fn keyword(rng: &mut Rng, keywords: &[&'static str]) -> Vec<u8> {
     let word = keywords.get(rng.below(keywords.len().max(1) as u64) as usize);

@@ -86,6 +86,9 @@ impl Requests {
             }
             "path" => out.push(pools::path(rng), false),
             "json" => out.push(pools::json(rng), false),
+            "script" => out.push(pools::script(rng), false),
+            "function-code" => out.push(pools::library(rng), false),
+            "function" => out.push(b"f".to_vec(), false),
             "encoding" => out.push(
                 format!("{}{}", if rng.below(2) == 0 { "u" } else { "i" }, rng.below(70)).into(),
                 false,

@@ -6,6 +6,7 @@
 
 mod shard;
 mod sweeper;
+mod together;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::limits::MEMORY_SHARDS_MAX;
 use crate::store::{Answer, Capabilities, Store};
+use crate::together::Together;
 
 use shard::Shard;
 use sweeper::Sweeper;
@@ -161,9 +163,15 @@ impl MemoryStore {
 
     #[inline]
     fn shard(&self, key: &Key) -> (u64, &Padded) {
+        let (hash, index) = self.shard_index(key);
+        (hash, &self.inner.shards[index])
+    }
+
+    #[inline]
+    fn shard_index(&self, key: &Key) -> (u64, usize) {
         let hash = self.inner.hasher.hash_one(key.as_bytes());
         // The upper bits: the shard's own index uses those in the middle and the lower ones.
-        (hash, &self.inner.shards[(hash >> 48) as usize & (self.inner.shards.len() - 1)])
+        (hash, (hash >> 48) as usize & (self.inner.shards.len() - 1))
     }
 
     fn check_open(&self) -> Result<()> {
@@ -225,6 +233,10 @@ impl Store for MemoryStore {
             let now = self.inner.clock.now();
             lock(shard).reset(hash, key.as_bytes(), now)
         }))
+    }
+
+    fn together(&self) -> Option<&dyn Together> {
+        Some(self)
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -11,6 +11,7 @@
 //! | copies of a running database                 | [`backup`]   |
 //! | ten times more values than memory            | [`larger`]   |
 //! | tasks on a shard's loop and their turns      | [`guests`]   |
+//! | several steps as one job                     | [`together`] |
 //! | jobs that wait for keys                      | [`waiting`]  |
 //! | watches of keys                              | [`watches`]  |
 
@@ -30,5 +31,6 @@ mod journal;
 mod larger;
 mod places;
 mod refusals;
+mod together;
 mod waiting;
 mod watches;

@@ -7,7 +7,7 @@ mod truth;
 
 use std::sync::Mutex;
 
-use keystead_core::{Answer, Capabilities, ErasedStep, Key, Millis, Result, Step, Store, StoreExt};
+use keystead_core::{Answer, Capabilities, ErasedStep, Key, Millis, Result, Step, Store, StoreExt, Together};
 
 use crate::keyspace::Keyspace;
 pub(crate) use sqlite::{SharedShelf, Sqlite};
@@ -37,6 +37,10 @@ impl Store for OneKeyspace<'_> {
 
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
         Answer::Ready(self.ks.lock().unwrap().delete(key.as_bytes(), self.now))
+    }
+
+    fn together(&self) -> Option<&dyn Together> {
+        None
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use keystead_core::{Code, Error, Result};
-use keystead_engine::Engine;
+use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::here::Here;
 use super::reply::{self, Reply};
 use super::request::Asked;
+use crate::functions;
 
 pub(super) async fn backup(here: &Here, asked: &Asked) -> Reply {
     match run(here, asked).await {
@@ -26,15 +27,23 @@ pub(super) async fn backup(here: &Here, asked: &Asked) -> Reply {
 async fn run(here: &Here, asked: &Asked) -> Result<Value> {
     let dir = dir_of(&asked.head.headers, &asked.body)?;
     let (engine, runtime) = (here.app.engine.clone(), Handle::current());
+    let functions =
+        (here.app.settings.durability != Durability::Memory).then(|| here.app.settings.data.clone());
     // A thread of its own, because the copy is synced; and it goes on when the client does not wait.
-    let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, &dir));
+    let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, functions.as_deref(), &dir));
     copying
         .await
         .unwrap_or_else(|e| Err(Error::unknown(Code::Internal, format!("the backup broke off: {e}"))))
 }
 
-fn copy(engine: &Engine, runtime: &Handle, dir: &Path) -> Result<Value> {
-    let copied = runtime.block_on(engine.backup(dir));
+/// `data`: where libraries of functions are kept. They are copied last, so that no key is older than what made it.
+fn copy(engine: &Engine, runtime: &Handle, data: Option<&Path>, dir: &Path) -> Result<Value> {
+    let copied = runtime.block_on(engine.backup(dir)).and_then(|revisions| {
+        if let Some(dump) = data.map_or(Ok(None), functions::kept)? {
+            functions::keep(dir, &dump)?;
+        }
+        Ok(revisions)
+    });
     match &copied {
         Ok(revisions) => tracing::info!(dir = %dir.display(), ?revisions, "backup"),
         Err(error) => tracing::warn!(dir = %dir.display(), %error, "backup failed"),

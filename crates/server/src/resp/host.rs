@@ -1,12 +1,14 @@
-//! What commands ask about the server. Touches the engine's health and the process's own figures.
+//! What commands ask of the server. Touches the engine's health, the process's own figures, and the file of functions.
 
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 
 use keystead_commands::hub::{Facts, Host};
-use keystead_core::Stopwatch;
+use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine};
 
 use crate::VERSION;
+use crate::functions;
 use crate::settings::{Settings, Token};
 
 /// The server, as commands see it.
@@ -16,6 +18,8 @@ pub struct Server {
     started: Stopwatch,
     port: u16,
     data: String,
+    /// Where libraries of functions are kept, if anything is.
+    functions: Option<PathBuf>,
     limit_bytes: Option<u64>,
     clients_max: usize,
     run_id: String,
@@ -31,6 +35,7 @@ impl Server {
             started: Stopwatch::start(),
             port,
             data: settings.data.display().to_string(),
+            functions: (settings.durability != Durability::Memory).then(|| settings.data.clone()),
             limit_bytes: settings.memory_bytes.map(|bytes| bytes as u64),
             clients_max,
             run_id: run_id(),
@@ -76,6 +81,19 @@ impl Host for Server {
             expired_keys: sum(|shard| shard.size.expired),
             cpu_us: cpu_us(),
             run_id: self.run_id.clone(),
+        }
+    }
+
+    fn keep_functions(&self, dump: &[u8]) -> Result<()> {
+        self.functions.as_deref().map_or(Ok(()), |dir| functions::keep(dir, dump))
+    }
+
+    fn log(&self, level: u8, line: &str) {
+        match level {
+            0 => tracing::trace!(target: "script", "{line}"),
+            1 => tracing::debug!(target: "script", "{line}"),
+            2 => tracing::info!(target: "script", "{line}"),
+            _ => tracing::warn!(target: "script", "{line}"),
         }
     }
 }

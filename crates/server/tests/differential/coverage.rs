@@ -36,6 +36,8 @@ const EXEMPT: &[(&str, Ending, &str)] = &[
     ("module|unload", Ending::Success, "there are no modules"),
     ("config|rewrite", Ending::Success, "settings that last stand in a file of the user"),
     ("monitor", Ending::Success, "it shows what others do; tests/resp has it"),
+    ("script|kill", Ending::Success, "no script runs while it is asked"),
+    ("function|kill", Ending::Success, "no function runs while it is asked"),
     ("shutdown", Ending::Success, "it is not supported"),
     ("save", Ending::Success, "nothing is kept in memory; the test at commit has it"),
     ("bgsave", Ending::Success, "nothing is kept in memory; the test at commit has it"),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use keystead_testkit::rng::Rng;
 
+use crate::families::scripts;
 use crate::script::words;
 
 /// A pool of words: its name, and what is in it, as redis-cli would read it.
@@ -81,6 +82,21 @@ const WORDS: &[Words] = &[
     ("extreme", "9223372036854775807 -9223372036854775808 9223372036854775806 -9223372036854775807"),
     ("extreme", "9223372036854775808 -9223372036854775809 4294967296 2147483648 -2147483649"),
     ("extreme", r#"abc "" 1.0 " 1" "1 " +1 01 -0 1e3 99999999999999999999999"#),
+    ("lua", scripts::LUA),
+    ("luakey", scripts::KEY),
+    ("luajson", scripts::JSON),
+    ("json", scripts::JSON_TEXTS),
+    ("luabytes", scripts::BYTES),
+    ("luaprobe", scripts::PROBES),
+    ("shebang", scripts::SHEBANGS),
+    ("lib", scripts::LIBRARIES),
+    ("readlib", scripts::READING_LIBRARY),
+    ("badlib", scripts::BAD_LIBRARIES),
+    ("dump", scripts::DUMP),
+    // `return 1`, and its SHA1.
+    ("luaone", r#""return 1""#),
+    ("sha", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db E0E1F9FABFC9D4800C877A703B823AC0578FF8DB"),
+    ("badsha", r#"e0e1f9fabfc9d4800c877a703b823ac0578ff8dc abc """#),
 ];
 
 /// What is drawn from, and what was drawn in this group.
@@ -97,7 +113,8 @@ impl Pools {
     pub(crate) fn new() -> Pools {
         let mut pools: HashMap<_, Vec<Vec<u8>>> = HashMap::new();
         for (name, text) in KEYS.iter().chain(WORDS) {
-            pools.entry(*name).or_default().extend(words(text));
+            // Long pools stand on several lines.
+            pools.entry(*name).or_default().extend(words(&text.replace('\n', " ")));
         }
         Pools { words: pools, bound: HashMap::new(), counted: 0, stream_ms: 0 }
     }

@@ -87,6 +87,10 @@ const RULES: &[(&str, Rule)] = &[
     ("CLIENT INFO", Rule::Shape),
     ("CLIENT LIST", Rule::Shape),
     ("CLIENT HELP", Rule::Shape),
+    ("SCRIPT HELP", Rule::Shape),
+    ("FUNCTION HELP", Rule::Shape),
+    // Redis compresses, which Keystead reads and does not do.
+    ("FUNCTION DUMP", Rule::Shape),
     ("CONFIG GET", Rule::Shape),
     ("CONFIG HELP", Rule::Shape),
     ("COMMAND", Rule::Shape),

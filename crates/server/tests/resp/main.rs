@@ -12,6 +12,7 @@
 //! | MULTI, WATCH                                        | [`transactions`] |
 //! | messages                                            | [`pubsub`]       |
 //! | MONITOR                                             | [`monitor`]      |
+//! | scripts and functions                               | [`scripts`]      |
 //! | several shards                                      | [`shards`]       |
 //! | TLS                                                 | [`tls`]          |
 //! | more values than memory                             | [`larger`]       |
@@ -36,6 +37,7 @@ mod malformed;
 mod monitor;
 mod protocol;
 mod pubsub;
+mod scripts;
 mod shards;
 mod slow;
 mod stop;

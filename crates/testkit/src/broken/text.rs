@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keystead_core::{
     Answer, AnyState, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, Millis, Result, Store,
-    SystemClock, Ttl, Verdict,
+    SystemClock, Together, Ttl, Verdict,
 };
 use tokio::task::yield_now;
 
@@ -325,6 +325,10 @@ impl Store for TextStore {
 
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
         Answer::pending(self.run_reset(key))
+    }
+
+    fn together(&self) -> Option<&dyn Together> {
+        None
     }
 
     fn close(&self) -> Answer<'_, ()> {

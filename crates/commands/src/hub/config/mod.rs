@@ -28,6 +28,7 @@ pub struct Config {
     tcp_keepalive_s: AtomicU64,
     bulk_bytes_max: AtomicU64,
     query_bytes_max: AtomicU64,
+    script_ms_max: AtomicU64,
     output: limit::Limits,
 }
 
@@ -49,6 +50,7 @@ impl Default for Config {
             tcp_keepalive_s: AtomicU64::new(0),
             bulk_bytes_max: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
+            script_ms_max: AtomicU64::new(0),
             output: limit::Limits::default(),
         };
         ROWS.iter().for_each(|row| config.enliven(row, row.default));
@@ -93,6 +95,12 @@ impl Config {
     #[must_use]
     pub fn query_bytes_max(&self) -> usize {
         load(&self.query_bytes_max).min(REQUEST_BYTES_MAX)
+    }
+
+    /// Milliseconds that a script may run; 0: for ever.
+    #[must_use]
+    pub fn script_ms_max(&self) -> u64 {
+        self.script_ms_max.load(Ordering::Relaxed)
     }
 
     /// Bytes of answers and messages that a connection may have waiting.
@@ -201,6 +209,7 @@ impl Config {
             "tcp-keepalive" => &self.tcp_keepalive_s,
             "proto-max-bulk-len" => &self.bulk_bytes_max,
             "client-query-buffer-limit" => &self.query_bytes_max,
+            "busy-reply-threshold" => &self.script_ms_max,
             "client-output-buffer-limit" => return self.output.set(value),
             _ => return,
         };

@@ -139,6 +139,7 @@ fn memory(look: &Look<'_>, out: &mut String) {
     let peak = look.hub.stats.peak_bytes(used);
     let limit: u64 = look.setting("maxmemory").parse().unwrap_or(0);
     let ratio = if used == 0 { 0.0 } else { resident as f64 / used as f64 };
+    let [scripts, script_bytes, libraries, functions] = look.hub.script_counts();
     let of_peak = if peak == 0 { 100.0 } else { used as f64 * 100.0 / peak as f64 };
     fields(
         out,
@@ -156,9 +157,11 @@ fn memory(look: &Look<'_>, out: &mut String) {
             ("used_memory_dataset_perc", &"100.00%"),
             ("used_memory_lua", &0),
             ("used_memory_lua_human", &human(0)),
-            ("used_memory_scripts", &0),
-            ("used_memory_scripts_human", &human(0)),
-            ("number_of_cached_scripts", &0),
+            ("used_memory_scripts", &script_bytes),
+            ("used_memory_scripts_human", &human(script_bytes as u64)),
+            ("number_of_cached_scripts", &scripts),
+            ("number_of_functions", &functions),
+            ("number_of_libraries", &libraries),
             ("maxmemory", &limit),
             ("maxmemory_human", &human(limit)),
             ("maxmemory_policy", &look.setting("maxmemory-policy")),

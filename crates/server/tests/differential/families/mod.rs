@@ -12,6 +12,7 @@ mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
+pub(crate) mod scripts;
 mod server;
 mod sets;
 mod streams;
@@ -58,6 +59,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     family("bitmaps", "Bitmaps", bitmaps::TEMPLATES, &[]),
     family("hyperloglog", "HyperLogLog", hyperloglog::TEMPLATES, &[]),
     family("geo", "Geo", geo::TEMPLATES, &[]),
+    family("scripts", "Scripts", scripts::TEMPLATES, &[]),
     family("transactions", "Transactions", transactions::TEMPLATES, transactions::SCENES),
     family("pubsub", "Publish and subscribe", pubsub::TEMPLATES, pubsub::SCENES),
     family("connection", "Connection", connection::TEMPLATES, connection::SCENES),

@@ -1,0 +1,204 @@
+//! Scripts and libraries of functions, as all shards share them: their texts, and how often they were flushed or killed.
+//! It touches nothing but memory.
+//!
+//! Each thread compiles what it runs for itself, and looks here whether that still holds.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::errors::Fail;
+use crate::limits::{SCRIPTS_BYTES_MAX, SCRIPTS_MAX};
+use crate::scripting::{Digits, Libraries};
+
+/// Scripts and libraries of functions.
+pub struct Scripts {
+    /// Tells the states of one hub from those of another that the same thread served.
+    pub(crate) id: u64,
+    texts: Mutex<Texts>,
+    flushes: AtomicU64,
+    libraries: Mutex<Arc<Libraries>>,
+    library_changes: AtomicU64,
+    /// Held while libraries change and are kept.
+    pub(crate) changing: Mutex<()>,
+    /// Scripts that run.
+    pub(crate) scripts: Runs,
+    /// Functions that run.
+    pub(crate) functions: Runs,
+}
+
+/// How many run, and how often all of them were to be killed.
+#[derive(Default)]
+pub(crate) struct Runs {
+    running: AtomicUsize,
+    pub(crate) kills: Arc<AtomicU64>,
+}
+
+impl Runs {
+    /// Counts one more for as long as the guard lives.
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Entered(self)
+    }
+
+    /// Kills all that run; false when none does.
+    pub(crate) fn kill(&self) -> bool {
+        let runs = self.running.load(Ordering::Relaxed) > 0;
+        if runs {
+            self.kills.fetch_add(1, Ordering::Relaxed);
+        }
+        runs
+    }
+}
+
+/// A script that runs.
+pub(crate) struct Entered<'a>(&'a Runs);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Texts {
+    by_digits: HashMap<Digits, Kept, RandomState>,
+    bytes: usize,
+    /// Grows with every text: the lowest one is the oldest.
+    stamps: u64,
+}
+
+struct Kept {
+    text: Arc<[u8]>,
+    /// By SCRIPT LOAD: it does not make room for others.
+    loaded: bool,
+    stamp: u64,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        Scripts {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            texts: Mutex::default(),
+            flushes: AtomicU64::new(0),
+            libraries: Mutex::default(),
+            library_changes: AtomicU64::new(0),
+            changing: Mutex::default(),
+            scripts: Runs::default(),
+            functions: Runs::default(),
+        }
+    }
+}
+
+impl Scripts {
+    /// Grows with every SCRIPT FLUSH.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
+    /// The text of a script.
+    pub(crate) fn text(&self, digits: &Digits) -> Option<Arc<[u8]>> {
+        self.texts().by_digits.get(digits).map(|kept| Arc::clone(&kept.text))
+    }
+
+    /// Whether there is such a script.
+    pub(crate) fn has(&self, digits: &[u8]) -> bool {
+        let digits = Digits::try_from(digits.to_ascii_lowercase());
+        digits.is_ok_and(|digits| self.texts().by_digits.contains_key(&digits))
+    }
+
+    /// Keeps a text. `loaded`: until SCRIPT FLUSH; else until there is no room.
+    pub(crate) fn keep(&self, digits: Digits, text: &[u8], loaded: bool) -> Result<(), Fail> {
+        let mut texts = self.texts();
+        texts.stamps += 1;
+        let stamp = texts.stamps;
+        if let Some(kept) = texts.by_digits.get_mut(&digits) {
+            kept.loaded |= loaded;
+            kept.stamp = stamp;
+            return Ok(());
+        }
+        while texts.by_digits.len() >= SCRIPTS_MAX || texts.bytes + text.len() > SCRIPTS_BYTES_MAX {
+            let evaluated = texts.by_digits.iter().filter(|(_, kept)| !kept.loaded);
+            let Some(oldest) = evaluated.min_by_key(|(_, kept)| kept.stamp).map(|(digits, _)| *digits) else {
+                // A script that came with EVAL runs all the same.
+                let full =
+                    "ERR There is no room for more scripts: SCRIPT FLUSH forgets those that are loaded";
+                return if loaded { Err(Fail::fixed(full)) } else { Ok(()) };
+            };
+            if let Some(gone) = texts.by_digits.remove(&oldest) {
+                texts.bytes -= gone.text.len();
+            }
+        }
+        texts.bytes += text.len();
+        texts.by_digits.insert(digits, Kept { text: text.into(), loaded, stamp });
+        Ok(())
+    }
+
+    /// Forgets all scripts.
+    pub(crate) fn flush(&self) {
+        let mut texts = self.texts();
+        *texts = Texts { stamps: texts.stamps, ..Texts::default() };
+        self.flushes.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many scripts there are, and their bytes.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let texts = self.texts();
+        (texts.by_digits.len(), texts.bytes)
+    }
+
+    /// Grows with every change of the libraries.
+    pub(crate) fn library_changes(&self) -> u64 {
+        self.library_changes.load(Ordering::Acquire)
+    }
+
+    /// The libraries as they are now.
+    pub(crate) fn libraries(&self) -> Arc<Libraries> {
+        Arc::clone(&self.libraries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other libraries in their place.
+    pub(crate) fn set_libraries(&self, libraries: Libraries) {
+        *self.libraries.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(libraries);
+        self.library_changes.fetch_add(1, Ordering::Release);
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digits(n: usize) -> Digits {
+        crate::scripting::sha1_hex(&n.to_le_bytes())
+    }
+
+    #[test]
+    fn the_oldest_evaluated_script_makes_room_and_loaded_ones_never() {
+        let scripts = Scripts::default();
+        scripts.keep(digits(0), b"loaded", true).unwrap();
+        for n in 1..=SCRIPTS_MAX {
+            scripts.keep(digits(n), b"evaluated", false).unwrap();
+        }
+        assert_eq!(scripts.count().0, SCRIPTS_MAX);
+        assert!(scripts.has(&digits(0)) && !scripts.has(&digits(1)) && scripts.has(&digits(2)));
+        scripts.flush();
+        assert_eq!((scripts.count(), scripts.flushes()), ((0, 0), 1));
+    }
+
+    #[test]
+    fn loading_is_refused_when_only_loaded_ones_are_left() {
+        let scripts = Scripts::default();
+        let large = vec![b' '; SCRIPTS_BYTES_MAX - 1];
+        scripts.keep(digits(0), &large, true).unwrap();
+        assert!(scripts.keep(digits(1), b"xx", true).is_err_and(|fail| fail.line().contains("no room")));
+        scripts.keep(digits(1), b"xx", false).unwrap();
+        assert!(!scripts.has(&digits(1)), "it ran, and is not remembered");
+    }
+}

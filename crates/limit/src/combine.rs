@@ -1,0 +1,336 @@
+//! Several limits as one: all of them, or any. All decisions come first, and only then is anything consumed.
+//!
+//! On a store that can run steps [together](keystead_core::Together) the combination is atomic. On any other one the
+//! limits are asked in turn after all of them have said yes; if somebody comes between and one says no after all, what the
+//! others consumed is given back. Either way a denied combination has consumed nothing in the end.
+
+use std::sync::Arc;
+
+use keystead_core::{Applies, Clock, Code, Error, Key, Millis, Result, Store, StoreExt, SystemClock};
+
+use crate::client::HiddenKeys;
+use crate::decision::Decision;
+use crate::fail::{Fail, is_broken, open_decision};
+use crate::lease::LeaseIds;
+use crate::limiter::{ask, store_key};
+use crate::limits::COMBINED_MAX;
+use crate::policy::{Policy, check::invalid};
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Refund, Release, with_strategy};
+
+/// When a combination admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// When every limit does.
+    All,
+    /// When at least one limit does. Those that do are consumed, the others are not.
+    Any,
+}
+
+/// Several limits on one store.
+///
+/// ```
+/// use keystead_core::MemoryStore;
+/// use keystead_limit::strategy::{Gcra, Quota, Cadence};
+/// use keystead_limit::{Combined, Fail, Policy};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let pace = Policy::from(Gcra::new(10, 1000, None)?).named("pace")?;
+/// let month = Policy::from(Quota::new(2, Cadence::CalendarMonth, 0)?).named("month")?;
+/// let limits = Combined::all(&[pace, month], MemoryStore::new(), Fail::Closed)?;
+///
+/// assert!(limits.check("ada", 2).await?.decision.allowed);
+/// let denied = limits.check("ada", 1).await?;
+/// assert_eq!((denied.decision.allowed, denied.name.as_str()), (false, "month"));
+/// # Ok::<(), keystead_core::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Combined<S> {
+    store: S,
+    rule: Rule,
+    limits: Vec<Limit>,
+    fail: Fail,
+    hidden: Option<HiddenKeys>,
+    clock: Arc<dyn Clock>,
+    ids: LeaseIds,
+}
+
+struct Limit {
+    name: String,
+    prefix: Vec<u8>,
+    strategy: AnyStrategy,
+}
+
+/// What a combination answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Combination {
+    /// The binding decision: of those that count, the one with the least left when allowed, with the longest wait when
+    /// denied. A delay is the longest of all.
+    pub decision: Decision,
+    /// Which limit that was.
+    pub name: String,
+    /// What each limit said, in their order.
+    pub parts: Vec<Decision>,
+}
+
+impl Combination {
+    /// The JSON form of the binding decision with one more field: `policy`, the name of the limit.
+    ///
+    /// # Errors
+    /// `internal`, which does not happen: every field is a whole number or text.
+    pub fn to_json(&self) -> Result<String> {
+        let mut text = self.decision.to_json()?;
+        let name = serde_json::to_string(&self.name)
+            .map_err(|e| Error::new(Code::Internal, "a name has no JSON form").with_source(e))?;
+        text.truncate(text.len() - 1);
+        Ok(format!("{text},\"policy\":{name}}}"))
+    }
+}
+
+/// What is asked of one limit.
+#[derive(Clone)]
+struct Part {
+    strategy: AnyStrategy,
+    key: Key,
+    ask: Ask,
+}
+
+impl<S: Store> Combined<S> {
+    /// Admits when every limit does.
+    ///
+    /// # Errors
+    /// `config_invalid` when there is no limit, too many, or two of the same name.
+    pub fn all(limits: &[Policy], store: S, fail: Fail) -> Result<Self> {
+        Combined::new(Rule::All, limits, store, fail)
+    }
+
+    /// Admits when at least one limit does.
+    ///
+    /// # Errors
+    /// As [`all`](Combined::all).
+    pub fn any(limits: &[Policy], store: S, fail: Fail) -> Result<Self> {
+        Combined::new(Rule::Any, limits, store, fail)
+    }
+
+    /// A limit without a name is called by its place, from 0.
+    fn new(rule: Rule, policies: &[Policy], store: S, fail: Fail) -> Result<Self> {
+        if policies.is_empty() || policies.len() > COMBINED_MAX {
+            let count = policies.len();
+            return invalid(format!("a combination has from 1 to {COMBINED_MAX} limits, not {count}"));
+        }
+        let mut limits: Vec<Limit> = Vec::with_capacity(policies.len());
+        for (place, policy) in policies.iter().enumerate() {
+            let name = policy.name().map_or_else(|| place.to_string(), str::to_string);
+            if limits.iter().any(|limit| limit.name == name) {
+                return invalid(format!("two limits of a combination are called '{name}'"));
+            }
+            limits.push(Limit { prefix: join("limit", &name), name, strategy: *policy.strategy() });
+        }
+        let (clock, ids) = (Arc::new(SystemClock), LeaseIds::default());
+        Ok(Combined { store, rule, limits, fail, hidden: None, clock, ids })
+    }
+
+    /// What stands before every key, and before the name of its limit (default `limit`).
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        for limit in &mut self.limits {
+            limit.prefix = join(prefix, &limit.name);
+        }
+        self
+    }
+
+    /// Keeps only a keyed hash of every key in the store.
+    #[must_use]
+    pub fn hide_keys(mut self, hidden: HiddenKeys) -> Self {
+        self.hidden = Some(hidden);
+        self
+    }
+
+    /// Who tells the time while the store cannot (default: the system's clock).
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Asks all limits for the same key.
+    ///
+    /// # Errors
+    /// As [`Limiter::check`](crate::Limiter::check).
+    pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Combination> {
+        self.check_each(&vec![key.as_ref(); self.limits.len()], cost).await
+    }
+
+    /// Asks each limit for a key of its own, in their order: the user for one, the address for another.
+    ///
+    /// # Errors
+    /// `bad_request` when there are not as many keys as limits, else as [`Limiter::check`](crate::Limiter::check).
+    pub async fn check_each<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Combination> {
+        let parts = self.parts(keys, cost)?;
+        let answer = match self.check_together(&parts).await {
+            Err(error) if error.code() == Code::Unsupported => self.check_in_turn(&parts).await,
+            answer => answer,
+        };
+        match answer {
+            Ok(decisions) => Ok(self.combination(decisions)),
+            Err(error) if is_broken(&error) && self.fail == Fail::Open => {
+                let now = self.clock.now().0;
+                let open = |limit: &Limit| open_decision(limit.strategy.limit(), now);
+                Ok(self.combination(self.limits.iter().map(open).collect()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives back what `concurrency` limits have leased in `combination`.
+    ///
+    /// # Errors
+    /// As [`check_each`](Combined::check_each); what could not be released expires.
+    pub async fn release_each<K: AsRef<[u8]>>(&self, keys: &[K], combination: &Combination) -> Result<()> {
+        for (part, decision) in self.parts(keys, 1)?.iter().zip(&combination.parts) {
+            if let Some(lease_id) = decision.lease_id {
+                self.store.apply(&part.key, &Release { lease_id }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parts<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Vec<Part>> {
+        if keys.len() != self.limits.len() {
+            let message = format!("this combination needs {} keys, not {}", self.limits.len(), keys.len());
+            return Err(Error::new(Code::BadRequest, message));
+        }
+        let part = |(limit, key): (&Limit, &K)| {
+            let lease_id = self.ids.next();
+            let key = store_key(&limit.prefix, self.hidden.as_ref(), key.as_ref())?;
+            Ok(Part { strategy: limit.strategy, key, ask: ask(cost, lease_id)? })
+        };
+        self.limits.iter().zip(keys).map(part).collect()
+    }
+
+    /// One job that nobody can come between.
+    async fn check_together(&self, parts: &[Part]) -> Result<Vec<Decision>> {
+        let Some(store) = self.store.together() else {
+            return Err(Error::new(Code::Unsupported, "this store runs one step at a time"));
+        };
+        let keys: Vec<Key> = parts.iter().map(|part| part.key.clone()).collect();
+        let (rule, parts) = (self.rule, parts.to_vec());
+        let job = move |held: &mut dyn Applies| {
+            let forecasts: Vec<Decision> =
+                parts.iter().map(|part| part.forecast_held(held)).collect::<Result<_>>()?;
+            if !rule.admits(&forecasts) {
+                return Ok(forecasts);
+            }
+            let commit = |(part, forecast): (&Part, Decision)| match forecast.allowed {
+                true => part.check_held(held),
+                false => Ok(forecast),
+            };
+            parts.iter().zip(forecasts).map(commit).collect()
+        };
+        store.apply_together(&keys, job).await
+    }
+
+    /// Asks first, consumes then, and gives back what was consumed when somebody came between.
+    async fn check_in_turn(&self, parts: &[Part]) -> Result<Vec<Decision>> {
+        let mut decisions = Vec::with_capacity(parts.len());
+        for part in parts {
+            decisions.push(part.forecast(&self.store).await?);
+        }
+        if !self.rule.admits(&decisions) {
+            return Ok(decisions);
+        }
+        let mut consumed = Vec::with_capacity(parts.len());
+        for (part, decision) in parts.iter().zip(&mut decisions).filter(|(_, decision)| decision.allowed) {
+            match part.check(&self.store).await {
+                Ok((answer, at)) => {
+                    *decision = answer;
+                    if answer.allowed {
+                        consumed.push((part, at));
+                    }
+                }
+                Err(error) => {
+                    self.give_back(&consumed).await;
+                    return Err(error);
+                }
+            }
+            if self.rule == Rule::All && !decision.allowed {
+                self.give_back(&consumed).await;
+                decisions.iter_mut().for_each(|decision| decision.lease_id = None);
+                break;
+            }
+        }
+        Ok(decisions)
+    }
+
+    /// A store that breaks now keeps what was consumed: too few are admitted, never too many.
+    async fn give_back(&self, consumed: &[(&Part, Millis)]) {
+        for (part, at) in consumed {
+            let _ = with_strategy!(part.strategy, strategy => {
+                self.store.apply(&part.key, &Refund { strategy, ask: part.ask, at: *at }).await
+            });
+        }
+    }
+
+    fn combination(&self, parts: Vec<Decision>) -> Combination {
+        let allowed = self.rule.admits(&parts);
+        let counts = parts.iter().enumerate().filter(|(_, part)| part.allowed == allowed);
+        let binding = match allowed {
+            true => counts.min_by_key(|(_, part)| part.remaining),
+            // The first of those that are equal, as above.
+            false => counts.rev().max_by_key(|(_, part)| part.retry_after_ms),
+        };
+        let (place, binding) = binding.map_or((0, parts[0]), |(place, part)| (place, *part));
+        let delay_ms =
+            parts.iter().filter(|part| part.allowed && allowed).filter_map(|part| part.delay_ms).max();
+        let decision = Decision { delay_ms, ..binding };
+        Combination { decision, name: self.limits[place].name.clone(), parts }
+    }
+}
+
+impl Rule {
+    fn admits(self, parts: &[Decision]) -> bool {
+        match self {
+            Rule::All => parts.iter().all(|part| part.allowed),
+            Rule::Any => parts.iter().any(|part| part.allowed),
+        }
+    }
+}
+
+impl Part {
+    fn forecast_held(&self, held: &mut dyn Applies) -> Result<Decision> {
+        with_strategy!(self.strategy, strategy => {
+            held.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 })
+        })
+        .map(|(decision, _)| Decision { lease_id: None, ..decision })
+    }
+
+    fn check_held(&self, held: &mut dyn Applies) -> Result<Decision> {
+        with_strategy!(self.strategy, strategy => {
+            held.apply(&self.key, &Check { strategy, ask: self.ask, at: None })
+        })
+        .map(|(decision, _)| decision)
+    }
+
+    async fn forecast<S: Store>(&self, store: &S) -> Result<Decision> {
+        let (decision, _) = with_strategy!(self.strategy, strategy => {
+            store.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 }).await
+        })?;
+        Ok(Decision { lease_id: None, ..decision })
+    }
+
+    async fn check<S: Store>(&self, store: &S) -> Result<(Decision, Millis)> {
+        with_strategy!(self.strategy, strategy => {
+            store.apply(&self.key, &Check { strategy, ask: self.ask, at: None }).await
+        })
+    }
+}
+
+fn join(prefix: &str, name: &str) -> Vec<u8> {
+    match prefix.is_empty() {
+        true => name.as_bytes().to_vec(),
+        false => format!("{prefix}:{name}").into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! A tower `Layer` for axum, hyper and tonic: key and cost from the request, headers on every answer.
+//!
+//! | The limit says | The answer is |
+//! |---|---|
+//! | allowed | the service's, with headers |
+//! | denied | 429 with `Retry-After`, the decision as JSON |
+//! | nothing, the store is broken and it fails closed | 503 with `Retry-After` |
+//! | this key or cost cannot be | 400 |
+//!
+//! A slot of a `concurrency` policy is held until the body of the answer has ended, failed or been dropped, and is given
+//! back exactly once: also when the client goes away while the service works, or while the store is still being asked.
+
+mod body;
+mod service;
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use keystead_core::{Code, Error, Result, Store};
+use tower_layer::Layer;
+
+use crate::client::ClientAddress;
+use crate::headers::{HeaderStyles, Headers};
+use crate::limiter::Limiter;
+use crate::strategy::AnyStrategy;
+use crate::tier::Tiered;
+
+pub use body::LimitBody;
+pub use service::LimitService;
+
+type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
+type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Limits the requests of a service.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::sync::Arc;
+///
+/// use http::{Request, Response, StatusCode};
+/// use http_body_util::Full;
+/// use bytes::Bytes;
+/// use keystead_limit::strategy::Gcra;
+/// use keystead_limit::{Fail, LimitLayer, Limiter};
+/// use tower_layer::Layer;
+/// use tower_service::Service;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let limiter = Arc::new(Limiter::in_memory(Gcra::new(1, 60_000, None)?, Fail::Closed));
+/// let layer = LimitLayer::new(limiter, |request| {
+///     Some(request.headers.get("x-api-key")?.to_str().ok()?.to_string())
+/// })?;
+///
+/// // Any tower service; in axum this is `Router::new().layer(layer)`.
+/// #[derive(Clone)]
+/// struct Hello;
+/// impl Service<Request<()>> for Hello {
+///     type Response = Response<Full<Bytes>>;
+///     type Error = Infallible;
+///     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+///     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+///         std::task::Poll::Ready(Ok(()))
+///     }
+///     fn call(&mut self, _: Request<()>) -> Self::Future {
+///         std::future::ready(Ok(Response::new(Full::from("hello"))))
+///     }
+/// }
+///
+/// let mut service = layer.layer(Hello);
+/// let request = || Request::builder().header("x-api-key", "ada").body(()).unwrap();
+/// let first = service.call(request()).await.unwrap();
+/// assert_eq!(first.headers()["ratelimit-remaining"], "0");
+/// let second = service.call(request()).await.unwrap();
+/// assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS);
+/// assert_eq!(second.headers()["retry-after"], "60");
+/// # Ok::<(), keystead_core::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct LimitLayer<S> {
+    rules: Arc<Rules<S>>,
+}
+
+/// What all services of a layer share.
+pub(crate) struct Rules<S> {
+    source: Source<S>,
+    key_of: KeyOf,
+    cost_of: CostOf,
+    styles: HeaderStyles,
+    headers: Headers,
+    sleep: Option<Sleep>,
+}
+
+enum Source<S> {
+    Limiter(Arc<Limiter<S>>),
+    Tiered(Arc<Tiered<S>>),
+}
+
+impl<S: Store + 'static> LimitLayer<S> {
+    /// Limits by the key that `key_of` finds in a request. A request without a key is not limited, so `key_of` decides who
+    /// is; never let it be something that a client can choose freely.
+    ///
+    /// # Errors
+    /// `config_invalid` for a `leakyBucket` (see [`shaping`](LimitLayer::shaping)), and for `concurrency` on a store that does
+    /// not answer at once while the limiter has no [`spawn_with`](Limiter::spawn_with) to release leases by.
+    pub fn new(
+        limiter: Arc<Limiter<S>>,
+        key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let strategy = limiter.policy().strategy();
+        if matches!(strategy, AnyStrategy::LeakyBucket(_)) {
+            return invalid("a leakyBucket delays requests: build the layer with LimitLayer::shaping");
+        }
+        let waits = !limiter.store().capabilities().sync && limiter.spawner().is_none();
+        if matches!(strategy, AnyStrategy::Concurrency(_)) && waits {
+            return invalid(
+                "this store does not answer at once: tell the limiter how to release leases (spawn_with)",
+            );
+        }
+        Ok(LimitLayer::build(Source::Limiter(limiter), key_of, None))
+    }
+
+    /// Holds requests back until it is their turn, by a `leakyBucket`. `sleep` is the runtime's timer, for example
+    /// `|time| Box::pin(tokio::time::sleep(time))`.
+    ///
+    /// # Errors
+    /// `config_invalid` for another kind of policy.
+    pub fn shaping(
+        limiter: Arc<Limiter<S>>,
+        key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        sleep: impl Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        match limiter.policy().strategy() {
+            AnyStrategy::LeakyBucket(_) => {
+                Ok(LimitLayer::build(Source::Limiter(limiter), key_of, Some(Arc::new(sleep))))
+            }
+            _ => invalid("only a leakyBucket delays requests: build the layer with LimitLayer::new"),
+        }
+    }
+
+    /// Limits with a local tier before the shared store.
+    ///
+    /// # Errors
+    /// `config_invalid` for `leakyBucket` and `concurrency`, which gain nothing by it.
+    pub fn tiered(
+        tiered: Arc<Tiered<S>>,
+        key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        match tiered.limiter().policy().strategy() {
+            AnyStrategy::LeakyBucket(_) | AnyStrategy::Concurrency(_) => {
+                invalid("a local tier is for limits that deny, not for delays and leases")
+            }
+            _ => Ok(LimitLayer::build(Source::Tiered(tiered), key_of, None)),
+        }
+    }
+
+    fn build(
+        source: Source<S>,
+        key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+        sleep: Option<Sleep>,
+    ) -> Self {
+        let styles = HeaderStyles::default();
+        let headers = Headers::new(source.limiter().policy(), styles);
+        let (key_of, cost_of): (KeyOf, CostOf) = (Arc::new(key_of), Arc::new(|_| 1));
+        LimitLayer { rules: Arc::new(Rules { source, key_of, cost_of, styles, headers, sleep }) }
+    }
+
+    /// What a request costs (default 1).
+    #[must_use]
+    pub fn cost(self, cost_of: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
+        self.with(|rules| rules.cost_of = Arc::new(cost_of))
+    }
+
+    /// Which headers an answer gets (default: the plain ones).
+    #[must_use]
+    pub fn headers(self, styles: HeaderStyles) -> Self {
+        self.with(|rules| {
+            rules.styles = styles;
+            rules.headers = Headers::new(rules.source.limiter().policy(), styles);
+        })
+    }
+
+    fn with(self, change: impl FnOnce(&mut Rules<S>)) -> Self {
+        let mut rules = Arc::unwrap_or_clone(self.rules);
+        change(&mut rules);
+        LimitLayer { rules: Arc::new(rules) }
+    }
+}
+
+fn invalid<T>(message: &'static str) -> Result<T> {
+    Err(Error::new(Code::ConfigInvalid, message))
+}
+
+impl<S> Source<S> {
+    fn limiter(&self) -> &Limiter<S>
+    where
+        S: Store,
+    {
+        match self {
+            Source::Limiter(limiter) => limiter,
+            Source::Tiered(tiered) => tiered.limiter(),
+        }
+    }
+}
+
+impl<S> Clone for LimitLayer<S> {
+    fn clone(&self) -> Self {
+        LimitLayer { rules: self.rules.clone() }
+    }
+}
+
+impl<S> Clone for Source<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Source::Limiter(limiter) => Source::Limiter(limiter.clone()),
+            Source::Tiered(tiered) => Source::Tiered(tiered.clone()),
+        }
+    }
+}
+
+impl<S> Clone for Rules<S> {
+    fn clone(&self) -> Self {
+        Rules {
+            source: self.source.clone(),
+            key_of: self.key_of.clone(),
+            cost_of: self.cost_of.clone(),
+            styles: self.styles,
+            headers: self.headers.clone(),
+            sleep: self.sleep.clone(),
+        }
+    }
+}
+
+impl<S, I> Layer<I> for LimitLayer<S> {
+    type Service = LimitService<S, I>;
+
+    fn layer(&self, inner: I) -> Self::Service {
+        LimitService::new(self.rules.clone(), inner)
+    }
+}
+
+/// The key of a request's client. `peer` finds who is connected, for example in axum
+/// `|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())`.
+///
+/// Requests whose peer is not known share one key, so that none escapes the limit.
+pub fn client_key(
+    address: ClientAddress,
+    peer: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
+    move |request| {
+        let Some(peer) = peer(request) else { return Some("unknown peer".to_string()) };
+        let forwarded = request.headers.get_all("x-forwarded-for");
+        Some(address.key(peer, forwarded.iter().filter_map(|value| value.to_str().ok())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

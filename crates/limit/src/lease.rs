@@ -1,0 +1,150 @@
+//! Leases of a `concurrency` policy that release themselves: exactly once, however the work ends.
+//!
+//! The id is chosen before the store is asked, and the guard is armed before that, too: a future that is dropped while the
+//! store answers still gives its slot back.
+
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+
+use keystead_core::{Key, Outcome, Result, Store, StoreExt};
+
+use crate::decision::Decision;
+use crate::limiter::Limiter;
+use crate::limits::WHOLE_MAX;
+use crate::strategy::{Ask, Release};
+
+/// Makes ids for leases. Those of all who share a store must differ.
+#[derive(Debug)]
+pub struct LeaseIds {
+    seed: Option<RandomState>,
+    node: u64,
+    count: AtomicU64,
+}
+
+impl Default for LeaseIds {
+    /// Hashes of a count with a random seed.
+    fn default() -> Self {
+        LeaseIds { seed: Some(RandomState::new()), node: 0, count: AtomicU64::new(0) }
+    }
+}
+
+impl LeaseIds {
+    /// A plain count that begins with the number of a node, up to 2^21: for tests and replays, and where there is no random
+    /// source (wasm32).
+    #[must_use]
+    pub fn of_node(node: u32) -> Self {
+        LeaseIds { seed: None, node: u64::from(node) << 32, count: AtomicU64::new(0) }
+    }
+
+    /// The next id, from 1 to 2^53 - 1.
+    pub fn next(&self) -> u64 {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.seed.as_ref().map_or(self.node + count, |seed| seed.hash_one(count));
+        (id & WHOLE_MAX).max(1)
+    }
+}
+
+/// A slot that is held. Dropping it gives it back.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use keystead_limit::strategy::Concurrency;
+/// use keystead_limit::{Fail, Lease, Limiter};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 30_000)?, Fail::Closed));
+/// let (decision, lease) = Lease::acquire(&limiter, "export").await?;
+/// assert!(decision.allowed);
+/// assert!(!Lease::acquire(&limiter, "export").await?.0.allowed, "somebody is at it");
+/// drop(lease);
+/// assert!(Lease::acquire(&limiter, "export").await?.0.allowed);
+/// # Ok::<(), keystead_core::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Lease<S: Store + 'static> {
+    limiter: Arc<Limiter<S>>,
+    key: Key,
+    lease_id: u64,
+    held: bool,
+}
+
+impl<S: Store + 'static> Lease<S> {
+    /// Asks for a slot. There is a lease exactly when the decision says so.
+    ///
+    /// # Errors
+    /// As [`Limiter::check`].
+    pub async fn acquire(
+        limiter: &Arc<Limiter<S>>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<(Decision, Option<Self>)> {
+        let key = limiter.key(key.as_ref())?;
+        let ask = limiter.ask(1)?;
+        let (decision, _, lease) = Lease::ask(limiter, key, ask).await?;
+        Ok((decision, lease))
+    }
+
+    pub(crate) async fn ask(
+        limiter: &Arc<Limiter<S>>,
+        key: Key,
+        ask: Ask,
+    ) -> Result<(Decision, keystead_core::Millis, Option<Self>)> {
+        let lease = Lease { limiter: limiter.clone(), key, lease_id: ask.lease_id, held: true };
+        let answer = limiter.run(&lease.key, ask, None).await;
+        let keep = match &answer {
+            Ok((decision, _)) => decision.lease_id.is_some(),
+            // It may be held without our knowing: dropping it gives it back.
+            Err(error) => error.outcome() == Outcome::Unknown,
+        };
+        let granted = answer.is_ok() && keep;
+        let lease = if keep { Some(lease) } else { lease.forget() };
+        let (decision, now) = limiter.settle(answer)?;
+        Ok((decision, now, lease.filter(|_| granted)))
+    }
+
+    /// The id of the lease.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.lease_id
+    }
+
+    /// Gives the slot back and waits until the store has heard of it. Tells whether it was still held.
+    ///
+    /// # Errors
+    /// What the store says; the lease then expires.
+    pub async fn release(mut self) -> Result<bool> {
+        let answer = self.limiter.apply(&self.key, &Release { lease_id: self.lease_id }).await;
+        self.held = false;
+        answer
+    }
+
+    /// Nothing is held, so nothing is given back.
+    fn forget(mut self) -> Option<Self> {
+        self.held = false;
+        None
+    }
+}
+
+impl<S: Store + 'static> Drop for Lease<S> {
+    fn drop(&mut self) {
+        if !std::mem::replace(&mut self.held, false) {
+            return;
+        }
+        let (limiter, key, lease_id) = (self.limiter.clone(), self.key.clone(), self.lease_id);
+        let spawn = limiter.spawner().cloned();
+        let sync = limiter.store().capabilities().sync;
+        let release = async move {
+            // Nobody is left to be told; a lease that could not be released expires.
+            let _ = limiter.store().apply(&key, &Release { lease_id }).await;
+        };
+        match spawn {
+            Some(spawn) if !sync => spawn(Box::pin(release)),
+            // Without a place to wait, a store that does not answer at once is asked as far as one poll goes.
+            _ => drop(pin!(release).poll(&mut Context::from_waker(Waker::noop()))),
+        }
+    }
+}

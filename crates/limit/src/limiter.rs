@@ -1,0 +1,342 @@
+//! One policy on one store: check, check many, peek, forecast, reset, release.
+//!
+//! The store tells the time and runs the step; a limiter only makes the key, chooses the step, and says what a broken
+//! store means. It reads its own clock only when the store cannot answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use keystead_core::{
+    Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock, Together,
+};
+
+use crate::client::HiddenKeys;
+use crate::decision::Decision;
+use crate::fail::{Fail, is_broken, open_decision};
+use crate::lease::LeaseIds;
+use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
+use crate::policy::Policy;
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, with_strategy};
+
+/// Runs a future that nobody waits for.
+pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
+
+/// One policy on one store.
+///
+/// `S` is any store, also one chosen at run time (`Arc<dyn Store>`).
+pub struct Limiter<S> {
+    store: S,
+    policy: Policy,
+    fail: Fail,
+    prefix: Box<[u8]>,
+    hidden: Option<HiddenKeys>,
+    clock: Arc<dyn Clock>,
+    ids: LeaseIds,
+    spawn: Option<Spawn>,
+    owns_store: bool,
+}
+
+impl Limiter<MemoryStore> {
+    /// A limiter with a store of its own in memory, which it closes.
+    #[must_use]
+    pub fn in_memory(policy: impl Into<Policy>, fail: Fail) -> Self {
+        Limiter { owns_store: true, ..Limiter::new(policy, MemoryStore::new(), fail) }
+    }
+}
+
+impl<S: Store> Limiter<S> {
+    /// A limiter on a store that others may use, too. `fail` says what a broken store means.
+    pub fn new(policy: impl Into<Policy>, store: S, fail: Fail) -> Self {
+        Limiter {
+            store,
+            policy: policy.into(),
+            fail,
+            prefix: Box::from(*b"limit"),
+            hidden: None,
+            clock: Arc::new(SystemClock),
+            ids: LeaseIds::default(),
+            spawn: None,
+            owns_store: false,
+        }
+    }
+
+    /// What stands before every key (default `limit`). Two policies on one store need two prefixes.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.prefix = prefix.as_ref().into();
+        self
+    }
+
+    /// Keeps only a keyed hash of every key in the store.
+    #[must_use]
+    pub fn hide_keys(mut self, hidden: HiddenKeys) -> Self {
+        self.hidden = Some(hidden);
+        self
+    }
+
+    /// Who tells the time while the store cannot (default: the system's clock).
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// How a dropped [`Lease`](crate::Lease) is released on a store that does not answer at once, for example
+    /// `Arc::new(|release| drop(tokio::spawn(release)))`.
+    #[must_use]
+    pub fn spawn_with(mut self, spawn: Spawn) -> Self {
+        self.spawn = Some(spawn);
+        self
+    }
+
+    /// Where lease ids come from (default: random ones). They must differ between all who share the store.
+    #[must_use]
+    pub fn lease_ids(mut self, ids: LeaseIds) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) fn local_clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(crate) fn spawner(&self) -> Option<&Spawn> {
+        self.spawn.as_ref()
+    }
+
+    /// Asks for `cost` units and consumes them when they are there.
+    ///
+    /// # Errors
+    /// `bad_request` or `too_large` for a key or cost that cannot be; what the store says when it is broken and the
+    /// limiter fails closed.
+    pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
+        self.settle(self.run(&key, ask, None).await).map(|(decision, _)| decision)
+    }
+
+    /// The same without a runtime, on a store that answers at once.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check), and `unsupported` when the store does not answer at once.
+    #[inline]
+    pub fn check_sync(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
+        let answer = with_strategy!(self.policy.strategy(), strategy => {
+            self.store.apply_sync(&key, &Check { strategy: *strategy, ask, at: None })
+        });
+        self.settle(answer).map(|(decision, _)| decision)
+    }
+
+    /// Asks for several keys, each with its cost, at one instant. The answers come in the order of the keys.
+    ///
+    /// On a store that can run steps [together](Together) this is one read of the clock, and nobody comes between.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check), and `too_large` for too many keys. What cannot be asked is found before anything
+    /// is consumed; on a store that breaks half way and cannot run steps together, the first keys have been consumed.
+    pub async fn check_many<K: AsRef<[u8]>>(&self, keys: &[(K, u64)]) -> Result<Vec<Decision>> {
+        if keys.len() > CHECK_MANY_MAX {
+            let message =
+                format!("max keys of one check exceeded. Limit: {CHECK_MANY_MAX}, Actual: {}", keys.len());
+            return Err(Error::new(Code::TooLarge, message));
+        }
+        let mut asks = Vec::with_capacity(keys.len());
+        for (key, cost) in keys {
+            asks.push((self.key(key.as_ref())?, self.ask(*cost)?));
+        }
+        if let Some(together) = self.store.together()
+            && !asks.is_empty()
+        {
+            let answer = self.many_together(together, &asks).await;
+            if !matches!(&answer, Err(error) if error.code() == Code::Unsupported) {
+                return self.settle_many(answer, asks.len());
+            }
+        }
+        let mut decisions = Vec::with_capacity(asks.len());
+        let mut at = None;
+        for (key, ask) in &asks {
+            let (decision, now) = self.settle(self.run(key, *ask, at).await)?;
+            // An answer without the store has no instant of the store's clock to share.
+            if !decision.failed_open {
+                at = at.or(Some(now));
+            }
+            decisions.push(decision);
+        }
+        Ok(decisions)
+    }
+
+    async fn many_together(&self, store: &dyn Together, asks: &[(Key, Ask)]) -> Result<Vec<Decision>> {
+        let keys: Vec<Key> = asks.iter().map(|(key, _)| key.clone()).collect();
+        let (strategy, asks) = (*self.policy.strategy(), asks.to_vec());
+        let job = move |held: &mut dyn keystead_core::Applies| {
+            let mut decisions = Vec::with_capacity(asks.len());
+            for (key, ask) in &asks {
+                let (decision, _) = with_strategy!(strategy, strategy => {
+                    held.apply(key, &Check { strategy, ask: *ask, at: None })
+                })?;
+                decisions.push(decision);
+            }
+            Ok(decisions)
+        };
+        store.apply_together(&keys, job).await
+    }
+
+    fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
+        match answer {
+            Err(error) if is_broken(&error) && self.fail == Fail::Open => {
+                Ok(vec![open_decision(self.policy.limit(), self.clock.now().0); count])
+            }
+            answer => answer,
+        }
+    }
+
+    /// How things stand: whether one more unit would pass, and what is left now. Consumes nothing.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn peek(&self, key: impl AsRef<[u8]>) -> Result<Decision> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(1)?);
+        let answer = with_strategy!(self.policy.strategy(), strategy => {
+            self.store.apply(&key, &Peek { strategy: *strategy, ask }).await
+        });
+        self.settle(answer).map(|(decision, _)| decision)
+    }
+
+    /// What [`check`](Limiter::check) would answer now. Consumes nothing.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn forecast(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.forecast_in(key, cost, 0).await
+    }
+
+    /// What [`check`](Limiter::check) would answer in `after_ms` milliseconds if nobody else came before. Consumes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn forecast_in(&self, key: impl AsRef<[u8]>, cost: u64, after_ms: u64) -> Result<Decision> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
+        let answer = with_strategy!(self.policy.strategy(), strategy => {
+            self.store.apply(&key, &Forecast { strategy: *strategy, ask, after_ms }).await
+        });
+        let (decision, _) = self.settle(answer)?;
+        Ok(Decision { lease_id: None, ..decision })
+    }
+
+    /// Forgets everything about a key, and tells whether there was something.
+    ///
+    /// # Errors
+    /// What the store says: to reset is no question that could be answered without it.
+    pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.reset(&self.key(key.as_ref())?).await
+    }
+
+    /// Gives back a lease of a `concurrency` policy, and tells whether it was still held.
+    ///
+    /// # Errors
+    /// `unsupported` for another kind of policy, else what the store says. A lease that could not be released expires.
+    pub async fn release(&self, key: impl AsRef<[u8]>, lease_id: u64) -> Result<bool> {
+        if !matches!(self.policy.strategy(), AnyStrategy::Concurrency(_)) {
+            let message = format!("a {} policy has no leases to release", self.policy.kind());
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        self.apply(&self.key(key.as_ref())?, &Release { lease_id }).await
+    }
+
+    /// Closes the store if this limiter made it; a store that was handed in is left alone.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn close(&self) -> Result<()> {
+        match self.owns_store {
+            true => self.store.close().await,
+            false => Ok(()),
+        }
+    }
+
+    /// The check with the instant at which it was decided, for headers.
+    pub(crate) async fn check_timed(&self, key: &Key, ask: Ask) -> Result<(Decision, Millis)> {
+        self.settle(self.run(key, ask, None).await)
+    }
+
+    pub(crate) async fn run(&self, key: &Key, ask: Ask, at: Option<Millis>) -> Result<(Decision, Millis)> {
+        with_strategy!(self.policy.strategy(), strategy => {
+            self.store.apply(key, &Check { strategy: *strategy, ask, at }).await
+        })
+    }
+
+    pub(crate) async fn apply<T: Step>(&self, key: &Key, step: &T) -> Result<T::Reply> {
+        self.store.apply(key, step).await
+    }
+
+    /// The key in the store.
+    #[inline]
+    pub(crate) fn key(&self, key: &[u8]) -> Result<Key> {
+        store_key(&self.prefix, self.hidden.as_ref(), key)
+    }
+
+    #[inline]
+    pub(crate) fn ask(&self, cost: u64) -> Result<Ask> {
+        let lease_id = match self.policy.strategy() {
+            AnyStrategy::Concurrency(_) => self.ids.next(),
+            _ => 0,
+        };
+        ask(cost, lease_id)
+    }
+
+    #[inline]
+    pub(crate) fn settle(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => self.without_store(error),
+        }
+    }
+
+    #[cold]
+    fn without_store(&self, error: Error) -> Result<(Decision, Millis)> {
+        if is_broken(&error) && self.fail == Fail::Open {
+            let now = self.clock.now();
+            return Ok((open_decision(self.policy.limit(), now.0), now));
+        }
+        Err(error)
+    }
+}
+
+#[inline]
+pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
+    match hidden {
+        None if prefix.is_empty() => Key::new(key),
+        None => Key::join(prefix, key),
+        // An empty key is refused before it is hidden.
+        Some(hidden) if !key.is_empty() => Key::join(prefix, hidden.hide(key)),
+        Some(_) => Key::join(prefix, b""),
+    }
+}
+
+#[inline]
+pub(crate) fn ask(cost: u64, lease_id: u64) -> Result<Ask> {
+    match (1..=WHOLE_MAX).contains(&cost) {
+        true => Ok(Ask { cost, lease_id }),
+        false => Err(Error::new(
+            Code::BadRequest,
+            format!("cost must be a whole number from 1 to {WHOLE_MAX}, not {cost}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

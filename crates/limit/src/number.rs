@@ -1,0 +1,68 @@
+//! From doubles to the whole numbers of a decision, in one place, so that every strategy rounds the same way.
+//!
+//! Casts instead of `floor` and `ceil`: on plain x86-64 those are calls into a library, and a check has several.
+
+use keystead_core::Millis;
+
+use crate::limits::WHOLE_MAX;
+
+/// A double rounded down to a whole number of a decision: never negative, never over [`WHOLE_MAX`].
+#[inline]
+pub(crate) fn floor(number: f64) -> u64 {
+    // A cast cuts off what is behind the point, saturates, and makes 0 of NaN.
+    (number as i64).clamp(0, WHOLE_MAX as i64) as u64
+}
+
+/// A double rounded up to a whole number of a decision.
+#[inline]
+pub(crate) fn ceil(number: f64) -> u64 {
+    let below = number as i64;
+    let up = i64::from((below as f64) < number);
+    below.saturating_add(up).clamp(0, WHOLE_MAX as i64) as u64
+}
+
+/// A whole number as a double. Larger ones than [`WHOLE_MAX`], which only a broken clock shows, are taken for it.
+#[inline]
+pub(crate) fn double(number: u64) -> f64 {
+    number.min(WHOLE_MAX) as i64 as f64
+}
+
+/// A moment as a double. Clocks beyond the range of exact doubles stand still at its end.
+#[inline]
+pub(crate) fn moment(now: Millis) -> f64 {
+    double(now.0)
+}
+
+/// How long a state lives that must live at least `ms`.
+#[inline]
+pub(crate) fn ttl_ms(ms: f64) -> u64 {
+    ceil(ms).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the words of the specification say, by the library's own functions.
+    fn whole(number: f64) -> u64 {
+        (number as u64).min(WHOLE_MAX)
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_is_that_of_the_library(any in any::<f64>(), near in -2.0f64..1e7, far in 1e15f64..1e16) {
+            for number in [any, near, far, near.floor(), near.ceil(), far.floor(), f64::INFINITY, f64::NAN, -0.0] {
+                prop_assert_eq!(floor(number), whole(number.floor()), "{}", number);
+                prop_assert_eq!(ceil(number), whole(number.ceil()), "{}", number);
+            }
+        }
+    }
+
+    #[test]
+    fn moments_are_exact_as_far_as_doubles_are() {
+        assert_eq!(moment(Millis(1_700_000_000_123)), 1_700_000_000_123.0);
+        assert_eq!(moment(Millis(u64::MAX)), 9_007_199_254_740_991.0);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a policy would have decided: a history of (now, key, cost) goes in, the decisions come out. No clock is read.
+
+use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Result};
+
+use crate::decision::Decision;
+use crate::fail::Fail;
+use crate::lease::LeaseIds;
+use crate::limiter::Limiter;
+use crate::policy::Policy;
+
+/// A policy and what it has seen so far.
+///
+/// ```
+/// use keystead_limit::{Policy, Replay};
+///
+/// let mut replay = Replay::new(Policy::from_json(r#"{"kind": "fixedWindow", "limit": 1, "windowMs": 1000}"#)?)?;
+/// assert!(replay.check(5000, "ada", 1)?.allowed);
+/// let denied = replay.check(5400, "ada", 1)?;
+/// assert_eq!(
+///     denied.to_json()?,
+///     r#"{"allowed":false,"limit":1,"remaining":0,"resetAt":6000,"retryAfterMs":600}"#
+/// );
+/// # Ok::<(), keystead_core::Error>(())
+/// ```
+pub struct Replay {
+    limiter: Limiter<MemoryStore>,
+    clock: ManualClock,
+}
+
+impl Replay {
+    /// Nothing has happened yet.
+    ///
+    /// # Errors
+    /// What the store says; it is in memory and does not fail.
+    pub fn new(policy: Policy) -> Result<Self> {
+        let clock = ManualClock::default();
+        let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone()))?;
+        let limiter = Limiter::new(policy, store, Fail::Closed).lease_ids(LeaseIds::of_node(0));
+        Ok(Replay { limiter, clock })
+    }
+
+    /// What this request would have been answered at `now_ms`, which may be earlier than the last one.
+    ///
+    /// # Errors
+    /// `bad_request` or `too_large` for a key or cost that cannot be.
+    pub fn check(&mut self, now_ms: u64, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.clock.set(Millis(now_ms));
+        self.limiter.check_sync(key, cost)
+    }
+}

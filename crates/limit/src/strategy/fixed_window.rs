@@ -1,0 +1,104 @@
+//! `fixedWindow`: a count that begins anew at every multiple of the window since the epoch.
+//!
+//! The cheapest to understand. Across one boundary up to twice the limit can pass in a short time: the end of one window
+//! and the beginning of the next.
+
+use keystead_core::{Millis, Result};
+
+use super::{AnyStrategy, Ask, Kind, Ruling, Strategy, Windowed, window};
+use crate::number::{double, floor};
+use crate::policy::{Fields, check};
+
+pub(super) const KIND: Kind = Kind {
+    name: "fixedWindow",
+    required: &["limit", "windowMs"],
+    optional: &[],
+    about: "a plain count a window; up to twice the limit can pass across one boundary",
+    build,
+};
+
+/// `limit` units in every window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FixedWindow {
+    limit: u64,
+    window_ms: f64,
+}
+
+impl FixedWindow {
+    /// `limit` units in every `window_ms`, counted from the epoch.
+    ///
+    /// # Errors
+    /// `config_invalid` when a number is out of range.
+    pub fn new(limit: u64, window_ms: u64) -> Result<Self> {
+        let limit = check::whole("limit", limit)?;
+        Ok(FixedWindow { limit, window_ms: check::span_ms("windowMs", window_ms)? as f64 })
+    }
+}
+
+fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
+    Ok(AnyStrategy::FixedWindow(FixedWindow::new(fields.whole("limit")?, fields.span_ms("windowMs")?)?))
+}
+
+impl Windowed for FixedWindow {
+    #[inline]
+    fn window(&self, now: f64) -> (f64, f64) {
+        let start = double(floor(now / self.window_ms)) * self.window_ms;
+        (start, start + self.window_ms)
+    }
+}
+
+impl Strategy for FixedWindow {
+    type State = (u64, u64);
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    #[inline]
+    fn decide(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Ruling<(u64, u64)> {
+        window::decide(self, state, now, ask)
+    }
+
+    fn refund(&self, state: &(u64, u64), at: Millis, ask: &Ask) -> Option<(u64, u64)> {
+        window::refund(self, state, at, ask)
+    }
+
+    fn window_ms(&self) -> f64 {
+        self.window_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::testing::{Lab, allow, deny, refused};
+
+    #[test]
+    fn a_window_is_aligned_to_the_epoch() {
+        let mut lab = Lab::new(FixedWindow::new(5, 1000).unwrap());
+        assert_eq!(lab.check(61_300, 3), allow(5, 2, 62_000));
+        assert_eq!((lab.state(), lab.ttl_ms()), (Some(&(61_000, 3)), 700));
+        assert_eq!(lab.check(61_300, 3), deny(5, 2, 62_000, 700));
+        assert_eq!(lab.check(61_999, 2), allow(5, 0, 62_000));
+        assert_eq!(lab.check(61_999, 1), deny(5, 0, 62_000, 1));
+        assert_eq!(lab.check(62_000, 5), allow(5, 0, 63_000), "twice the limit across a boundary");
+        assert_eq!(lab.check(62_000, 6), deny(5, 0, 63_000, 1000));
+    }
+
+    #[test]
+    fn a_window_ahead_of_the_clock_goes_on() {
+        let mut lab = Lab::new(FixedWindow::new(5, 1000).unwrap());
+        assert_eq!(lab.check(7000, 4), allow(5, 1, 8000));
+        assert_eq!(lab.check(5500, 2), deny(5, 1, 8000, 2500), "the clock has jumped back");
+        assert_eq!(lab.check(5500, 1), allow(5, 0, 8000));
+        assert_eq!(lab.check(7999, 1), deny(5, 0, 8000, 1));
+        assert_eq!(lab.check(8000, 1), allow(5, 4, 9000), "and has caught up");
+    }
+
+    #[test]
+    fn parameters_that_cannot_work_are_refused() {
+        refused(FixedWindow::new(0, 1000), "limit must be");
+        refused(FixedWindow::new(1, 0), "windowMs must be");
+        refused(FixedWindow::new(1, u64::MAX), "windowMs must be");
+    }
+}

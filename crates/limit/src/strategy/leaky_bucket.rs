@@ -1,0 +1,142 @@
+//! `leakyBucket`: a shaper. It delays instead of denying, and refuses only when the queue is too long.
+//!
+//! The state is the next departure: when the one who asks next may leave.
+
+use keystead_core::{Millis, Result};
+
+use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use crate::decision::Decision;
+use crate::limits::WHOLE_MAX;
+use crate::number::{ceil, double, floor, moment, ttl_ms};
+use crate::policy::{Fields, check};
+
+pub(super) const KIND: Kind = Kind {
+    name: "leakyBucket",
+    required: &["ratePerSec", "maxQueueMs"],
+    optional: &[],
+    about: "an even flow out: requests wait for their turn",
+    build,
+};
+
+/// One unit after the other at a steady rate, waiting at most so long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LeakyBucket {
+    interval_ms: f64,
+    max_queue_ms: f64,
+    limit: u64,
+}
+
+impl LeakyBucket {
+    /// `rate_per_sec` units leave a second; who would wait longer than `max_queue_ms` is refused.
+    ///
+    /// # Errors
+    /// `config_invalid` when a number is out of range.
+    pub fn new(rate_per_sec: f64, max_queue_ms: u64) -> Result<Self> {
+        let interval_ms = 1000.0 / check::rate_per_sec("ratePerSec", rate_per_sec)?;
+        check::replenish_ms("ratePerSec", interval_ms)?;
+        check::step_ms("1000 / ratePerSec", interval_ms)?;
+        // No queue at all is a policy, too: who cannot leave at once is refused.
+        let max_queue_ms = match max_queue_ms {
+            0 => 0.0,
+            _ => check::span_ms("maxQueueMs", max_queue_ms)? as f64,
+        };
+        let mut shaper = LeakyBucket { interval_ms, max_queue_ms, limit: 0 };
+        shaper.limit = shaper.room(0.0);
+        Ok(shaper)
+    }
+
+    /// How many single units would still be let in when the next departure is `delay_ms` away.
+    fn room(&self, delay_ms: f64) -> u64 {
+        if delay_ms > self.max_queue_ms {
+            return 0;
+        }
+        (floor((self.max_queue_ms - delay_ms) / self.interval_ms) + 1).min(WHOLE_MAX)
+    }
+}
+
+fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
+    let shaper = LeakyBucket::new(fields.number("ratePerSec")?, fields.span_ms("maxQueueMs")?)?;
+    Ok(AnyStrategy::LeakyBucket(shaper))
+}
+
+impl Strategy for LeakyBucket {
+    type State = f64;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    #[inline]
+    fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
+        let now = moment(now);
+        let departure = state.copied().unwrap_or(now).max(now);
+        let delay = departure - now;
+        // Nothing is asked for: that never waits, and tells how things stand.
+        if delay > self.max_queue_ms && ask.cost > 0 {
+            let retry_after_ms = ceil(delay - self.max_queue_ms);
+            return Ruling::deny(Decision::deny(self.limit, 0, ceil(departure), retry_after_ms));
+        }
+        let next = departure + self.interval_ms * double(ask.cost);
+        let mut decision = Decision::allow(self.limit, self.room(next - now), ceil(next));
+        decision.delay_ms = Some(ceil(delay));
+        Ruling::allow(decision, next, ttl_ms(next - now))
+    }
+
+    fn refund(&self, state: &f64, _at: Millis, ask: &Ask) -> Option<f64> {
+        Some(state - self.interval_ms * ask.cost as f64)
+    }
+
+    fn window_ms(&self) -> f64 {
+        self.max_queue_ms.max(self.interval_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::testing::{Lab, allow, deny, refused};
+
+    fn wait(delay_ms: u64, decision: Decision) -> Decision {
+        Decision { delay_ms: Some(delay_ms), ..decision }
+    }
+
+    #[test]
+    fn units_leave_one_after_the_other() {
+        let mut lab = Lab::new(LeakyBucket::new(10.0, 250).unwrap());
+        assert_eq!(lab.check(5000, 1), wait(0, allow(3, 2, 5100)));
+        assert_eq!(lab.check(5000, 1), wait(100, allow(3, 1, 5200)));
+        assert_eq!(lab.check(5000, 1), wait(200, allow(3, 0, 5300)));
+        assert_eq!(lab.check(5000, 1), deny(3, 0, 5300, 50), "300 ms is longer than 250");
+        assert_eq!(lab.check(5050, 1), wait(250, allow(3, 0, 5400)), "equality is let in");
+        assert_eq!(
+            lab.check(9000, 5),
+            wait(0, allow(3, 0, 9500)),
+            "who comes first leaves at once, however much"
+        );
+        assert_eq!(lab.check(9000, 1), deny(3, 0, 9500, 250));
+    }
+
+    #[test]
+    fn a_fractional_rate_rounds_the_wait_up() {
+        let mut lab = Lab::new(LeakyBucket::new(3.0, 1000).unwrap());
+        assert_eq!(lab.check(0, 1).delay_ms, Some(0));
+        assert_eq!(lab.check(0, 1).delay_ms, Some(334));
+        assert_eq!(lab.check(0, 1).delay_ms, Some(667));
+    }
+
+    #[test]
+    fn without_a_queue_only_who_can_leave_at_once_is_let_in() {
+        let mut lab = Lab::new(LeakyBucket::new(1.0, 0).unwrap());
+        assert_eq!(lab.check(0, 1), wait(0, allow(1, 0, 1000)));
+        assert_eq!(lab.check(999, 1), deny(1, 0, 1000, 1));
+        assert_eq!(lab.check(1000, 1), wait(0, allow(1, 0, 2000)));
+    }
+
+    #[test]
+    fn parameters_that_cannot_work_are_refused() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, f64::MIN_POSITIVE / 4.0, 1e-300] {
+            refused(LeakyBucket::new(rate, 1000), "");
+        }
+        refused(LeakyBucket::new(1.0, u64::MAX), "maxQueueMs must be");
+    }
+}

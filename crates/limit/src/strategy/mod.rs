@@ -1,0 +1,201 @@
+//! The strategies: one file each, and one row in [`KINDS`].
+//!
+//! A strategy is maths and nothing else: a pure function of (state, now, what is asked). All of it is IEEE double in
+//! the order in which `docs/limits.md` writes it down, so that a script on another server gives the same bits.
+//!
+//! **A clock that jumps back.** What a strategy has seen stays seen: a window, bucket or arrival time that lies ahead of
+//! the clock goes on until the clock has caught up. So nothing is admitted twice, and nobody waits longer than the jump.
+
+mod concurrency;
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod quota;
+mod sliding_window;
+mod sliding_window_log;
+mod steps;
+mod token_bucket;
+mod window;
+
+use keystead_core::step::State;
+use keystead_core::{Millis, Result};
+
+use crate::decision::Decision;
+use crate::policy::Fields;
+
+pub use concurrency::{Concurrency, Leases, Release};
+pub use fixed_window::FixedWindow;
+pub use gcra::Gcra;
+pub use leaky_bucket::LeakyBucket;
+pub use quota::{Cadence, Quota};
+pub use sliding_window::{Ring, SlidingWindow};
+pub use sliding_window_log::{Log, SlidingWindowLog};
+pub use steps::{Check, Forecast, Peek, Refund};
+pub use token_bucket::TokenBucket;
+pub use window::{Grant, Take, Windowed};
+
+/// What a check asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Units, at least 1.
+    pub cost: u64,
+    /// The id that a granted lease will have. Only `concurrency` looks at it.
+    pub lease_id: u64,
+}
+
+impl Ask {
+    /// So many units.
+    #[must_use]
+    pub const fn units(cost: u64) -> Self {
+        Ask { cost, lease_id: 0 }
+    }
+}
+
+/// What a strategy decided: the answer, and the state to keep with how long it lives. A denial keeps nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ruling<S> {
+    /// The answer.
+    pub decision: Decision,
+    /// The new state and its TTL in milliseconds.
+    pub put: Option<(S, u64)>,
+}
+
+impl<S> Ruling<S> {
+    #[inline]
+    fn allow(decision: Decision, state: S, ttl_ms: u64) -> Self {
+        Ruling { decision, put: Some((state, ttl_ms)) }
+    }
+
+    #[inline]
+    fn deny(decision: Decision) -> Self {
+        Ruling { decision, put: None }
+    }
+}
+
+/// The maths of one kind of limit.
+pub trait Strategy: Clone + Send + Sync + 'static {
+    /// What stays under a key.
+    type State: State;
+
+    /// The ceiling that decisions report.
+    fn limit(&self) -> u64;
+
+    /// Decides. A cost of 0 is never denied and tells how things stand.
+    fn decide(&self, state: Option<&Self::State>, now: Millis, ask: &Ask) -> Ruling<Self::State>;
+
+    /// The state without what `ask` consumed at `at`, or nothing when that no longer counts.
+    fn refund(&self, state: &Self::State, at: Millis, ask: &Ask) -> Option<Self::State>;
+
+    /// In how many milliseconds the whole limit comes back: the window of the headers.
+    fn window_ms(&self) -> f64;
+}
+
+/// One kind of policy: its name, its fields, how it is built from them.
+pub struct Kind {
+    /// The word in policies.
+    pub name: &'static str,
+    /// The fields it must have.
+    pub required: &'static [&'static str],
+    /// The fields it may have.
+    pub optional: &'static [&'static str],
+    /// What it is good for, in one line.
+    pub about: &'static str,
+    pub(crate) build: fn(&mut Fields<'_>) -> Result<AnyStrategy>,
+}
+
+/// Every kind there is. A new one is a file, a row here and a variant of [`AnyStrategy`].
+pub static KINDS: [Kind; 8] = [
+    gcra::KIND,
+    token_bucket::KIND,
+    fixed_window::KIND,
+    sliding_window::KIND,
+    sliding_window_log::KIND,
+    quota::KIND,
+    leaky_bucket::KIND,
+    concurrency::KIND,
+];
+
+/// A strategy whose kind was chosen at run time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AnyStrategy {
+    /// `gcra`
+    Gcra(Gcra),
+    /// `tokenBucket`
+    TokenBucket(TokenBucket),
+    /// `fixedWindow`
+    FixedWindow(FixedWindow),
+    /// `slidingWindow`, and a `quota` that is rolling
+    SlidingWindow(SlidingWindow),
+    /// `slidingWindowLog`
+    SlidingWindowLog(SlidingWindowLog),
+    /// `quota`
+    Quota(Quota),
+    /// `leakyBucket`
+    LeakyBucket(LeakyBucket),
+    /// `concurrency`
+    Concurrency(Concurrency),
+}
+
+/// Runs the same words for the strategy inside, whatever its type.
+macro_rules! with_strategy {
+    ($any:expr, $strategy:ident => $body:expr) => {
+        match $any {
+            $crate::strategy::AnyStrategy::Gcra($strategy) => $body,
+            $crate::strategy::AnyStrategy::TokenBucket($strategy) => $body,
+            $crate::strategy::AnyStrategy::FixedWindow($strategy) => $body,
+            $crate::strategy::AnyStrategy::SlidingWindow($strategy) => $body,
+            $crate::strategy::AnyStrategy::SlidingWindowLog($strategy) => $body,
+            $crate::strategy::AnyStrategy::Quota($strategy) => $body,
+            $crate::strategy::AnyStrategy::LeakyBucket($strategy) => $body,
+            $crate::strategy::AnyStrategy::Concurrency($strategy) => $body,
+        }
+    };
+}
+pub(crate) use with_strategy;
+
+impl AnyStrategy {
+    /// The ceiling that decisions report.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        with_strategy!(self, strategy => strategy.limit())
+    }
+
+    /// In how many milliseconds the whole limit comes back.
+    #[must_use]
+    pub fn window_ms(&self) -> f64 {
+        with_strategy!(self, strategy => strategy.window_ms())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// What stands in this folder and is no strategy.
+    const NOT_STRATEGIES: [&str; 4] = ["mod", "steps", "testing", "window"];
+
+    fn camel(snake: &str) -> String {
+        let mut words = snake.split('_');
+        let first = words.next().unwrap().to_string();
+        words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+    }
+
+    #[test]
+    fn every_file_has_its_row_and_every_row_its_file() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/strategy");
+        let files: HashSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_string())
+            .filter(|name| !NOT_STRATEGIES.contains(&name.as_str()))
+            .map(|name| camel(&name))
+            .collect();
+        let rows: HashSet<String> = KINDS.iter().map(|kind| kind.name.to_string()).collect();
+        assert_eq!(rows.len(), KINDS.len(), "a name stands there twice");
+        assert_eq!(files, rows);
+    }
+}

@@ -1,0 +1,228 @@
+//! `slidingWindow`: buckets that slide along, the oldest one counted in part.
+//!
+//! The state is a ring of buckets + 1 counts. Its newest tick says which tick every place belongs to; a place of a tick
+//! that is gone reads 0. With one bucket this is the well-known estimate from two counters.
+
+use keystead_core::limits::STATE_BYTES_MAX;
+use keystead_core::{Millis, Result};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use crate::decision::Decision;
+use crate::limits::BUCKETS_MAX;
+use crate::number::{ceil, floor, moment, ttl_ms};
+use crate::policy::{Fields, check};
+
+pub(super) const KIND: Kind = Kind {
+    name: "slidingWindow",
+    required: &["limit", "windowMs"],
+    optional: &["buckets"],
+    about: "close to exact over any window, at a fixed cost a key",
+    build,
+};
+
+/// Buckets unless a policy says otherwise.
+const BUCKETS: u64 = 10;
+
+/// `limit` units in any window, as estimated from buckets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlidingWindow {
+    limit: u64,
+    window_ms: f64,
+    buckets: u64,
+    bucket_ms: f64,
+}
+
+/// The counts of the last ticks. Tick `i` has its place at `i mod (buckets + 1)`.
+///
+/// The rings of the default number of buckets stand in place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ring {
+    tick: u64,
+    counts: SmallVec<[u64; 11]>,
+}
+
+impl Ring {
+    fn place(&self, tick: u64) -> usize {
+        (tick % self.counts.len() as u64) as usize
+    }
+
+    /// The count of a tick that is not after the newest one.
+    fn count(&self, tick: u64) -> u64 {
+        match self.tick - tick < self.counts.len() as u64 {
+            true => self.counts[self.place(tick)],
+            false => 0,
+        }
+    }
+
+    /// Moves on to `tick`: the places of all ticks between are empty.
+    fn advance(&mut self, tick: u64) {
+        let passed = (tick - self.tick).min(self.counts.len() as u64);
+        for tick in (tick + 1 - passed)..=tick {
+            let place = self.place(tick);
+            self.counts[place] = 0;
+        }
+        self.tick = tick;
+    }
+}
+
+impl SlidingWindow {
+    /// `limit` units in any `window_ms`, estimated from that many buckets (default 10).
+    ///
+    /// # Errors
+    /// `config_invalid` when a number is out of range, the buckets are too narrow, or the counts would not fit into a
+    /// store.
+    pub fn new(limit: u64, window_ms: u64, buckets: Option<u64>) -> Result<Self> {
+        let limit = check::whole("limit", limit)?;
+        let window_ms = check::span_ms("windowMs", window_ms)? as f64;
+        let buckets = check::up_to("buckets", buckets.unwrap_or(BUCKETS), BUCKETS_MAX)?;
+        let bucket_ms = check::step_ms("windowMs / buckets", window_ms / buckets as f64)?;
+        let digits = (limit / buckets).checked_ilog10().unwrap_or(0) as usize + 2;
+        check::fits("buckets", (buckets as usize + 1) * digits + 64 <= STATE_BYTES_MAX)?;
+        Ok(SlidingWindow { limit, window_ms, buckets, bucket_ms })
+    }
+
+    fn tick(&self, now: f64) -> u64 {
+        floor(now / self.bucket_ms)
+    }
+
+    /// A ring of another size is of an earlier policy under this name and counts nothing.
+    fn ring<'a>(&self, state: Option<&'a Ring>) -> Option<&'a Ring> {
+        state.filter(|ring| ring.counts.len() as u64 == self.buckets + 1)
+    }
+}
+
+fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
+    let (limit, window_ms) = (fields.whole("limit")?, fields.span_ms("windowMs")?);
+    Ok(AnyStrategy::SlidingWindow(SlidingWindow::new(limit, window_ms, fields.whole_if("buckets")?)?))
+}
+
+impl Strategy for SlidingWindow {
+    type State = Ring;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn decide(&self, state: Option<&Ring>, now: Millis, ask: &Ask) -> Ruling<Ring> {
+        let (now, width, limit) = (moment(now), self.bucket_ms, self.limit as f64);
+        let ring = self.ring(state);
+        // A ring ahead of the clock goes on: the clock has jumped back.
+        let tick = self.tick(now).max(ring.map_or(0, |ring| ring.tick));
+        let tick_ms = tick as f64 * width;
+        let elapsed = (now - tick_ms).max(0.0);
+        let weight = ((width - elapsed) / width).clamp(0.0, 1.0);
+        // The newest tick of the ring is never after this one, so all that it counts lies in the full ticks or is the oldest.
+        let count = |tick: u64| ring.filter(|ring| tick <= ring.tick).map_or(0, |ring| ring.count(tick));
+        let first = (tick + 1).saturating_sub(self.buckets);
+        let full = (first..=tick).map(count).sum::<u64>() as f64;
+        let oldest = if tick < self.buckets { 0.0 } else { count(tick - self.buckets) as f64 };
+        let estimate = full + oldest * weight;
+        let projected = estimate + ask.cost as f64;
+        let next_ms = (tick as f64 + 1.0) * width;
+        let reset_at = ceil(next_ms + self.window_ms);
+        if projected <= limit {
+            let decision = Decision::allow(self.limit, floor(limit - projected), reset_at);
+            let ring = self.add(ring, tick, ask.cost);
+            // Counted from the newest tick, which lies ahead of a clock that has jumped back.
+            let ahead = (tick_ms - now).max(0.0);
+            return Ruling::allow(decision, ring, ttl_ms(self.window_ms + width + ahead));
+        }
+        let over = projected - limit;
+        let retry_after_ms = match oldest > 0.0 && over <= oldest * weight {
+            true => ceil(over * width / oldest),
+            false => ceil(next_ms - now),
+        };
+        let left = floor(limit - estimate);
+        Ruling::deny(Decision::deny(self.limit, left, reset_at, retry_after_ms))
+    }
+
+    fn refund(&self, state: &Ring, at: Millis, ask: &Ask) -> Option<Ring> {
+        let mut ring = self.ring(Some(state))?.clone();
+        let tick = self.tick(moment(at)).min(ring.tick);
+        // What was consumed while the clock was back stands in the newest tick.
+        let tick = if ring.count(tick) < ask.cost { ring.tick } else { tick };
+        let place = ring.place(tick);
+        ring.counts[place] = ring.counts[place].saturating_sub(ask.cost);
+        Some(ring)
+    }
+
+    fn window_ms(&self) -> f64 {
+        self.window_ms
+    }
+}
+
+impl SlidingWindow {
+    fn add(&self, ring: Option<&Ring>, tick: u64, cost: u64) -> Ring {
+        let mut ring = match ring {
+            Some(ring) => ring.clone(),
+            None => Ring { tick, counts: SmallVec::from_elem(0, self.buckets as usize + 1) },
+        };
+        ring.advance(tick);
+        let place = ring.place(tick);
+        ring.counts[place] += cost;
+        ring
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::testing::{Lab, allow, deny, refused};
+
+    #[test]
+    fn two_counters_weigh_the_last_window() {
+        let mut lab = Lab::new(SlidingWindow::new(10, 1000, Some(1)).unwrap());
+        assert_eq!(lab.check(5000, 8), allow(10, 2, 7000));
+        assert_eq!(lab.ttl_ms(), 2000);
+        assert_eq!(lab.check(5999, 3), deny(10, 2, 7000, 1));
+        // A quarter of the new window is over: 8 * 0.75 = 6 of the last one still count.
+        assert_eq!(lab.check(6250, 4), allow(10, 0, 8000));
+        assert_eq!(lab.check(6250, 1), deny(10, 0, 8000, 125), "8 units leave within 1000 ms, one in 125");
+        assert_eq!(lab.check(6375, 1), allow(10, 0, 8000));
+        assert_eq!(lab.check(6375, 6), deny(10, 0, 8000, 625), "more than the oldest can free");
+    }
+
+    #[test]
+    fn buckets_slide_one_by_one() {
+        let mut lab = Lab::new(SlidingWindow::new(4, 1000, Some(4)).unwrap());
+        assert_eq!(lab.check(0, 1), allow(4, 3, 1250));
+        assert_eq!(lab.check(250, 2), allow(4, 1, 1500));
+        assert_eq!(lab.check(999, 1), allow(4, 0, 2000));
+        assert_eq!(lab.check(999, 1), deny(4, 0, 2000, 1));
+        assert_eq!(lab.check(1000, 1), deny(4, 0, 2250, 250), "the first bucket still counts in full");
+        assert_eq!(lab.check(1249, 1), deny(4, 0, 2250, 1));
+        assert_eq!(lab.check(1250, 1), allow(4, 0, 2500), "it is gone, the second counts in full");
+        assert_eq!(lab.check(10_000, 4), allow(4, 0, 11_250), "all is gone");
+    }
+
+    #[test]
+    fn a_ring_ahead_of_the_clock_goes_on() {
+        let mut lab = Lab::new(SlidingWindow::new(3, 1000, Some(2)).unwrap());
+        assert_eq!(lab.check(9000, 2), allow(3, 1, 10_500));
+        assert_eq!(lab.check(2000, 1), allow(3, 0, 10_500));
+        assert_eq!(lab.check(2000, 1), deny(3, 0, 10_500, 7500));
+        assert_eq!(lab.check(9499, 1), deny(3, 0, 10_500, 1));
+        assert_eq!(lab.check(10_500, 3), allow(3, 0, 12_000));
+    }
+
+    #[test]
+    fn a_ring_of_another_policy_counts_nothing() {
+        let mut old = Lab::new(SlidingWindow::new(3, 1000, Some(2)).unwrap());
+        old.check(9000, 3);
+        let new = SlidingWindow::new(3, 1000, Some(7)).unwrap();
+        assert!(new.decide(old.state(), Millis(9000), &Ask::units(3)).decision.allowed);
+    }
+
+    #[test]
+    fn parameters_that_cannot_work_are_refused() {
+        refused(SlidingWindow::new(0, 1000, None), "limit must be");
+        refused(SlidingWindow::new(1, 0, None), "windowMs must be");
+        refused(SlidingWindow::new(1, 1000, Some(0)), "buckets must be");
+        refused(SlidingWindow::new(1, 1000, Some(100_001)), "buckets must be");
+        refused(SlidingWindow::new(1, 1, Some(100_000)), "windowMs / buckets");
+        refused(SlidingWindow::new((1 << 53) - 1, 1_000_000, Some(100_000)), "buckets");
+        SlidingWindow::new(1_000_000, 1_000_000, Some(100_000)).unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! `slidingWindowLog`: every admitted unit with its time. Exact over any window, at a cost that grows with the limit.
+//!
+//! The state is the ascending times and how many units each admitted. A time ahead of the clock is taken for the present:
+//! the clock has jumped back.
+
+use keystead_core::{Millis, Result};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use crate::decision::Decision;
+use crate::limits::LOG_ENTRIES_MAX;
+use crate::number::{ceil, floor, moment, ttl_ms};
+use crate::policy::{Fields, check};
+
+pub(super) const KIND: Kind = Kind {
+    name: "slidingWindowLog",
+    required: &["limit", "windowMs"],
+    optional: &[],
+    about: "exact over any window; memory and time grow with the limit, so for small ones",
+    build,
+};
+
+/// `limit` units in any window, exactly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlidingWindowLog {
+    limit: u64,
+    window_ms: f64,
+}
+
+/// Ascending times, each with the units that it admitted. Short logs stand in place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Log {
+    entries: SmallVec<[(u64, u64); 16]>,
+}
+
+impl SlidingWindowLog {
+    /// `limit` units in any `window_ms`.
+    ///
+    /// # Errors
+    /// `config_invalid` when a number is out of range or the log could come to hold too many entries.
+    pub fn new(limit: u64, window_ms: u64) -> Result<Self> {
+        let limit = check::whole("limit", limit)?;
+        let window_ms = check::span_ms("windowMs", window_ms)?;
+        check::fits("limit", limit.min(window_ms) <= LOG_ENTRIES_MAX)?;
+        Ok(SlidingWindowLog { limit, window_ms: window_ms as f64 })
+    }
+}
+
+fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
+    let log = SlidingWindowLog::new(fields.whole("limit")?, fields.span_ms("windowMs")?)?;
+    Ok(AnyStrategy::SlidingWindowLog(log))
+}
+
+impl Strategy for SlidingWindowLog {
+    type State = Log;
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn decide(&self, state: Option<&Log>, now: Millis, ask: &Ask) -> Ruling<Log> {
+        let entries = state.map_or(&[][..], |log| &log.entries);
+        let clock = moment(now);
+        let now = entries.last().map_or(clock, |(newest, _)| clock.max(moment(Millis(*newest))));
+        let live = entries.partition_point(|(at, _)| moment(Millis(*at)) <= now - self.window_ms);
+        let live = &entries[live..];
+        let used = live.iter().map(|(_, units)| units).sum::<u64>();
+        let after = used.saturating_add(ask.cost);
+        let leaves = |at: f64| at + self.window_ms;
+        let oldest = live.first().map_or(now, |(at, _)| moment(Millis(*at)));
+        let reset_at = ceil(leaves(oldest));
+        if after <= self.limit {
+            let mut entries: SmallVec<[(u64, u64); 16]> = SmallVec::with_capacity(live.len() + 1);
+            entries.extend_from_slice(live);
+            match entries.last_mut() {
+                Some((at, units)) if *at == floor(now) => *units += ask.cost,
+                _ if ask.cost > 0 => entries.push((floor(now), ask.cost)),
+                _ => {}
+            }
+            let decision = Decision::allow(self.limit, self.limit - after, reset_at);
+            return Ruling::allow(decision, Log { entries }, ttl_ms(leaves(now) - clock));
+        }
+        let retry_after_ms = match used {
+            0 => self.window_ms,
+            _ => leaves(kth_oldest(live, (after - self.limit).clamp(1, used))) - clock,
+        };
+        let left = self.limit.saturating_sub(used);
+        Ruling::deny(Decision::deny(self.limit, left, reset_at, ceil(retry_after_ms)))
+    }
+
+    fn refund(&self, state: &Log, at: Millis, ask: &Ask) -> Option<Log> {
+        let mut log = state.clone();
+        // What was consumed while the clock was back stands at the newest time.
+        let place = log.entries.iter().position(|(time, _)| *time >= at.0)?;
+        log.entries[place].1 = log.entries[place].1.saturating_sub(ask.cost);
+        if log.entries[place].1 == 0 {
+            log.entries.remove(place);
+        }
+        Some(log)
+    }
+
+    fn window_ms(&self) -> f64 {
+        self.window_ms
+    }
+}
+
+/// When the `k`-th oldest unit was admitted, counted from 1.
+fn kth_oldest(live: &[(u64, u64)], k: u64) -> f64 {
+    let mut seen = 0;
+    let found = live.iter().find(|(_, units)| {
+        seen += units;
+        seen >= k
+    });
+    found.map_or(0.0, |(at, _)| moment(Millis(*at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::testing::{Lab, allow, deny, refused};
+
+    #[test]
+    fn every_unit_leaves_a_window_after_it_came() {
+        let mut lab = Lab::new(SlidingWindowLog::new(3, 1000).unwrap());
+        assert_eq!(lab.check(5000, 1), allow(3, 2, 6000));
+        assert_eq!(lab.check(5200, 1), allow(3, 1, 6000));
+        assert_eq!(lab.check(5300, 1), allow(3, 0, 6000));
+        assert_eq!(lab.ttl_ms(), 1000);
+        assert_eq!(lab.check(5400, 1), deny(3, 0, 6000, 600), "the oldest leaves at 6000");
+        assert_eq!(lab.check(5400, 2), deny(3, 0, 6000, 800), "the second oldest leaves at 6200");
+        assert_eq!(lab.check(5400, 9), deny(3, 0, 6000, 900), "no more than three can leave");
+        assert_eq!(lab.check(5999, 1), deny(3, 0, 6000, 1));
+        assert_eq!(lab.check(6000, 1), allow(3, 0, 6200));
+        assert_eq!(lab.check(8000, 4), deny(3, 3, 9000, 1000), "an empty log tells a whole window");
+    }
+
+    #[test]
+    fn units_of_one_moment_are_one_entry() {
+        let mut lab = Lab::new(SlidingWindowLog::new(1_000_000_000, 1000).unwrap());
+        assert_eq!(lab.check(5000, 999_999_999), allow(1_000_000_000, 1, 6000));
+        assert_eq!(lab.check(5000, 1), allow(1_000_000_000, 0, 6000));
+        assert_eq!(lab.state().unwrap().entries[..], [(5000, 1_000_000_000)]);
+    }
+
+    #[test]
+    fn a_log_ahead_of_the_clock_goes_on() {
+        let mut lab = Lab::new(SlidingWindowLog::new(2, 1000).unwrap());
+        assert_eq!(lab.check(9000, 1), allow(2, 1, 10_000));
+        assert_eq!(lab.check(4000, 1), allow(2, 0, 10_000));
+        assert_eq!(lab.ttl_ms(), 6000);
+        assert_eq!(lab.check(4000, 1), deny(2, 0, 10_000, 6000));
+        assert_eq!(lab.check(10_000, 2), allow(2, 0, 11_000));
+    }
+
+    #[test]
+    fn parameters_that_cannot_work_are_refused() {
+        refused(SlidingWindowLog::new(0, 1000), "limit must be");
+        refused(SlidingWindowLog::new(1, 0), "windowMs must be");
+        refused(SlidingWindowLog::new(30_001, 60_000), "limit");
+    }
+}

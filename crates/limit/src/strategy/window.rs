@@ -1,0 +1,128 @@
+//! Counting in a window that begins and ends at known moments: what `fixedWindow` and `quota` share.
+//!
+//! The state is (start of the window, count). A window that lies ahead of the clock goes on: the clock has jumped back,
+//! and what was admitted in that window still counts.
+
+use keystead_core::{Change, Millis, Step, Ttl};
+
+use super::{Ask, Ruling, Strategy};
+use crate::decision::Decision;
+use crate::number::{ceil, floor, moment, ttl_ms};
+
+/// A strategy that counts in windows with known boundaries. Only such a one can be leased to nodes in advance.
+pub trait Windowed: Strategy<State = (u64, u64)> {
+    /// The beginning and the end of the window that `now` lies in, `begin <= now < end`.
+    fn window(&self, now: f64) -> (f64, f64);
+}
+
+/// The window that counts at `now`, and what is counted in it.
+#[inline]
+fn current<W: Windowed>(strategy: &W, state: Option<&(u64, u64)>, now: f64) -> (u64, f64, u64) {
+    let (start, end) = strategy.window(now);
+    match state {
+        // Starts before the epoch are kept as 0; no clock shows a moment of another window that began there.
+        Some((stored, count)) if *stored == floor(start) => (*stored, end, *count),
+        Some((stored, count)) if moment(Millis(*stored)) > now => {
+            (*stored, strategy.window(moment(Millis(*stored))).1, *count)
+        }
+        _ => (floor(start), end, 0),
+    }
+}
+
+#[inline]
+pub(super) fn decide<W: Windowed>(
+    strategy: &W,
+    state: Option<&(u64, u64)>,
+    now: Millis,
+    ask: &Ask,
+) -> Ruling<(u64, u64)> {
+    let now = moment(now);
+    let (start, end, count) = current(strategy, state, now);
+    let (limit, after) = (strategy.limit(), count.saturating_add(ask.cost));
+    let reset_at = floor(end);
+    if after <= limit {
+        let decision = Decision::allow(limit, limit - after, reset_at);
+        return Ruling::allow(decision, (start, after), ttl_ms(end - now));
+    }
+    let left = limit.saturating_sub(count);
+    Ruling::deny(Decision::deny(limit, left, reset_at, ceil(end - now)))
+}
+
+pub(super) fn refund<W: Windowed>(
+    strategy: &W,
+    state: &(u64, u64),
+    at: Millis,
+    ask: &Ask,
+) -> Option<(u64, u64)> {
+    // Consumed in this window, or in it while the clock was behind it.
+    let consumed_here = floor(strategy.window(moment(at)).0) <= state.0
+        && at.0 < floor(strategy.window(moment(Millis(state.0))).1);
+    consumed_here.then(|| (state.0, state.1.saturating_sub(ask.cost)))
+}
+
+/// Takes units for a node in advance: as many as it wants, or what is left if that is at least what it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<W> {
+    /// The maths.
+    pub strategy: W,
+    /// Fewer are of no use.
+    pub need: u64,
+    /// More are not taken.
+    pub want: u64,
+}
+
+/// What a node was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Units, 0 when denied.
+    pub units: u64,
+    /// For how many milliseconds from the store's present they are good: until the window ends.
+    pub good_ms: u64,
+    /// How things stand after this.
+    pub decision: Decision,
+    /// The store's present.
+    pub now: Millis,
+}
+
+impl<W: Windowed> Step for Take<W> {
+    type State = (u64, u64);
+    type Reply = Grant;
+
+    fn run(&self, state: Option<&(u64, u64)>, now: Millis) -> Change<(u64, u64), Grant> {
+        let (_, end, count) = current(&self.strategy, state, moment(now));
+        let left = self.strategy.limit().saturating_sub(count);
+        let units = self.want.max(self.need).min(left).max(self.need);
+        let ruling = decide(&self.strategy, state, now, &Ask::units(units));
+        let good_ms = floor(end - moment(now));
+        let grant = |units| Grant { units, good_ms, decision: ruling.decision, now };
+        match ruling.put {
+            Some((state, ttl_ms)) => Change::Put(state, Ttl::Ms(ttl_ms), grant(units)),
+            None => Change::Keep(grant(0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::FixedWindow;
+
+    fn take(state: Option<(u64, u64)>, now: u64, need: u64, want: u64) -> (u64, u64, Option<(u64, u64)>) {
+        let step = Take { strategy: FixedWindow::new(10, 1000).unwrap(), need, want };
+        match step.run(state.as_ref(), Millis(now)) {
+            Change::Put(state, _, grant) => (grant.units, grant.good_ms, Some(state)),
+            Change::Keep(grant) => (grant.units, grant.good_ms, None),
+            Change::Delete(_) => panic!("a take never deletes"),
+        }
+    }
+
+    #[test]
+    fn a_node_gets_what_it_wants_or_what_is_left_or_nothing() {
+        assert_eq!(take(None, 5200, 1, 4), (4, 800, Some((5000, 4))));
+        assert_eq!(take(Some((5000, 8)), 5200, 1, 4), (2, 800, Some((5000, 10))));
+        assert_eq!(take(Some((5000, 8)), 5200, 3, 4), (0, 800, None));
+        assert_eq!(take(Some((5000, 10)), 5999, 1, 4), (0, 1, None));
+        assert_eq!(take(Some((5000, 10)), 6000, 1, 4), (4, 1000, Some((6000, 4))), "another window");
+        assert_eq!(take(Some((6000, 9)), 5999, 1, 4), (1, 1001, Some((6000, 10))), "the clock is back");
+    }
+}

@@ -1,0 +1,286 @@
+//! The leasing bound, exhaustively: a small breadth-first model checker that walks every interleaving of 2 to 4 nodes.
+//!
+//! The store runs the real [`Take`] step and the nodes the real [`Units`]; the model adds what the world does: time passes,
+//! answers are late or lost, nodes crash, and every node's clock shows something else. Time is counted in half
+//! milliseconds, because clocks that show whole ones are never in step. In no reachable state has a window admitted more
+//! than the limit, and each of the deliberately broken nodes below is caught.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+use keystead_core::{Change, Millis, Step};
+use smallvec::SmallVec;
+
+use super::units::Units;
+use crate::strategy::{FixedWindow, Take};
+
+const WINDOW_MS: u64 = 2;
+const WINDOWS: usize = 2;
+/// In half milliseconds.
+const END: u64 = 2 * WINDOW_MS * WINDOWS as u64;
+
+/// What a node does with what it was given.
+trait Node: Clone + Copy + Debug + Default + PartialEq + Eq + Hash {
+    fn spend(&mut self, now: Millis) -> bool;
+    fn receive(&mut self, sent_at: Millis, received_at: Millis, units: u64, good_ms: u64);
+    /// Looks at the clock and spends nothing.
+    fn look(&mut self, now: Millis);
+    /// Whether there is nothing left to spend, so that it asks.
+    fn is_empty(&self) -> bool;
+}
+
+impl Node for Units {
+    fn spend(&mut self, now: Millis) -> bool {
+        Units::spend(self, now, 1)
+    }
+
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
+        Units::receive(self, sent_at, units, good_ms);
+    }
+
+    fn look(&mut self, now: Millis) {
+        Units::spend(self, now, 0);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left() == 0
+    }
+}
+
+/// An answer on its way, or none. When its question was sent is decided as it is run: any moment before is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Line {
+    Idle,
+    Answered { sent_at: Millis, units: u64, good_ms: u64, window: usize },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World<N> {
+    time: u64,
+    store: Option<(u64, u64)>,
+    nodes: SmallVec<[(N, Line); 4]>,
+    admitted: [u64; WINDOWS],
+}
+
+struct Model {
+    limit: u64,
+    want: u64,
+    /// By how many half milliseconds the clock of each node is ahead.
+    ahead: Vec<u64>,
+}
+
+impl Model {
+    fn node_now(&self, node: usize, time: u64) -> Millis {
+        Millis((time + self.ahead[node]) / 2)
+    }
+
+    fn window(&self, time: u64) -> usize {
+        (time / (2 * WINDOW_MS)) as usize
+    }
+
+    /// Everything that can happen next.
+    fn next<N: Node>(&self, world: &World<N>) -> Vec<World<N>> {
+        let mut next = Vec::new();
+        if world.time + 1 < END {
+            next.push(World { time: world.time + 1, ..world.clone() });
+        }
+        for node in 0..world.nodes.len() {
+            let (held, line) = world.nodes[node];
+            if !held.is_empty() {
+                next.push(self.spend(world, node));
+                // It crashes, and comes back with nothing; nobody hears the answer to its question.
+                next.push(with(world, node, (N::default(), Line::Idle)));
+            }
+            match line {
+                Line::Idle if held.is_empty() => {
+                    next.extend((0..=world.time).map(|sent| self.run_take(world, node, sent)));
+                }
+                Line::Idle => {}
+                // The answer arrives, or is lost with its units.
+                Line::Answered { .. } => {
+                    next.push(self.deliver(world, node));
+                    next.push(with(world, node, (held, Line::Idle)));
+                }
+            }
+        }
+        for world in &mut next {
+            self.look(world);
+        }
+        next
+    }
+
+    /// Every node looks at its clock and spends nothing. That changes nothing it could do, and makes states the same that
+    /// differ only in when a node last looked.
+    fn look<N: Node>(&self, world: &mut World<N>) {
+        for (node, (held, _)) in world.nodes.iter_mut().enumerate() {
+            held.look(self.node_now(node, world.time));
+        }
+    }
+
+    fn spend<N: Node>(&self, world: &World<N>, node: usize) -> World<N> {
+        let (mut held, line) = world.nodes[node];
+        let admits = held.spend(self.node_now(node, world.time));
+        let mut world = with(world, node, (held, line));
+        world.admitted[self.window(world.time)] += u64::from(admits);
+        world
+    }
+
+    fn run_take<N: Node>(&self, world: &World<N>, node: usize, sent: u64) -> World<N> {
+        let strategy = FixedWindow::new(self.limit, WINDOW_MS).unwrap();
+        let take = Take { strategy, need: 1, want: self.want };
+        let mut world = world.clone();
+        // The store's clock shows whole milliseconds, too.
+        if let Change::Put(state, _, grant) = take.run(world.store.as_ref(), Millis(world.time / 2)) {
+            world.store = Some(state);
+            let (sent_at, window) = (self.node_now(node, sent), self.window(world.time));
+            world.nodes[node].1 =
+                Line::Answered { sent_at, units: grant.units, good_ms: grant.good_ms, window };
+        }
+        world
+    }
+
+    /// One unit is for the request that asked: the store decided on it, in the window in which it ran.
+    fn deliver<N: Node>(&self, world: &World<N>, node: usize) -> World<N> {
+        let (mut held, line) = world.nodes[node];
+        let Line::Answered { sent_at, units, good_ms, window } = line else { return world.clone() };
+        held.receive(sent_at, self.node_now(node, world.time), units - 1, good_ms);
+        let mut world = with(world, node, (held, Line::Idle));
+        world.admitted[window] += 1;
+        world
+    }
+
+    /// Walks all states. The number of them and the most that a window admits, or a state that admits too much.
+    fn explore<N: Node>(&self) -> Result<(usize, u64), Box<World<N>>> {
+        let mut most = 0;
+        let nodes = SmallVec::from_elem((N::default(), Line::Idle), self.ahead.len());
+        let mut first = World { time: 0, store: None, nodes, admitted: [0; WINDOWS] };
+        self.look(&mut first);
+        let mut seen = HashSet::<World<N>, RandomState>::default();
+        seen.insert(first.clone());
+        let mut queue = VecDeque::from([first]);
+        while let Some(world) = queue.pop_front() {
+            for next in self.next(&world) {
+                most = next.admitted.into_iter().fold(most, u64::max);
+                if most > self.limit {
+                    return Err(Box::new(next));
+                }
+                if !seen.contains(&next) {
+                    seen.insert(next.clone());
+                    queue.push_back(next);
+                }
+            }
+        }
+        Ok((seen.len(), most))
+    }
+}
+
+fn with<N: Node>(world: &World<N>, node: usize, state: (N, Line)) -> World<N> {
+    let mut world = world.clone();
+    world.nodes[node] = state;
+    world
+}
+
+fn models() -> Vec<Model> {
+    vec![
+        Model { limit: 2, want: 2, ahead: vec![0, 1] },
+        Model { limit: 3, want: 2, ahead: vec![1, 5] },
+        Model { limit: 2, want: 2, ahead: vec![0, 1, 7] },
+        Model { limit: 3, want: 2, ahead: vec![0, 1, 6] },
+        Model { limit: 2, want: 2, ahead: vec![0, 1, 2, 5] },
+        Model { limit: 3, want: 2, ahead: vec![0, 1, 3, 6] },
+    ]
+}
+
+#[test]
+fn no_interleaving_of_two_to_four_nodes_admits_more_than_the_limit() {
+    for model in models() {
+        let nodes = model.ahead.len();
+        match model.explore::<Units>() {
+            Ok((states, most)) => {
+                println!("{nodes} nodes, limit {}: {states} states", model.limit);
+                assert!(states > 1000, "{nodes} nodes: the model hardly moves ({states} states)");
+                // A limiter that admits nothing would keep the bound, too.
+                assert_eq!(most, model.limit, "{nodes} nodes: the limit is never reached");
+            }
+            Err(world) => panic!("{nodes} nodes: {world:#?}"),
+        }
+    }
+}
+
+/// Units without a window: what is left of one window is spent in the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Uncoupled(u64);
+
+impl Node for Uncoupled {
+    fn spend(&mut self, _: Millis) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        true
+    }
+
+    fn receive(&mut self, _: Millis, _: Millis, units: u64, _: u64) {
+        self.0 = units;
+    }
+
+    fn look(&mut self, _: Millis) {}
+
+    fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Counts how long units are good from when the answer came, which may be late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct FromTheAnswer(Units);
+
+impl Node for FromTheAnswer {
+    fn spend(&mut self, now: Millis) -> bool {
+        self.0.spend(now, 1)
+    }
+
+    fn receive(&mut self, _: Millis, received_at: Millis, units: u64, good_ms: u64) {
+        self.0.receive(received_at, units, good_ms);
+    }
+
+    fn look(&mut self, now: Millis) {
+        self.0.spend(now, 0);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.left() == 0
+    }
+}
+
+/// Does not allow for clocks that show whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct WithoutMargin(Units);
+
+impl Node for WithoutMargin {
+    fn spend(&mut self, now: Millis) -> bool {
+        self.0.spend(now, 1)
+    }
+
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
+        self.0.receive(sent_at, units, good_ms + 1);
+    }
+
+    fn look(&mut self, now: Millis) {
+        self.0.spend(now, 0);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.left() == 0
+    }
+}
+
+#[test]
+fn broken_nodes_are_caught() {
+    // Without the largest: it shows no more of this, and takes its time.
+    for model in models().into_iter().filter(|model| model.limit * model.ahead.len() as u64 <= 9) {
+        let nodes = model.ahead.len();
+        assert!(model.explore::<Uncoupled>().is_err(), "{nodes} nodes: units without a window");
+        assert!(model.explore::<FromTheAnswer>().is_err(), "{nodes} nodes: time counted from the answer");
+        assert!(model.explore::<WithoutMargin>().is_err(), "{nodes} nodes: no margin");
+    }
+}

@@ -1,0 +1,212 @@
+//! The three modes on a shared store: what travels, what does not, and who waits for whom.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use keystead_core::ManualClock;
+
+use super::*;
+use crate::fail::Fail;
+use crate::strategy::{Cadence, Concurrency, FixedWindow, Gcra, Quota};
+use crate::testing::{Shared, now};
+
+const START: Millis = Millis(1_700_000_000_000);
+
+fn window(limit: u64) -> FixedWindow {
+    FixedWindow::new(limit, 1000).unwrap()
+}
+
+fn node(store: &Shared, clock: &ManualClock, mode: Mode) -> Tiered<Shared> {
+    Tiered::new(Limiter::new(window(10), store.clone(), Fail::Closed).clock(clock.clone()), mode).unwrap()
+}
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn strict_asks_every_time() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Strict);
+    for n in 0..15 {
+        assert_eq!(now(node.check("k", 1)).unwrap().allowed, n < 10);
+    }
+    assert_eq!(store.applies(), 15);
+}
+
+#[test]
+fn a_cached_denial_stays_here_until_it_can_change() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::CachedDeny);
+    assert!(now(node.check("k", 8)).unwrap().allowed);
+    clock.advance_ms(400);
+    let denied = now(node.check("k", 5)).unwrap();
+    assert_eq!((denied.allowed, denied.remaining, denied.retry_after_ms), (false, 2, 600));
+    assert_eq!(store.applies(), 2);
+    clock.advance_ms(100);
+    let again = now(node.check("k", 6)).unwrap();
+    assert_eq!(
+        (again.retry_after_ms, again.reset_at),
+        (500, denied.reset_at),
+        "a higher cost is denied, too"
+    );
+    assert_eq!(store.applies(), 2, "nothing travelled");
+    assert!(now(node.check("k", 2)).unwrap().allowed, "a lower cost has to be asked");
+    clock.advance_ms(500);
+    assert!(now(node.check("k", 5)).unwrap().allowed, "the wait is over");
+    assert!(now(node.check("other", 5)).unwrap().allowed);
+}
+
+#[test]
+fn a_denial_is_forgotten_on_reset_and_when_the_clock_jumps_back() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::CachedDeny);
+    now(node.check("k", 10)).unwrap();
+    assert!(!now(node.check("k", 1)).unwrap().allowed);
+    let asked = store.applies();
+    clock.set(Millis(START.0 - 1));
+    assert!(!now(node.check("k", 1)).unwrap().allowed);
+    assert_eq!(store.applies(), asked + 1);
+    assert!(now(node.reset("k")).unwrap());
+    assert!(now(node.check("k", 1)).unwrap().allowed);
+}
+
+#[test]
+fn leased_units_are_spent_here_and_never_in_the_next_window() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 4 });
+    let told: Vec<_> =
+        (0..12).map(|_| now(node.check("k", 1)).unwrap()).map(|d| (d.allowed, d.remaining)).collect();
+    let left: Vec<_> = (0..10).rev().map(|left| (true, left)).chain([(false, 0), (false, 0)]).collect();
+    assert_eq!(told, left);
+    assert_eq!(store.applies(), 4, "leases of 4, 4 and 2, and one denial for all");
+    clock.set(Millis(START.0 + 1000));
+    assert!(now(node.check("k", 1)).unwrap().allowed);
+    assert_eq!(store.applies(), 5);
+    clock.set(Millis(START.0 + 1999));
+    assert!(now(node.check("k", 1)).unwrap().allowed);
+    assert_eq!(store.applies(), 6, "what was left is not good for the last millisecond");
+}
+
+#[test]
+fn nodes_with_clocks_of_their_own_share_one_limit() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let clocks: Vec<_> = [0, 777, 50_000].map(|ahead| ManualClock::at(START.plus_ms(ahead))).into();
+    let nodes: Vec<_> = clocks.iter().map(|c| node(&store, c, Mode::Leased { units: 3 })).collect();
+    for _window in 0..20 {
+        let mut admitted = 0;
+        for _ in 0..50 {
+            admitted += nodes.iter().filter(|node| now(node.check("k", 1)).unwrap().allowed).count();
+            for clock in clocks.iter().chain([&clock]) {
+                clock.advance_ms(20);
+            }
+        }
+        assert!((4..=10).contains(&admitted), "{admitted}");
+    }
+}
+
+#[test]
+fn a_high_cost_takes_what_it_needs() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 2 });
+    assert!(now(node.check("k", 7)).unwrap().allowed);
+    assert!(!now(node.check("k", 4)).unwrap().allowed);
+    assert!(now(node.check("k", 3)).unwrap().allowed, "a lower cost than the denied one");
+    assert_eq!(now(node.check("k", 0)).unwrap_err().code(), Code::BadRequest);
+}
+
+#[test]
+fn misses_on_one_key_are_one_question() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 10 });
+    store.set_closed(true);
+    let mut checks: Vec<_> = (0..20).map(|_| Box::pin(node.check("k", 1))).collect();
+    assert!(checks.iter_mut().all(|check| poll(check).is_pending()));
+    assert_eq!(store.applies(), 1, "one lease is in flight, whoever asks");
+    let mut other = Box::pin(node.check("other", 1));
+    assert!(poll(&mut other).is_pending());
+    assert_eq!(store.applies(), 2, "another key does not wait for it");
+    store.set_closed(false);
+    let admitted = checks.iter_mut().map(|check| match poll(check) {
+        Poll::Ready(decision) => usize::from(decision.unwrap().allowed),
+        Poll::Pending => panic!("still waits"),
+    });
+    assert_eq!(admitted.sum::<usize>(), 10);
+    assert_eq!(store.applies(), 3, "and one denial for the other ten");
+}
+
+#[test]
+fn who_gives_up_half_way_leaves_the_question_to_the_next() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 10 });
+    store.set_closed(true);
+    let (mut first, mut second) = (Box::pin(node.check("k", 1)), Box::pin(node.check("k", 1)));
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    drop(first);
+    assert!(poll(&mut second).is_pending());
+    assert_eq!(store.applies(), 2, "the second asks now");
+    store.set_closed(false);
+    assert!(matches!(poll(&mut second), Poll::Ready(Ok(decision)) if decision.allowed));
+}
+
+#[test]
+fn who_waits_is_told_of_a_failure_with_everybody_else() {
+    for fail in [Fail::Open, Fail::Closed] {
+        let clock = ManualClock::at(START);
+        let store = Shared::new(&clock);
+        let limiter = Limiter::new(window(10), store.clone(), fail).clock(clock.clone());
+        let node = Tiered::new(limiter, Mode::Leased { units: 10 }).unwrap();
+        store.set_closed(true);
+        let mut checks: Vec<_> = (0..5).map(|_| Box::pin(node.check("k", 1))).collect();
+        assert!(checks.iter_mut().all(|check| poll(check).is_pending()));
+        store.set_broken(true);
+        store.set_closed(false);
+        for check in &mut checks {
+            match (fail, poll(check)) {
+                (Fail::Open, Poll::Ready(Ok(decision))) => assert!(decision.allowed && decision.failed_open),
+                (Fail::Closed, Poll::Ready(Err(error))) => assert_eq!(error.code(), Code::StoreUnavailable),
+                _ => panic!("neither open nor closed"),
+            }
+        }
+        assert_eq!(store.applies(), 1, "nobody asked a store that is known to be broken");
+        store.set_broken(false);
+        assert!(!now(node.check("k", 1)).unwrap().failed_open, "the next one asks again");
+    }
+}
+
+#[test]
+fn a_small_memory_costs_questions_and_admits_no_more() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 5 }).max_keys(1);
+    let mut admitted = 0;
+    for _ in 0..20 {
+        for key in 0..64 {
+            admitted += usize::from(now(node.check(format!("k{key}"), 1)).unwrap().allowed);
+        }
+    }
+    assert!(admitted <= 640, "{admitted}");
+}
+
+#[test]
+fn only_windows_with_an_end_can_be_leased() {
+    let build = |policy: crate::Policy, units| {
+        Tiered::new(Limiter::in_memory(policy, Fail::Closed), Mode::Leased { units }).map(|_| ())
+    };
+    let error = build(Gcra::new(1, 1, None).unwrap().into(), 1).unwrap_err();
+    assert_eq!(error.code(), Code::ConfigInvalid);
+    assert_eq!(build(window(1).into(), 0).unwrap_err().code(), Code::ConfigInvalid);
+    build(Quota::new(1, Cadence::CalendarMonth, 0).unwrap().into(), 5).unwrap();
+    let slots = Limiter::in_memory(Concurrency::new(1, 1000).unwrap(), Fail::Closed);
+    assert_eq!(Tiered::new(slots, Mode::CachedDeny).err().unwrap().code(), Code::ConfigInvalid);
+    let words = [Mode::Strict, Mode::CachedDeny, Mode::Leased { units: 1 }].map(Mode::as_str);
+    assert_eq!(words, ["strict", "cached-deny", "leased"]);
+}

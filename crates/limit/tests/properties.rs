@@ -1,0 +1,205 @@
+//! What holds for every policy, whatever its numbers, and for every history, also one whose clock jumps about.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use keystead_limit::{Policy, Replay};
+use proptest::prelude::*;
+
+const KINDS: [&str; 8] = [
+    "gcra",
+    "tokenBucket",
+    "fixedWindow",
+    "slidingWindow",
+    "slidingWindowLog",
+    "quota",
+    "leakyBucket",
+    "concurrency",
+];
+
+/// Numbers that people write, and those that only somebody who means harm does.
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => (1u64..100).prop_map(|n| n.to_string()),
+        3 => (1u64..100_000).prop_map(|n| n.to_string()),
+        1 => (0u64..=u64::MAX).prop_map(|n| n.to_string()),
+        1 => any::<f64>().prop_filter("JSON has no such number", |n| n.is_finite()).prop_map(|n| format!("{n:e}")),
+        1 => prop::sample::select(vec![
+            "0", "-1", "1e300", "1e-300", "5e-324", "1e15", "0.5", "9007199254740991", "9007199254740992", "3153600000000",
+        ])
+        .prop_map(str::to_string),
+    ]
+}
+
+fn policy_text() -> impl Strategy<Value = String> {
+    let cadence =
+        prop::sample::select(vec!["calendar-month", "calendar-week", "calendar-day", "fixed", "rolling"]);
+    (prop::sample::select(KINDS.to_vec()), number(), number(), proptest::option::of(number()), cadence)
+        .prop_map(|(kind, a, b, c, cadence)| {
+            let maybe = |name: &str| c.as_ref().map_or(String::new(), |c| format!(r#","{name}":{c}"#));
+            let fields = match kind {
+                "gcra" => format!(r#""limit":{a},"periodMs":{b}{}"#, maybe("burst")),
+                "tokenBucket" => format!(r#""capacity":{a},"refillPerSec":{b}"#),
+                "slidingWindow" => format!(r#""limit":{a},"windowMs":{b}{}"#, maybe("buckets")),
+                "leakyBucket" => format!(r#""ratePerSec":{a},"maxQueueMs":{b}"#),
+                "concurrency" => format!(r#""limit":{a},"leaseMs":{b}"#),
+                "quota" => match cadence {
+                    "fixed" => {
+                        format!(r#""limit":{a},"resetCadence":"fixed","periodMs":{b}{}"#, maybe("anchor"))
+                    }
+                    "rolling" => format!(r#""limit":{a},"resetCadence":"rolling","periodMs":{b}"#),
+                    _ => format!(r#""limit":{a},"resetCadence":"{cadence}"{}"#, maybe("offsetMinutes")),
+                },
+                _ => format!(r#""limit":{a},"windowMs":{b}"#),
+            };
+            format!(r#"{{"kind":"{kind}",{fields}}}"#)
+        })
+}
+
+fn cost() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => 1u64..4, 2 => 1u64..1000, 1 => 1u64..=(1 << 53) - 1]
+}
+
+/// Moments of this century, jumps both ways, and the ends of time.
+fn moments() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let now = prop_oneof![
+        8 => 1_700_000_000_000u64..1_700_000_200_000,
+        1 => 0u64..5_000_000_000_000,
+        1 => prop::sample::select(vec![0, 1, (1u64 << 53) - 1, 1 << 53, u64::MAX]),
+    ];
+    prop::collection::vec((now, cost()), 1..60)
+}
+
+/// A small policy of every kind, with numbers that can be reached.
+fn small() -> impl Strategy<Value = (String, u64, u64)> {
+    (0usize..6, 1u64..20, 1u64..5000, 1u64..12).prop_map(|(kind, limit, window, buckets)| {
+        let text = match kind {
+            0 => format!(r#"{{"kind":"gcra","limit":{limit},"periodMs":{window}}}"#),
+            1 => format!(
+                r#"{{"kind":"tokenBucket","capacity":{limit},"refillPerSec":{}}}"#,
+                limit as f64 * 1000.0 / window as f64
+            ),
+            2 => format!(r#"{{"kind":"fixedWindow","limit":{limit},"windowMs":{window}}}"#),
+            3 => format!(
+                r#"{{"kind":"slidingWindow","limit":{limit},"windowMs":{window},"buckets":{buckets}}}"#
+            ),
+            4 => format!(r#"{{"kind":"slidingWindowLog","limit":{limit},"windowMs":{window}}}"#),
+            _ => format!(r#"{{"kind":"quota","limit":{limit},"resetCadence":"fixed","periodMs":{window}}}"#),
+        };
+        (text, limit, window)
+    })
+}
+
+fn history() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((0u64..20_000, 1u64..4), 1..120)
+}
+
+/// Most units that such a policy may admit between two moments that lie less than a window apart.
+fn most_in_a_window(text: &str, limit: u64) -> u64 {
+    if text.contains("slidingWindowLog") {
+        limit
+    } else {
+        // Across a boundary, or a burst and what came back meanwhile.
+        2 * limit
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_policy_that_exists_only_gives_finite_whole_decisions(text in policy_text(), history in moments()) {
+        let Ok(policy) = Policy::from_json(&text) else { return Ok(()) };
+        let limit = policy.limit();
+        prop_assert!(policy.window_ms().is_finite() && policy.window_ms() > 0.0);
+        let mut replay = Replay::new(policy).unwrap();
+        for (now, cost) in history {
+            let decision = replay.check(now, "k", cost).unwrap();
+            prop_assert_eq!(decision.retry_after_ms == 0, decision.allowed, "{}: {:?}", &text, decision);
+            prop_assert_eq!(decision.limit, limit);
+            prop_assert!(decision.remaining <= limit, "{}: {:?}", &text, decision);
+            let json: serde_json::Value = serde_json::from_str(&decision.to_json().unwrap()).unwrap();
+            for name in ["limit", "remaining", "resetAt", "retryAfterMs"] {
+                let number = json[name].as_u64();
+                prop_assert!(number.is_some_and(|n| n < 1 << 53), "{text}: {json}");
+            }
+        }
+    }
+
+    #[test]
+    fn never_more_than_the_limit_in_a_window((text, limit, window) in small(), mut history in history()) {
+        history.sort_unstable();
+        let start = 1_700_000_000_000;
+        let mut replay = Replay::new(Policy::from_json(&text).unwrap()).unwrap();
+        let mut admitted = Vec::new();
+        for (at, cost) in history {
+            if replay.check(start + at, "k", cost).unwrap().allowed {
+                admitted.push((at, cost));
+            }
+        }
+        for (from, _) in &admitted {
+            let inside = admitted.iter().filter(|(at, _)| (*from..*from + window).contains(at));
+            let units: u64 = inside.map(|(_, cost)| cost).sum();
+            prop_assert!(units <= most_in_a_window(&text, limit), "{}: {} units from {}", text, units, from);
+        }
+        if text.contains("fixedWindow") || text.contains("quota") {
+            for (from, _) in &admitted {
+                let begin = (start + from) / window * window;
+                let inside = admitted.iter().filter(|(at, _)| (start + at) / window * window == begin);
+                prop_assert!(inside.map(|(_, cost)| cost).sum::<u64>() <= limit, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_never_admits_more_and_recovers((text, limit, window) in small(), history in history()) {
+        let start = 1_700_000_000_000;
+        let mut replay = Replay::new(Policy::from_json(&text).unwrap()).unwrap();
+        let (mut admitted, mut newest, mut forward) = (0u64, 0u64, 0u64);
+        let mut last = None;
+        for (at, cost) in &history {
+            forward += at.saturating_sub(last.unwrap_or(*at));
+            last = Some(*at);
+            newest = newest.max(*at);
+            // What can never pass leaves no trace, not even of the moment; see the store's notes on clocks that jump.
+            let cost = 1 + (cost - 1) % limit;
+            if replay.check(start + at, "k", cost).unwrap().allowed {
+                admitted += cost;
+            }
+        }
+        // The way that the clock has really gone forward: what any limiter could have admitted on it.
+        let oldest = history.iter().map(|(at, _)| *at).min().unwrap_or(0);
+        let way = if text.contains("tokenBucket") { forward } else { newest - oldest };
+        let windows = way / window + 2;
+        prop_assert!(admitted <= limit * windows, "{}: {} units on a way of {} ms", text, admitted, way);
+        // It has recovered at the latest when two windows have passed since the newest moment it has seen.
+        let decision = replay.check(start + newest + 2 * window + 1, "k", limit).unwrap();
+        prop_assert!(decision.allowed, "{}: {:?}", text, decision);
+    }
+}
+
+/// One key at its limit, and a clock that jumps back by a little or a lot: nobody gets through until it has caught up.
+#[test]
+fn a_limit_that_is_reached_stays_reached_when_the_clock_jumps_back() {
+    for kind in [
+        r#"{"kind":"gcra","limit":5,"periodMs":1000}"#,
+        r#"{"kind":"tokenBucket","capacity":5,"refillPerSec":5}"#,
+        r#"{"kind":"fixedWindow","limit":5,"windowMs":1000}"#,
+        r#"{"kind":"slidingWindow","limit":5,"windowMs":1000}"#,
+        r#"{"kind":"slidingWindowLog","limit":5,"windowMs":1000}"#,
+        r#"{"kind":"quota","limit":5,"resetCadence":"fixed","periodMs":1000}"#,
+        r#"{"kind":"quota","limit":5,"resetCadence":"calendar-day"}"#,
+        r#"{"kind":"leakyBucket","ratePerSec":5,"maxQueueMs":800}"#,
+        r#"{"kind":"concurrency","limit":5,"leaseMs":1000}"#,
+    ] {
+        let mut replay = Replay::new(Policy::from_json(kind).unwrap()).unwrap();
+        let start = 1_700_000_000_000;
+        for _ in 0..5 {
+            assert!(replay.check(start, "k", 1).unwrap().allowed, "{kind}");
+        }
+        for back in [0, 1, 500, 1000, 1001, 60_000, 86_400_000, 1_600_000_000_000] {
+            let decision = replay.check(start - back, "k", 1).unwrap();
+            assert!(!decision.allowed, "{kind}: {back} ms back");
+        }
+        assert!(replay.check(start + 86_400_000, "k", 1).unwrap().allowed, "{kind}: it has recovered");
+    }
+}
