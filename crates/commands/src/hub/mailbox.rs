@@ -75,6 +75,12 @@ impl Mailbox {
         Some(std::mem::take(&mut inner.waiting))
     }
 
+    /// Whether it overflowed: the connection must be closed.
+    #[must_use]
+    pub fn is_overflown(&self) -> bool {
+        self.lock().overflown
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -173,6 +173,7 @@ async fn connection(
     let counted = Counted::new(&app.metrics.http_connections);
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let here = Rc::new(Here::new(Arc::clone(&app), Arc::clone(&limits), local, peer));
+    let reader = Rc::clone(&here);
     let service = service_fn(move |request| {
         let here = Rc::clone(&here);
         async move { Ok::<_, Infallible>(request::answer(&here, request).await) }
@@ -188,6 +189,7 @@ async fn connection(
         // The drain first, so that an answer given after it began always says that the connection will close.
         biased;
         () = reached(&mut stage, Stage::Draining) => None,
+        () = reader.too_slow() => Some(Ok(())),
         ended = connection.as_mut() => Some(ended),
     };
     let ended = match ended {

@@ -4,11 +4,12 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
+use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
 use keystead_core::{Millis, Result};
 use keystead_engine::{Local, Turn};
@@ -28,6 +29,8 @@ pub struct Here {
     pub(super) caller: RefCell<Caller>,
     /// For commands about a connection. Nobody holds it across a wait.
     pub(super) session: RefCell<Session>,
+    /// The messages of the stream that it reads, if it reads one.
+    pub(super) listening: RefCell<Weak<Mailbox>>,
 }
 
 impl Here {
@@ -36,7 +39,18 @@ impl Here {
         let seed = app.seed(client.id);
         let caller = Caller::new(Arc::clone(&app), local, Dialect::Upstash, seed);
         // Whoever gets as far as a command has shown its token.
-        Here { app, limits, caller: RefCell::new(caller), session: RefCell::new(Session::new(client, true)) }
+        let (caller, session) = (RefCell::new(caller), RefCell::new(Session::new(client, true)));
+        Here { app, limits, caller, session, listening: RefCell::default() }
+    }
+
+    /// Waits until the client turns out to read its stream too slowly. The stream itself cannot tell: nobody asks it for more
+    /// while the socket is full. The mailbox wakes the connection's task when it overflows.
+    pub(super) async fn too_slow(&self) {
+        poll_fn(|_| match self.listening.borrow().upgrade() {
+            Some(mailbox) if mailbox.is_overflown() => Poll::Ready(()),
+            _ => Poll::Pending,
+        })
+        .await
     }
 
     /// Runs something in a turn of the connection's own shard, as soon as that has time.

@@ -70,6 +70,7 @@ fn visitor(here: &Here) -> Session {
 }
 
 fn stream(here: &Here, session: Session, mailbox: Arc<Mailbox>, first: Vec<u8>, text: Text) -> Reply {
+    *here.listening.borrow_mut() = Arc::downgrade(&mailbox);
     let hub = Arc::clone(&here.app.hub);
     events::stream(&here.app, Listener { hub, session, mailbox, first: Some(first.into()), text })
 }
