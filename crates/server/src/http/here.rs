@@ -50,7 +50,7 @@ impl Here {
             Some(mailbox) if mailbox.is_overflown() => Poll::Ready(()),
             _ => Poll::Pending,
         })
-        .await
+        .await;
     }
 
     /// Runs something in a turn of the connection's own shard, as soon as that has time.
