@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
 
 use crate::settings::Settings;
 
@@ -58,21 +58,21 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(SCHEME).then_some(offered)
 }
 
-/// Whether a browser says that the request comes from a page which is not of this machine. An image on such a page has no
-/// `Origin`, but browsers then tell by `Sec-Fetch-Site`.
+/// Whether the request comes from a page which is not of this machine, as far as browsers tell. An image on such a page has no
+/// `Origin`, but then there is `Sec-Fetch-Site`; and a page whose name was made to point here has neither, but asks for its name.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-    match headers.get(ORIGIN) {
-        Some(origin) => !is_local(origin),
-        None => headers.get(SITE).is_some_and(|site| site == "cross-site"),
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(origin) = headers.get(ORIGIN) {
+        let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        return !authority.is_some_and(|(_, authority)| is_local(authority));
     }
+    let is_browser = text(USER_AGENT).is_some_and(|agent| agent.starts_with("Mozilla/"));
+    text(SITE) == Some("cross-site") || is_browser && !text(HOST).is_some_and(is_local)
 }
 
-/// Whether an origin (`http://localhost:3000`) is of this machine.
-fn is_local(origin: &HeaderValue) -> bool {
-    let Some((_, authority)) = origin.to_str().ok().and_then(|origin| origin.split_once("://")) else {
-        return false;
-    };
+/// Whether a host, with or without a port, is this machine.
+fn is_local(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(ipv6) => ipv6.split(']').next(),
         None => authority.split(':').next(),
@@ -144,6 +144,16 @@ mod tests {
             ("sec-fetch-site", "none", Ok(Rights::All)),
         ] {
             assert_eq!(of(&open, &headers(&[(name, value)]), || None), rights, "{name}: {value}");
+        }
+        let browser = ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)");
+        for (host, rights) in
+            [("localhost:8080", Ok(Rights::All)), ("evil.example:8080", Err(Stranger::Page))]
+        {
+            assert_eq!(of(&open, &headers(&[("host", host), browser]), || None), rights, "{host}");
+            assert_eq!(
+                of(&open, &headers(&[("host", host), ("user-agent", "curl/8")]), || None),
+                Ok(Rights::All)
+            );
         }
         let locked = settings(Some("s3cret"), None);
         let page = headers(&[("origin", "https://example.com"), ("authorization", "Bearer s3cret")]);
