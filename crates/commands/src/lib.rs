@@ -52,6 +52,10 @@ mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
+#[cfg(not(target_family = "wasm"))]
+mod scripting;
+#[cfg(target_family = "wasm")]
+#[path = "no_scripting.rs"]
 mod scripting;
 mod server;
 mod sets;

@@ -3,8 +3,8 @@
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
-use crate::hub::{Facts, Host, Hub};
-use crate::testing::{Desk, shown};
+use crate::hub::Hub;
+use crate::testing::{Desk, Shards, shown};
 
 fn desk() -> Desk {
     let mut desk = Desk::new();
@@ -120,30 +120,10 @@ fn the_result_may_be_stored() {
     ]);
 }
 
-struct Shards;
-
-impl Host for Shards {
-    fn needs_token(&self) -> bool {
-        false
-    }
-
-    fn is_token(&self, _: &[u8]) -> bool {
-        false
-    }
-
-    fn shards(&self) -> usize {
-        4
-    }
-
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-}
-
 #[test]
 fn patterns_may_not_lead_to_other_shards() {
     let mut desk = desk();
-    desk.hub = Hub::new(Box::new(Shards));
+    desk.hub = Hub::new(Box::new(Shards(4)));
     desk.run("SADD {t}s 1");
     let denied =
         "option of SORT denied in cluster mode when keys formed by the pattern may be in different slots.";

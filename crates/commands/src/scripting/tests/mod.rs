@@ -5,9 +5,8 @@ mod hostile;
 mod sandbox;
 
 use crate::errors::Fail;
-use crate::hub::{Facts, Host};
 use crate::reply::Reply;
-use crate::testing::{Desk, shown};
+use crate::testing::{Desk, Shards, shown};
 
 /// The answer of a script without keys, in RESP2.
 fn eval(desk: &mut Desk, script: &str) -> String {
@@ -136,29 +135,9 @@ fn scripts_that_only_read_are_refused_writes() {
     assert_eq!(eval(&mut desk, "#!lua flags=allow-key-locking\nreturn 1"), ":1");
 }
 
-struct TwoShards;
-
-impl Host for TwoShards {
-    fn needs_token(&self) -> bool {
-        false
-    }
-
-    fn is_token(&self, _: &[u8]) -> bool {
-        false
-    }
-
-    fn shards(&self) -> usize {
-        2
-    }
-
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-}
-
 #[test]
 fn keys_of_another_shard_are_refused() {
-    let mut desk = Desk::at(Box::new(TwoShards));
+    let mut desk = Desk::at(Box::new(Shards(2)));
     let on = |shard| {
         (0..)
             .map(|n| format!("k{n}"))
