@@ -61,6 +61,9 @@ pub const WAIT_MS_MAX: u64 = 5 * 60 * 1000;
 /// Longest `Idempotency-Key`, in bytes. A longer one is answered `400`.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
+/// Longest line that `keystead limit replay` reads, in bytes. A longer one is refused.
+pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;
+
 /// How long a stream of events may be silent before it says that it is still there.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 

@@ -13,6 +13,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "config",
     about: "Print every setting in force and where it came from",
     operand: None,
+    flags: &[],
     details: "",
     run,
 };

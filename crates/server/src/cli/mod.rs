@@ -7,6 +7,7 @@ mod backup;
 mod check;
 mod client;
 mod config;
+mod limit;
 mod serve;
 mod usage;
 
@@ -33,6 +34,8 @@ struct Subcommand {
     about: &'static str,
     /// The word that it takes, if it takes one.
     operand: Option<Operand>,
+    /// The flags that only it has.
+    flags: &'static [Flag],
     /// What its own help says besides.
     details: &'static str,
     run: fn(&ArgMatches) -> Result<ExitCode>,
@@ -43,8 +46,15 @@ struct Operand {
     help: &'static str,
 }
 
-const SUBCOMMANDS: [Subcommand; 4] =
-    [serve::SUBCOMMAND, config::SUBCOMMAND, backup::SUBCOMMAND, check::SUBCOMMAND];
+struct Flag {
+    name: &'static str,
+    value_name: &'static str,
+    help: &'static str,
+    required: bool,
+}
+
+const SUBCOMMANDS: [Subcommand; 5] =
+    [serve::SUBCOMMAND, config::SUBCOMMAND, backup::SUBCOMMAND, check::SUBCOMMAND, limit::SUBCOMMAND];
 
 /// What `keystead` alone does.
 const DEFAULT_SUBCOMMAND: Subcommand = serve::SUBCOMMAND;
@@ -64,7 +74,8 @@ Examples:
                                              serve other machines; they need the token
   keystead config                            show every setting and where it came from
   keystead backup /backups/monday            copy the database of the running server
-  keystead check /backups/monday             check that a copy is sound";
+  keystead check /backups/monday             check that a copy is sound
+  keystead limit replay --policy JSON        try a rate limit on recorded traffic";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -114,7 +125,14 @@ fn subcommand(row: Subcommand) -> Command {
     let operand = row.operand.map(|operand| {
         Arg::new(operand.name).help(operand.help).required(true).value_parser(clap::value_parser!(OsString))
     });
-    Command::new(row.name).about(row.about).after_help(row.details).args(operand)
+    let flags = row.flags.iter().map(|flag| {
+        Arg::new(flag.name)
+            .long(flag.name)
+            .value_name(flag.value_name)
+            .help(flag.help)
+            .required(flag.required)
+    });
+    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags)
 }
 
 /// The word that a subcommand takes, as a path.
@@ -173,6 +191,7 @@ mod tests {
             &["keystead", "config"],
             &["keystead", "backup", "d"],
             &["keystead", "check", "d"],
+            &["keystead", "limit", "replay", "--policy", "{}"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();

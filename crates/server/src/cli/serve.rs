@@ -13,6 +13,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "serve",
     about: "Run the server (what keystead alone does)",
     operand: None,
+    flags: &[],
     details: "",
     run,
 };

@@ -1,0 +1,241 @@
+//! `keystead limit replay --policy JSON [--compare JSON]`: what a policy would have decided. Touches stdin and stdout.
+//!
+//! Lines `{"now":..,"key":"..","cost":..}` come in, one decision a line goes out, in order. No server is needed.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, Read, Write};
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use keystead_core::{Code, Error, Result};
+use keystead_limit::{Decision, Policy, Replay};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Flag, Operand, Subcommand};
+use crate::failure::failure;
+use crate::limits::REPLAY_LINE_BYTES_MAX;
+
+pub(super) const SUBCOMMAND: Subcommand = Subcommand {
+    name: "limit",
+    about: "Try a rate limit on recorded traffic, without a server",
+    operand: Some(Operand { name: "ACTION", help: "replay" }),
+    flags: &[
+        Flag { name: "policy", value_name: "JSON", help: "The policy to try", required: true },
+        Flag { name: "compare", value_name: "JSON", help: "Another one: prints only where they differ", required: false },
+    ],
+    details: "\
+Reads lines {\"now\":1700000000000,\"key\":\"ada\",\"cost\":1} from standard input (now in milliseconds; cost is 1 if it is
+not there) and prints one decision a line. With --compare it prints the lines on which two policies differ, and then a
+summary. A bad policy or line is one line on stderr and exit code 2.
+
+Examples:
+  keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"windowMs\":60000}' < traffic.ndjson
+  keystead limit replay --policy \"$(cat now.json)\" --compare \"$(cat next.json)\" < traffic.ndjson | tail -1",
+    run,
+};
+
+fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let action = super::operand_path(matches, "ACTION")?;
+    if action.as_os_str() != "replay" {
+        return Err(failure(
+            format_args!("unknown action '{}'", action.display()),
+            "write keystead limit replay",
+        ));
+    }
+    let policy = replay(matches, "policy")?.ok_or_else(|| failure("no policy", "write --policy JSON"))?;
+    let compare = replay(matches, "compare")?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let done = match compare {
+        None => decide(policy, io::stdin().lock(), &mut out),
+        Some(other) => differ(policy, other, io::stdin().lock(), &mut out),
+    };
+    match done.and_then(|()| out.flush().map_err(Stop::Output)) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Who reads has enough, for example `head`.
+        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(Stop::Output(error)) => {
+            Err(Error::new(Code::StoreUnavailable, format!("the decisions cannot be written: {error}")))
+        }
+        Err(Stop::Input(error)) => {
+            let _ = out.flush();
+            Err(error)
+        }
+    }
+}
+
+fn replay(matches: &ArgMatches, flag: &str) -> Result<Option<Replay>> {
+    let Some(text) = matches.get_one::<String>(flag) else { return Ok(None) };
+    let refused = |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
+    let policy = Policy::from_json(text).map_err(refused)?;
+    Replay::new(policy).map(Some).map_err(refused)
+}
+
+/// Why it ends before the input does.
+enum Stop {
+    Input(Error),
+    Output(io::Error),
+}
+
+/// One recorded request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    now: u64,
+    key: String,
+    cost: Option<u64>,
+}
+
+fn decide(mut policy: Replay, input: impl BufRead, out: &mut impl Write) -> std::result::Result<(), Stop> {
+    each(input, |number, request| {
+        let decision = check(&mut policy, number, request)?;
+        let text = decision.to_json().map_err(|error| bad(number, error.message()))?;
+        writeln!(out, "{text}").map_err(Stop::Output)
+    })
+}
+
+/// How many were let in and kept out.
+#[derive(Default)]
+struct Sum {
+    allowed: u64,
+    denied: u64,
+}
+
+impl Sum {
+    fn add(&mut self, decision: &Decision) {
+        let count = if decision.allowed { &mut self.allowed } else { &mut self.denied };
+        *count += 1;
+    }
+
+    fn shown(&self) -> Value {
+        json!({ "allowed": self.allowed, "denied": self.denied })
+    }
+}
+
+fn differ(
+    mut policy: Replay,
+    mut other: Replay,
+    input: impl BufRead,
+    out: &mut impl Write,
+) -> std::result::Result<(), Stop> {
+    let (mut ours, mut theirs, mut lines, mut differing) = (Sum::default(), Sum::default(), 0u64, 0u64);
+    let mut keys = HashSet::new();
+    each(input, |number, request| {
+        let (a, b) = (check(&mut policy, number, request)?, check(&mut other, number, request)?);
+        ours.add(&a);
+        theirs.add(&b);
+        lines += 1;
+        if a.allowed == b.allowed {
+            return Ok(());
+        }
+        differing += 1;
+        if !keys.contains(&request.key) {
+            keys.insert(request.key.clone());
+        }
+        let text = |decision: &Decision| decision.to_json().map_err(|error| bad(number, error.message()));
+        let (a, b) = (text(&a)?, text(&b)?);
+        let (key, now, cost) = (json!(request.key), request.now, request.cost.unwrap_or(1));
+        writeln!(
+            out,
+            r#"{{"line":{number},"now":{now},"key":{key},"cost":{cost},"policy":{a},"compare":{b}}}"#
+        )
+        .map_err(Stop::Output)
+    })?;
+    let summary = json!({ "summary": {
+        "lines": lines, "differ": differing, "keysAffected": keys.len(),
+        "policy": ours.shown(), "compare": theirs.shown(),
+    } });
+    writeln!(out, "{summary}").map_err(Stop::Output)
+}
+
+fn check(policy: &mut Replay, number: u64, request: &Request) -> std::result::Result<Decision, Stop> {
+    policy
+        .check(request.now, &request.key, request.cost.unwrap_or(1))
+        .map_err(|error| bad(number, error.message()))
+}
+
+fn each(
+    mut input: impl BufRead,
+    mut run: impl FnMut(u64, &Request) -> std::result::Result<(), Stop>,
+) -> std::result::Result<(), Stop> {
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let mut limited = (&mut input).take(REPLAY_LINE_BYTES_MAX as u64 + 1);
+        let read = limited.read_until(b'\n', &mut line);
+        if read.map_err(|error| bad(number, &error.to_string()))? == 0 {
+            break;
+        }
+        if line.len() > REPLAY_LINE_BYTES_MAX {
+            return Err(bad(number, &format!("it has more than {REPLAY_LINE_BYTES_MAX} bytes")));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let request = serde_json::from_slice(&line).map_err(|error| bad(number, &error.to_string()))?;
+        run(number, &request)?;
+    }
+    Ok(())
+}
+
+fn bad(number: u64, why: &str) -> Stop {
+    let words = format!(
+        "line {number} of the input: {why}: write lines like {{\"now\":1700000000000,\"key\":\"ada\",\"cost\":1}}"
+    );
+    Stop::Input(Error::new(Code::ConfigInvalid, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = r#"{"kind":"fixedWindow","limit":1,"windowMs":1000}"#;
+    const TWO: &str = r#"{"kind":"fixedWindow","limit":2,"windowMs":1000}"#;
+
+    fn new(policy: &str) -> Replay {
+        Replay::new(Policy::from_json(policy).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn decisions_come_one_a_line_in_order() {
+        let input = "{\"now\":5000,\"key\":\"a\"}\n\n{\"now\":5400,\"key\":\"a\",\"cost\":1}";
+        let mut out = Vec::new();
+        assert!(decide(new(ONE), input.as_bytes(), &mut out).is_ok());
+        let text = String::from_utf8(out).unwrap();
+        let allowed: Vec<bool> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["allowed"] == true)
+            .collect();
+        assert_eq!(allowed, [true, false]);
+    }
+
+    #[test]
+    fn a_comparison_tells_what_differs_and_sums_up() {
+        let input = "{\"now\":1,\"key\":\"a\"}\n{\"now\":2,\"key\":\"a\"}\n{\"now\":3,\"key\":\"b\"}\n";
+        let mut out = Vec::new();
+        assert!(differ(new(ONE), new(TWO), input.as_bytes(), &mut out).is_ok());
+        let lines: Vec<Value> =
+            String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!((&lines[0]["line"], &lines[0]["key"]), (&json!(2), &json!("a")));
+        let summary = &lines[1]["summary"];
+        assert_eq!(summary["policy"], json!({"allowed": 2, "denied": 1}));
+        assert_eq!((&summary["differ"], &summary["keysAffected"]), (&json!(1), &json!(1)));
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        for (input, why) in [
+            ("{\"now\":1,\"key\":\"a\"}\nnonsense", "line 2"),
+            ("{\"key\":\"a\"}", "missing field `now`"),
+            ("{\"now\":-1,\"key\":\"a\"}", "line 1"),
+            ("{\"now\":1,\"key\":\"a\",\"price\":2}", "unknown field `price`"),
+        ] {
+            let Err(Stop::Input(error)) = decide(new(ONE), input.as_bytes(), &mut Vec::new()) else {
+                panic!("{input} was taken");
+            };
+            assert!(error.message().contains(why), "{error}");
+            assert_eq!(error.code(), Code::ConfigInvalid);
+        }
+    }
+}
