@@ -113,6 +113,13 @@ impl Http {
         let (status, head) = self.head()?;
         let answer = Answer { status, head, body: Vec::new() };
         let len = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if answer.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
+            let mut body = Vec::new();
+            while let Some(chunk) = chunk(&mut self.0)? {
+                body.extend(chunk);
+            }
+            return Ok(Answer { body, ..answer });
+        }
         let mut body = vec![0; if method == "HEAD" { 0 } else { len }];
         self.0.read_exact(&mut body)?;
         Ok(Answer { body, ..answer })
@@ -143,6 +150,12 @@ impl Http {
     pub(crate) fn events(mut self, target: &str, headers: &[&str]) -> Events {
         // The body is what one of the SDKs sends: it means nothing.
         self.send("POST", target, headers, b"[]");
+        self.events_begin()
+    }
+
+    /// The events of a request that was sent.
+    #[track_caller]
+    pub(crate) fn events_begin(mut self) -> Events {
         let (status, head) = self.head().unwrap();
         let answer = Answer { status, head, body: Vec::new() };
         assert_eq!((status, answer.header("content-type")), (200, Some("text/event-stream")), "{answer:?}");
@@ -156,6 +169,19 @@ impl Http {
     }
 }
 
+/// The next part of a body that comes in parts, or nothing at its end.
+fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
+    let mut size = String::new();
+    if stream.read_line(&mut size)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let len = usize::from_str_radix(size.trim_end(), 16).unwrap();
+    let mut chunk = vec![0; len + 2];
+    stream.read_exact(&mut chunk)?;
+    chunk.truncate(len);
+    Ok(if len == 0 { None } else { Some(chunk) })
+}
+
 /// Events as they come.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
@@ -167,24 +193,23 @@ impl Events {
     /// The next event without its marks, or nothing when the stream has ended as it should.
     #[track_caller]
     pub(crate) fn try_next(&mut self) -> io::Result<Option<String>> {
+        Ok(self.try_whole()?.map(|event| {
+            let lines: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+            lines.join("\n")
+        }))
+    }
+
+    /// The next event with all its lines.
+    #[track_caller]
+    pub(crate) fn try_whole(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let lines: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-                let event = lines.join("\n");
+                let event = event.to_owned();
                 self.text = rest.to_owned();
                 return Ok(Some(event));
             }
-            let mut size = String::new();
-            if self.stream.read_line(&mut size)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let len = usize::from_str_radix(size.trim_end(), 16).unwrap();
-            let mut chunk = vec![0; len + 2];
-            self.stream.read_exact(&mut chunk)?;
-            if len == 0 {
-                return Ok(None);
-            }
-            self.text.push_str(std::str::from_utf8(&chunk[..len]).unwrap());
+            let Some(chunk) = chunk(&mut self.stream)? else { return Ok(None) };
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
 
