@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::json::document::{self, Flaw};
 use crate::json::merge::{merge_patch, merge_shallow};
-use crate::limits::{JSON_BYTES_MAX, JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX};
+use crate::limits::{JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX};
 
 /// How the text of a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), Refuse
             }
             PatchOperation::Remove(_) => None,
         };
-        if copied_bytes > JSON_BYTES_MAX {
+        if copied_bytes > PATCH_COPIED_BYTES_MAX {
             return Err(Refused::Flawed(Flaw::TooLong));
         }
         if let Some((path, value)) = added
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(grown, Err(Refused::Flawed(Flaw::TooDeep)));
         let double = vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 200].join(",");
         let grown = patched(Form::Operations, Some(r#"{"a":["0123456789"]}"#), &format!("[{double}]"));
-        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooDeep)));
+        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooLong)));
         let long = format!(r#"{{"a":"{}","b":[]}}"#, "x".repeat(1 << 20));
         let many = vec![r#"{"op":"copy","from":"/a","path":"/b/-"}"#; 200].join(",");
         let grown = patched(Form::Operations, Some(&long), &format!("[{many}]"));

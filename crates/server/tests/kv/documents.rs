@@ -115,7 +115,7 @@ fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
     // A few short operations must not grow a document without end.
     http.put("/kv/a", r#"{"a":["0123456789abcdef"]}"#);
     let grow = format!("[{}]", vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 500].join(","));
-    http.patch("/kv/a", OPERATIONS, &grow).refusal(400, "bad_request");
+    http.patch("/kv/a", OPERATIONS, &grow).refusal(413, "too_large");
     assert_eq!(http.version("/kv/a"), 3);
 }
 

@@ -12,6 +12,7 @@
 //! | the same keys through Redis, tokens, pages               | [`doors`]      |
 //! | many clients at once, on 1 and 16 shards, at every level | [`many`]       |
 //! | kill -9 under writers                                    | [`crash`]      |
+//! | histories that are checked for linearizability           | [`linear`]     |
 
 #![allow(
     clippy::unwrap_used,
@@ -30,6 +31,7 @@ mod conditions;
 mod crash;
 mod documents;
 mod doors;
+mod linear;
 mod lists;
 mod many;
 mod repeats;

@@ -115,7 +115,7 @@ fn nothing_is_left_of_one_who_goes_while_waiting() {
     pause(100);
     signal(&server, Signal::TERM);
     assert_eq!(http.try_receive("GET").unwrap().status, 304);
-    assert!(server.stop().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An HTTP client for these tests: any bytes out, whole answers and events in, never without a deadline.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 
 use keystead_testkit::server::Server;
 use serde_json::Value;
@@ -55,11 +55,17 @@ impl Answer {
 
 impl Http {
     pub(crate) fn connect(server: &Server) -> Http {
-        let stream = TcpStream::connect(server.http().unwrap()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Http(BufReader::new(stream))
+        Http::try_connect(server.http().unwrap()).unwrap()
+    }
+
+    /// To a server that may be gone.
+    #[allow(dead_code, reason = "not all tests kill servers")]
+    pub(crate) fn try_connect(address: impl ToSocketAddrs) -> io::Result<Http> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Http(BufReader::new(stream)))
     }
 
     /// Sends bytes as they are. A server that says no early may close before it has heard everything; what it answered
