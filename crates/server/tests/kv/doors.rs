@@ -11,8 +11,8 @@ fn scanned(redis: &mut Client) -> Vec<String> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
         let came = redis.ask(&format!("SCAN {cursor} COUNT 100 TYPE ReJSON-RL"));
-        let (next, keys) = came.trim_matches(['[', ']']).split_once(" [").unwrap();
-        found.extend(keys.split_whitespace().map(str::to_owned));
+        let (next, keys) = came[1..].split_once(" [").unwrap();
+        found.extend(keys.trim_end_matches(']').split_whitespace().map(str::to_owned));
         next.clone_into(&mut cursor);
         if cursor == "0" {
             return found;

@@ -24,12 +24,9 @@ fn next(events: &mut Events) -> (String, String, Value) {
     loop {
         let text = events.try_whole().unwrap().unwrap();
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        let Some(id) = field("id") else { continue };
-        return (
-            id.to_owned(),
-            field("event").unwrap().to_owned(),
-            serde_json::from_str(field("data").unwrap()).unwrap(),
-        );
+        // Signs of life have no name.
+        let (Some(id), Some(name)) = (field("id"), field("event")) else { continue };
+        return (id.to_owned(), name.to_owned(), serde_json::from_str(field("data").unwrap()).unwrap());
     }
 }
 
@@ -257,4 +254,22 @@ fn a_flush_is_told() {
     assert_eq!(told(&mut events), put(1, 1));
     Client::connect(&server).expect(&[("FLUSHALL", "+OK")]);
     assert_eq!(next(&mut events).1, "flush");
+}
+
+#[test]
+fn one_who_hears_nothing_is_told_how_far_it_has_come() {
+    let home = dir();
+    let server = start_on(home.path(), &["--durability", "commit", "--shards", "2"]);
+    let mut http = Http::connect(&server);
+    http.put("/kv/mine", "1");
+    let mut events = watch(&server, "/kv?prefix=mine", &[]);
+    assert_eq!(events.try_whole().unwrap().unwrap(), ": listening");
+    let others = (0..3000).map(|n| format!(r#"["SET","k{n}","v"]"#)).collect::<Vec<_>>().join(",");
+    assert_eq!(http.post("/pipeline", &format!("[{others}]")).status, 200);
+    let text = events.try_whole().unwrap().unwrap();
+    let id = text.strip_prefix("id: ").unwrap_or_else(|| panic!("{text}"));
+    assert!(!id.contains('\n') && id.split('-').map(|id| id.parse::<u64>().unwrap()).sum::<u64>() >= 1000);
+    let mut again = watch(&server, "/kv?prefix=mine", &[&format!("Last-Event-ID: {id}")]);
+    http.put("/kv/mine", "2");
+    assert_eq!(told(&mut again), put(2, 2));
 }

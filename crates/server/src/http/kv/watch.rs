@@ -28,6 +28,9 @@ use crate::limits::WAIT_MS_MAX;
 /// Batches without anything to tell after which a watcher lets others have their turn.
 const SILENT_BATCHES: usize = 16;
 
+/// Changes of others after which a watcher is told how far it has come, so that it is not too late when it comes back.
+const UNTOLD_CHANGES: usize = 1000;
+
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Waits until a document has another version than `since` (0: until it is there).
@@ -151,7 +154,7 @@ pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
     };
     let wanted = Wanted::Key(key);
     let feeds = vec![follow(shard, feed)];
-    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first: Some(first.into()) }))
+    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first: Some(first.into()), untold: 0 }))
 }
 
 /// All changes of documents whose keys begin so.
@@ -171,7 +174,7 @@ pub(super) fn of_prefix(here: &Here, asked: &Asked, prefix: &[u8]) -> Done {
     let wanted = Wanted::Prefix(prefix.to_vec());
     // A line at once, so that the client knows that it listens.
     let first = Some(Part::from_static(b": listening\n\n"));
-    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first }))
+    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first, untold: 0 }))
 }
 
 /// A feed of what comes next, and the revision that it begins after. Without a journal what changes in between is not kept, so
@@ -229,6 +232,8 @@ struct Watching {
     revisions: Vec<u64>,
     feeds: Vec<Next>,
     first: Option<Part>,
+    /// Changes since the client was last told how far it has come.
+    untold: usize,
 }
 
 impl Source for Watching {
@@ -246,6 +251,12 @@ impl Source for Watching {
                 };
                 let mut out = Vec::new();
                 self.tell(shard, &changes, &mut out);
+                self.untold = if out.is_empty() { self.untold + changes.len() } else { 0 };
+                if self.untold >= UNTOLD_CHANGES {
+                    self.untold = 0;
+                    write_id(&self.revisions, &mut out);
+                    out.extend_from_slice(b"\n\n");
+                }
                 if !out.is_empty() {
                     return Poll::Ready(Some(Ok(out.into())));
                 }
@@ -322,7 +333,12 @@ fn described(change: &[Effect]) -> (&'static str, String) {
 }
 
 fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {
-    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
-    out.extend_from_slice(format!("id: {}\nevent: {name}\n", id.join("-")).as_bytes());
+    write_id(revisions, out);
+    out.extend_from_slice(format!("\nevent: {name}\n").as_bytes());
     events::event(data, out);
+}
+
+fn write_id(revisions: &[u64], out: &mut Vec<u8>) {
+    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
+    out.extend_from_slice(format!("id: {}", id.join("-")).as_bytes());
 }

@@ -141,7 +141,8 @@ mod tests {
         assert!(is_linearizable(&[put, old(2, 3), new(5, 6)]));
         assert!(is_linearizable(&[put, new(2, 3), new(5, 6)]));
         assert!(!is_linearizable(&[put, old(5, 6)]), "a stale read");
-        assert!(!is_linearizable(&[put, new(2, 3), old(3, 4)]), "a reader goes back");
+        let slow = Event { end: 9, ..put };
+        assert!(!is_linearizable(&[slow, new(2, 3), old(4, 5)]), "a reader goes back");
         let other = event(2, 3, Call::Put(8, None), doc(1, 8));
         assert!(!is_linearizable(&[put, other]), "a version is given twice");
         let second = event(2, 3, Call::Put(8, None), doc(2, 8));
