@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::client::Http;
 use crate::{memory, open};
 
-fn batch(http: &mut Http, operations: Value) -> crate::client::Answer {
+fn batch(http: &mut Http, operations: impl Into<Value>) -> crate::client::Answer {
+    let operations: Value = operations.into();
     http.post("/kv:batch", &json!({ "operations": operations }).to_string())
 }
 
@@ -55,7 +56,7 @@ fn one_that_is_refused_undoes_all_others() {
     ] {
         let mut operations = begin.to_vec();
         operations.push(last.clone());
-        let error = batch(&mut http, operations.into()).refusal(status, code);
+        let error = batch(&mut http, operations).refusal(status, code);
         assert_eq!(error["operation"], 3, "{last}");
         http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
         assert_eq!(http.get("/kv/new").status, 404, "{last}");
@@ -87,9 +88,9 @@ fn a_batch_that_is_none_is_refused() {
         http.post("/kv:batch", body).refusal(400, "bad_request");
     }
     let one = json!({ "op": "put", "key": "a", "value": 1 });
-    batch(&mut http, vec![one.clone(); 101].into()).refusal(413, "too_large");
+    batch(&mut http, vec![one.clone(); 101]).refusal(413, "too_large");
     assert_eq!(http.get("/kv/a").status, 404);
-    assert_eq!(batch(&mut http, vec![one; 100].into()).status, 200);
+    assert_eq!(batch(&mut http, vec![one; 100]).status, 200);
     assert_eq!(http.version("/kv/a"), 100);
 }
 
@@ -100,9 +101,9 @@ fn the_keys_of_a_batch_live_on_one_shard() {
     let puts = |tag: &str| {
         (0..20).map(|n| json!({ "op": "put", "key": format!("{tag}:{n}"), "value": n })).collect::<Vec<_>>()
     };
-    batch(&mut http, puts("a").into()).refusal(400, "bad_request");
+    batch(&mut http, puts("a")).refusal(400, "bad_request");
     assert_eq!(http.get("/kv").text(), "[]\n");
-    assert_eq!(batch(&mut http, puts("{a}").into()).status, 200);
+    assert_eq!(batch(&mut http, puts("{a}")).status, 200);
     assert_eq!(http.get("/kv").json().as_array().unwrap().len(), 20);
 }
 

@@ -24,7 +24,7 @@ fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
                 0 => (format!("/kv/w{writer}"), &["If-None-Match: *"][..]),
                 _ => (format!("/kv/w{writer}?ifVersion={last}"), &[][..]),
             };
-            let method = if last % 2 == 0 { "PUT" } else { "PATCH" };
+            let method = if last.is_multiple_of(2) { "PUT" } else { "PATCH" };
             http.send(method, &target, headers, (last + 1).to_string().as_bytes());
             let Ok(came) = http.try_receive(method) else { return last };
             match came.status {
