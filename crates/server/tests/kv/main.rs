@@ -5,6 +5,7 @@
 //! | GET, PUT, PATCH, DELETE, ttl, exact numbers              | [`documents`]  |
 //! | ifVersion, If-Match, If-None-Match                       | [`conditions`] |
 //! | keys of any bytes, what is no request, limits            | [`bad_input`]  |
+//! | random requests                                          | [`random`]     |
 //! | `GET /kv`                                                | [`lists`]      |
 //! | waiting for a change, events                             | [`watching`]   |
 //! | `POST /kv:batch`                                         | [`batches`]    |
@@ -34,6 +35,7 @@ mod doors;
 mod linear;
 mod lists;
 mod many;
+mod random;
 mod repeats;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]

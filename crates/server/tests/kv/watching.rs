@@ -273,3 +273,19 @@ fn one_who_hears_nothing_is_told_how_far_it_has_come() {
     http.put("/kv/mine", "2");
     assert_eq!(told(&mut again), put(2, 2));
 }
+
+#[test]
+fn one_who_comes_back_too_late_is_told() {
+    let server = memory(&[]);
+    let mut http = Http::connect(&server);
+    let mut events = watch(&server, "/kv/a", &[]);
+    let (id, ..) = next(&mut events);
+    let header = format!("Last-Event-ID: {id}");
+    let mut again = watch(&server, "/kv/a", &[&header]);
+    http.put("/kv/a", "1");
+    assert_eq!((told(&mut events), told(&mut again)), (put(1, 1), put(1, 1)));
+    // Without a journal nothing that has passed is kept.
+    for target in ["/kv/a", "/kv?prefix=a"] {
+        http.ask("GET", target, &[STREAM, &header], b"").refusal(410, "gone");
+    }
+}
