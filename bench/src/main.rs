@@ -8,6 +8,7 @@ mod codec;
 mod engine;
 mod flat;
 mod keystead;
+mod kv;
 mod latency;
 mod limit;
 mod lua;
@@ -21,7 +22,7 @@ mod step;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
@@ -39,6 +40,7 @@ const BENCHES: [Bench; 11] = [
     ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
     ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
     ("rest", "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis", rest::run),
+    ("kv", "read, write and compare-and-set of documents over HTTP with wrk, beside etcd", kv::run),
     ("lua", "a rate limiter as a script by EVALSHA, beside Redis", lua::run),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];

@@ -55,6 +55,9 @@ pub const JSON_REGEX_BYTES_MAX: usize = 4096;
 /// Operations of one JSON patch (RFC 6902).
 pub const PATCH_OPERATIONS_MAX: usize = 1000;
 
+/// Bytes that the `copy` operations of one JSON patch copy in all: a few of them could double a document again and again.
+pub const PATCH_COPIED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// How long the answer to a request with an idempotency key is kept: a day.
 pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 

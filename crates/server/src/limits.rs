@@ -52,6 +52,9 @@ pub const BATCH_OPERATIONS_MAX: usize = 100;
 /// Most documents on one page of `GET /kv`. A higher limit is answered `400`; without one the list is streamed.
 pub const LIST_LIMIT_MAX: usize = 10_000;
 
+/// Bytes after which a page of `GET /kv` ends early, with the cursor of the next.
+pub const LIST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Keys that a list looks at before others get their turn.
 pub const LIST_SLICE: usize = 1_000;
 

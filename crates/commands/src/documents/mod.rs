@@ -154,6 +154,7 @@ fn patched(patch: &Patch, before: Option<&Document>) -> Result<Bytes, Changed> {
         patch::Refused::Absent => Changed::Absent,
         patch::Refused::Test => Changed::TestFailed(version),
         patch::Refused::Unfit(why) => Changed::Unfit(why),
+        patch::Refused::Flawed(flaw) => Changed::Flawed(flaw),
     })?;
     document::print(&tree).map(|text| Bytes::from(text.into_bytes())).map_err(Changed::Flawed)
 }

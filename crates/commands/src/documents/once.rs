@@ -1,6 +1,7 @@
 //! A request that is sent twice runs once: the first answer is kept beside what it changed, in the same atomic step.
 //!
-//! Touches the keyspace that it is given. The answer rests under a key of its own on the same shard, which expires after
+//! Touches the keyspace that it is given. A name has one home among the shards, so that a second request of that name is seen
+//! wherever its keys live: there it is claimed first, where the change happens elsewhere. The answer rests under a key of its own on the same shard, which expires after
 //! [`ANSWER_KEPT_MS`]; it is an ordinary string that anybody can look at or delete.
 
 use keystead_core::{Millis, Result, key};
@@ -13,6 +14,12 @@ use crate::limits::ANSWER_KEPT_MS;
 
 /// What such keys begin with.
 pub const PREFIX: &str = "keystead:once:";
+
+/// Whether a key holds such a note: it is no document of anybody's.
+#[must_use]
+pub fn is_note(key: &[u8]) -> bool {
+    key.starts_with(PREFIX.as_bytes())
+}
 
 /// A request that must not run twice.
 #[derive(Clone, Debug)]
@@ -58,6 +65,24 @@ impl Once {
         Once { name: Bytes::from(name), fingerprint: hash.digest() }
     }
 
+    /// The shard that knows which request has this name.
+    #[must_use]
+    pub fn home(&self, shards: usize) -> usize {
+        key::shard_of(&self.name, shards)
+    }
+
+    /// Takes the name for this request; false where another has it.
+    ///
+    /// # Errors
+    /// As [`look`](Once::look) and [`keep`](Once::keep).
+    pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<bool> {
+        let place = (self.home(shards), shards);
+        match self.read(keys, place, now)? {
+            None => self.write(keys, place, None, now).map(|()| true),
+            Some(kept) => Ok(kept["fingerprint"].as_str() == Some(&self.fingerprint.to_string())),
+        }
+    }
+
     /// The key of its answer, on this shard.
     fn key(&self, shard: usize, shards: usize) -> Vec<u8> {
         let tag = (0u32..).map(|n| n.to_string()).find(|tag| key::shard_of(tag.as_bytes(), shards) == shard);
@@ -71,21 +96,24 @@ impl Once {
     /// # Errors
     /// When the key of its answer cannot be read.
     pub fn look(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Known> {
-        let text = match keys.str(&self.key(place.0, place.1), now) {
-            Ok(text) => text,
-            // Somebody put something else there.
-            Err(Miss::WrongType(_)) => return Ok(Known::Other),
-            Err(Miss::Failed(error)) => return Err(error),
-        };
-        let Some(text) = text else { return Ok(Known::New) };
-        let kept = serde_json::from_slice::<Value>(text).ok().and_then(|kept| {
+        let Some(kept) = self.read(keys, place, now)? else { return Ok(Known::New) };
+        let again = || {
             let known = kept["fingerprint"].as_str()? == self.fingerprint.to_string();
             let status = u16::try_from(kept["status"].as_u64()?).ok()?;
             let answer =
                 Kept { status, version: kept["version"].as_u64(), body: kept["body"].as_str()?.to_owned() };
             known.then_some(answer)
-        });
-        Ok(kept.map_or(Known::Other, Known::Again))
+        };
+        Ok(again().map_or(Known::Other, Known::Again))
+    }
+
+    /// What is noted under the name; null where somebody put something else there.
+    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Option<Value>> {
+        match keys.str(&self.key(place.0, place.1), now) {
+            Ok(text) => Ok(text.map(|text| serde_json::from_slice(text).unwrap_or(Value::Null))),
+            Err(Miss::WrongType(_)) => Ok(Some(Value::Null)),
+            Err(Miss::Failed(error)) => Err(error),
+        }
     }
 
     /// Keeps the answer.
@@ -93,10 +121,23 @@ impl Once {
     /// # Errors
     /// When the name is too long for a key, or the keyspace refuses.
     pub fn keep(&self, keys: &mut Keyspace, place: (usize, usize), kept: &Kept, now: Millis) -> Result<()> {
+        self.write(keys, place, Some(kept), now)
+    }
+
+    fn write(
+        &self,
+        keys: &mut Keyspace,
+        place: (usize, usize),
+        kept: Option<&Kept>,
+        now: Millis,
+    ) -> Result<()> {
         let fingerprint = self.fingerprint.to_string();
-        let text = json!({
-            "fingerprint": fingerprint, "status": kept.status, "version": kept.version, "body": kept.body,
-        });
+        let text = match kept {
+            None => json!({ "fingerprint": fingerprint }),
+            Some(Kept { status, version, body }) => {
+                json!({ "fingerprint": fingerprint, "status": status, "version": version, "body": body })
+            }
+        };
         let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
         keys.set_str(&self.key(place.0, place.1), Bytes::from(text.to_string().into_bytes()), expire, now)?;
         Ok(())
@@ -121,6 +162,16 @@ mod tests {
         assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
         let later = Millis(NOW.0 + ANSWER_KEPT_MS);
         assert_eq!(once.look(&mut keys, (0, 1), later).unwrap(), Known::New);
+    }
+
+    #[test]
+    fn a_name_is_claimed_by_one_request() {
+        let mut keys = Keyspace::in_memory();
+        let once = Once::new(b"n", &[b"PUT", b"/kv/a"]);
+        assert!(once.claim(&mut keys, 4, NOW).unwrap() && once.claim(&mut keys, 4, NOW).unwrap());
+        let other = Once::new(b"n", &[b"PUT", b"/kv/b"]);
+        assert!(!other.claim(&mut keys, 4, NOW).unwrap());
+        assert!(other.claim(&mut keys, 4, Millis(NOW.0 + ANSWER_KEPT_MS)).unwrap());
     }
 
     #[test]

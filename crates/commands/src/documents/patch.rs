@@ -1,11 +1,13 @@
 //! The three forms of a patch: a shallow merge, RFC 7396, RFC 6902. It touches the tree that it is given.
 
-use json_patch::PatchErrorKind;
+use std::slice;
+
+use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use crate::json::document::{self, Flaw};
 use crate::json::merge::{merge_patch, merge_shallow};
-use crate::limits::PATCH_OPERATIONS_MAX;
+use crate::limits::{JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX};
 
 /// How the text of a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub enum Refused {
     Test,
     /// The document has no such place; which.
     Unfit(String),
+    /// It would become too deep or too large.
+    Flawed(Flaw),
 }
 
 impl Patch {
@@ -83,14 +87,53 @@ impl Patch {
             Patch::Operations(operations) => {
                 let mut tree = before.ok_or(Refused::Absent)?;
                 // The tree is this function's own, so a patch that stops half way needs no undoing.
-                json_patch::patch_unsafe(&mut tree, operations).map_err(|error| match error.kind {
-                    PatchErrorKind::TestFailed => Refused::Test,
-                    _ => Refused::Unfit(format!("operation {}: {}", error.operation, error.kind)),
-                })?;
+                operate(&mut tree, &operations.0)?;
                 Ok(tree)
             }
         }
     }
+}
+
+/// Runs the operations one by one. A few of them could double a document again and again, or nest it without end, so what each
+/// adds is looked at before it does.
+fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), Refused> {
+    let mut copied_bytes = 0;
+    for (n, operation) in operations.iter().enumerate() {
+        let added = match operation {
+            PatchOperation::Add(add) => Some((&add.path, &add.value)),
+            PatchOperation::Replace(replace) => Some((&replace.path, &replace.value)),
+            PatchOperation::Move(one) => tree.pointer(one.from.as_str()).map(|value| (&one.path, value)),
+            PatchOperation::Copy(copy) => {
+                let value = tree.pointer(copy.from.as_str());
+                copied_bytes += value.map_or(0, |value| value.to_string().len());
+                value.map(|value| (&copy.path, value))
+            }
+            PatchOperation::Test(test) => {
+                // Numbers are the same when they are the same number, however they are written.
+                let found = tree.pointer(test.path.as_str());
+                if !found.is_some_and(|found| document::equal(found, &test.value)) {
+                    return Err(Refused::Test);
+                }
+                continue;
+            }
+            PatchOperation::Remove(_) => None,
+        };
+        if copied_bytes > PATCH_COPIED_BYTES_MAX {
+            return Err(Refused::Flawed(Flaw::TooLong));
+        }
+        if let Some((path, value)) = added
+            && !JSON_DEPTH_MAX
+                .checked_sub(path.tokens().count())
+                .is_some_and(|left| document::within(value, left))
+        {
+            return Err(Refused::Flawed(Flaw::TooDeep));
+        }
+        json_patch::patch_unsafe(tree, slice::from_ref(operation)).map_err(|error| match error.kind {
+            PatchErrorKind::TestFailed => Refused::Test,
+            kind => Refused::Unfit(format!("operation {n}: {kind}")),
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -134,8 +177,33 @@ mod tests {
         assert_eq!(patched(Form::Operations, None, "[]"), Err(Refused::Absent));
         let missing = patched(Form::Operations, Some("{}"), r#"[{"op":"remove","path":"/a"}]"#);
         assert!(matches!(missing, Err(Refused::Unfit(why)) if why.starts_with("operation 0:")));
+        let numbers = r#"[{"op":"test","path":"/a","value":1.0},{"op":"test","path":"/b","value":10}]"#;
+        assert_eq!(
+            patched(Form::Operations, Some(r#"{"a":1,"b":1e1}"#), numbers),
+            Ok(r#"{"a":1,"b":1e+1}"#.to_owned())
+        );
         for text in ["{}", r#"[{"op":"fly"}]"#, r#"[{"op":"add","path":"a","value":1}]"#, "x"] {
             assert!(Patch::read(Form::Operations, text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_patch_cannot_make_a_document_grow_without_end() {
+        let double = vec![r#"{"op":"copy","from":"","path":"/a"}"#; 200].join(",");
+        let grown = patched(Form::Operations, Some(r#"{"a":1}"#), &format!("[{double}]"));
+        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooDeep)));
+        let double = vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 200].join(",");
+        let grown = patched(Form::Operations, Some(r#"{"a":["0123456789"]}"#), &format!("[{double}]"));
+        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooLong)));
+        let long = format!(r#"{{"a":"{}","b":[]}}"#, "x".repeat(1 << 20));
+        let many = vec![r#"{"op":"copy","from":"/a","path":"/b/-"}"#; 200].join(",");
+        let grown = patched(Form::Operations, Some(&long), &format!("[{many}]"));
+        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooLong)));
+        let deep = format!("{}1{}", "[".repeat(126), "]".repeat(126));
+        let inner = "/0".repeat(126);
+        let nest = format!(r#"[{{"op":"replace","path":"{inner}","value":[[1]]}}]"#);
+        assert_eq!(patched(Form::Operations, Some(&deep), &nest), Err(Refused::Flawed(Flaw::TooDeep)));
+        let nest = format!(r#"[{{"op":"replace","path":"{inner}","value":[1]}}]"#);
+        assert!(patched(Form::Operations, Some(&deep), &nest).is_ok());
     }
 }

@@ -43,7 +43,12 @@ pub fn parse(text: &[u8]) -> Result<Value, Flaw> {
     if text.len() > JSON_BYTES_MAX {
         return Err(Flaw::TooLong);
     }
-    let text = std::str::from_utf8(text).map_err(|error| Flaw::NotJson(error.to_string()))?;
+    let text = std::str::from_utf8(text).map_err(|error| {
+        let before = &text[..error.valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+        Flaw::NotJson(format!("invalid UTF-8 at line {line} column {column}"))
+    })?;
     if text.contains(HIDDEN_NAME) {
         return Err(Flaw::NotJson(format!("the name {HIDDEN_NAME} is reserved")));
     }
@@ -74,7 +79,7 @@ pub fn normal(text: &[u8]) -> Result<String, Flaw> {
 }
 
 /// Whether a tree has at most so many levels of arrays and objects.
-fn within(tree: &Value, levels: usize) -> bool {
+pub(crate) fn within(tree: &Value, levels: usize) -> bool {
     match tree {
         Value::Array(items) => levels > 0 && items.iter().all(|item| within(item, levels - 1)),
         Value::Object(members) => levels > 0 && members.values().all(|member| within(member, levels - 1)),
@@ -100,6 +105,21 @@ pub fn kind(value: &Value) -> &'static str {
 #[must_use]
 pub fn is_integer(number: &serde_json::Number) -> bool {
     !number.as_str().contains(['.', 'e', 'E'])
+}
+
+/// Whether two values are equal as RFC 6902 has it: numbers by what they are, not by how they are written.
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => {
+            let is_exact = is_integer(a) && is_integer(b);
+            a.as_str() == b.as_str() || !is_exact && a.as_f64() == b.as_f64()
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
+        }
+        _ => a == b,
+    }
 }
 
 /// Whether two values are the same as JSON.ARRINDEX has it: an integer is never a number with a fraction, the order of

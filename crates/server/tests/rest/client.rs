@@ -1,7 +1,7 @@
 //! An HTTP client for these tests: any bytes out, whole answers and events in, never without a deadline.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 
 use keystead_testkit::server::Server;
 use serde_json::Value;
@@ -55,11 +55,17 @@ impl Answer {
 
 impl Http {
     pub(crate) fn connect(server: &Server) -> Http {
-        let stream = TcpStream::connect(server.http().unwrap()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Http(BufReader::new(stream))
+        Http::try_connect(server.http().unwrap()).unwrap()
+    }
+
+    /// To a server that may be gone.
+    #[allow(dead_code, reason = "not all tests kill servers")]
+    pub(crate) fn try_connect(address: impl ToSocketAddrs) -> io::Result<Http> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Http(BufReader::new(stream)))
     }
 
     /// Sends bytes as they are. A server that says no early may close before it has heard everything; what it answered
@@ -113,6 +119,13 @@ impl Http {
         let (status, head) = self.head()?;
         let answer = Answer { status, head, body: Vec::new() };
         let len = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if answer.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
+            let mut body = Vec::new();
+            while let Some(chunk) = chunk(&mut self.0)? {
+                body.extend(chunk);
+            }
+            return Ok(Answer { body, ..answer });
+        }
         let mut body = vec![0; if method == "HEAD" { 0 } else { len }];
         self.0.read_exact(&mut body)?;
         Ok(Answer { body, ..answer })
@@ -143,6 +156,12 @@ impl Http {
     pub(crate) fn events(mut self, target: &str, headers: &[&str]) -> Events {
         // The body is what one of the SDKs sends: it means nothing.
         self.send("POST", target, headers, b"[]");
+        self.events_begin()
+    }
+
+    /// The events of a request that was sent.
+    #[track_caller]
+    pub(crate) fn events_begin(mut self) -> Events {
         let (status, head) = self.head().unwrap();
         let answer = Answer { status, head, body: Vec::new() };
         assert_eq!((status, answer.header("content-type")), (200, Some("text/event-stream")), "{answer:?}");
@@ -156,6 +175,19 @@ impl Http {
     }
 }
 
+/// The next part of a body that comes in parts, or nothing at its end.
+fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
+    let mut size = String::new();
+    if stream.read_line(&mut size)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let len = usize::from_str_radix(size.trim_end(), 16).unwrap();
+    let mut chunk = vec![0; len + 2];
+    stream.read_exact(&mut chunk)?;
+    chunk.truncate(len);
+    Ok(if len == 0 { None } else { Some(chunk) })
+}
+
 /// Events as they come.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
@@ -167,24 +199,23 @@ impl Events {
     /// The next event without its marks, or nothing when the stream has ended as it should.
     #[track_caller]
     pub(crate) fn try_next(&mut self) -> io::Result<Option<String>> {
+        Ok(self.try_whole()?.map(|event| {
+            let lines: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+            lines.join("\n")
+        }))
+    }
+
+    /// The next event with all its lines.
+    #[track_caller]
+    pub(crate) fn try_whole(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let lines: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-                let event = lines.join("\n");
+                let event = event.to_owned();
                 self.text = rest.to_owned();
                 return Ok(Some(event));
             }
-            let mut size = String::new();
-            if self.stream.read_line(&mut size)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let len = usize::from_str_radix(size.trim_end(), 16).unwrap();
-            let mut chunk = vec![0; len + 2];
-            self.stream.read_exact(&mut chunk)?;
-            if len == 0 {
-                return Ok(None);
-            }
-            self.text.push_str(std::str::from_utf8(&chunk[..len]).unwrap());
+            let Some(chunk) = chunk(&mut self.stream)? else { return Ok(None) };
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
 

@@ -20,6 +20,9 @@ pub(super) enum Refused {
     NotFound(String),
     /// The condition does not hold: how that is told, and the version that is there.
     Conflict(StatusCode, Option<u64>),
+    /// A `test` of the patch does not hold; the version that is there.
+    Test(Option<u64>),
+    Media(String),
     WrongType(&'static str),
     Unprocessable(String),
     TooLarge(String),
@@ -54,11 +57,16 @@ impl Refused {
             Refused::NotFound(why) => (StatusCode::NOT_FOUND, "not_found", why, None),
             Refused::Conflict(status, current) => {
                 let why = match current {
-                    Some(_) => "the document has another version",
+                    Some(_) => "the document is there with another version than the request allows",
                     None => "there is no such document",
                 };
                 (*status, Code::Conflict.as_str(), why, Some(*current))
             }
+            Refused::Test(current) => {
+                let why = "a test of the patch does not hold";
+                (StatusCode::CONFLICT, Code::Conflict.as_str(), why, Some(*current))
+            }
+            Refused::Media(why) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", why, None),
             Refused::WrongType(kind) => (StatusCode::CONFLICT, Code::WrongType.as_str(), kind, None),
             Refused::Unprocessable(why) => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", why, None),
             Refused::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
@@ -120,7 +128,7 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
         Changed::Deleted => return Kept { status: 204, version: None, body: String::new() },
         Changed::Absent => Refused::not_found(key),
         Changed::Conflict(current) => Refused::Conflict(conflict, current),
-        Changed::TestFailed(current) => Refused::Conflict(StatusCode::CONFLICT, current),
+        Changed::TestFailed(current) => Refused::Test(current),
         Changed::Unfit(why) => Refused::Unprocessable(why),
         Changed::Flawed(flaw) => Refused::flaw("what it would become", &flaw),
     };

@@ -5,7 +5,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH}
 use hyper::http::request::Parts;
 use keystead_commands::documents::Condition;
 use keystead_commands::documents::once::Once;
-use keystead_core::limits::{DURATION_MS_MAX, KEY_BYTES_MAX};
+use keystead_core::limits::KEY_BYTES_MAX;
 use keystead_core::{Millis, parse_duration_ms};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -113,11 +113,11 @@ pub(super) struct Guard {
 
 /// The condition of a change.
 pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guard, Refused> {
-    let by_header = match (headers.get(IF_MATCH), headers.get(IF_NONE_MATCH)) {
+    let by_header = match (if_match(headers)?, Tags::of(headers, &IF_NONE_MATCH)?) {
         (Some(_), Some(_)) => return Err(Refused::bad("If-Match and If-None-Match contradict each other")),
-        (Some(value), None) => Some(if_match(value)),
-        (None, Some(value)) if value == "*" => Some(Condition::Absent),
-        (None, Some(_)) => return Err(Refused::bad("a change takes If-None-Match: * only")),
+        (Some(condition), None) => Some(condition),
+        (None, Some(Tags::Any)) => Some(Condition::Absent),
+        (None, Some(Tags::These(_))) => return Err(Refused::bad("a change takes If-None-Match: * only")),
         (None, None) => None,
     };
     let by_parameter = parameters.number("ifVersion")?.map(|version| Condition::Version(vec![version]));
@@ -131,28 +131,82 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
     }
 }
 
-fn if_match(value: &HeaderValue) -> Condition {
-    if value == "*" { Condition::There } else { Condition::Version(versions(value)) }
+/// What `If-Match` asks for. It compares strongly: a weak tag is the same as none.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused> {
+    Ok(Tags::of(headers, &IF_MATCH)?.map(|tags| match tags {
+        Tags::Any => Condition::There,
+        Tags::These(tags) => {
+            Condition::Version(tags.iter().filter(|tag| !tag.is_weak).map(|tag| tag.version).collect())
+        }
+    }))
 }
 
-/// The versions in a list of entity tags. A tag that is no version matches nothing.
-pub(super) fn versions(value: &HeaderValue) -> Vec<u64> {
-    let tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
-    tags.filter_map(|tag| tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()).collect()
+/// Whether `If-None-Match` names this version. It compares weakly: proxies that compress weaken tags.
+pub(super) fn is_known(headers: &HeaderMap, version: u64) -> Result<bool, Refused> {
+    Ok(match Tags::of(headers, &IF_NONE_MATCH)? {
+        None => false,
+        Some(Tags::Any) => true,
+        Some(Tags::These(tags)) => tags.iter().any(|tag| tag.version == version),
+    })
 }
 
-/// What becomes of the expiry: `ttl=30s`, `ttl=none`, `ttl=keep`, `expiresAt=` in milliseconds since 1970, or `otherwise`.
+/// The entity tags of a header.
+enum Tags {
+    /// `*`
+    Any,
+    /// Those that are versions. A tag that is none matches nothing.
+    These(Vec<Tag>),
+}
+
+struct Tag {
+    version: u64,
+    is_weak: bool,
+}
+
+impl Tags {
+    /// Of all lines of the header: a condition in a second line counts as much as one in the first.
+    fn of(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Refused> {
+        let mut all = Vec::new();
+        let mut is_there = false;
+        for value in headers.get_all(name) {
+            is_there = true;
+            let bad = || Refused::bad(format!("{name} takes * or versions in quotes, as in \"3\""));
+            let text = value.to_str().map_err(|_| bad())?.trim();
+            if text == "*" {
+                return Ok(Some(Tags::Any));
+            }
+            for tag in text.split(',').map(str::trim) {
+                if !tag.contains('"') {
+                    return Err(bad());
+                }
+                let (tag, is_weak) = tag.strip_prefix("W/").map_or((tag, false), |tag| (tag, true));
+                let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
+                all.extend(version.map(|version| Tag { version, is_weak }));
+            }
+        }
+        Ok(is_there.then_some(Tags::These(all)))
+    }
+}
+
+/// What becomes of the expiry, by the parameters of a change.
 pub(super) fn expiry(parameters: &Parameters, otherwise: Expire) -> Result<Expiry, Refused> {
-    let at = parameters.number("expiresAt")?;
-    match (parameters.text("ttl")?, at) {
+    expiry_of(parameters.text("ttl")?, parameters.number("expiresAt")?, otherwise)
+}
+
+/// What becomes of the expiry: `30s`, `none` or `keep`, or a moment in milliseconds since 1970, or `otherwise`.
+pub(super) fn expiry_of(ttl: Option<&str>, at: Option<u64>, otherwise: Expire) -> Result<Expiry, Refused> {
+    match (ttl, at) {
         (Some(_), Some(_)) => Err(Refused::bad("ttl and expiresAt contradict each other")),
         (None, None) => Ok(Expiry::As(otherwise)),
         (Some("none"), None) => Ok(Expiry::As(Expire::At(Millis::NEVER))),
         (Some("keep"), None) => Ok(Expiry::As(Expire::Keep)),
-        (Some(_), None) => match parameters.duration_ms("ttl")? {
-            Some(0) => Err(Refused::bad("ttl is 0: delete the document, or write none or keep")),
-            after_ms => Ok(Expiry::After(after_ms.unwrap_or(DURATION_MS_MAX))),
+        (Some(ttl), None) => match parse_duration_ms(ttl) {
+            Ok(0) => Err(Refused::bad("ttl is 0: delete the document, or write none or keep")),
+            Ok(after_ms) => Ok(Expiry::After(after_ms)),
+            Err(error) => Err(Refused::bad(format!("ttl: {}", error.message()))),
         },
+        // Redis counts in 64 bits with a sign, and its commands tell this moment, too.
+        (None, Some(at)) if i64::try_from(at).is_err() => Err(Refused::bad("expiresAt is too far away")),
         (None, Some(at)) => Ok(Expiry::As(Expire::At(Millis(at)))),
     }
 }
@@ -183,15 +237,17 @@ pub(super) fn once(asked: &Asked) -> Result<Option<Once>, Refused> {
         let most = IDEMPOTENCY_KEY_BYTES_MAX;
         return Err(Refused::bad(format!("an Idempotency-Key has 1 to {most} bytes")));
     }
-    let header =
-        |name: HeaderName| asked.head.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    let header = |name: HeaderName| {
+        let lines: Vec<&[u8]> = asked.head.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+        lines.join(&b',')
+    };
     let target = asked.head.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
     let parts = [
         asked.head.method.as_str().as_bytes(),
         target.as_bytes(),
-        header(hyper::header::CONTENT_TYPE),
-        header(IF_MATCH),
-        header(IF_NONE_MATCH),
+        &header(hyper::header::CONTENT_TYPE),
+        &header(IF_MATCH),
+        &header(IF_NONE_MATCH),
         &asked.body,
     ];
     Ok(Some(Once::new(name, &parts)))
@@ -239,6 +295,11 @@ mod tests {
             failed(Condition::Version(vec![3, 4]))
         );
         assert_eq!(guarded("/kv/a", &[("if-match", "W/\"3\"")]).ok(), failed(Condition::Version(vec![])));
+        assert_eq!(
+            guarded("/kv/a", &[("if-match", "\"3\""), ("if-match", "\"x\",\"4\"")]).ok(),
+            failed(Condition::Version(vec![3, 4])),
+            "all lines of a header count"
+        );
         assert_eq!(guarded("/kv/a", &[("if-match", "*")]).ok(), failed(Condition::There));
         assert_eq!(guarded("/kv/a", &[("if-none-match", "*")]).ok(), failed(Condition::Absent));
         assert_eq!(guarded("/kv/a?ifVersion=3", &[("if-match", "\"3\"")]).ok(), conflict(version(3)));
@@ -247,6 +308,8 @@ mod tests {
             ("/kv/a?ifVersion=3", &[("if-none-match", "*")]),
             ("/kv/a", &[("if-match", "\"4\""), ("if-none-match", "*")]),
             ("/kv/a", &[("if-none-match", "\"4\"")]),
+            ("/kv/a", &[("if-match", "3")]),
+            ("/kv/a", &[("if-match", "")]),
             ("/kv/a?ifVersion=x", &[]),
             ("/kv/a?ifVersion=-1", &[]),
             ("/kv/a?ifversion=1", &[]),
@@ -262,6 +325,7 @@ mod tests {
             let head = head(target, &[]);
             expiry(&Parameters::of(&head, KNOWN)?, Expire::Keep)
         };
+        assert!(matches!(expiry("/kv/a?expiresAt=18446744073709551615"), Err(Refused::Bad(_))));
         let now = Millis(1000);
         assert_eq!(expiry("/kv/a").unwrap().at(now), Some(Expire::Keep));
         assert_eq!(expiry("/kv/a?ttl=30s").unwrap().at(now), Some(Expire::At(Millis(31_000))));

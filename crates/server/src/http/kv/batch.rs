@@ -8,7 +8,7 @@ use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::patch::Patch;
 use keystead_commands::documents::{self, Change, Changed, Condition};
 use keystead_commands::json::document;
-use keystead_core::{Millis, parse_duration_ms};
+use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use serde_json::{Map, Value};
@@ -18,8 +18,8 @@ use super::super::request::Asked;
 use super::Done;
 use super::answer::{self, Refused};
 use super::asked::{self, Expiry, Parameters};
-use super::write::{at_most_once, settled};
-use crate::limits::BATCH_OPERATIONS_MAX;
+use super::write::{at_most_once, claim, settled};
+use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
 struct Operation {
@@ -41,6 +41,7 @@ pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(Refused::bad("the keys of a batch must live together: give them the same {tag}"));
     }
+    claim(here, once.as_ref(), shard).await?;
     let ran = here
         .run_at(shard, true, move |keys, now| {
             let all_or_nothing = |keys: &mut Keyspace| {
@@ -60,8 +61,14 @@ pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
 
 fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kept, Refused> {
     let mut results = Vec::with_capacity(operations.len());
+    let mut bytes = 0;
     for (n, operation) in operations.iter().enumerate() {
         let result = one(operation, keys, now).map_err(|refused| at(n, refused))?;
+        bytes += result.len();
+        if bytes > REST_ANSWER_BYTES_MAX {
+            let why = format!("the answer is over {REST_ANSWER_BYTES_MAX} bytes");
+            return Err(at(n, Refused::TooLarge(why)));
+        }
         results.push(result);
     }
     Ok(Kept { status: 200, version: None, body: format!("{{\"results\":[{}]}}\n", results.join(",")) })
@@ -83,9 +90,8 @@ fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String
         Changed::Done { document, .. } => answer::object(key, Some(&document)),
         Changed::Deleted => answer::object(key, None),
         Changed::Absent => return Err(Refused::not_found(key)),
-        Changed::Conflict(current) | Changed::TestFailed(current) => {
-            return Err(Refused::Conflict(StatusCode::CONFLICT, current));
-        }
+        Changed::Conflict(current) => return Err(Refused::Conflict(StatusCode::CONFLICT, current)),
+        Changed::TestFailed(current) => return Err(Refused::Test(current)),
         Changed::Unfit(why) => return Err(Refused::Unprocessable(why)),
         Changed::Flawed(flaw) => return Err(Refused::flaw("what it would become", &flaw)),
     })
@@ -120,8 +126,8 @@ fn read(body: &[u8]) -> Result<Vec<Operation>, Refused> {
 fn operation(one: Value) -> Result<Operation, Refused> {
     let Value::Object(mut one) = one else { return Err(Refused::bad("an operation is an object")) };
     let op = text(&mut one, "op")?.ok_or_else(|| Refused::bad("an operation has an \"op\""))?;
-    let key = text(&mut one, "key")?.ok_or_else(|| Refused::bad("an operation has a \"key\""))?;
-    asked::check(key.as_bytes())?;
+    let key = key(&mut one)?;
+    asked::check(&key)?;
     let mut value = || one.remove("value").ok_or_else(|| Refused::bad(format!("\"{op}\" has a \"value\"")));
     let (change, otherwise) = match op.as_str() {
         "get" => (None, Expire::Keep),
@@ -142,15 +148,33 @@ fn operation(one: Value) -> Result<Operation, Refused> {
             None => return Err(Refused::bad("\"ifVersion\" is a version, or null for a key that is absent")),
         },
     };
-    let expiry = match text(&mut one, "ttl")?.as_deref() {
-        None => Expiry::As(otherwise),
-        Some("none") => Expiry::As(Expire::At(Millis::NEVER)),
-        Some("keep") => Expiry::As(Expire::Keep),
-        Some(ttl) => Expiry::After(parse_duration_ms(ttl).map_err(|error| Refused::bad(error.message()))?),
+    // What writes nothing has no expiry to set.
+    let expiry = match change {
+        Some(Change::Put(_) | Change::Patch(_)) => {
+            let at = one.remove("expiresAt").map(|at| {
+                at.as_u64().ok_or_else(|| Refused::bad("\"expiresAt\" is in milliseconds since 1970"))
+            });
+            asked::expiry_of(text(&mut one, "ttl")?.as_deref(), at.transpose()?, otherwise)?
+        }
+        None | Some(Change::Delete) => Expiry::As(otherwise),
     };
     match one.keys().next() {
         Some(other) => Err(Refused::bad(format!("the member '{other}' is unknown here"))),
-        None => Ok(Operation { key: Bytes::from(key.into_bytes()), change, condition, expiry }),
+        None => Ok(Operation { key: Bytes::from(&key[..]), change, condition, expiry }),
+    }
+}
+
+/// The key of an operation: text, or `{"base64":"..."}` as answers have it where a key is no text.
+fn key(object: &mut Map<String, Value>) -> Result<Vec<u8>, Refused> {
+    match object.remove("key") {
+        Some(Value::String(text)) => Ok(text.into_bytes()),
+        Some(Value::Object(key)) if key.len() == 1 => {
+            let text = key.get("base64").and_then(Value::as_str);
+            let bytes = text.and_then(|text| data_encoding::BASE64.decode(text.as_bytes()).ok());
+            bytes.ok_or_else(|| Refused::bad("a \"key\" that is an object is {\"base64\":\"...\"}"))
+        }
+        Some(_) => Err(Refused::bad("a \"key\" is a string")),
+        None => Err(Refused::bad("an operation has a \"key\"")),
     }
 }
 

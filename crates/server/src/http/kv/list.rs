@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::documents;
+use keystead_commands::documents::{self, once};
 use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
@@ -21,12 +21,16 @@ use super::super::events::Source;
 use super::super::here::Here;
 use super::super::reply::{self, Body};
 use super::super::request::Asked;
+use super::super::rights::Rights;
 use super::answer::{self, Refused};
 use super::asked::Parameters;
 use super::{Done, read, watch};
-use crate::limits::{LIST_LIMIT_MAX, LIST_SLICE};
+use crate::limits::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 
 const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
+
+/// Keys that a list looks at in one go where it shows the documents.
+const SLICE_WITH_VALUES: usize = 16;
 
 /// So many bits of a cursor name the shard; the rest is the place within it.
 const SHARD_BITS: u32 = 8;
@@ -53,6 +57,10 @@ struct Slice {
 }
 
 pub(super) async fn list(here: &Here, asked: &Asked) -> Done {
+    // What that token may not do through one door, it may not do through another.
+    if asked.rights == Rights::ReadOnly {
+        return Err(Refused::ReadOnly);
+    }
     if read::wants_events(asked) {
         let parameters = Parameters::of(&asked.head, &["prefix"])?;
         return watch::of_prefix(here, asked, parameters.bytes("prefix").unwrap_or_default());
@@ -82,14 +90,15 @@ fn place(cursor: u64, shards: usize) -> std::result::Result<Place, Refused> {
     Ok(Place { shard, cursor: cursor >> SHARD_BITS })
 }
 
-/// One page, with the cursor of the next in a header.
+/// One page, with the cursor of the next in a header. It ends early where the documents are large.
 async fn page(here: &Here, wanted: Wanted, from: Place, limit: usize) -> Done {
-    let (mut items, mut next) = (Vec::new(), Some(from));
-    while let Some(place) = next.filter(|_| items.len() < limit) {
+    let (mut items, mut next, mut bytes) = (Vec::new(), Some(from), 0);
+    while let Some(place) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
         let (wanted, most, shards) = (wanted.clone(), limit - items.len(), here.app.engine.shards());
         let run =
             move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, place, most, shards, now), true);
         let slice = here.run_at(place.shard, false, run).await??;
+        bytes += slice.items.iter().map(String::len).sum::<usize>();
         items.extend(slice.items);
         next = slice.next;
     }
@@ -145,8 +154,9 @@ fn slice(
     now: Millis,
 ) -> Result<Slice> {
     let mut names = Vec::new();
-    let cursor = keys.scan(place.cursor, most.min(LIST_SLICE), now, |key, kind| {
-        if matches!(kind, Kind::Json | Kind::Str) && key.starts_with(&wanted.prefix) {
+    let count = most.min(if wanted.values { SLICE_WITH_VALUES } else { LIST_SLICE });
+    let cursor = keys.scan(place.cursor, count, now, |key, kind| {
+        if matches!(kind, Kind::Json | Kind::Str) && key.starts_with(&wanted.prefix) && !once::is_note(key) {
             names.push(key.clone());
         }
     })?;

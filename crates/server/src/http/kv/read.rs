@@ -2,7 +2,7 @@
 //! `text/event-stream` all of them. Touches the shard of the key.
 
 use hyper::StatusCode;
-use hyper::header::{ACCEPT, IF_NONE_MATCH};
+use hyper::header::ACCEPT;
 use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::{self, Document};
 use keystead_model::Bytes;
@@ -28,10 +28,15 @@ pub(super) async fn get(here: &Here, asked: &Asked) -> Done {
     if parameters.bytes("sinceVersion").is_some() {
         return Err(Refused::bad("sinceVersion goes with wait, for example wait=30s"));
     }
-    let document = look(here, &key).await?.ok_or_else(|| Refused::not_found(&key))?;
-    if let Some(known) = asked.head.headers.get(IF_NONE_MATCH)
-        && (known == "*" || asked::versions(known).contains(&document.version))
+    let found = look(here, &key).await?;
+    let current = found.as_ref().map(|document| document.version);
+    if let Some(condition) = asked::if_match(&asked.head.headers)?
+        && !condition.holds(current)
     {
+        return Err(Refused::Conflict(StatusCode::PRECONDITION_FAILED, current));
+    }
+    let document = found.ok_or_else(|| Refused::not_found(&key))?;
+    if asked::is_known(&asked.head.headers, document.version)? {
         return Ok(not_modified(document.version));
     }
     Ok(shown(&key, &document))

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes as Part;
 use hyper::header::HeaderName;
-use keystead_commands::documents::{self, Document};
+use keystead_commands::documents::{self, Document, once};
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
@@ -24,6 +24,12 @@ use super::super::request::Asked;
 use super::answer::{self, Refused};
 use super::{Done, read};
 use crate::limits::WAIT_MS_MAX;
+
+/// Batches without anything to tell after which a watcher lets others have their turn.
+const SILENT_BATCHES: usize = 16;
+
+/// Changes of others after which a watcher is told how far it has come, so that it is not too late when it comes back.
+const UNTOLD_CHANGES: usize = 1000;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -122,35 +128,67 @@ pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
     let engine = &here.app.engine;
     let shard = engine.shard_of(&key);
     let mut first = Vec::new();
-    let after = match last_event_id(asked, engine.shards())? {
-        Some(revisions) => revisions,
+    let (revisions, feed) = match last_event_id(asked, engine.shards())? {
+        Some(revisions) => {
+            let feed = engine.subscribe(shard, revisions[shard])?;
+            (revisions, feed)
+        }
         None => {
-            // Taken before the document is looked at, so nothing is missed; at most it is told twice.
-            let revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
-            let document = read::look(here, &key).await?;
+            // Listening begins before the document is looked at, and what the look has seen already is not told again.
+            let (_, feed) = from_now(engine, shard)?;
+            let mut revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
+            let name = key.clone();
+            let look = move |keys: &mut Keyspace, now: Millis| {
+                let found = documents::get(keys, &name, now);
+                // Both are durable when the answer is: that of the key, and of everything where the key is absent.
+                let seen = keys.revision_of(&name, now).map(|seen| seen.unwrap_or_else(|| keys.revision()));
+                ((found, seen), true)
+            };
+            let (found, seen) = here.run_at(shard, false, look).await?;
+            let document = found?;
+            revisions[shard] = revisions[shard].max(seen?);
             let name = if document.is_some() { "put" } else { "delete" };
             write_event(name, &revisions, &answer::object(&key, document.as_ref()), &mut first);
-            revisions
+            (revisions, feed)
         }
     };
-    let feed = engine.subscribe(shard, after[shard])?;
     let wanted = Wanted::Key(key);
     let feeds = vec![follow(shard, feed)];
-    Ok(events::stream(&here.app, Watching { wanted, revisions: after, feeds, first: Some(first.into()) }))
+    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first: Some(first.into()), untold: 0 }))
 }
 
 /// All changes of documents whose keys begin so.
 pub(super) fn of_prefix(here: &Here, asked: &Asked, prefix: &[u8]) -> Done {
     let engine = &here.app.engine;
     let shards = engine.shards();
-    let after = last_event_id(asked, shards)?
-        .unwrap_or_else(|| (0..shards).map(|shard| engine.revision(shard)).collect());
-    let feeds = (0..shards).map(|shard| Ok(follow(shard, engine.subscribe(shard, after[shard])?)));
-    let feeds = feeds.collect::<Result<Vec<_>>>()?;
+    let known = last_event_id(asked, shards)?;
+    let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
+    for shard in 0..shards {
+        let (revision, feed) = match &known {
+            Some(known) => (known[shard], engine.subscribe(shard, known[shard])?),
+            None => from_now(engine, shard)?,
+        };
+        revisions.push(revision);
+        feeds.push(follow(shard, feed));
+    }
     let wanted = Wanted::Prefix(prefix.to_vec());
     // A line at once, so that the client knows that it listens.
     let first = Some(Part::from_static(b": listening\n\n"));
-    Ok(events::stream(&here.app, Watching { wanted, revisions: after, feeds, first }))
+    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first, untold: 0 }))
+}
+
+/// A feed of what comes next, and the revision that it begins after. Without a journal what changes in between is not kept, so
+/// a shard that is busy may take a few tries.
+fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
+    const TRIES: usize = 1000;
+    let mut tries = 0;
+    loop {
+        let revision = engine.revision(shard);
+        match engine.subscribe(shard, revision) {
+            Err(error) if error.code() == Code::Gone && tries < TRIES => tries += 1,
+            feed => return Ok((revision, feed?)),
+        }
+    }
 }
 
 /// The revisions that a client has seen, one a shard.
@@ -173,7 +211,7 @@ impl Wanted {
     fn has(&self, key: &[u8]) -> bool {
         match self {
             Wanted::Key(wanted) => *wanted == *key,
-            Wanted::Prefix(prefix) => key.starts_with(prefix),
+            Wanted::Prefix(prefix) => key.starts_with(prefix) && !once::is_note(key),
         }
     }
 }
@@ -194,6 +232,8 @@ struct Watching {
     revisions: Vec<u64>,
     feeds: Vec<Next>,
     first: Option<Part>,
+    /// Changes since the client was last told how far it has come.
+    untold: usize,
 }
 
 impl Source for Watching {
@@ -201,6 +241,7 @@ impl Source for Watching {
         if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
             return Poll::Ready(Some(Ok(first)));
         }
+        let mut silent = 0;
         for n in 0..self.feeds.len() {
             while let Poll::Ready((shard, feed, changes)) = self.feeds[n].as_mut().poll(cx) {
                 self.feeds[n] = follow(shard, feed);
@@ -210,8 +251,20 @@ impl Source for Watching {
                 };
                 let mut out = Vec::new();
                 self.tell(shard, &changes, &mut out);
+                self.untold = if out.is_empty() { self.untold + changes.len() } else { 0 };
+                if self.untold >= UNTOLD_CHANGES {
+                    self.untold = 0;
+                    write_id(&self.revisions, &mut out);
+                    out.extend_from_slice(b"\n\n");
+                }
                 if !out.is_empty() {
                     return Poll::Ready(Some(Ok(out.into())));
+                }
+                silent += 1;
+                if silent >= SILENT_BATCHES {
+                    // A long way through changes of others must not hold up the shard's loop.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
             }
         }
@@ -236,7 +289,11 @@ impl Watching {
                 .count();
             let change = &changes[at..at + parts];
             at += parts;
-            self.revisions[shard] = change.last().map_or(0, |effect| effect.revision);
+            let last = change.last().map_or(0, |effect| effect.revision);
+            if last <= self.revisions[shard] {
+                continue;
+            }
+            self.revisions[shard] = last;
             if matches!(first.fact, Fact::Flushed) {
                 write_event("flush", &self.revisions, "{}", out);
             } else if self.wanted.has(&first.key) {
@@ -276,7 +333,12 @@ fn described(change: &[Effect]) -> (&'static str, String) {
 }
 
 fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {
-    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
-    out.extend_from_slice(format!("id: {}\nevent: {name}\n", id.join("-")).as_bytes());
+    write_id(revisions, out);
+    out.extend_from_slice(format!("\nevent: {name}\n").as_bytes());
     events::event(data, out);
+}
+
+fn write_id(revisions: &[u64], out: &mut Vec<u8>) {
+    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
+    out.extend_from_slice(format!("id: {}", id.join("-")).as_bytes());
 }

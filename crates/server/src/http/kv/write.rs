@@ -48,7 +48,7 @@ fn form_of(headers: &HeaderMap) -> Result<Form, Refused> {
         "application/json" | "application/x-www-form-urlencoded" => Ok(Form::Shallow),
         "application/merge-patch+json" => Ok(Form::Merge),
         "application/json-patch+json" => Ok(Form::Operations),
-        other => Err(Refused::bad(format!(
+        other => Err(Refused::Media(format!(
             "a patch is application/json, application/merge-patch+json or application/json-patch+json, not {other}"
         ))),
     }
@@ -59,6 +59,7 @@ async fn write(here: &Here, asked: &Asked, change: Change, guard: Guard, expiry:
     let once = asked::once(asked)?;
     let shards = here.app.engine.shards();
     let shard = here.app.engine.shard_of(&key);
+    claim(here, once.as_ref(), shard).await?;
     let ran = here
         .run_at(shard, true, move |keys, now| {
             let run = |keys: &mut Keyspace| {
@@ -80,6 +81,20 @@ pub(super) fn settled(result: Result<Kept, Refused>) -> (Result<Kept, Refused>, 
     (result, keep)
 }
 
+/// Takes the name of a request at the name's home, where that is not the shard of the change: a repeat with other keys may
+/// belong to another shard, and still must be seen.
+pub(super) async fn claim(here: &Here, once: Option<&Once>, shard: usize) -> Result<(), Refused> {
+    let shards = here.app.engine.shards();
+    let Some(once) = once.filter(|once| once.home(shards) != shard).cloned() else { return Ok(()) };
+    let home = once.home(shards);
+    let is_ours = here.run_at(home, true, move |keys, now| (once.claim(keys, shards, now), true)).await??;
+    if is_ours { Ok(()) } else { Err(used_otherwise()) }
+}
+
+fn used_otherwise() -> Refused {
+    Refused::Unprocessable("this Idempotency-Key was used for another request".to_owned())
+}
+
 /// Runs a request that has a name only if it has not run before; else gives its first answer again.
 pub(super) fn at_most_once(
     once: Option<&Once>,
@@ -91,11 +106,7 @@ pub(super) fn at_most_once(
     let Some(once) = once else { return run(keys) };
     match once.look(keys, place, now)? {
         Known::Again(kept) => return Ok(kept),
-        Known::Other => {
-            return Err(Refused::Unprocessable(
-                "this Idempotency-Key was used for another request".to_owned(),
-            ));
-        }
+        Known::Other => return Err(used_otherwise()),
         Known::New => {}
     }
     let kept = match run(keys) {

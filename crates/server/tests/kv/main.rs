@@ -1,0 +1,100 @@
+//! The document door `/kv`, through the real binary.
+//!
+//! | To find                                                  | open           |
+//! |----------------------------------------------------------|----------------|
+//! | GET, PUT, PATCH, DELETE, ttl, exact numbers              | [`documents`]  |
+//! | ifVersion, If-Match, If-None-Match                       | [`conditions`] |
+//! | keys of any bytes, what is no request, limits            | [`bad_input`]  |
+//! | random requests                                          | [`random`]     |
+//! | `GET /kv`                                                | [`lists`]      |
+//! | waiting for a change, events                             | [`watching`]   |
+//! | `POST /kv:batch`                                         | [`batches`]    |
+//! | `Idempotency-Key`                                        | [`repeats`]    |
+//! | the same keys through Redis, tokens, pages               | [`doors`]      |
+//! | many clients at once, on 1 and 16 shards, at every level | [`many`]       |
+//! | kill -9 under writers                                    | [`crash`]      |
+//! | histories that are checked for linearizability           | [`linear`]     |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one that is random says what it did"
+)]
+
+mod bad_input;
+mod batches;
+#[allow(dead_code, reason = "these tests need little of it")]
+#[path = "../rest/client.rs"]
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+mod conditions;
+mod crash;
+mod documents;
+mod doors;
+mod linear;
+mod lists;
+mod many;
+mod random;
+mod repeats;
+#[allow(dead_code, reason = "these tests need little of it")]
+#[path = "../resp/client.rs"]
+mod resp;
+mod watching;
+
+use client::{Answer, Http};
+use keystead_testkit::server::Server;
+use serde_json::Value;
+
+/// A server that keeps everything in memory, with these arguments beside.
+fn memory(arguments: &[&str]) -> Server {
+    common::start(&[&["--durability", "memory"], arguments].concat())
+}
+
+fn open() -> (Server, Http) {
+    let server = memory(&[]);
+    let http = Http::connect(&server);
+    (server, http)
+}
+
+impl Http {
+    #[track_caller]
+    fn put(&mut self, target: &str, body: &str) -> Answer {
+        self.ask("PUT", target, &[], body.as_bytes())
+    }
+
+    #[track_caller]
+    fn patch(&mut self, target: &str, media: &str, body: &str) -> Answer {
+        self.ask("PATCH", target, &[&format!("Content-Type: {media}")], body.as_bytes())
+    }
+
+    #[track_caller]
+    fn delete(&mut self, target: &str) -> Answer {
+        self.ask("DELETE", target, &[], b"")
+    }
+
+    /// The version of a document, 0 where there is none.
+    #[track_caller]
+    fn version(&mut self, target: &str) -> u64 {
+        let came = self.get(target);
+        if came.status == 404 { 0 } else { came.json()["version"].as_u64().unwrap() }
+    }
+}
+
+impl Answer {
+    /// Compares the whole answer.
+    #[track_caller]
+    fn is(&self, status: u16, body: &str) {
+        assert_eq!((self.status, self.text().trim_end()), (status, body));
+    }
+
+    /// The object of a refusal with this status and code.
+    #[track_caller]
+    fn refusal(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        let error = self.json()["error"].take();
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{error}");
+        error
+    }
+}
