@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 use super::reply::{self, Body, Reply};
 use crate::app::App;
@@ -42,7 +42,7 @@ impl Source for Events {
         if self.heartbeat.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+        self.heartbeat.as_mut().set(sleep(HEARTBEAT));
         Poll::Ready(Some(Ok(Bytes::from_static(b": still here\n\n"))))
     }
 }
