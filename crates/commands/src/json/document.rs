@@ -3,7 +3,7 @@
 //! The stored text of a document is its compact form: no white space, members in the order in which they were put, of
 //! members with the same name the last. Numbers keep their digits; only the exponent is
 //! written in one way (`1E5` is `1e+5`). Every door that puts a document takes [`normal`] or
-//! [`print`], so all of them read the same bytes. A tree is at most [`JSON_DEPTH_MAX`] levels deep, wherever it came from,
+//! [`print()`], so all of them read the same bytes. A tree is at most [`JSON_DEPTH_MAX`] levels deep, wherever it came from,
 //! so walking it needs no more than a known part of the stack.
 
 use serde_json::Value;

@@ -6,7 +6,7 @@
 //! | paths, what they select                   | [`path`]                 |
 //! | places in a tree, and changes there       | [`place`]                |
 //! | RFC 7396 and shallow merging              | [`merge`]                |
-//! | text with indents                         | [`print`]                |
+//! | text with indents                         | [`mod@print`]            |
 //! | a command                                 | its file                 |
 
 mod array;
