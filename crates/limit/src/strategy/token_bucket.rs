@@ -36,6 +36,18 @@ impl TokenBucket {
         check::replenish_ms("capacity", capacity as f64 / refill_per_ms)?;
         Ok(TokenBucket { capacity, refill_per_ms })
     }
+
+    /// What is in the bucket.
+    #[inline]
+    fn tokens(&self, state: Option<&(f64, u64)>, now: f64) -> f64 {
+        let capacity = double(self.capacity);
+        match state {
+            Some((tokens, last)) => {
+                capacity.min(tokens + (now - moment(Millis(*last))).max(0.0) * self.refill_per_ms)
+            }
+            None => capacity,
+        }
+    }
 }
 
 fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
@@ -53,10 +65,7 @@ impl Strategy for TokenBucket {
     fn decide(&self, state: Option<&(f64, u64)>, at: Millis, ask: &Ask) -> Ruling<(f64, u64)> {
         let (capacity, rate, cost) = (double(self.capacity), self.refill_per_ms, double(ask.cost));
         let now = moment(at);
-        let tokens = match state {
-            Some((tokens, last)) => capacity.min(tokens + (now - moment(Millis(*last))).max(0.0) * rate),
-            None => capacity,
-        };
+        let tokens = self.tokens(state, now);
         if tokens >= cost {
             let left = tokens - cost;
             let reset_at = floor(now + double(ceil((capacity - left) / rate)));
@@ -70,6 +79,12 @@ impl Strategy for TokenBucket {
 
     fn refund(&self, state: &(f64, u64), _at: Millis, ask: &Ask) -> Option<(f64, u64)> {
         Some(((state.0 + ask.cost as f64).min(self.capacity as f64), state.1))
+    }
+
+    fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {
+        let now = moment(now);
+        let left = self.tokens(state, now) - double(ask.cost);
+        Some(((left, floor(now)), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
     }
 
     fn window_ms(&self) -> f64 {
