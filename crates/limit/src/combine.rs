@@ -4,6 +4,7 @@
 //! limits are asked in turn after all of them have said yes; if somebody comes between and one says no after all, what the
 //! others consumed is given back. Either way a denied combination has consumed nothing in the end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use keystead_core::{Applies, Clock, Code, Error, Key, Millis, Result, Store, StoreExt, SystemClock};
@@ -161,7 +162,10 @@ impl<S: Store> Combined<S> {
     pub async fn check_each<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Combination> {
         let questions = self.questions(keys, cost)?;
         let answer = match self.check_together(&questions).await {
-            Err(error) if error.code() == Code::Unsupported => self.check_in_turn(&questions).await,
+            Err(error) if error.code() == Code::Unsupported => {
+                let asked: Vec<_> = questions.iter().map(|question| (question, &self.store)).collect();
+                self.rule.check_in_turn(&asked).await
+            }
             answer => answer,
         };
         match answer {
@@ -208,47 +212,6 @@ impl<S: Store> Combined<S> {
         together(&self.store, &keys, move |held| rule.check(&questions, held)).await
     }
 
-    /// Asks first, consumes then, and gives back what was consumed when somebody came between.
-    async fn check_in_turn(&self, questions: &[Question]) -> Result<Vec<Decision>> {
-        let mut decisions = Vec::with_capacity(questions.len());
-        for question in questions {
-            decisions.push(question.forecast_on(&self.store).await?);
-        }
-        if !self.rule.admits(&decisions) {
-            return Ok(decisions);
-        }
-        let mut consumed = Vec::with_capacity(questions.len());
-        for (question, decision) in
-            questions.iter().zip(&mut decisions).filter(|(_, decision)| decision.allowed)
-        {
-            match question.check_on(&self.store).await {
-                Ok((answer, at)) => {
-                    *decision = answer;
-                    if answer.allowed {
-                        consumed.push((question, at));
-                    }
-                }
-                Err(error) => {
-                    self.give_back(&consumed).await;
-                    return Err(error);
-                }
-            }
-            if self.rule == Rule::All && !decision.allowed {
-                self.give_back(&consumed).await;
-                decisions.iter_mut().for_each(|decision| decision.lease_id = None);
-                break;
-            }
-        }
-        Ok(decisions)
-    }
-
-    /// A store that breaks now keeps what was consumed: too few are admitted, never too many.
-    async fn give_back(&self, consumed: &[(&Question, Millis)]) {
-        for (question, at) in consumed {
-            let _ = question.refund_on(&self.store, *at).await;
-        }
-    }
-
     fn combination(&self, parts: Vec<Decision>) -> Combination {
         // There is at least one limit.
         let (place, decision) = self.rule.binding(&parts).unwrap_or((0, open_decision(0, 0)));
@@ -269,8 +232,10 @@ impl Rule {
     /// Asks everything first, and consumes only if the rule admits, while nobody else can touch the keys.
     ///
     /// # Errors
-    /// What the store says.
+    /// `bad_request` for two questions about one key of the store, which could not be answered one by one; else what the
+    /// store says.
     pub fn check(self, questions: &[Question], held: &mut dyn Applies) -> Result<Vec<Decision>> {
+        distinct(questions.iter())?;
         let mut decisions = Vec::with_capacity(questions.len());
         for question in questions {
             decisions.push(question.forecast(held)?);
@@ -280,6 +245,44 @@ impl Rule {
         }
         for (question, decision) in questions.iter().zip(&mut decisions).filter(|(_, part)| part.allowed) {
             (*decision, _) = question.check(held)?;
+        }
+        Ok(decisions)
+    }
+
+    /// Asks everything first and consumes then, each on its own store, and gives back what was consumed when somebody came
+    /// between.
+    ///
+    /// # Errors
+    /// As [`check`](Rule::check). What had been consumed by then is given back.
+    pub async fn check_in_turn<S: Store + ?Sized>(self, asked: &[(&Question, &S)]) -> Result<Vec<Decision>> {
+        distinct(asked.iter().map(|(question, _)| *question))?;
+        let mut decisions = Vec::with_capacity(asked.len());
+        for (question, store) in asked {
+            decisions.push(question.forecast_on(*store).await?);
+        }
+        if !self.admits(&decisions) {
+            return Ok(decisions);
+        }
+        let mut consumed = Vec::with_capacity(asked.len());
+        for ((question, store), decision) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+        {
+            match question.check_on(*store).await {
+                Ok((answer, at)) => {
+                    *decision = answer;
+                    if answer.allowed {
+                        consumed.push((*question, *store, at));
+                    }
+                }
+                Err(error) => {
+                    give_back(&consumed).await;
+                    return Err(error);
+                }
+            }
+            if self == Rule::All && !decision.allowed {
+                give_back(&consumed).await;
+                decisions.iter_mut().for_each(|decision| decision.lease_id = None);
+                break;
+            }
         }
         Ok(decisions)
     }
@@ -298,6 +301,25 @@ impl Rule {
             parts.iter().filter(|part| part.allowed && allowed).filter_map(|part| part.delay_ms).max();
         // Where parts deny and yet it is not denied, or the other way round, there are no parts.
         binding.map(|(place, part)| (place, Decision { delay_ms, ..*part }))
+    }
+}
+
+/// Each of two questions about one key could be allowed, and both of them not.
+fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
+    let mut keys = HashSet::new();
+    match questions.into_iter().find(|question| !keys.insert(&question.key)) {
+        Some(twice) => {
+            let message = format!("{} is asked for twice: ask once, with the cost of both", twice.key);
+            Err(Error::new(Code::BadRequest, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A store that breaks now keeps what was consumed: too few are admitted, never too many.
+async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Millis)]) {
+    for (question, store, at) in consumed {
+        let _ = question.refund_on(*store, *at).await;
     }
 }
 

@@ -190,12 +190,7 @@ impl<S: Store> Limiter<S> {
     }
 
     fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
-        match answer {
-            Err(error) if is_broken(&error) && self.fail == Fail::Open => {
-                Ok(vec![open_decision(self.policy.limit(), self.clock.now().0); count])
-            }
-            answer => answer,
-        }
+        answer.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
     }
 
     /// How things stand: whether one more unit would pass, and what is left now. Consumes nothing.
@@ -272,6 +267,22 @@ impl<S: Store> Limiter<S> {
         Ok(Question { strategy: *self.policy.strategy(), key, ask, at: None })
     }
 
+    /// Asks a [question](Limiter::question) of this limiter, and tells the instant of the decision.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn check_question(&self, question: &Question) -> Result<(Decision, Millis)> {
+        self.settle(question.check_on(&self.store).await)
+    }
+
+    /// Tells how things stand for a [question](Limiter::question) of this limiter, and at which instant.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn peek_question(&self, question: &Question) -> Result<(Decision, Millis)> {
+        self.settle(question.peek_on(&self.store).await)
+    }
+
     /// What this limiter answers to `answer`: what a broken store means is its own choice.
     ///
     /// # Errors
@@ -279,6 +290,15 @@ impl<S: Store> Limiter<S> {
     #[inline]
     pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
         self.settle(answer)
+    }
+
+    /// The decision without a store that answered so, where this limiter fails open and the store is to blame.
+    #[must_use]
+    pub fn open_for(&self, error: &Error) -> Option<(Decision, Millis)> {
+        (is_broken(error) && self.fail == Fail::Open).then(|| {
+            let now = self.clock.now();
+            (open_decision(self.policy.limit(), now.0), now)
+        })
     }
 
     /// The check with the instant at which it was decided, for headers.
@@ -321,11 +341,7 @@ impl<S: Store> Limiter<S> {
 
     #[cold]
     fn without_store(&self, error: Error) -> Result<(Decision, Millis)> {
-        if is_broken(&error) && self.fail == Fail::Open {
-            let now = self.clock.now();
-            return Ok((open_decision(self.policy.limit(), now.0), now));
-        }
-        Err(error)
+        self.open_for(&error).ok_or(error)
     }
 }
 

@@ -27,6 +27,13 @@ impl Question {
         Question { at: Some(now), ..self }
     }
 
+    /// The same question for a lease that is held already: a `concurrency` limit renews it.
+    #[must_use]
+    pub fn renewing(mut self, lease_id: u64) -> Self {
+        self.ask.lease_id = lease_id;
+        self
+    }
+
     /// Asks, and consumes when it is allowed. With the answer comes the instant at which it was decided.
     ///
     /// # Errors

@@ -158,6 +158,21 @@ macro_rules! with_strategy {
 pub(crate) use with_strategy;
 
 impl AnyStrategy {
+    /// The word for the maths, which also tells what its state looks like. A rolling quota is a `slidingWindow`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            AnyStrategy::Gcra(_) => gcra::KIND.name,
+            AnyStrategy::TokenBucket(_) => token_bucket::KIND.name,
+            AnyStrategy::FixedWindow(_) => fixed_window::KIND.name,
+            AnyStrategy::SlidingWindow(_) => sliding_window::KIND.name,
+            AnyStrategy::SlidingWindowLog(_) => sliding_window_log::KIND.name,
+            AnyStrategy::Quota(_) => quota::KIND.name,
+            AnyStrategy::LeakyBucket(_) => leaky_bucket::KIND.name,
+            AnyStrategy::Concurrency(_) => concurrency::KIND.name,
+        }
+    }
+
     /// The ceiling that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {

@@ -4,13 +4,31 @@
 //! a state that is put has a text form, since that is what the effect tells.
 
 use keystead_core::table::Id;
-use keystead_core::{AnyState, Code, ErasedStep, Error, Millis, Result, Ttl, Verdict};
+use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Ttl, Verdict};
 
 use super::native::Typed;
 use super::{Expire, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
+
+/// A keyspace at an instant, for features that run several steps as one.
+pub struct Held<'a> {
+    /// The keys.
+    pub keyspace: &'a mut Keyspace,
+    /// The one instant.
+    pub now: Millis,
+}
+
+impl Applies for Held<'_> {
+    fn now(&self) -> Millis {
+        self.now
+    }
+
+    fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
+        self.keyspace.apply_step(key.as_bytes(), step, self.now)
+    }
+}
 
 impl Keyspace {
     /// Runs a step on the state under `key` and keeps what it decides. The reply waits in the step.

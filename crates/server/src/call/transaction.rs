@@ -88,7 +88,7 @@ pub(crate) fn exec_in(
 }
 
 /// Runs the commands of a transaction that touch keys. Those about the connection are left for its own loop: `None`.
-fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>) -> (Vec<Option<Reply>>, Vec<Publication>) {
+pub(crate) fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>) -> (Vec<Option<Reply>>, Vec<Publication>) {
     ctx.may_wait = false;
     let replies = queue
         .iter()

@@ -14,6 +14,7 @@
 //! | answers that go on                    | [`events`]     |
 //! | Redis over HTTP                       | `rest`         |
 //! | versioned documents                   | `kv`           |
+//! | rate limits                           | `limit`        |
 //! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
@@ -26,6 +27,7 @@ pub mod events;
 mod health;
 mod here;
 mod kv;
+mod limit;
 mod metrics;
 pub mod reply;
 pub mod request;

@@ -8,7 +8,7 @@ use hyper::Method;
 use super::here::Here;
 use super::reply::Reply;
 use super::request::Asked;
-use super::{backup, health, kv, metrics, rest};
+use super::{backup, health, kv, limit, metrics, rest};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,11 @@ routes! {
     KvPut: PUT, "/kv/*", Documents => kv::put;
     KvPatch: PATCH, "/kv/*", Documents => kv::patch;
     KvDelete: DELETE, "/kv/*", Documents => kv::delete;
+    LimitList: GET, "/limit", Documents => limit::list;
+    LimitCombined: POST, "/limit", Documents => limit::combined;
+    LimitGet: GET, "/limit/*", Documents => limit::get;
+    LimitPost: POST, "/limit/*", Documents => limit::post;
+    LimitDelete: DELETE, "/limit/*", Documents => limit::delete;
     Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline;
     MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec;
     Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe;

@@ -15,7 +15,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Why a request is refused.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(in crate::http) enum Refused {
     Bad(String),
     NotFound(String),
     /// The condition does not hold: how that is told, and the version that is there.
@@ -33,7 +33,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn bad(why: impl Into<String>) -> Refused {
+    pub(in crate::http) fn bad(why: impl Into<String>) -> Refused {
         Refused::Bad(why.into())
     }
 
@@ -42,7 +42,7 @@ impl Refused {
     }
 
     /// What is wrong with a JSON text, named `what`.
-    pub(super) fn flaw(what: &str, flaw: &Flaw) -> Refused {
+    pub(in crate::http) fn flaw(what: &str, flaw: &Flaw) -> Refused {
         match flaw {
             Flaw::NotJson(why) => Refused::Bad(format!("{what} is not JSON: {why}")),
             Flaw::TooDeep => Refused::Bad(format!("{what} is nested too deeply")),
@@ -79,7 +79,7 @@ impl Refused {
     }
 
     /// The answer, as it can be kept.
-    pub(super) fn kept(&self) -> Kept {
+    pub(in crate::http) fn kept(&self) -> Kept {
         let (status, code, message, current) = self.told();
         let mut error = json!({ "code": code, "message": message });
         if let (Value::Object(error), Some(current)) = (&mut error, current) {
@@ -91,7 +91,7 @@ impl Refused {
         Kept { status: status.as_u16(), version: None, body: format!("{}\n", json!({ "error": error })) }
     }
 
-    pub(super) fn reply(&self) -> Reply {
+    pub(in crate::http) fn reply(&self) -> Reply {
         match self {
             Refused::Broken(error) => reply::error(error),
             _ => kept(&self.kept()),
@@ -172,7 +172,7 @@ pub(super) fn object(key: &[u8], document: Option<&Document>) -> String {
 }
 
 /// A key in JSON: a string where it is text, else its bytes in an object.
-pub(super) fn name(key: &[u8]) -> Value {
+pub(in crate::http) fn name(key: &[u8]) -> Value {
     match std::str::from_utf8(key) {
         Ok(text) => Value::from(text),
         Err(_) => json!({ "base64": data_encoding::BASE64.encode(key) }),

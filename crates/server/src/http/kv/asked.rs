@@ -46,17 +46,17 @@ pub(super) fn check(key: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
+pub(in crate::http) fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
     url::decoded(text, is_query)
         .map_err(|BadEscape| Refused::bad("a '%' is not followed by two hexadecimal digits: write %25"))
 }
 
 /// The parameters of a query.
-pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
+pub(in crate::http) struct Parameters(Vec<(&'static str, Vec<u8>)>);
 
 impl Parameters {
     /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
-    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
+    pub(in crate::http) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
             if name == "_token" {
@@ -80,7 +80,7 @@ impl Parameters {
         self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
+    pub(in crate::http) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
         let text = self.bytes(name).map(std::str::from_utf8).transpose();
         text.map_err(|_| Refused::bad(format!("the parameter '{name}' is not text")))
     }

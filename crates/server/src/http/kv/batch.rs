@@ -22,8 +22,8 @@ use super::write::{at_most_once, claim, settled};
 use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
-struct Operation {
-    key: Bytes,
+pub(in crate::http) struct Operation {
+    pub(in crate::http) key: Bytes,
     /// Nothing: it only reads.
     change: Option<Change>,
     condition: Condition,
@@ -75,7 +75,11 @@ fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kep
 }
 
 /// Runs one operation and answers its object.
-fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String, Refused> {
+pub(in crate::http) fn one(
+    operation: &Operation,
+    keys: &mut Keyspace,
+    now: Millis,
+) -> Result<String, Refused> {
     let Operation { key, change, condition, expiry } = operation;
     let Some(change) = change else {
         let document = documents::get(keys, key, now)?;
@@ -98,7 +102,7 @@ fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String
 }
 
 /// The refusal of a batch, by the operation that caused it.
-fn at(index: usize, refused: Refused) -> Refused {
+pub(in crate::http) fn at(index: usize, refused: Refused) -> Refused {
     match refused {
         Refused::Broken(error) => Refused::Broken(error),
         refused => Refused::Operation(index, Box::new(refused)),
@@ -123,7 +127,7 @@ fn read(body: &[u8]) -> Result<Vec<Operation>, Refused> {
         .collect()
 }
 
-fn operation(one: Value) -> Result<Operation, Refused> {
+pub(in crate::http) fn operation(one: Value) -> Result<Operation, Refused> {
     let Value::Object(mut one) = one else { return Err(Refused::bad("an operation is an object")) };
     let op = text(&mut one, "op")?.ok_or_else(|| Refused::bad("an operation has an \"op\""))?;
     let key = key(&mut one)?;

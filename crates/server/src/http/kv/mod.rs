@@ -12,9 +12,9 @@
 //!
 //! Touches the shard of the key. What a change means is in `keystead_commands::documents`.
 
-mod answer;
-mod asked;
-mod batch;
+pub(super) mod answer;
+pub(super) mod asked;
+pub(super) mod batch;
 mod list;
 mod read;
 mod watch;

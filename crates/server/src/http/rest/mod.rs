@@ -13,11 +13,11 @@
 //! SDKs read nothing else; or RESP2 where that is asked for.
 
 mod answer;
-mod body;
+pub(super) mod body;
 mod listen;
 mod path;
 mod room;
-mod run;
+pub(super) mod run;
 
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as Answer;

@@ -101,7 +101,11 @@ pub(super) async fn as_one(
 }
 
 /// The row of a command that may run here. Those who watch the server see it.
-fn spec_of(here: &Here, rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
+pub(in crate::http) fn spec_of(
+    here: &Here,
+    rights: Rights,
+    command: &Command,
+) -> std::result::Result<&'static Spec, Fail> {
     let args = command.args();
     if args.is_empty() {
         return Err(EMPTY);
