@@ -28,6 +28,9 @@ mod common;
 mod counts;
 mod file;
 mod many;
+#[allow(dead_code, reason = "these tests need little of it")]
+#[path = "../resp/client.rs"]
+mod resp;
 
 use std::path::Path;
 
