@@ -10,7 +10,8 @@ use crate::table::{self, FAMILIES};
 const HEAD: &str = "\
 # Commands
 
-Every command that Keystead knows, with its arguments as Redis documents them and the version of Redis that brought it.
+Every command that Keystead knows, with its arguments as Redis documents them and the version of Redis that brought it (of RedisJSON for
+`JSON.*`, of Keystead for rate limits).
 How they differ from Redis, where they do, is in [redis.md](redis.md#differences).
 
 This page is made from the table of commands: `KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs` writes it.

@@ -52,6 +52,7 @@ mod hyperloglog;
 mod keys;
 mod lists;
 mod pubsub;
+mod rate_limits;
 #[cfg(not(target_family = "wasm"))]
 mod scripting;
 #[cfg(target_family = "wasm")]

@@ -58,6 +58,12 @@ pub const PATCH_OPERATIONS_MAX: usize = 1000;
 /// Bytes that the `copy` operations of one JSON patch copy in all: a few of them could double a document again and again.
 pub const PATCH_COPIED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Units of a rate limit (THROTTLE, CL.THROTTLE): the burst, those of a period, those that are asked for.
+pub const THROTTLE_UNITS_MAX: u64 = keystead_limit::limits::WHOLE_MAX;
+
+/// Seconds of the period of a rate limit: 100 years.
+pub const THROTTLE_PERIOD_SECONDS_MAX: u64 = keystead_limit::limits::SPAN_MS_MAX / 1000;
+
 /// How long the answer to a request with an idempotency key is kept: a day.
 pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 

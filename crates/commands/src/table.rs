@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 
 use crate::spec::{Run, Spec};
 use crate::{
-    bitmaps, connection, geo, hashes, hyperloglog, json, keys, lists, pubsub, scripting, server, sets,
-    streams, strings, transactions, zsets,
+    bitmaps, connection, geo, hashes, hyperloglog, json, keys, lists, pubsub, rate_limits, scripting, server,
+    sets, streams, strings, transactions, zsets,
 };
 
 /// A family: its title and its rows.
@@ -27,6 +27,7 @@ pub const FAMILIES: &[Family] = &[
     ("HyperLogLog", hyperloglog::TABLE),
     ("Geo", geo::TABLE),
     ("JSON", json::TABLE),
+    ("Rate limits", rate_limits::TABLE),
     ("Scripts", scripting::TABLE),
     ("Transactions", transactions::TABLE),
     ("Publish and subscribe", pubsub::TABLE),

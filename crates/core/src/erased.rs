@@ -13,6 +13,7 @@ use crate::clock::Millis;
 use crate::error::{Code, Error, Result};
 use crate::limits::STATE_BYTES_MAX;
 use crate::step::{Change, State, Step, Ttl};
+use crate::store::no_reply;
 
 /// A native state whose type is known only to its step.
 ///
@@ -188,6 +189,19 @@ pub trait ErasedStep: Send {
 
     /// Takes the reply that a detached copy collected.
     fn put_reply(&mut self, reply: Box<dyn Any + Send>);
+}
+
+/// Runs `step` by `apply`, which does not know its types, and gives its reply.
+///
+/// # Errors
+/// What `apply` says.
+pub fn reply_of<S: Step>(
+    step: &S,
+    apply: impl FnOnce(&mut dyn ErasedStep) -> Result<()>,
+) -> Result<S::Reply> {
+    let mut erased = Erased::<&S, S>::new(step);
+    apply(&mut erased)?;
+    erased.reply.ok_or_else(no_reply)
 }
 
 /// A typed step together with its reply: the one implementation of [`ErasedStep`]. `P` borrows the step where

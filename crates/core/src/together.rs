@@ -6,7 +6,7 @@
 use std::any::Any;
 
 use crate::clock::Millis;
-use crate::erased::{Erased, ErasedStep};
+use crate::erased::{ErasedStep, reply_of};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::step::Step;
@@ -40,9 +40,7 @@ impl dyn Applies + '_ {
     /// # Errors
     /// `internal` when the job did not name this key, else what the store says.
     pub fn apply<S: Step>(&mut self, key: &Key, step: &S) -> Result<S::Reply> {
-        let mut erased = Erased::<&S, S>::new(step);
-        self.apply_erased(key, &mut erased)?;
-        erased.reply.ok_or_else(no_reply)
+        reply_of(step, |erased| self.apply_erased(key, erased))
     }
 }
 

@@ -3,8 +3,9 @@
 //! It touches nothing but the keyspace. Invariant: a step that keeps, or fails, changes nothing, not even a TTL or a version;
 //! a state that is put has a text form, since that is what the effect tells.
 
+use keystead_core::erased::reply_of;
 use keystead_core::table::Id;
-use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Ttl, Verdict};
+use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Step, Ttl, Verdict};
 
 use super::native::Typed;
 use super::{Expire, Keyspace};
@@ -31,7 +32,15 @@ impl Applies for Held<'_> {
 }
 
 impl Keyspace {
-    /// Runs a step on the state under `key` and keeps what it decides. The reply waits in the step.
+    /// Runs a step on the state under `key`, keeps what it decides, and gives its reply.
+    ///
+    /// # Errors
+    /// As [`apply_step`](Keyspace::apply_step).
+    pub fn apply<S: Step>(&mut self, key: &[u8], step: &S, now: Millis) -> Result<S::Reply> {
+        reply_of(step, |erased| self.apply_step(key, erased, now))
+    }
+
+    /// The same for a step whose types are not known here. The reply waits in the step.
     ///
     /// # Errors
     /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
@@ -110,10 +119,9 @@ fn no_state() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Change, Step, step_fn};
+    use keystead_core::{Change, step_fn};
 
     use super::*;
-    use crate::testing::apply;
 
     const NOW: Millis = Millis(1000);
 
@@ -131,18 +139,18 @@ mod tests {
     #[test]
     fn a_step_puts_keeps_and_deletes() {
         let mut ks = Keyspace::in_memory();
-        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), None);
+        assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), None);
         assert_eq!(ks.revision(), 0);
-        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Ms(500)), NOW).unwrap(), 1);
-        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Same), NOW).unwrap(), 2);
+        assert_eq!(ks.apply(b"n", &count(Ttl::Ms(500)), NOW).unwrap(), 1);
+        assert_eq!(ks.apply(b"n", &count(Ttl::Same), NOW).unwrap(), 2);
         let meta = ks.meta(b"n", NOW).unwrap().unwrap();
         assert_eq!((meta.version, meta.revision, meta.expires_at), (2, 3, Millis(1500)));
-        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), Some(2));
+        assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), Some(2));
         assert_eq!(ks.meta(b"n", NOW).unwrap(), Some(meta), "keeping changes nothing");
-        assert_eq!(apply(&mut ks, b"n", &count(Ttl::Never), Millis(1500)).unwrap(), 1, "it was expired");
+        assert_eq!(ks.apply(b"n", &count(Ttl::Never), Millis(1500)).unwrap(), 1, "it was expired");
         let delete = step_fn(|_: Option<&u64>, _now| Change::<u64, ()>::Delete(()));
-        apply(&mut ks, b"n", &delete, NOW).unwrap();
-        apply(&mut ks, b"n", &delete, NOW).unwrap();
+        ks.apply(b"n", &delete, NOW).unwrap();
+        ks.apply(b"n", &delete, NOW).unwrap();
         assert!(!ks.exists(b"n", NOW).unwrap());
         assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Gone));
         ks.check().unwrap();
@@ -152,12 +160,12 @@ mod tests {
     fn a_text_is_decoded_once_and_another_kind_refused() {
         let mut ks = Keyspace::in_memory();
         ks.set_state(b"n", "41", Expire::Keep, NOW).unwrap();
-        assert_eq!(apply(&mut ks, b"n", &keep(), NOW).unwrap(), Some(41));
+        assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), Some(41));
         assert!(matches!(ks.state(b"n", NOW), Ok(Some(StateCell::Native(_)))));
         ks.set_str(b"s", Bytes::from(b"41"), Expire::Keep, NOW).unwrap();
-        assert_eq!(apply(&mut ks, b"s", &keep(), NOW).unwrap_err().code(), Code::WrongType);
+        assert_eq!(ks.apply(b"s", &keep(), NOW).unwrap_err().code(), Code::WrongType);
         let text = step_fn(|_: Option<&String>, _now| Change::<String, ()>::Keep(()));
-        assert_eq!(apply(&mut ks, b"n", &text, NOW).unwrap_err().code(), Code::WrongType);
+        assert_eq!(ks.apply(b"n", &text, NOW).unwrap_err().code(), Code::WrongType);
         ks.check().unwrap();
     }
 
@@ -168,8 +176,8 @@ mod tests {
             let len = if text.is_some() { keystead_core::limits::STATE_BYTES_MAX } else { 1 };
             Change::Put("x".repeat(len), Ttl::Never, ())
         });
-        apply(&mut ks, b"s", &grow, NOW).unwrap();
-        assert_eq!(apply(&mut ks, b"s", &grow, NOW).unwrap_err().code(), Code::TooLarge);
+        ks.apply(b"s", &grow, NOW).unwrap();
+        assert_eq!(ks.apply(b"s", &grow, NOW).unwrap_err().code(), Code::TooLarge);
         assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(1));
         assert_eq!(ks.state(b"s", NOW).unwrap().unwrap().text().unwrap(), "\"x\"");
     }
@@ -177,10 +185,10 @@ mod tests {
     #[test]
     fn a_state_that_is_expired_at_once_is_not_kept() {
         let mut ks = Keyspace::in_memory();
-        apply(&mut ks, b"n", &count(Ttl::Ms(0)), NOW).unwrap();
+        ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
         assert_eq!((ks.revision(), ks.len()), (0, 0));
-        apply(&mut ks, b"n", &count(Ttl::Never), NOW).unwrap();
-        apply(&mut ks, b"n", &count(Ttl::Ms(0)), NOW).unwrap();
+        ks.apply(b"n", &count(Ttl::Never), NOW).unwrap();
+        ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
         assert_eq!((ks.revision(), ks.len()), (2, 0));
     }
 }

@@ -181,7 +181,7 @@ fn run_step(ks: &mut Keyspace, k: &[u8], a: u8, b: u8, now: Millis) -> Result<()
         1 => Change::Delete(()),
         _ => Change::Put(n.map_or(0, |n| n + 1), ttl, ()),
     });
-    match super::apply(ks, k, &step, now) {
+    match ks.apply(k, &step, now) {
         Err(error) if error.code() == keystead_core::Code::WrongType => Ok(()),
         other => Ok(other?),
     }

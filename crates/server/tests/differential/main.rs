@@ -11,6 +11,7 @@
 //! | scripts that once failed                  | [`regressions`]  |
 //! | answers that are Keystead's own           | [`own`]          |
 //! | which commands were hit                   | [`coverage`]     |
+//! | rate limits beside throttlecrab           | [`throttle`]     |
 //!
 //! A test is a family of commands; a failure prints a small script, the replies, and `KEYSTEAD_SEED` to repeat it.
 //! `KEYSTEAD_COMMANDS=N` sends so many commands in each test, `KEYSTEAD_COMMANDS=endless` goes on until something differs,
@@ -36,6 +37,7 @@ mod rules;
 mod run;
 mod script;
 mod shrink;
+mod throttle;
 mod trial;
 mod wire;
 
@@ -44,7 +46,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use families::FAMILIES;
-use peers::{Program, REDIS, VALKEY};
+use peers::{Program, REDIS, THROTTLECRAB, VALKEY};
 use script::Judges;
 use trial::Subject;
 
@@ -58,16 +60,25 @@ fn main() -> ExitCode {
     for subject in [Subject::mixed(), Subject::mixed_at_commit(), Subject::mixed_on_shards()] {
         trials.push(compared(&REDIS, subject.name, subject));
     }
+    trials.push(beside(&[THROTTLECRAB], "throttlecrab::rate_limits", throttle::compare));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A test beside this server; skipped with the reason where one is missing, unless it is required.
 fn compared(label: &Program, name: &str, subject: Subject) -> Trial {
-    let name = format!("{}::{name}", label.name);
+    let run = move || trial::run_all(&subject).map_err(Failed::from);
+    beside(&[REDIS, VALKEY], &format!("{}::{name}", label.name), run)
+}
+
+/// A test beside these servers; skipped with the reason where one is missing, unless it is required.
+fn beside(
+    programs: &[Program],
+    name: &str,
+    run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
     let required = std::env::var("REQUIRE").unwrap_or_default().to_lowercase();
-    let missing = [REDIS, VALKEY].into_iter().find_map(|program| Some((program.find().err()?, program.name)));
+    let missing = programs.iter().find_map(|program| Some((program.find().err()?, program.name)));
     match missing {
-        None => Trial::test(name, move || trial::run_all(&subject).map_err(Failed::from)),
+        None => Trial::test(name, run),
         Some((reason, program))
             if required.split(',').any(|r| matches!(r.trim(), "all") || r.trim() == program) =>
         {

@@ -1,5 +1,5 @@
-//! What Keystead answers in its own way, written by hand: refusals that say what to do, and Redis 8 and RedisJSON where no
-//! judge has them.
+//! What Keystead answers in its own way, written by hand: refusals that say what to do, and Redis 8, RedisJSON and rate
+//! limits where no judge has them.
 //!
 //! They are asked of Keystead alone, in this order, because the judges would end, save or listen, or do not know them.
 
@@ -102,4 +102,12 @@ pub(crate) const OWN: &[Own] = &[
     ),
     own("keys", r#"JSON.DEL own:json $.l"#, r#":1"#),
     own("keys", r#"JSON.FORGET own:json"#, r#":1"#),
+    own("keys", "CL.THROTTLE own 1 1 3600", "[:0, :2, :1, :-1, :3600]"),
+    own("keys", "CL.THROTTLE own 1 1 3600 2", "[:1, :2, :1, :3600, :3600]"),
+    own("keys", "CL.THROTTLE own 1 1 3600 3", "[:1, :2, :1, :-1, :3600]"),
+    own("keys", "TYPE own", "+state"),
+    own("keys", "DEL own", ":1"),
+    own("keys", "THROTTLE own 2 1 3600 0", "[:1, :2, :2, :0, :0]"),
+    own("keys", "THROTTLE own 2 1 3600 3", "[:0, :2, :2, :0, :3600]"),
+    own("keys", "EXISTS own", ":0"),
 ];

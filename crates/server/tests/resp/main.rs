@@ -14,6 +14,7 @@
 //! | MONITOR                                             | [`monitor`]      |
 //! | scripts and functions                               | [`scripts`]      |
 //! | several shards                                      | [`shards`]       |
+//! | rate limits                                         | [`throttle`]     |
 //! | TLS                                                 | [`tls`]          |
 //! | more values than memory                             | [`larger`]       |
 //! | kill -9 under transactions                          | [`crash`]        |
@@ -41,6 +42,7 @@ mod scripts;
 mod shards;
 mod slow;
 mod stop;
+mod throttle;
 mod tls;
 mod transactions;
 

@@ -31,6 +31,9 @@ fn a_body_is_one_command() {
         (r#"["XADD","s","1-1","f","v"]"#, r#"{"result":"1-1"}"#),
         (r#"["XRANGE","s","-","+"]"#, r#"{"result":[["1-1",["f","v"]]]}"#),
         (r#"["TYPE","s"]"#, r#"{"result":"stream"}"#),
+        (r#"["CL.THROTTLE","r",1,1,3600]"#, r#"{"result":[0,2,1,-1,3600]}"#),
+        (r#"["THROTTLE","fresh",2,1,3600,3]"#, r#"{"result":[0,2,2,0,3600]}"#),
+        (r#"["TYPE","r"]"#, r#"{"result":"state"}"#),
         (r#"["PING"]"#, r#"{"result":"PONG"}"#),
         (r#"["ECHO","ü"]"#, r#"{"result":"ü"}"#),
         (

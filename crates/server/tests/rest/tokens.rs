@@ -81,6 +81,8 @@ fn a_token_that_only_reads_reads() {
         (r#"["GETEX","k","EX",1]"#, "getex"),
         (r#"["SORT","k","STORE","x"]"#, "sort"),
         (r#"["PFADD","h","x"]"#, "pfadd"),
+        (r#"["THROTTLE","r",2,1,60,0]"#, "throttle"),
+        (r#"["CL.THROTTLE","r",2,1,60]"#, "cl.throttle"),
         (r#"["KEYS","*"]"#, "keys"),
         (r#"["SCAN",0]"#, "scan"),
         (r#"["FLUSHALL"]"#, "flushall"),

@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &str, &str)] = &[
     ("HyperLogLog", "hyperloglog", "hyperloglog"),
     ("Geo", "geo", "geo"),
     ("JSON", "json", ""),
+    ("Rate limits", "rate-limit", ""),
     ("Transactions", "transactions", "transaction"),
     ("Publish and subscribe", "pubsub", "pubsub"),
     ("Connection", "connection", "connection"),
