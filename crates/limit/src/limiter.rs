@@ -18,7 +18,7 @@ use crate::lease::LeaseIds;
 use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::policy::Policy;
 use crate::question::Question;
-use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, with_strategy};
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, Strategy, with_strategy};
 
 /// Runs a future that nobody waits for.
 pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
@@ -128,6 +128,10 @@ impl<S: Store> Limiter<S> {
     /// `bad_request` or `too_large` for a key or cost that cannot be; what the store says when it is broken and the
     /// limiter fails closed.
     pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        // Where there is nothing to wait for, nothing need be kept for later.
+        if self.store.capabilities().sync {
+            return self.check_sync(key, cost);
+        }
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
         self.settle(self.run(&key, ask, None).await).map(|(decision, _)| decision)
     }
@@ -138,11 +142,22 @@ impl<S: Store> Limiter<S> {
     /// As [`check`](Limiter::check), and `unsupported` when the store does not answer at once.
     #[inline]
     pub fn check_sync(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
-            self.store.apply_sync(&key, &Check { strategy: *strategy, ask, at: None })
-        });
-        self.settle(answer).map(|(decision, _)| decision)
+        let ask = self.ask(cost)?;
+        // The key stays where it was made: `?` would copy it.
+        match self.key(key.as_ref()) {
+            Ok(ref key) => {
+                with_strategy!(self.policy.strategy(), strategy => self.check_now(strategy, key, ask))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline(never)]
+    fn check_now<T: Strategy>(&self, strategy: &T, key: &Key, ask: Ask) -> Result<Decision> {
+        match self.store.apply_sync(key, &Check { strategy: strategy.clone(), ask, at: None }) {
+            Ok((decision, _)) => Ok(decision),
+            Err(error) => self.without_store(error).map(|(decision, _)| decision),
+        }
     }
 
     /// Asks for several keys, each with its cost, at one instant. The answers come in the order of the keys.
@@ -360,7 +375,7 @@ pub(crate) async fn together<S: Store + ?Sized, R: Send + 'static>(
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
     match hidden {
         None if prefix.is_empty() => Key::new(key),

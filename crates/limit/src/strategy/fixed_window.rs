@@ -54,7 +54,7 @@ impl Strategy for FixedWindow {
         self.limit
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Ruling<(u64, u64)> {
         window::decide(self, state, now, ask)
     }

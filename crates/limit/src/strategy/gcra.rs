@@ -56,7 +56,7 @@ impl Strategy for Gcra {
         self.burst
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
         let now = moment(now);
         let arrival = state.copied().unwrap_or(now).max(now);

@@ -66,7 +66,7 @@ impl Strategy for LeakyBucket {
         self.limit
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
         let now = moment(now);
         let departure = state.copied().unwrap_or(now).max(now);

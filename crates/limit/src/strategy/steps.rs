@@ -20,7 +20,7 @@ impl<S: Strategy> Step for Check<S> {
     type State = S::State;
     type Reply = (Decision, Millis);
 
-    #[inline]
+    #[inline(always)]
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
         let now = self.at.unwrap_or(now);
         let ruling = self.strategy.decide(state, now, &self.ask);
