@@ -14,6 +14,7 @@
 //! | answers that go on                    | [`events`]     |
 //! | Redis over HTTP                       | `rest`         |
 //! | versioned documents                   | `kv`           |
+//! | requests that are sent twice          | `once`         |
 //! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
@@ -27,6 +28,7 @@ mod health;
 mod here;
 mod kv;
 mod metrics;
+mod once;
 pub mod reply;
 pub mod request;
 mod rest;
