@@ -40,7 +40,8 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most commands of one REST request (`/pipeline`, `/multi-exec`). More is answered `400`.
 pub const REST_COMMANDS_MAX: usize = 10_000;
 
-/// Bytes of the answers of one pipeline. Once there are more, the commands that are left do not run and say so.
+/// Bytes of the answers of one REST request. Of a pipeline the commands that are left then do not run and say so; a transaction is
+/// undone and says so.
 pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Most channels or patterns of one REST subscription. More is answered `400`.
@@ -137,7 +138,8 @@ pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
 /// Room for answers that a connection keeps between requests.
 pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
 
-/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed.
+/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed; a transaction
+/// that answers more by itself is undone and says so.
 pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes that may wait for a client at all.

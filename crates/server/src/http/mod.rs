@@ -15,6 +15,7 @@
 //! | Redis over HTTP                       | `rest`         |
 //! | versioned documents                   | `kv`           |
 //! | rate limits                           | `limit`        |
+//! | requests that are sent twice          | `once`         |
 //! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
@@ -29,6 +30,7 @@ mod here;
 mod kv;
 mod limit;
 mod metrics;
+mod once;
 pub mod reply;
 pub mod request;
 mod rest;

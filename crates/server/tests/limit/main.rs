@@ -8,6 +8,7 @@
 //! | what is no request, tokens                            | [`bad_input`]|
 //! | the settings file: refused, reloaded                  | [`file`]     |
 //! | what is counted                                       | [`counts`]   |
+//! | `Idempotency-Key`                                     | [`repeats`]  |
 //! | 200 at once on 50, kill -9                            | [`many`]     |
 
 #![allow(
@@ -28,6 +29,7 @@ mod common;
 mod counts;
 mod file;
 mod many;
+mod repeats;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;

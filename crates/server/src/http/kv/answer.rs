@@ -2,13 +2,14 @@
 
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::{Changed, Document};
 use keystead_commands::json::document::Flaw;
+use keystead_commands::once::Kept;
 use keystead_core::{Code, Error, Millis};
 use keystead_model::keyspace::Miss;
 use serde_json::{Value, json};
 
+use super::super::once::Misused;
 use super::super::reply::{self, Reply};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -88,13 +89,22 @@ impl Refused {
         if let (Value::Object(error), Refused::Operation(index, _)) = (&mut error, self) {
             error.insert("operation".to_owned(), json!(index));
         }
-        Kept { status: status.as_u16(), version: None, body: format!("{}\n", json!({ "error": error })) }
+        let body = format!("{}\n", json!({ "error": error }));
+        Kept { status: status.as_u16(), version: None, body: body.into_bytes() }
+    }
+
+    /// The answer where the request changed nothing; where the database is broken there is none.
+    pub(super) fn unless_broken(self) -> Result<Kept, Refused> {
+        match self {
+            Refused::Broken(_) => Err(self),
+            refused => Ok(refused.kept()),
+        }
     }
 
     pub(in crate::http) fn reply(&self) -> Reply {
         match self {
             Refused::Broken(error) => reply::error(error),
-            _ => kept(&self.kept()),
+            _ => kept(self.kept()),
         }
     }
 }
@@ -102,6 +112,16 @@ impl Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         Refused::Broken(error)
+    }
+}
+
+impl From<Misused> for Refused {
+    fn from(misused: Misused) -> Self {
+        match misused {
+            Misused::Header => Refused::Bad(misused.words()),
+            Misused::Other => Refused::Unprocessable(misused.words()),
+            Misused::Answer => Refused::TooLarge(misused.words()),
+        }
     }
 }
 
@@ -122,10 +142,10 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
             return Kept {
                 status: status.as_u16(),
                 version: Some(document.version),
-                body: object(key, Some(&document)) + "\n",
+                body: (object(key, Some(&document)) + "\n").into_bytes(),
             };
         }
-        Changed::Deleted => return Kept { status: 204, version: None, body: String::new() },
+        Changed::Deleted => return Kept { status: 204, version: None, body: Vec::new() },
         Changed::Absent => Refused::not_found(key),
         Changed::Conflict(current) => Refused::Conflict(conflict, current),
         Changed::TestFailed(current) => Refused::Test(current),
@@ -136,10 +156,11 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
 }
 
 /// The reply of an answer.
-pub(super) fn kept(kept: &Kept) -> Reply {
+pub(in crate::http) fn kept(kept: Kept) -> Reply {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = reply::bytes(status, JSON, kept.body.clone().into_bytes());
-    if kept.body.is_empty() {
+    let is_empty = kept.body.is_empty();
+    let mut reply = reply::bytes(status, JSON, kept.body);
+    if is_empty {
         reply.headers_mut().remove(hyper::header::CONTENT_TYPE);
     }
     if let Some(version) = kept.version {
@@ -194,6 +215,6 @@ mod tests {
         );
         let conflict = Refused::Conflict(StatusCode::CONFLICT, None).kept();
         let body = r#"{"error":{"code":"conflict","message":"there is no such document","current":null}}"#;
-        assert_eq!((conflict.status, conflict.body.trim_end()), (409, body));
+        assert_eq!((conflict.status, conflict.body.trim_ascii_end()), (409, body.as_bytes()));
     }
 }

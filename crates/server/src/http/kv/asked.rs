@@ -1,22 +1,21 @@
 //! What a request of the document door asks for: the key, the parameters, the condition, the expiry. Pure.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
 use keystead_commands::documents::Condition;
-use keystead_commands::documents::once::Once;
+use keystead_commands::once::Once;
 use keystead_core::limits::KEY_BYTES_MAX;
 use keystead_core::{Millis, parse_duration_ms};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
+use super::super::once;
 use super::super::request::Asked;
 use super::super::url::{self, BadEscape};
 use super::answer::Refused;
-use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 
 const START: &str = "/kv/";
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The key in the path.
 pub(super) fn key(head: &Parts) -> Result<Bytes, Refused> {
@@ -229,28 +228,9 @@ impl Expiry {
     }
 }
 
-/// The request's `Idempotency-Key`, with what tells it from other requests.
+/// The name of a change, where it has one.
 pub(super) fn once(asked: &Asked) -> Result<Option<Once>, Refused> {
-    let Some(value) = asked.head.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
-    let name = value.as_bytes();
-    if name.is_empty() || name.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        let most = IDEMPOTENCY_KEY_BYTES_MAX;
-        return Err(Refused::bad(format!("an Idempotency-Key has 1 to {most} bytes")));
-    }
-    let header = |name: HeaderName| {
-        let lines: Vec<&[u8]> = asked.head.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-        lines.join(&b',')
-    };
-    let target = asked.head.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
-    let parts = [
-        asked.head.method.as_str().as_bytes(),
-        target.as_bytes(),
-        &header(hyper::header::CONTENT_TYPE),
-        &header(IF_MATCH),
-        &header(IF_NONE_MATCH),
-        &asked.body,
-    ];
-    Ok(Some(Once::new(name, &parts)))
+    Ok(once::of(asked, &["content-type", "if-match", "if-none-match"])?)
 }
 
 #[cfg(test)]

@@ -4,21 +4,21 @@
 //! The answer is `{"results":[...]}` with an object for each operation; a refusal names the operation that caused it.
 
 use hyper::StatusCode;
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::patch::Patch;
 use keystead_commands::documents::{self, Change, Changed, Condition};
 use keystead_commands::json::document;
+use keystead_commands::once::Kept;
 use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use serde_json::{Map, Value};
 
 use super::super::here::Here;
+use super::super::once;
 use super::super::request::Asked;
 use super::Done;
 use super::answer::{self, Refused};
 use super::asked::{self, Expiry, Parameters};
-use super::write::{at_most_once, claim, settled};
 use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
@@ -34,29 +34,24 @@ pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
     Parameters::of(&asked.head, &[])?;
     let operations = read(&asked.body)?;
     let once = asked::once(asked)?;
-    let (engine, shards) = (&here.app.engine, here.app.engine.shards());
+    let engine = &here.app.engine;
     let Some(shard) = operations.first().map(|first| engine.shard_of(&first.key)) else {
         return Err(Refused::bad("there is no operation"));
     };
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(Refused::bad("the keys of a batch must live together: give them the same {tag}"));
     }
-    claim(here, once.as_ref(), shard).await?;
-    let ran = here
-        .run_at(shard, true, move |keys, now| {
-            let all_or_nothing = |keys: &mut Keyspace| {
-                let ran = run(&operations, keys, now);
-                if ran.is_err() {
-                    // What was done before the one that is refused does not stay; what is noted of the answer does.
-                    keys.rollback();
-                    keys.savepoint();
-                }
-                ran
-            };
-            settled(at_most_once(once.as_ref(), keys, (shard, shards), now, all_or_nothing))
-        })
-        .await?;
-    ran.map(|kept| answer::kept(&kept))
+    let ran = once::run_at(here, shard, once, move |keys, now| {
+        let ran = run(&operations, keys, now);
+        if ran.is_err() {
+            // What was done before the one that is refused does not stay; what is noted of the answer does.
+            keys.rollback();
+            keys.savepoint();
+        }
+        ran.or_else(Refused::unless_broken).map(|kept| (kept, ()))
+    });
+    let (kept, ()) = ran.await?;
+    Ok(answer::kept(kept))
 }
 
 fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kept, Refused> {
@@ -71,7 +66,8 @@ fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kep
         }
         results.push(result);
     }
-    Ok(Kept { status: 200, version: None, body: format!("{{\"results\":[{}]}}\n", results.join(",")) })
+    let body = format!("{{\"results\":[{}]}}\n", results.join(","));
+    Ok(Kept { status: 200, version: None, body: body.into_bytes() })
 }
 
 /// Runs one operation and answers its object.

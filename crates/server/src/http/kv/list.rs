@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::documents::{self, once};
+use keystead_commands::{documents, once};
 use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;

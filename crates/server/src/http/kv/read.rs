@@ -3,8 +3,8 @@
 
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::{self, Document};
+use keystead_commands::once::Kept;
 use keystead_model::Bytes;
 
 use super::super::here::Here;
@@ -51,7 +51,7 @@ pub(super) async fn look(here: &Here, key: &Bytes) -> Result<Option<Document>, R
 
 pub(super) fn shown(key: &[u8], document: &Document) -> Reply {
     let body = answer::object(key, Some(document)) + "\n";
-    answer::kept(&Kept { status: 200, version: Some(document.version), body })
+    answer::kept(Kept { status: 200, version: Some(document.version), body: body.into_bytes() })
 }
 
 pub(super) fn not_modified(version: u64) -> Reply {

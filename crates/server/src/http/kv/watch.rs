@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes as Part;
 use hyper::header::HeaderName;
-use keystead_commands::documents::{self, Document, once};
+use keystead_commands::documents::{self, Document};
+use keystead_commands::once;
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
+use keystead_commands::once::Kept;
 use keystead_core::{Millis, Result};
 use keystead_limit::Decision;
 use serde_json::Value;
@@ -17,11 +18,29 @@ pub(super) fn decided(
     more: &[(&str, Value)],
     denial: StatusCode,
 ) -> Result<Reply> {
-    let mut text = decision.to_json()?;
-    push(&mut text, more);
-    let mut reply = reply::json(status(decision, denial), text);
+    let mut reply = reply::json(status(decision, denial), text(decision, more)?);
     headers(&mut reply, named, decision, now);
     Ok(reply)
+}
+
+/// The same as it can be kept.
+pub(super) fn kept(decision: &Decision, more: &[(&str, Value)], denial: StatusCode) -> Result<Kept> {
+    Ok(kept_text(status(decision, denial), &text(decision, more)?))
+}
+
+/// An answer of this text, as it can be kept.
+pub(super) fn kept_text(status: StatusCode, text: &str) -> Kept {
+    Kept { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
+}
+
+/// The text of a decision, with more members.
+pub(super) fn text(decision: &Decision, more: &[(&str, Value)]) -> Result<String> {
+    let mut text = decision.to_json()?;
+    for (name, value) in more {
+        text.truncate(text.len() - 1);
+        text.push_str(&format!(",\"{name}\":{value}}}"));
+    }
+    Ok(text)
 }
 
 /// The status of an answer.
@@ -35,13 +54,5 @@ pub(super) fn headers(reply: &mut Reply, named: &Named, decision: &Decision, now
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             reply.headers_mut().insert(name, value);
         }
-    }
-}
-
-/// Adds members to the text of an object.
-pub(super) fn push(object: &mut String, more: &[(&str, Value)]) {
-    for (name, value) in more {
-        object.truncate(object.len() - 1);
-        object.push_str(&format!(",\"{name}\":{value}}}"));
     }
 }

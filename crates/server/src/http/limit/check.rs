@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use hyper::StatusCode;
+use keystead_commands::once::Once;
 use keystead_core::{Applies, Code, Error, Millis, Result, Stopwatch};
+use keystead_limit::fail::is_broken;
 use keystead_limit::limits::CHECK_MANY_MAX;
 use keystead_limit::{Decision, Question};
 use serde::Deserialize;
@@ -15,7 +17,8 @@ use super::super::kv::asked::Parameters;
 use super::super::reply;
 use super::super::request::Asked;
 use super::asked::{self, KeyText};
-use super::{Done, answer, policy, run, writer};
+use super::run::{self, Ran};
+use super::{Done, answer, policy, writer};
 use crate::policies::named::{Named, Place};
 
 #[derive(Deserialize)]
@@ -33,34 +36,42 @@ pub(super) async fn check(here: &Here, asked: &Asked, name: &str) -> Done {
     let denial = asked::denial(&asked.head)?;
     let named = policy(here, name)?;
     let one: One<'_> = asked::body(&asked.body, r#"{"key":"ada","cost":1,"peek":false}"#)?;
+    let question = named.limiter.question(&one.key.0, one.cost)?;
     if one.peek {
-        let (decision, now) = peek(here, &named, named.limiter.question(&one.key.0, one.cost)?).await?;
+        let (decision, now) = peek(here, &named, question).await?;
         return Ok(answer::decided(&named, &decision, now, &[], denial)?);
     }
     writer(asked)?;
-    let question = named.limiter.question(&one.key.0, one.cost)?;
-    let (decision, now) = ask(here, &named, &one.key.0, question).await?;
-    Ok(answer::decided(&named, &decision, now, &[], denial)?)
+    told(here, asked, &named, &one.key.0, question, denial).await
 }
 
-/// Asks a question about `key`, and counts the answer.
-pub(super) async fn ask(
+/// Asks a question about `key`, counts the decision and tells it.
+pub(super) async fn told(
     here: &Here,
+    asked: &Asked,
     named: &Named,
     key: &[u8],
     question: Question,
-) -> Result<(Decision, Millis)> {
+    denial: StatusCode,
+) -> Done {
+    let once = run::once_of(asked, named)?;
     let stopwatch = Stopwatch::start();
     let answer = match named.place {
         Place::Engine => {
             let at = question.key().clone();
-            let ran = run::on_engine(here, &at, true, move |held| question.check(held)).await;
-            named.limiter.settled(ran)
+            let tell = move |(decision, _): &(Decision, Millis)| answer::kept(decision, &[], denial);
+            match run::change(here, once, &at, move |held| question.check(held), tell).await {
+                Ok(Ran::Again(reply)) => return Ok(reply),
+                Ok(Ran::New(decided)) => Ok(decided),
+                Err(Refused::Broken(error)) => named.limiter.settled(Err(error)),
+                Err(refused) => return Err(refused),
+            }
         }
         Place::Sync | Place::Elsewhere => named.limiter.check_question(&question).await,
     };
     named.count(key, answer.as_ref().ok().map(|(decision, _)| decision), stopwatch.elapsed());
-    answer
+    let (decision, now) = answer?;
+    Ok(answer::decided(named, &decision, now, &[], denial)?)
 }
 
 /// How things stand.
@@ -68,8 +79,7 @@ async fn peek(here: &Here, named: &Named, question: Question) -> Result<(Decisio
     match named.place {
         Place::Engine => {
             let at = question.key().clone();
-            let ran = run::on_engine(here, &at, false, move |held| question.peek(held)).await;
-            named.limiter.settled(ran)
+            named.limiter.settled(run::look(here, &at, move |held| question.peek(held)).await)
         }
         Place::Sync | Place::Elsewhere => named.limiter.peek_question(&question).await,
     }
@@ -88,6 +98,7 @@ pub(super) async fn look(here: &Here, asked: &Asked, name: &str, key: &str) -> D
 pub(super) async fn reset(here: &Here, asked: &Asked, name: &str, key: &str) -> Done {
     Parameters::of(&asked.head, &[])?;
     let named = policy(here, name)?;
+    // To forget twice is to forget, so a name makes no difference.
     let was_there = named.limiter.reset(asked::key(key)?).await?;
     Ok(reply::json(StatusCode::OK, json!({ "reset": was_there })))
 }
@@ -118,9 +129,15 @@ pub(super) async fn many(here: &Here, asked: &Asked, name: &str) -> Done {
     if body.keys.len() > CHECK_MANY_MAX {
         return Err(Refused::TooLarge(format!("at most {CHECK_MANY_MAX} keys are asked for at a time")));
     }
+    let once = run::once_of(asked, &named)?;
     let stopwatch = Stopwatch::start();
     let decisions = match named.place {
-        Place::Engine => on_shards(here, &named, &body.keys).await,
+        Place::Engine => match on_shards(here, once, &named, &body.keys).await {
+            Ok(Ran::Again(reply)) => return Ok(reply),
+            Ok(Ran::New(decisions)) => Ok(decisions),
+            Err(Refused::Broken(error)) => Err(error),
+            Err(refused) => return Err(refused),
+        },
         Place::Sync | Place::Elsewhere => {
             let keys: Vec<_> = body.keys.iter().map(|one| (&*one.key.0, one.cost)).collect();
             named.limiter.check_many(&keys).await
@@ -130,24 +147,31 @@ pub(super) async fn many(here: &Here, asked: &Asked, name: &str) -> Done {
     let decisions = match decisions {
         Ok(decisions) => decisions,
         Err(error) => {
-            body.keys.iter().for_each(|one| named.count(&one.key.0, None, took));
+            if is_broken(&error) {
+                body.keys.iter().for_each(|one| named.count(&one.key.0, None, took));
+            }
             return Err(error.into());
         }
     };
-    let mut text = String::from("{\"decisions\":[");
-    for (n, (one, decision)) in body.keys.iter().zip(&decisions).enumerate() {
-        named.count(&one.key.0, Some(decision), took);
-        if n > 0 {
-            text.push(',');
-        }
-        text.push_str(&decision.to_json()?);
-    }
-    text.push_str("]}");
-    Ok(reply::json(StatusCode::OK, text))
+    body.keys
+        .iter()
+        .zip(&decisions)
+        .for_each(|(one, decision)| named.count(&one.key.0, Some(decision), took));
+    Ok(reply::json(StatusCode::OK, list(&decisions)?))
+}
+
+fn list(decisions: &[Decision]) -> Result<String> {
+    let texts: Vec<String> = decisions.iter().map(Decision::to_json).collect::<Result<_>>()?;
+    Ok(format!("{{\"decisions\":[{}]}}", texts.join(",")))
 }
 
 /// Asks each shard for its own keys, all at the same instant.
-async fn on_shards(here: &Here, named: &Named, keys: &[KeyOf<'_>]) -> Result<Vec<Decision>> {
+async fn on_shards(
+    here: &Here,
+    once: Option<Once>,
+    named: &Named,
+    keys: &[KeyOf<'_>],
+) -> std::result::Result<Ran<Vec<Decision>>, Refused> {
     let engine = &here.app.engine;
     let now = here.app.now();
     let mut parts: BTreeMap<usize, Vec<(usize, Question)>> = BTreeMap::new();
@@ -158,25 +182,31 @@ async fn on_shards(here: &Here, named: &Named, keys: &[KeyOf<'_>]) -> Result<Vec
         let question = if engine.shards() > 1 { question.at(now) } else { question };
         parts.entry(shard).or_default().push((n, question));
     }
+    if once.is_some() && parts.len() > 1 {
+        return Err(Refused::bad(
+            "with an Idempotency-Key all keys must live together: give them the same {tag}",
+        ));
+    }
     let mut decisions = vec![None; keys.len()];
     for part in parts.into_values() {
         let Some((_, first)) = part.first() else { continue };
         let (at, places) = (first.key().clone(), part.iter().map(|(n, _)| *n).collect::<Vec<_>>());
         let run = move |held: &mut dyn Applies| {
-            part.iter().map(|(_, question)| question.check(held)).collect::<Result<Vec<_>>>()
+            part.iter().map(|(_, question)| question.check(held).map(|(decision, _)| decision)).collect()
         };
-        match run::on_engine(here, &at, true, run).await {
-            Ok(answers) => {
-                for (n, answer) in places.into_iter().zip(answers) {
-                    decisions[n] = Some(answer.0);
-                }
+        let tell = |part: &Vec<Decision>| Ok(answer::kept_text(StatusCode::OK, &list(part)?));
+        match run::change(here, once.clone(), &at, run, tell).await {
+            Ok(Ran::Again(reply)) => return Ok(Ran::Again(reply)),
+            Ok(Ran::New(part)) => {
+                places.into_iter().zip(part).for_each(|(n, decision)| decisions[n] = Some(decision));
             }
-            Err(error) => {
+            Err(Refused::Broken(error)) => {
                 let (open, _) = named.limiter.settled(Err(error))?;
                 places.into_iter().for_each(|n| decisions[n] = Some(open));
             }
+            Err(refused) => return Err(refused),
         }
     }
-    let missing = || Error::new(Code::Internal, "a key was not asked for");
-    decisions.into_iter().map(|decision| decision.ok_or_else(missing)).collect()
+    let missing = || Refused::from(Error::new(Code::Internal, "a key was not asked for"));
+    decisions.into_iter().map(|decision| decision.ok_or_else(missing)).collect::<Result<_, _>>().map(Ran::New)
 }

@@ -11,8 +11,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
+use keystead_commands::once::Once;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
 use keystead_commands::wire::json::{self as wire, Strings};
@@ -27,12 +29,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::here::Here;
-use super::super::kv::answer::Refused;
+use super::super::kv::answer::{self as kv, Refused};
 use super::super::kv::batch::{self, Operation};
+use super::super::once;
 use super::super::reply;
 use super::super::request::Asked;
 use super::super::rest;
 use super::asked::{self, KeyText};
+use super::run::{self, Ran};
 use super::{Done, answer, policy};
 use crate::call::place::place_of;
 use crate::call::transaction::run_queue;
@@ -113,14 +117,25 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
         let question = named.limiter.question(&one.key.0, one.cost)?;
         limits.push((named, question));
     }
+    let mut once = None;
+    for (named, _) in &limits {
+        once = run::once_of(asked, named)?;
+    }
     let then = then(here, asked, body.then)?;
     let stopwatch = Stopwatch::start();
-    let ran = decide(here, rule, &limits, then).await;
-    let took = stopwatch.elapsed();
-    count(rule, &limits, &body.checks, &ran, took);
+    let ran = match decide(here, once, rule, &limits, then, denial).await {
+        Ok(Ran::Again(reply)) => return Ok(reply),
+        Ok(Ran::New(outcome)) => Ok(outcome),
+        Err(refused) => Err(refused),
+    };
+    count(rule, &limits, &body.checks, &ran, stopwatch.elapsed());
     let outcome = ran?;
     here.caller.borrow().publish(&outcome.publish);
-    told(rule, &limits, &outcome, denial)
+    let names: Vec<&str> = limits.iter().map(|(named, _)| named.definition.name.as_str()).collect();
+    let (place, binding, text) = text(rule, &names, &outcome)?;
+    let mut reply = reply::json(answer::status(&binding, denial), text);
+    answer::headers(&mut reply, &limits[place].0, &binding, outcome.now);
+    Ok(reply)
 }
 
 /// Counts each limit's part. One that would have let it pass, and was not asked to because of another, has decided nothing.
@@ -149,28 +164,23 @@ fn count(
     }
 }
 
-fn told(rule: Rule, limits: &[(Arc<Named>, Question)], outcome: &Outcome, denial: hyper::StatusCode) -> Done {
+/// The text of the answer, with the binding decision and its place.
+fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decision, String), Refused> {
     let Some((place, binding)) = rule.binding(&outcome.decisions) else {
         return Err(Refused::bad("there are no checks"));
     };
-    let mut parts = Vec::with_capacity(limits.len());
-    for ((named, _), decision) in limits.iter().zip(&outcome.decisions) {
-        let mut text = decision.to_json()?;
-        answer::push(&mut text, &[("policy", json!(named.definition.name))]);
-        parts.push(text);
+    let mut parts = Vec::with_capacity(names.len());
+    for (name, decision) in names.iter().zip(&outcome.decisions) {
+        parts.push(answer::text(decision, &[("policy", json!(name))])?);
     }
-    let (named, _) = &limits[place];
-    let mut text = binding.to_json()?;
-    answer::push(&mut text, &[("policy", json!(named.definition.name))]);
+    let mut text = answer::text(&binding, &[("policy", json!(names[place]))])?;
     text.truncate(text.len() - 1);
     text.push_str(&format!(",\"decisions\":[{}]", parts.join(",")));
     if let Some(results) = &outcome.results {
         text.push_str(&format!(",\"results\":[{}]", results.join(",")));
     }
     text.push('}');
-    let mut reply = reply::json(answer::status(&binding, denial), text);
-    answer::headers(&mut reply, named, &binding, outcome.now);
-    Ok(reply)
+    Ok((place, binding, text))
 }
 
 /// What is to be written, checked as far as that goes without running it.
@@ -221,19 +231,21 @@ fn refused(fail: Fail) -> Refused {
 
 async fn decide(
     here: &Here,
+    once: Option<Once>,
     rule: Rule,
     limits: &[(Arc<Named>, Question)],
     then: Then,
-) -> Result<Outcome, Refused> {
+    denial: StatusCode,
+) -> Result<Ran<Outcome>, Refused> {
     let engine = &here.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
     let is_on_engine = limits.iter().all(|(named, _)| named.place == Place::Engine);
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
     if is_on_engine && is_together {
-        return on_shard(here, shard, rule, limits, then).await;
+        return on_shard(here, once, shard, rule, limits, then, denial).await;
     }
     match then {
-        Then::Nothing => {}
+        Then::Nothing if once.is_none() => {}
         _ if is_on_engine => return Err(Refused::bad(APART)),
         _ => {
             return Err(Refused::bad(
@@ -243,7 +255,7 @@ async fn decide(
     }
     let decisions = elsewhere(rule, limits).await;
     let decisions = decisions.or_else(|error| opened(limits, &error).ok_or(error))?;
-    Ok(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() })
+    Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))
 }
 
 /// Without a store nothing is decided, unless all limits say that then everybody may pass.
@@ -252,13 +264,16 @@ fn opened(limits: &[(Arc<Named>, Question)], error: &keystead_core::Error) -> Op
 }
 
 /// All of them in one step.
+#[allow(clippy::too_many_arguments, reason = "what was asked, in its parts")]
 async fn on_shard(
     here: &Here,
+    once: Option<Once>,
     shard: usize,
     rule: Rule,
     limits: &[(Arc<Named>, Question)],
     then: Then,
-) -> Result<Outcome, Refused> {
+    denial: StatusCode,
+) -> Result<Ran<Outcome>, Refused> {
     let engine = &here.app.engine;
     let is_here = match &then {
         Then::Nothing => true,
@@ -271,19 +286,31 @@ async fn on_shard(
         return Err(Refused::bad(APART));
     }
     let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
+    let names: Vec<String> = limits.iter().map(|(named, _)| named.definition.name.clone()).collect();
     let (hub, random) = (Arc::clone(&here.app.hub), Random::new(here.caller.borrow_mut().random.next()));
     let writes_nothing = matches!(then, Then::Nothing);
-    let ran = here.run_at(shard, true, move |keyspace, now| {
-        let outcome = run(keyspace, now, rule, &questions, &then, (shard, random, &hub));
-        let keep = outcome.is_ok();
-        (outcome, keep)
+    let has_name = once.is_some();
+    let ran = once::run_at(here, shard, once, move |keyspace, now| {
+        let outcome = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Only what can be repeated is kept.
+        let kept = match has_name {
+            true => {
+                let (_, binding, text) = text(rule, &names, &outcome)?;
+                answer::kept_text(answer::status(&binding, denial), &text)
+            }
+            false => answer::kept_text(StatusCode::OK, ""),
+        };
+        Ok::<_, Refused>((kept, Some(outcome)))
     });
-    match ran.await.map_err(Refused::from).flatten() {
+    match ran.await {
+        Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
+        Ok((kept, None)) => Ok(Ran::Again(kv::kept(kept))),
         Err(Refused::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
-            Ok(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() })
+            Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))
         }
-        outcome => outcome,
+        Err(refused) => Err(refused),
     }
 }
 
@@ -310,7 +337,7 @@ fn run(
         }
         Then::Commands(queue) => {
             let ctx = Ctx { shard, dialect: Dialect::Upstash, ..Ctx::new(keyspace, now, &mut random, hub) };
-            let (replies, publish) = run_queue(queue, ctx);
+            let (replies, publish) = run_queue(queue, ctx, REST_ANSWER_BYTES_MAX).map_err(refused)?;
             for (n, reply) in replies.into_iter().enumerate() {
                 match reply.unwrap_or(Answer::Nil) {
                     Answer::Error(fail) => return Err(batch::at(n, refused(fail))),

@@ -1,6 +1,7 @@
 //! `POST /limit/{policy}/acquire` and `.../release`: the leases of a `concurrency` policy. Touches the store of the policy.
 
 use hyper::StatusCode;
+use keystead_core::Applies;
 use keystead_limit::strategy::{AnyStrategy, Release};
 use serde::Deserialize;
 use serde_json::json;
@@ -11,7 +12,8 @@ use super::super::kv::asked::Parameters;
 use super::super::reply;
 use super::super::request::Asked;
 use super::asked::{self, KeyText};
-use super::{Done, answer, check, policy, run, writer};
+use super::run::{self, Ran};
+use super::{Done, answer, check, policy, writer};
 use crate::policies::named::{Named, Place};
 
 #[derive(Deserialize)]
@@ -34,8 +36,7 @@ pub(super) async fn acquire(here: &Here, asked: &Asked, name: &str) -> Done {
     if let Some(lease_id) = body.lease_id {
         question = question.renewing(whole(lease_id)?);
     }
-    let (decision, now) = check::ask(here, &named, &body.key.0, question).await?;
-    Ok(answer::decided(&named, &decision, now, &[], denial)?)
+    check::told(here, asked, &named, &body.key.0, question, denial).await
 }
 
 #[derive(Deserialize)]
@@ -54,15 +55,23 @@ pub(super) async fn release(here: &Here, asked: &Asked, name: &str) -> Done {
     writer(asked)?;
     has_leases(&named)?;
     let lease_id = whole(body.lease_id)?;
+    let once = run::once_of(asked, &named)?;
+    let told = |released: &bool| json!({ "released": released });
     let released = match named.place {
         Place::Engine => {
             let at = named.limiter.question(&body.key.0, 1)?.key().clone();
             let key = at.clone();
-            run::on_engine(here, &at, true, move |held| held.apply(&key, &Release { lease_id })).await?
+            let release = move |held: &mut dyn Applies| held.apply(&key, &Release { lease_id });
+            let tell =
+                move |released: &bool| Ok(answer::kept_text(StatusCode::OK, &told(released).to_string()));
+            match run::change(here, once, &at, release, tell).await? {
+                Ran::Again(reply) => return Ok(reply),
+                Ran::New(released) => released,
+            }
         }
         Place::Sync | Place::Elsewhere => named.limiter.release(&body.key.0, lease_id).await?,
     };
-    Ok(reply::json(StatusCode::OK, json!({ "released": released })))
+    Ok(reply::json(StatusCode::OK, told(&released)))
 }
 
 fn has_leases(named: &Named) -> Result<(), Refused> {

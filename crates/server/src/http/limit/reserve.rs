@@ -1,9 +1,9 @@
 //! `POST /limit/{policy}/reserve` and `.../settle`: costs that are known only afterwards. Touches the store of the policy.
 
 use hyper::StatusCode;
-use keystead_core::{Error, Key, Stopwatch};
-use keystead_limit::Reserved;
+use keystead_core::{Applies, Error, Key, Stopwatch};
 use keystead_limit::strategy::AnyStrategy;
+use keystead_limit::{Decision, Reserved};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ use super::super::reply;
 use super::super::request::Asked;
 use super::asked::{self, KeyText};
 use super::lease::whole;
-use super::{Done, answer, policy, run, writer};
+use super::run::{self, Ran};
+use super::{Done, answer, policy, writer};
 use crate::limits::{RESERVATION_MS, RESERVATION_MS_MAX};
 use crate::policies::named::{Named, Place};
 
@@ -39,26 +40,39 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
     if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
         return Err(Refused::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
     }
+    let once = run::once_of(asked, &named)?;
+    let cost = body.cost;
+    let more = move |reserved: &Reserved| {
+        reserved.id.map(|id| {
+            let expires_at = reserved.now.plus_ms(ttl_ms).0;
+            ("reservation", json!({ "id": id, "cost": cost, "expiresAt": expires_at }))
+        })
+    };
     let stopwatch = Stopwatch::start();
-    let reserved = match named.place {
+    let answer = match named.place {
         Place::Engine => {
-            let reserving = named.limiter.reserving(&body.key.0, body.cost, ttl_ms)?;
+            let reserving = named.limiter.reserving(&body.key.0, cost, ttl_ms)?;
             let [key, note] = reserving.keys();
             together(here, &key, &note)?;
-            let ran = run::on_engine(here, &key, true, move |held| reserving.run(held)).await;
-            let id = ran.as_ref().ok().and_then(|reserved| reserved.id);
-            let settled = named.limiter.settled(ran.map(|reserved| (reserved.decision, reserved.now)));
-            settled.map(|(decision, now)| Reserved { decision, now, id })
+            let tell = move |reserved: &Reserved| {
+                answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
+            };
+            match run::change(here, once, &key, move |held| reserving.run(held), tell).await {
+                Ok(Ran::Again(reply)) => return Ok(reply),
+                Ok(Ran::New(reserved)) => Ok(reserved),
+                Err(Refused::Broken(error)) => named
+                    .limiter
+                    .settled(Err(error))
+                    .map(|(decision, now)| Reserved { decision, now, id: None }),
+                Err(refused) => return Err(refused),
+            }
         }
-        Place::Sync | Place::Elsewhere => named.limiter.reserve(&body.key.0, body.cost, ttl_ms).await,
+        Place::Sync | Place::Elsewhere => named.limiter.reserve(&body.key.0, cost, ttl_ms).await,
     };
-    named.count(&body.key.0, reserved.as_ref().ok().map(|reserved| &reserved.decision), stopwatch.elapsed());
-    let Reserved { decision, now, id } = reserved?;
-    let more = id.map(|id| {
-        let expires_at = now.plus_ms(ttl_ms).0;
-        ("reservation", json!({ "id": id, "cost": body.cost, "expiresAt": expires_at }))
-    });
-    Ok(answer::decided(&named, &decision, now, more.as_slice(), denial)?)
+    named.count(&body.key.0, answer.as_ref().ok().map(|reserved| &reserved.decision), stopwatch.elapsed());
+    let reserved = answer?;
+    let (decision, now) = (reserved.decision, reserved.now);
+    Ok(answer::decided(&named, &decision, now, more(&reserved).as_slice(), denial)?)
 }
 
 #[derive(Deserialize)]
@@ -77,25 +91,35 @@ pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
     writer(asked)?;
     has_units(&named)?;
     let id = whole(body.id)?;
+    let once = run::once_of(asked, &named)?;
+    let cost = body.cost;
     let settled = match named.place {
         Place::Engine => {
-            let settling = named.limiter.settling(&body.key.0, id, body.cost)?;
+            let settling = named.limiter.settling(&body.key.0, id, cost)?;
             let [key, note] = settling.keys();
             together(here, &key, &note)?;
-            let ran = run::on_engine(here, &key, true, move |held| settling.run(held)).await?;
-            ran.map(|(decision, _)| decision)
+            let settle = move |held: &mut dyn Applies| Ok(settling.run(held)?.map(|(decision, _)| decision));
+            let tell = move |settled: &Option<Decision>| match settled {
+                Some(decision) => answer::kept(decision, &[("settled", Value::from(cost))], StatusCode::OK),
+                None => Ok(none().kept()),
+            };
+            match run::change(here, once, &key, settle, tell).await? {
+                Ran::Again(reply) => return Ok(reply),
+                Ran::New(settled) => settled,
+            }
         }
-        Place::Sync | Place::Elsewhere => named.limiter.settle_reserved(&body.key.0, id, body.cost).await?,
+        Place::Sync | Place::Elsewhere => named.limiter.settle_reserved(&body.key.0, id, cost).await?,
     };
-    let Some(decision) = settled else {
-        return Err(Refused::NotFound(
-            "there is no such reservation: it is settled already, or has expired, and its estimate stands"
-                .to_owned(),
-        ));
-    };
-    let mut text = decision.to_json()?;
-    answer::push(&mut text, &[("settled", Value::from(body.cost))]);
-    Ok(reply::json(StatusCode::OK, text))
+    let Some(decision) = settled else { return Err(none()) };
+    // How things stand now is no denial of this request.
+    Ok(reply::json(StatusCode::OK, answer::text(&decision, &[("settled", Value::from(cost))])?))
+}
+
+fn none() -> Refused {
+    Refused::NotFound(
+        "there is no such reservation: it is settled already, or has expired, and its estimate stands"
+            .to_owned(),
+    )
 }
 
 fn has_units(named: &Named) -> Result<(), Refused> {

@@ -8,6 +8,7 @@
 //! | `POST /multi-exec`                 | several as one                              | `run`    |
 //! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
 //! | `/monitor`                         | every command, as events                    | `listen` |
+//! | any that changes, with a name      | the same, but once                          | `named`  |
 //!
 //! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
 //! SDKs read nothing else; or RESP2 where that is asked for.
@@ -15,8 +16,8 @@
 mod answer;
 pub(super) mod body;
 mod listen;
+mod named;
 mod path;
-mod room;
 pub(super) mod run;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -29,6 +30,7 @@ use super::request::{Asked, Refusal};
 use super::rights::{Rights, Stranger};
 use answer::Form;
 use body::Refused;
+use named::Shape;
 
 const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
 
@@ -44,9 +46,17 @@ pub(super) async fn command(here: &Here, asked: &Asked) -> Reply {
     } else {
         path::command(path, &asked.body, asked.head.uri.query())
     };
-    match command {
-        Ok(command) => answer::one(&run::one(here, asked.rights, command).await, form),
-        Err(refused) => answer::one(&refusal(refused), form),
+    let command = match command {
+        Ok(command) => command,
+        Err(refused) => return answer::one(&refusal(refused), form),
+    };
+    match named::of(asked, std::slice::from_ref(&command)) {
+        Ok(None) => answer::one(&run::one(here, asked.rights, command).await, form),
+        // In a box: hardly anybody asks for it, and everybody's future would be as large.
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, vec![command], (Shape::One, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
@@ -56,9 +66,16 @@ pub(super) async fn pipeline(here: &Here, asked: &Asked) -> Reply {
         Ok(form) => form,
         Err(refused) => return answer::refused(refused),
     };
-    match body::commands(&asked.body) {
-        Ok(commands) => answer::all(&run::all(here, asked.rights, commands).await, form),
-        Err(refused) => answer::one(&refusal(refused), form),
+    let commands = match body::commands(&asked.body) {
+        Ok(commands) => commands,
+        Err(refused) => return answer::one(&refusal(refused), form),
+    };
+    match named::of(asked, &commands) {
+        Ok(None) => answer::all(&run::all(here, asked.rights, commands).await, form),
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, commands, (Shape::Pipeline, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
@@ -72,9 +89,15 @@ pub(super) async fn multi_exec(here: &Here, asked: &Asked) -> Reply {
         Ok(commands) => commands,
         Err(refused) => return answer::one(&refusal(refused), form),
     };
-    match run::as_one(here, asked.rights, commands).await {
-        Ok(replies) => answer::all(&replies, form),
-        Err(fail) => answer::one(&Answer::Error(fail), form),
+    match named::of(asked, &commands) {
+        Ok(None) => match run::as_one(here, asked.rights, commands).await {
+            Ok(replies) => answer::all(&replies, form),
+            Err(fail) => answer::one(&Answer::Error(fail), form),
+        },
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, commands, (Shape::Transaction, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
