@@ -14,10 +14,11 @@
 //! | answers that go on                    | [`events`]     |
 //! | Redis over HTTP                       | `rest`         |
 //! | versioned documents                   | `kv`           |
+//! | what OpenAPI tells of the routes      | `openapi`      |
 //! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
-//! A route is one file here and one row in [`routes`].
+//! A route is one file here, with what OpenAPI tells of it, and one row in [`routes`].
 
 mod backup;
 mod cors;
@@ -27,6 +28,7 @@ mod health;
 mod here;
 mod kv;
 mod metrics;
+mod openapi;
 pub mod reply;
 pub mod request;
 mod rest;
