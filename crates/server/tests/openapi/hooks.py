@@ -6,12 +6,18 @@ Everything is chosen by what was generated, so the same seed sends the same requ
 import itertools
 import json
 import os
+import re
+import threading
+import time
 import urllib.request
 import zlib
 
 import schemathesis
 
-TOKEN = os.environ.get("TOKEN")
+# The token of those who may write, where there is one.
+TOKEN = os.environ.get("ADMIN_TOKEN")
+# Whether answers are streams of events.
+EVENTS = "EVENTS" in os.environ
 
 # They stop or hold up the server, or change for all who ask.
 NOT_THESE = {"client", "config", "debug", "shutdown", "acl", "script", "function"}
@@ -41,6 +47,26 @@ def ask(*commands):
 ask(*FILL)
 NAMES = [name for name in ask(["COMMAND", "LIST"])[0].get("result", ["get"]) if name not in NOT_THESE]
 COUNTER = itertools.count()
+
+# Something of each kind that a stream of documents tells.
+CHANGES = [
+    ["JSON.SET", "j", "$", '{"a":[1,2]}'],
+    ["EXPIRE", "j", 100],
+    ["SET", "s", "text"],
+    ["HSET", "h", "f", "v"],
+    ["DEL", "n"],
+    ["FLUSHALL"],
+]
+
+
+def change_all_the_time():
+    while True:
+        ask(*CHANGES)
+        time.sleep(0.02)
+
+
+if EVENTS:
+    threading.Thread(target=change_all_the_time, daemon=True).start()
 
 
 @schemathesis.hook
@@ -72,8 +98,35 @@ def real(command):
     ]
 
 
+DURATION = re.compile("([0-9]+(ms|s|m|h|d|w))+")
+
+
+def agree(case):
+    """Leaves out, most of the time, what contradicts something else or what is stored, so that documents change at all."""
+    query, headers = case.query, case.headers
+    number = zlib.crc32(repr((sorted(query.items()), case.body)).encode())
+    if number % 4 == 0:
+        return
+    if "ttl" in query or number % 2:
+        query.pop("expiresAt", None)
+    elif "expiresAt" in query:
+        query["expiresAt"] = 2**62 + number
+    if "wait" not in query:
+        query.pop("sinceVersion", None)
+    if EVENTS:
+        # A stream takes no other, and ids are what another stream has told.
+        case.query = {name: value for name, value in query.items() if name == "prefix" and number % 2}
+        headers.pop("last-event-id", None)
+    query.pop("ifVersion", None)
+    headers.pop("if-match", None)
+    headers.pop("if-none-match", None)
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    # Whoever waits for a change hears of none, because requests come one after the other.
+    if DURATION.fullmatch(str(case.query.get("wait", ""))):
+        case.query["wait"] = "20ms"
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     name = case.headers.get("idempotency-key")
@@ -81,7 +134,11 @@ def before_call(context, case, kwargs):
     if name and len(name) < 200 and zlib.crc32(repr(case.body).encode()) % 4:
         case.headers["idempotency-key"] = f"{name}{next(COUNTER)}"
     parameters = case.path_parameters
-    if "command" in parameters:
+    if case.path.startswith("/kv"):
+        agree(case)
+        if "key" in parameters:
+            parameters["key"] = chosen(KEYS, [parameters["key"]], 0)
+    elif "command" in parameters:
         words = [parameters[part] for part in ("command", "first", "second") if part in parameters]
         parameters.update(zip(("command", "first", "second"), real(words)))
     elif case.path == "/" and isinstance(case.body, list):

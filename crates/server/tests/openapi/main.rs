@@ -53,15 +53,15 @@ const RUNS: [Run; 4] = [
         name: "events",
         server: &["--shards", "4"],
         token: None,
-        examples: 10,
+        examples: 40,
         options: &[
             "-H",
             "Accept: text/event-stream",
-            "--include-path-regex",
-            "^/kv",
-            "--include-method",
-            "GET",
-            // A stream of a prefix is silent until something changes.
+            "--include-operation-id",
+            "getDocument",
+            "--include-operation-id",
+            "listDocuments",
+            // A stream of a key that nobody changes is silent.
             "--request-timeout",
             "0.3",
         ],
@@ -110,7 +110,10 @@ fn fuzz(run: &Run) -> Result<(), Failed> {
         // It keeps what it has seen in the directory that it runs in.
         .current_dir(server.dir());
     if let Some(token) = run.token {
-        command.env("TOKEN", token).args(["-H", &format!("Authorization: Bearer {token}")]);
+        command.env("ADMIN_TOKEN", TOKEN).args(["-H", &format!("Authorization: Bearer {token}")]);
+    }
+    if run.name == "events" {
+        command.env("EVENTS", "1");
     }
     let said = ended(&mut command)?;
     // It may have found nothing to do.
