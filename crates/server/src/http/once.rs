@@ -15,7 +15,7 @@ use super::here::Here;
 use super::request::Asked;
 use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Why a request is refused because of its name. Each door tells it in its own form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

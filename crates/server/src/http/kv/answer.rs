@@ -10,7 +10,7 @@ use keystead_model::keyspace::Miss;
 use serde_json::{Value, json};
 
 use super::super::once::Misused;
-use super::super::reply::{self, Reply};
+use super::super::reply::{self, Reply, code};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -55,7 +55,7 @@ impl Refused {
     fn told(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
         match self {
             Refused::Bad(why) => (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), why, None),
-            Refused::NotFound(why) => (StatusCode::NOT_FOUND, "not_found", why, None),
+            Refused::NotFound(why) => (StatusCode::NOT_FOUND, code::NOT_FOUND, why, None),
             Refused::Conflict(status, current) => {
                 let why = match current {
                     Some(_) => "the document is there with another version than the request allows",
@@ -67,12 +67,14 @@ impl Refused {
                 let why = "a test of the patch does not hold";
                 (StatusCode::CONFLICT, Code::Conflict.as_str(), why, Some(*current))
             }
-            Refused::Media(why) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", why, None),
+            Refused::Media(why) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::UNSUPPORTED_MEDIA_TYPE, why, None)
+            }
             Refused::WrongType(kind) => (StatusCode::CONFLICT, Code::WrongType.as_str(), kind, None),
-            Refused::Unprocessable(why) => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", why, None),
+            Refused::Unprocessable(why) => (StatusCode::UNPROCESSABLE_ENTITY, code::UNPROCESSABLE, why, None),
             Refused::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
             Refused::Operation(_, refused) => refused.told(),
-            Refused::ReadOnly => (StatusCode::FORBIDDEN, "forbidden", "this token may only read", None),
+            Refused::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
             Refused::Broken(error) => {
                 (super::super::status::of(error.code()), error.code().as_str(), error.message(), None)
             }

@@ -12,10 +12,24 @@ use keystead_model::keyspace::Expire;
 
 use super::super::once;
 use super::super::request::Asked;
+use super::super::rest::TOKEN;
 use super::super::url::{self, BadEscape};
 use super::answer::Refused;
 
 const START: &str = "/kv/";
+
+/// The parameters of queries. What a request takes is a list of these, and its description is made of the same list.
+pub(super) mod name {
+    pub(in super::super) const IF_VERSION: &str = "ifVersion";
+    pub(in super::super) const TTL: &str = "ttl";
+    pub(in super::super) const EXPIRES_AT: &str = "expiresAt";
+    pub(in super::super) const WAIT: &str = "wait";
+    pub(in super::super) const SINCE_VERSION: &str = "sinceVersion";
+    pub(in super::super) const PREFIX: &str = "prefix";
+    pub(in super::super) const LIMIT: &str = "limit";
+    pub(in super::super) const CURSOR: &str = "cursor";
+    pub(in super::super) const VALUES: &str = "values";
+}
 
 /// The key in the path.
 pub(super) fn key(head: &Parts) -> Result<Bytes, Refused> {
@@ -58,7 +72,7 @@ impl Parameters {
     pub(in crate::http) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
-            if name == "_token" {
+            if name == TOKEN {
                 continue;
             }
             let Some(name) = known.iter().find(|known| **known == name) else {
@@ -119,7 +133,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
         (None, Some(Tags::These(_))) => return Err(Refused::bad("a change takes If-None-Match: * only")),
         (None, None) => None,
     };
-    let by_parameter = parameters.number("ifVersion")?.map(|version| Condition::Version(vec![version]));
+    let by_parameter = parameters.number(name::IF_VERSION)?.map(|version| Condition::Version(vec![version]));
     match (by_parameter, by_header) {
         (Some(parameter), Some(header)) if parameter != header => {
             Err(Refused::bad("ifVersion and the header ask for different versions"))
@@ -131,7 +145,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
 }
 
 /// What `If-Match` asks for. It compares strongly: a weak tag is the same as none.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused> {
+fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused> {
     Ok(Tags::of(headers, &IF_MATCH)?.map(|tags| match tags {
         Tags::Any => Condition::There,
         Tags::These(tags) => {
@@ -140,13 +154,31 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused
     }))
 }
 
-/// Whether `If-None-Match` names this version. It compares weakly: proxies that compress weaken tags.
-pub(super) fn is_known(headers: &HeaderMap, version: u64) -> Result<bool, Refused> {
-    Ok(match Tags::of(headers, &IF_NONE_MATCH)? {
-        None => false,
-        Some(Tags::Any) => true,
-        Some(Tags::These(tags)) => tags.iter().any(|tag| tag.version == version),
-    })
+/// What a request that reads says of versions.
+pub(super) struct Reading {
+    wanted: Condition,
+    known: Option<Tags>,
+}
+
+impl Reading {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Reading, Refused> {
+        let wanted = if_match(headers)?.unwrap_or(Condition::Any);
+        Ok(Reading { wanted, known: Tags::of(headers, &IF_NONE_MATCH)? })
+    }
+
+    /// Whether `If-Match` allows what is there.
+    pub(super) fn allows(&self, current: Option<u64>) -> bool {
+        self.wanted.holds(current)
+    }
+
+    /// Whether `If-None-Match` names this version. It compares weakly: proxies that compress weaken tags.
+    pub(super) fn knows(&self, version: u64) -> bool {
+        match &self.known {
+            None => false,
+            Some(Tags::Any) => true,
+            Some(Tags::These(tags)) => tags.iter().any(|tag| tag.version == version),
+        }
+    }
 }
 
 /// The entity tags of a header.
@@ -174,13 +206,21 @@ impl Tags {
             if text == "*" {
                 return Ok(Some(Tags::Any));
             }
-            for tag in text.split(',').map(str::trim) {
-                if !tag.contains('"') {
-                    return Err(bad());
-                }
-                let (tag, is_weak) = tag.strip_prefix("W/").map_or((tag, false), |tag| (tag, true));
-                let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
-                all.extend(version.map(|version| Tag { version, is_weak }));
+            let mut rest = text;
+            while !rest.is_empty() {
+                let (weak, tag) = rest.strip_prefix("W/").map_or((false, rest), |tag| (true, tag));
+                // A comma may stand within quotes.
+                let (tag, after) =
+                    tag.strip_prefix('"').and_then(|tag| tag.split_once('"')).ok_or_else(bad)?;
+                all.extend(tag.parse().ok().map(|version| Tag { version, is_weak: weak }));
+                rest = match after.trim_start().strip_prefix(',') {
+                    Some(next) => next.trim_start(),
+                    None if after.trim_start().is_empty() => "",
+                    None => return Err(bad()),
+                };
+            }
+            if text.is_empty() {
+                return Err(bad());
             }
         }
         Ok(is_there.then_some(Tags::These(all)))
@@ -189,7 +229,7 @@ impl Tags {
 
 /// What becomes of the expiry, by the parameters of a change.
 pub(super) fn expiry(parameters: &Parameters, otherwise: Expire) -> Result<Expiry, Refused> {
-    expiry_of(parameters.text("ttl")?, parameters.number("expiresAt")?, otherwise)
+    expiry_of(parameters.text(name::TTL)?, parameters.number(name::EXPIRES_AT)?, otherwise)
 }
 
 /// What becomes of the expiry: `30s`, `none` or `keep`, or a moment in milliseconds since 1970, or `otherwise`.

@@ -18,7 +18,7 @@ use super::super::once;
 use super::super::request::Asked;
 use super::Done;
 use super::answer::{self, Refused};
-use super::asked::{self, Expiry, Parameters};
+use super::asked::{self, Expiry, Parameters, name};
 use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
@@ -139,7 +139,7 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, Refused> {
         "patch" => (Some(Change::Patch(Patch::Shallow(value()?))), Expire::Keep),
         other => return Err(Refused::bad(format!("\"op\" is get, put, patch or delete, not \"{other}\""))),
     };
-    let condition = match one.remove("ifVersion") {
+    let condition = match one.remove(name::IF_VERSION) {
         None => Condition::Any,
         // Only an absent key has no version.
         Some(Value::Null) => Condition::Absent,
@@ -151,10 +151,10 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, Refused> {
     // What writes nothing has no expiry to set.
     let expiry = match change {
         Some(Change::Put(_) | Change::Patch(_)) => {
-            let at = one.remove("expiresAt").map(|at| {
+            let at = one.remove(name::EXPIRES_AT).map(|at| {
                 at.as_u64().ok_or_else(|| Refused::bad("\"expiresAt\" is in milliseconds since 1970"))
             });
-            asked::expiry_of(text(&mut one, "ttl")?.as_deref(), at.transpose()?, otherwise)?
+            asked::expiry_of(text(&mut one, name::TTL)?.as_deref(), at.transpose()?, otherwise)?
         }
         None | Some(Change::Delete) => Expiry::As(otherwise),
     };

@@ -13,9 +13,17 @@ use super::super::once;
 use super::super::request::Asked;
 use super::Done;
 use super::answer::{self, Refused};
-use super::asked::{self, Expiry, Guard, Parameters};
+use super::asked::{self, Expiry, Guard, Parameters, name};
 
-const WRITING: &[&str] = &["ifVersion", "ttl", "expiresAt"];
+/// What `PUT` and `PATCH` take.
+pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT];
+/// What `DELETE` takes.
+pub(super) const DELETING: &[&str] = &[name::IF_VERSION];
+
+/// The types of patches.
+pub(super) const SHALLOW: &str = "application/json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const OPERATIONS: &str = "application/json-patch+json";
 
 pub(super) async fn put(here: &Here, asked: &Asked) -> Done {
     let parameters = Parameters::of(&asked.head, WRITING)?;
@@ -36,21 +44,19 @@ pub(super) async fn patch(here: &Here, asked: &Asked) -> Done {
 }
 
 pub(super) async fn delete(here: &Here, asked: &Asked) -> Done {
-    let parameters = Parameters::of(&asked.head, &["ifVersion"])?;
+    let parameters = Parameters::of(&asked.head, DELETING)?;
     let guard = asked::guard(&asked.head.headers, &parameters)?;
     write(here, asked, Change::Delete, guard, Expiry::As(Expire::Keep)).await
 }
 
 fn form_of(headers: &HeaderMap) -> Result<Form, Refused> {
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(SHALLOW);
     match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         // What curl says of any body.
-        "application/json" | "application/x-www-form-urlencoded" => Ok(Form::Shallow),
-        "application/merge-patch+json" => Ok(Form::Merge),
-        "application/json-patch+json" => Ok(Form::Operations),
-        other => Err(Refused::Media(format!(
-            "a patch is application/json, application/merge-patch+json or application/json-patch+json, not {other}"
-        ))),
+        SHALLOW | "application/x-www-form-urlencoded" => Ok(Form::Shallow),
+        MERGE => Ok(Form::Merge),
+        OPERATIONS => Ok(Form::Operations),
+        other => Err(Refused::Media(format!("a patch is {SHALLOW}, {MERGE} or {OPERATIONS}, not {other}"))),
     }
 }
 

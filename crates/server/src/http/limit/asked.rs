@@ -12,6 +12,8 @@ use super::super::kv::answer::Refused;
 use super::super::kv::asked::{Parameters, decoded};
 
 const START: &str = "/limit/";
+/// The parameter that says which status a denial has.
+pub(super) const STATUS: &str = "status";
 
 /// The parts of a path behind `/limit/`: a policy, and an action or a key, still encoded.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub(super) fn key(text: &str) -> Result<Cow<'_, [u8]>, Refused> {
 
 /// The status of a denial: 200, or 429 where the query asks for it.
 pub(super) fn denial(head: &Parts) -> Result<StatusCode, Refused> {
-    match Parameters::of(head, &["status"])?.text("status")? {
+    match Parameters::of(head, &[STATUS])?.text(STATUS)? {
         None | Some("200") => Ok(StatusCode::OK),
         Some("429") => Ok(StatusCode::TOO_MANY_REQUESTS),
         Some(_) => Err(Refused::bad("the parameter 'status' is 200 or 429: the status of a denial")),

@@ -11,6 +11,7 @@
 //! | paths and bodies                                 | `asked`      |
 //! | answers                                          | `answer`     |
 //! | how a step reaches the shard of its key          | `run`        |
+//! | what OpenAPI tells of all this                   | `described`  |
 //!
 //! Touches the stores of the policies. What a decision is, is in `keystead_limit`; which policies there are, in
 //! [`crate::policies`].
@@ -19,6 +20,7 @@ mod answer;
 mod asked;
 mod check;
 mod combined;
+pub(super) mod described;
 mod lease;
 mod reserve;
 mod run;

@@ -1,22 +1,27 @@
 //! Answers of the REST door: which form is asked for, the body, the status. Pure.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use keystead_commands::Reply as Answer;
 use keystead_commands::errors::Fail;
 use keystead_commands::once::Kept;
 use keystead_commands::wire::json::{self, Strings};
 use keystead_commands::wire::resp2;
+use keystead_core::Code;
 
 use super::super::reply::{self, Reply};
 use super::super::status;
 use super::body::Refused;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const BYTES: HeaderValue = HeaderValue::from_static(RESP2_MEDIA);
 
-const ENCODING: &str = "upstash-encoding";
-const FORMAT: &str = "upstash-response-format";
+/// The headers that ask for a form, what they can be, and the type of one that is not JSON.
+pub(super) const ENCODING: &str = "upstash-encoding";
+pub(super) const BASE64: &str = "base64";
+pub(super) const FORMAT: &str = "upstash-response-format";
+pub(super) const RESP2: &str = "resp2";
+pub(super) const RESP2_MEDIA: &str = "application/octet-stream";
 
 /// The headers that say which form is asked for.
 pub(super) const FORM_HEADERS: &[&str] = &[ENCODING, FORMAT];
@@ -40,16 +45,14 @@ impl Form {
         let is = |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
         let strings = match headers.get(ENCODING) {
             None => Strings::Plain,
-            Some(value) if is(value, "base64") => Strings::Base64,
+            Some(value) if is(value, BASE64) => Strings::Base64,
             Some(_) => return Err(Refused("ERR unknown Upstash-Encoding: it can be base64")),
         };
         match headers.get(FORMAT) {
             None => Ok(Form::Json(strings)),
             Some(value) if is(value, "json") => Ok(Form::Json(strings)),
-            Some(value) if is(value, "resp2") && strings == Strings::Plain => Ok(Form::Resp2),
-            Some(value) if is(value, "resp2") => {
-                Err(Refused("ERR resp2 answers cannot be encoded in base64"))
-            }
+            Some(value) if is(value, RESP2) && strings == Strings::Plain => Ok(Form::Resp2),
+            Some(value) if is(value, RESP2) => Err(Refused("ERR resp2 answers cannot be encoded in base64")),
             Some(_) => Err(Refused("ERR unknown Upstash-Response-Format: it can be json or resp2")),
         }
     }
@@ -66,7 +69,11 @@ impl Form {
 /// The answer of one command.
 pub(super) fn one(answer: &Answer, form: Form) -> Reply {
     let (status, body) = one_in(answer, form);
-    made(status, form, body)
+    let mut reply = made(status, form, body);
+    if matches!(answer, Answer::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+        reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
+    }
+    reply
 }
 
 /// Its status and body.

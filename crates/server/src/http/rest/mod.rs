@@ -15,6 +15,7 @@
 
 mod answer;
 pub(super) mod body;
+pub(super) mod described;
 mod listen;
 mod named;
 mod path;
@@ -23,6 +24,7 @@ pub(super) mod run;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as Answer;
 use keystead_commands::errors::Fail;
+use keystead_core::Error;
 
 use super::here::Here;
 use super::reply::Reply;
@@ -31,8 +33,9 @@ use super::rights::{Rights, Stranger};
 use answer::Form;
 use body::Refused;
 use named::Shape;
+pub(super) use path::TOKEN;
 
-const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
+pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
 
 /// One command, in the body or in the path.
 pub(super) async fn command(here: &Here, asked: &Asked) -> Reply {
@@ -144,6 +147,11 @@ pub(super) fn refused(refusal: &Refusal) -> Reply {
         Refusal::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
     };
     answer::words(refusal.status(), &words)
+}
+
+/// The answer to a request that cannot be served.
+pub(super) fn failed(error: Error) -> Reply {
+    answer::one(&Answer::Error(Fail::Broken(error)), Form::default())
 }
 
 /// What every answer brings: a token that is another with each request. A client that brings it back may read from any
