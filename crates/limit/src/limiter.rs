@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use keystead_core::{
-    Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock, Together,
+    Applies, Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock,
 };
 
 use crate::client::HiddenKeys;
@@ -17,6 +17,7 @@ use crate::fail::{Fail, is_broken, open_decision};
 use crate::lease::LeaseIds;
 use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::policy::Policy;
+use crate::question::Question;
 use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, Strategy, with_strategy};
 
 /// Runs a future that nobody waits for.
@@ -109,6 +110,10 @@ impl<S: Store> Limiter<S> {
         &self.store
     }
 
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.next()
+    }
+
     pub(crate) fn local_clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -168,22 +173,19 @@ impl<S: Store> Limiter<S> {
                 format!("max keys of one check exceeded. Limit: {CHECK_MANY_MAX}, Actual: {}", keys.len());
             return Err(Error::new(Code::TooLarge, message));
         }
-        let mut asks = Vec::with_capacity(keys.len());
-        for (key, cost) in keys {
-            asks.push((self.key(key.as_ref())?, self.ask(*cost)?));
-        }
-        if let Some(together) = self.store.together()
-            && !asks.is_empty()
-        {
-            let answer = self.many_together(together, &asks).await;
+        let questions: Vec<Question> =
+            keys.iter().map(|(key, cost)| self.question(key, *cost)).collect::<Result<_>>()?;
+        if !questions.is_empty() {
+            let answer = self.many_together(&questions).await;
             if !matches!(&answer, Err(error) if error.code() == Code::Unsupported) {
-                return self.settle_many(answer, asks.len());
+                return self.settle_many(answer, questions.len());
             }
         }
-        let mut decisions = Vec::with_capacity(asks.len());
+        let mut decisions = Vec::with_capacity(questions.len());
         let mut at = None;
-        for (key, ask) in &asks {
-            let (decision, now) = self.settle(self.run(key, *ask, at).await)?;
+        for question in questions {
+            let question = Question { at, ..question };
+            let (decision, now) = self.settle(question.check_on(&self.store).await)?;
             // An answer without the store has no instant of the store's clock to share.
             if !decision.failed_open {
                 at = at.or(Some(now));
@@ -193,20 +195,13 @@ impl<S: Store> Limiter<S> {
         Ok(decisions)
     }
 
-    async fn many_together(&self, store: &dyn Together, asks: &[(Key, Ask)]) -> Result<Vec<Decision>> {
-        let keys: Vec<Key> = asks.iter().map(|(key, _)| key.clone()).collect();
-        let (strategy, asks) = (*self.policy.strategy(), asks.to_vec());
-        let job = move |held: &mut dyn keystead_core::Applies| {
-            let mut decisions = Vec::with_capacity(asks.len());
-            for (key, ask) in &asks {
-                let (decision, _) = with_strategy!(strategy, strategy => {
-                    held.apply(key, &Check { strategy, ask: *ask, at: None })
-                })?;
-                decisions.push(decision);
-            }
-            Ok(decisions)
+    async fn many_together(&self, questions: &[Question]) -> Result<Vec<Decision>> {
+        let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
+        let questions = questions.to_vec();
+        let job = move |held: &mut dyn Applies| {
+            questions.iter().map(|question| question.check(held).map(|(decision, _)| decision)).collect()
         };
-        store.apply_together(&keys, job).await
+        together(&self.store, &keys, job).await
     }
 
     fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
@@ -283,6 +278,24 @@ impl<S: Store> Limiter<S> {
         }
     }
 
+    /// A question of this limiter, to be asked where the key is held.
+    ///
+    /// # Errors
+    /// `bad_request` or `too_large` for a key or cost that cannot be.
+    pub fn question(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Question> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
+        Ok(Question { strategy: *self.policy.strategy(), key, ask, at: None })
+    }
+
+    /// What this limiter answers to `answer`: what a broken store means is its own choice.
+    ///
+    /// # Errors
+    /// The error, when the limiter fails closed or the store is not to blame.
+    #[inline]
+    pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
+        self.settle(answer)
+    }
+
     /// The check with the instant at which it was decided, for headers.
     pub(crate) async fn check_timed(&self, key: &Key, ask: Ask) -> Result<(Decision, Millis)> {
         self.settle(self.run(key, ask, None).await)
@@ -331,7 +344,22 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-#[inline(always)]
+/// Runs `job` while nobody else can touch `keys`.
+///
+/// # Errors
+/// `unsupported` where the store runs one step at a time, else what it says.
+pub(crate) async fn together<S: Store + ?Sized, R: Send + 'static>(
+    store: &S,
+    keys: &[Key],
+    job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
+) -> Result<R> {
+    match store.together() {
+        Some(store) => store.apply_together(keys, job).await,
+        None => Err(Error::new(Code::Unsupported, "this store runs one step at a time")),
+    }
+}
+
+#[inline]
 pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
     match hidden {
         None if prefix.is_empty() => Key::new(key),

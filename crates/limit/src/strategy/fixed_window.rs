@@ -63,6 +63,10 @@ impl Strategy for FixedWindow {
         window::refund(self, state, at, ask)
     }
 
+    fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {
+        FixedWindow { limit: u64::MAX, ..*self }.decide(state, now, ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         self.window_ms
     }

@@ -74,6 +74,10 @@ impl Strategy for Gcra {
         Some(state - self.interval_ms * ask.cost as f64)
     }
 
+    fn charge(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Option<(f64, u64)> {
+        Gcra { burst_ms: f64::INFINITY, ..*self }.decide(state, now, ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         self.burst_ms
     }

@@ -86,6 +86,10 @@ impl Strategy for LeakyBucket {
         Some(state - self.interval_ms * ask.cost as f64)
     }
 
+    fn charge(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Option<(f64, u64)> {
+        LeakyBucket { max_queue_ms: f64::INFINITY, ..*self }.decide(state, now, ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         self.max_queue_ms.max(self.interval_ms)
     }

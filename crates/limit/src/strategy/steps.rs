@@ -77,6 +77,28 @@ impl<S: Strategy> Step for Peek<S> {
     }
 }
 
+/// Consumes, whether or not the limit admits it: what has happened already must be counted. The reply is whether this kind of
+/// limit can owe.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<S> {
+    /// The maths.
+    pub strategy: S,
+    /// What is consumed.
+    pub ask: Ask,
+}
+
+impl<S: Strategy> Step for Charge<S> {
+    type State = S::State;
+    type Reply = bool;
+
+    fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, bool> {
+        match self.strategy.charge(state, now, &self.ask) {
+            Some((state, ttl_ms)) => Change::Put(state, Ttl::Ms(ttl_ms), true),
+            None => Change::Keep(false),
+        }
+    }
+}
+
 /// Gives back what a check consumed, as far as it still counts. For a combination that lost a race.
 #[derive(Clone, Copy, Debug)]
 pub struct Refund<S> {

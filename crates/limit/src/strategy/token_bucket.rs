@@ -39,6 +39,20 @@ impl TokenBucket {
         let fill_ms = ttl_ms(check::replenish_ms("capacity", capacity as f64 / refill_per_ms)?);
         Ok(TokenBucket { capacity, refill_per_ms, fill_ms })
     }
+
+    /// What is in the bucket.
+    #[inline]
+    fn tokens(&self, state: Option<&(f64, u64)>, now: f64) -> f64 {
+        let capacity = double(self.capacity);
+        match state {
+            Some((tokens, last)) => {
+                let filled = tokens + (now - moment(Millis(*last))).max(0.0) * self.refill_per_ms;
+                // The smaller one. `min` costs more, because it must think of what is not a number.
+                if filled < capacity { filled } else { capacity }
+            }
+            None => capacity,
+        }
+    }
 }
 
 fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
@@ -56,14 +70,7 @@ impl Strategy for TokenBucket {
     fn decide(&self, state: Option<&(f64, u64)>, at: Millis, ask: &Ask) -> Ruling<(f64, u64)> {
         let (capacity, rate, cost) = (double(self.capacity), self.refill_per_ms, double(ask.cost));
         let now = whole_moment(at);
-        let tokens = match state {
-            Some((tokens, last)) => {
-                let filled = tokens + (double(now) - moment(Millis(*last))).max(0.0) * rate;
-                // The smaller one. Not by `min`, which costs as much as all the rest where neither is known to be a number.
-                if filled < capacity { filled } else { capacity }
-            }
-            None => capacity,
-        };
+        let tokens = self.tokens(state, double(now));
         // When the bucket is full. A sum of whole numbers up to 2^53 - 1 is the same in doubles and in integers, and the
         // integers are at hand sooner.
         let full_at = |tokens: f64| (now + ceil((capacity - tokens) / rate)).min(WHOLE_MAX);
@@ -79,6 +86,12 @@ impl Strategy for TokenBucket {
 
     fn refund(&self, state: &(f64, u64), _at: Millis, ask: &Ask) -> Option<(f64, u64)> {
         Some(((state.0 + ask.cost as f64).min(self.capacity as f64), state.1))
+    }
+
+    fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {
+        let now = moment(now);
+        let left = self.tokens(state, now) - double(ask.cost);
+        Some(((left, floor(now)), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
     }
 
     fn window_ms(&self) -> f64 {
