@@ -218,6 +218,7 @@ impl<P: Borrow<S>, S: Step> Erased<P, S> {
 }
 
 impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
+    /// Always inlined: a store in memory that is called with a known step then runs it in place.
     #[inline(always)]
     fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict> {
         run(self.step.borrow(), &mut self.reply, slot, now)

@@ -152,6 +152,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
+    /// Apart for each strategy, so that each has only its own numbers to keep at hand.
     #[inline(never)]
     fn check_now<T: Strategy>(&self, strategy: &T, key: &Key, ask: Ask) -> Result<Decision> {
         match self.store.apply_sync(key, &Check { strategy: strategy.clone(), ask, at: None }) {
@@ -375,14 +376,20 @@ pub(crate) async fn together<S: Store + ?Sized, R: Send + 'static>(
     }
 }
 
-#[inline(always)]
+#[inline]
 pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
     match hidden {
-        None if prefix.is_empty() => Key::new(key),
         None => Key::join(prefix, key),
+        Some(hidden) => hidden_key(prefix, hidden, key),
+    }
+}
+
+#[inline(never)]
+fn hidden_key(prefix: &[u8], hidden: &HiddenKeys, key: &[u8]) -> Result<Key> {
+    match key {
         // An empty key is refused before it is hidden.
-        Some(hidden) if !key.is_empty() => Key::join(prefix, hidden.hide(key)),
-        Some(_) => Key::join(prefix, b""),
+        [] => Key::join(prefix, b""),
+        key => Key::join(prefix, hidden.hide(key)),
     }
 }
 

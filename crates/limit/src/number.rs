@@ -10,7 +10,7 @@ use crate::limits::WHOLE_MAX;
 #[inline]
 pub(crate) fn floor(number: f64) -> u64 {
     // A cast cuts off what is behind the point, saturates, and makes 0 of NaN.
-    (number as i64).clamp(0, WHOLE_MAX as i64) as u64
+    whole(number as i64)
 }
 
 /// A double rounded up to a whole number of a decision.
@@ -18,7 +18,7 @@ pub(crate) fn floor(number: f64) -> u64 {
 pub(crate) fn ceil(number: f64) -> u64 {
     let below = number as i64;
     let up = i64::from((below as f64) < number);
-    below.saturating_add(up).clamp(0, WHOLE_MAX as i64) as u64
+    whole(below.saturating_add(up))
 }
 
 /// A whole number as a double. Larger ones than [`WHOLE_MAX`], which only a broken clock shows, are taken for it.
@@ -39,6 +39,21 @@ pub(crate) fn whole_moment(now: Millis) -> u64 {
     now.0.min(WHOLE_MAX)
 }
 
+/// A whole number that may be out of the range of decisions, taken into it.
+#[inline]
+pub(crate) fn whole(number: i64) -> u64 {
+    number.clamp(0, WHOLE_MAX as i64) as u64
+}
+
+/// A whole number as it is after its way through a double, which only a broken clock changes.
+#[inline]
+pub(crate) fn exact(number: i64) -> i64 {
+    match number <= WHOLE_MAX as i64 {
+        true => number,
+        false => number as f64 as i64,
+    }
+}
+
 /// How long a state lives that must live at least `ms`.
 #[inline]
 pub(crate) fn ttl_ms(ms: f64) -> u64 {
@@ -52,7 +67,7 @@ mod tests {
     use super::*;
 
     /// What the words of the specification say, by the library's own functions.
-    fn whole(number: f64) -> u64 {
+    fn in_range(number: f64) -> u64 {
         (number as u64).min(WHOLE_MAX)
     }
 
@@ -60,8 +75,8 @@ mod tests {
         #[test]
         fn rounding_is_that_of_the_library(any in any::<f64>(), near in -2.0f64..1e7, far in 1e15f64..1e16) {
             for number in [any, near, far, near.floor(), near.ceil(), far.floor(), f64::INFINITY, f64::NAN, -0.0] {
-                prop_assert_eq!(floor(number), whole(number.floor()), "{}", number);
-                prop_assert_eq!(ceil(number), whole(number.ceil()), "{}", number);
+                prop_assert_eq!(floor(number), in_range(number.floor()), "{}", number);
+                prop_assert_eq!(ceil(number), in_range(number.ceil()), "{}", number);
             }
         }
     }

@@ -226,7 +226,6 @@ impl Store for MemoryStore {
     }
 
     /// Inlined for the reason that [`Shard::apply`] is.
-    #[allow(clippy::inline_always, reason = "its size would keep it from being inlined")]
     #[inline(always)]
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
         if let Err(closed) = self.check_open() {
@@ -304,6 +303,29 @@ mod tests {
             let hot = store.apply_sync(&key(0), &count(Ttl::Never)).unwrap();
             assert_eq!(hot, n as u64 + 1, "a key in use is not evicted");
             store.apply_sync(&key(n + 1), &count(Ttl::Never)).unwrap();
+        }
+    }
+
+    /// What a shard remembers of the key it found last must not outlive that key: its place may be another's by then.
+    #[test]
+    fn a_key_that_took_the_place_of_the_one_used_last_is_another_key() {
+        let clock = ManualClock::at(Millis(1000));
+        let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone())).unwrap();
+        for n in 0..100 {
+            for again in 1..=3 {
+                assert_eq!(store.apply_sync(&key(n), &count(Ttl::Ms(50))).unwrap(), again);
+            }
+            match n % 3 {
+                0 => assert!(matches!(store.reset(&key(n)), Answer::Ready(Ok(true)))),
+                1 => store.apply_sync(&key(n), &step_fn(|_: Option<&u64>, _| Change::Delete(()))).unwrap(),
+                _ => {
+                    clock.advance_ms(100);
+                    store.sweep();
+                }
+            }
+            assert!(store.is_empty(), "so that the next key takes its place");
+            let seen = store.apply_sync(&key(n), &step_fn(|n: Option<&u64>, _| Change::Keep(n.copied())));
+            assert_eq!(seen.unwrap(), None);
         }
     }
 

@@ -35,9 +35,8 @@ impl Shard {
         self.table.clear();
     }
 
-    /// Inlined into its caller: where the type of the step is known there, the step is run without a call, and its reply
-    /// is not copied about. So the step is run at one place, and what is rare is out of line and does not see it.
-    #[allow(clippy::inline_always, reason = "its size would keep it from being inlined, see above")]
+    /// Always inlined, down to the step: where its type is known, it is run without a call, and its reply is written once, to
+    /// where the caller wants it. So the step is run at one place, and what is rare is out of line and does not see it.
     #[inline(always)]
     pub(super) fn apply(
         &mut self,

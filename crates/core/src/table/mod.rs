@@ -326,6 +326,20 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_differ_in_one_byte_are_different_at_every_length() {
+        for len in 1..70 {
+            let a: Vec<u8> = (0..len).collect();
+            assert!(same(&a, &a.clone()));
+            assert!(!same(&a, &a[1..]));
+            for at in 0..len {
+                let mut b = a.clone();
+                b[usize::from(at)] ^= 0x80;
+                assert!(!same(&a, &b), "byte {at} of {len}");
+            }
+        }
+    }
+
+    #[test]
     fn entries_can_be_put_back_where_they_were() {
         let mut table = Table::new(1);
         table.insert_at(5000, key(1), 'a').unwrap();

@@ -6,7 +6,7 @@
 use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy, Windowed, window};
-use crate::number::{double, floor};
+use crate::number::exact;
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -21,7 +21,7 @@ pub(super) const KIND: Kind = Kind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedWindow {
     limit: u64,
-    window_ms: f64,
+    window_ms: i64,
 }
 
 impl FixedWindow {
@@ -31,7 +31,7 @@ impl FixedWindow {
     /// `config_invalid` when a number is out of range.
     pub fn new(limit: u64, window_ms: u64) -> Result<Self> {
         let limit = check::whole("limit", limit)?;
-        Ok(FixedWindow { limit, window_ms: check::span_ms("windowMs", window_ms)? as f64 })
+        Ok(FixedWindow { limit, window_ms: check::span_ms("windowMs", window_ms)? as i64 })
     }
 }
 
@@ -41,9 +41,9 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
 
 impl Windowed for FixedWindow {
     #[inline]
-    fn window(&self, now: f64) -> (f64, f64) {
-        let start = double(floor(now / self.window_ms)) * self.window_ms;
-        (start, start + self.window_ms)
+    fn window(&self, now: i64) -> (i64, i64) {
+        let start = now / self.window_ms * self.window_ms;
+        (start, exact(start + self.window_ms))
     }
 }
 
@@ -68,13 +68,16 @@ impl Strategy for FixedWindow {
     }
 
     fn window_ms(&self) -> f64 {
-        self.window_ms
+        self.window_ms as f64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::limits::{SPAN_MS_MAX, WHOLE_MAX};
     use crate::strategy::testing::{Lab, allow, deny, refused};
 
     #[test]
@@ -87,6 +90,23 @@ mod tests {
         assert_eq!(lab.check(61_999, 1), deny(5, 0, 62_000, 1));
         assert_eq!(lab.check(62_000, 5), allow(5, 0, 63_000), "twice the limit across a boundary");
         assert_eq!(lab.check(62_000, 6), deny(5, 0, 63_000, 1000));
+    }
+
+    proptest! {
+        /// The specification is in doubles.
+        #[test]
+        fn whole_numbers_find_the_window_that_doubles_find(
+            now in prop_oneof![0..=WHOLE_MAX, 1_600_000_000_000..=1_900_000_000_000u64, WHOLE_MAX - 100..=WHOLE_MAX],
+            window_ms in prop_oneof![1..=SPAN_MS_MAX, 1..=100_000u64],
+            near in any::<bool>(),
+        ) {
+            // Right before a boundary a quotient is closest to the next whole number.
+            let now = if near { (now / window_ms * window_ms).saturating_sub(1) } else { now };
+            let (now_f, window_f) = (now as f64, window_ms as f64);
+            let start = (now_f / window_f).floor() * window_f;
+            let strategy = FixedWindow::new(1, window_ms).unwrap();
+            prop_assert_eq!(strategy.window(now as i64), (start as i64, (start + window_f) as i64));
+        }
     }
 
     #[test]

@@ -110,11 +110,12 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
 }
 
 impl Windowed for Quota {
-    fn window(&self, now: f64) -> (f64, f64) {
+    fn window(&self, now: i64) -> (i64, i64) {
+        let now = now as f64;
         if let Cadence::Fixed { period_ms, anchor } = self.cadence {
             let (period_ms, anchor) = (period_ms as f64, anchor as f64);
             let start = anchor + ((now - anchor) / period_ms).floor() * period_ms;
-            return (start, start + period_ms);
+            return (start as i64, (start + period_ms) as i64);
         }
         let day = ((now + self.offset_ms) / DAY_MS).floor() as i64;
         let (first, next) = match self.cadence {
@@ -126,7 +127,7 @@ impl Windowed for Quota {
             }
             _ => (day, day + 1),
         };
-        let begins = |day: i64| day as f64 * DAY_MS - self.offset_ms;
+        let begins = |day: i64| (day as f64 * DAY_MS - self.offset_ms) as i64;
         (begins(first), begins(next))
     }
 }

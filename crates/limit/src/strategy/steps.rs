@@ -20,6 +20,7 @@ impl<S: Strategy> Step for Check<S> {
     type State = S::State;
     type Reply = (Decision, Millis);
 
+    /// Always inlined, with the maths of the small strategies: else the decision is copied on its way out.
     #[inline(always)]
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
         let now = self.at.unwrap_or(now);

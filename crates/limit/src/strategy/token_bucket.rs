@@ -8,7 +8,7 @@ use keystead_core::{Millis, Result};
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
 use crate::limits::WHOLE_MAX;
-use crate::number::{ceil, double, floor, moment, ttl_ms, whole_moment};
+use crate::number::{ceil, double, floor, ttl_ms, whole_moment};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -40,14 +40,16 @@ impl TokenBucket {
         Ok(TokenBucket { capacity, refill_per_ms, fill_ms })
     }
 
-    /// What is in the bucket.
-    #[inline(always)]
-    fn tokens(&self, state: Option<&(f64, u64)>, now: f64) -> f64 {
+    /// What is in the bucket. A difference of whole numbers is the same in doubles and in integers, here and below, and the
+    /// integers are at hand sooner.
+    #[inline]
+    fn tokens(&self, state: Option<&(f64, u64)>, now: u64) -> f64 {
         let capacity = double(self.capacity);
         match state {
             Some((tokens, last)) => {
-                let filled = tokens + (now - moment(Millis(*last))).max(0.0) * self.refill_per_ms;
-                // The smaller one. Not by `min`, which costs as much as all the rest where neither is known to be a number.
+                let elapsed_ms = now.saturating_sub(whole_moment(Millis(*last)));
+                let filled = tokens + double(elapsed_ms) * self.refill_per_ms;
+                // The smaller one. `min` costs more, because it must think of what is not a number.
                 if filled < capacity { filled } else { capacity }
             }
             None => capacity,
@@ -70,9 +72,7 @@ impl Strategy for TokenBucket {
     fn decide(&self, state: Option<&(f64, u64)>, at: Millis, ask: &Ask) -> Ruling<(f64, u64)> {
         let (capacity, rate, cost) = (double(self.capacity), self.refill_per_ms, double(ask.cost));
         let now = whole_moment(at);
-        let tokens = self.tokens(state, double(now));
-        // When the bucket is full. A sum of whole numbers up to 2^53 - 1 is the same in doubles and in integers, and the
-        // integers are at hand sooner.
+        let tokens = self.tokens(state, now);
         let full_at = |tokens: f64| (now + ceil((capacity - tokens) / rate)).min(WHOLE_MAX);
         if tokens >= cost {
             let left = tokens - cost;
@@ -89,9 +89,9 @@ impl Strategy for TokenBucket {
     }
 
     fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {
-        let now = moment(now);
+        let now = whole_moment(now);
         let left = self.tokens(state, now) - double(ask.cost);
-        Some(((left, floor(now)), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
+        Some(((left, now), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
     }
 
     fn window_ms(&self) -> f64 {
@@ -101,7 +101,10 @@ impl Strategy for TokenBucket {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::strategy::Strategy as _;
     use crate::strategy::testing::{Lab, allow, deny, refused};
 
     #[test]
@@ -116,6 +119,29 @@ mod tests {
         assert_eq!(lab.check(1500, 7), allow(10, 0, 6500));
         assert_eq!(lab.check(1750, 1), deny(10, 0, 6500, 250));
         assert_eq!(lab.check(100_000, 1), allow(10, 9, 100_500), "never more than full");
+    }
+
+    proptest! {
+        /// The specification is in doubles, and in this order.
+        #[test]
+        fn a_check_is_what_doubles_make_of_it(
+            now in prop_oneof![0..=WHOLE_MAX, 1_600_000_000_000..=1_900_000_000_000u64, WHOLE_MAX - 100..=WHOLE_MAX],
+            ago in 0..10_000u64,
+            (capacity, rate, cost) in (1..1_000_000u64, 0.01..1e6f64, 1..1000u64),
+            share in -0.5..1.0f64,
+        ) {
+            let bucket = TokenBucket::new(capacity, rate).unwrap();
+            let state = (capacity as f64 * share, now.saturating_sub(ago));
+            let ruling = bucket.decide(Some(&state), Millis(now), &Ask::units(cost));
+            let (cap, rate, now_f, cost) = (capacity as f64, rate / 1000.0, now as f64, cost as f64);
+            let tokens = cap.min(state.0 + (now_f - state.1 as f64).max(0.0) * rate);
+            let left = if tokens >= cost { tokens - cost } else { tokens };
+            let reset_at = floor(now_f + double(ceil((cap - left) / rate)));
+            prop_assert_eq!(ruling.decision.reset_at, reset_at);
+            prop_assert_eq!(ruling.decision.remaining, floor(left));
+            let put = (tokens >= cost).then(|| ((left, floor(now_f)), ttl_ms(cap / rate)));
+            prop_assert_eq!(ruling.put, put);
+        }
     }
 
     #[test]

@@ -7,25 +7,31 @@ use keystead_core::{Change, Millis, Step, Ttl};
 
 use super::{Ask, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::number::{ceil, floor, moment, ttl_ms};
+use crate::number::{whole, whole_moment};
 
 /// A strategy that counts in windows with known boundaries. Only such a one can be leased to nodes in advance.
 pub trait Windowed: Strategy<State = (u64, u64)> {
-    /// The beginning and the end of the window that `now` lies in, `begin <= now < end`.
-    fn window(&self, now: f64) -> (f64, f64);
+    /// The beginning and the end of the window that `now` lies in, `begin <= now < end`. Whole numbers, because a check waits
+    /// for this one after another: the same in doubles takes twice as long.
+    fn window(&self, now: i64) -> (i64, i64);
+}
+
+#[inline]
+fn moment(now: Millis) -> i64 {
+    whole_moment(now) as i64
 }
 
 /// The window that counts at `now`, and what is counted in it.
 #[inline]
-fn current<W: Windowed>(strategy: &W, state: Option<&(u64, u64)>, now: f64) -> (u64, f64, u64) {
+fn current<W: Windowed>(strategy: &W, state: Option<&(u64, u64)>, now: i64) -> (u64, i64, u64) {
     let (start, end) = strategy.window(now);
     match state {
         // Starts before the epoch are kept as 0; no clock shows a moment of another window that began there.
-        Some((stored, count)) if *stored == floor(start) => (*stored, end, *count),
+        Some((stored, count)) if *stored == whole(start) => (*stored, end, *count),
         Some((stored, count)) if moment(Millis(*stored)) > now => {
             (*stored, strategy.window(moment(Millis(*stored))).1, *count)
         }
-        _ => (floor(start), end, 0),
+        _ => (whole(start), end, 0),
     }
 }
 
@@ -39,13 +45,13 @@ pub(super) fn decide<W: Windowed>(
     let now = moment(now);
     let (start, end, count) = current(strategy, state, now);
     let (limit, after) = (strategy.limit(), count.saturating_add(ask.cost));
-    let reset_at = floor(end);
+    let (reset_at, rest_ms) = (whole(end), whole(end - now));
     if after <= limit {
         let decision = Decision::allow(limit, limit - after, reset_at);
-        return Ruling::allow(decision, (start, after), ttl_ms(end - now));
+        return Ruling::allow(decision, (start, after), rest_ms.max(1));
     }
     let left = limit.saturating_sub(count);
-    Ruling::deny(Decision::deny(limit, left, reset_at, ceil(end - now)))
+    Ruling::deny(Decision::deny(limit, left, reset_at, rest_ms))
 }
 
 pub(super) fn refund<W: Windowed>(
@@ -55,8 +61,8 @@ pub(super) fn refund<W: Windowed>(
     ask: &Ask,
 ) -> Option<(u64, u64)> {
     // Consumed in this window, or in it while the clock was behind it.
-    let consumed_here = floor(strategy.window(moment(at)).0) <= state.0
-        && at.0 < floor(strategy.window(moment(Millis(state.0))).1);
+    let consumed_here = whole(strategy.window(moment(at)).0) <= state.0
+        && at.0 < whole(strategy.window(moment(Millis(state.0))).1);
     consumed_here.then(|| (state.0, state.1.saturating_sub(ask.cost)))
 }
 
@@ -93,7 +99,7 @@ impl<W: Windowed> Step for Take<W> {
         let left = self.strategy.limit().saturating_sub(count);
         let units = self.want.max(self.need).min(left).max(self.need);
         let ruling = decide(&self.strategy, state, now, &Ask::units(units));
-        let good_ms = floor(end - moment(now));
+        let good_ms = whole(end - moment(now));
         let grant = |units| Grant { units, good_ms, decision: ruling.decision, now };
         match ruling.put {
             Some((state, ttl_ms)) => Change::Put(state, Ttl::Ms(ttl_ms), grant(units)),
