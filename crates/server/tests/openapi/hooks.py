@@ -19,8 +19,9 @@ TOKEN = os.environ.get("ADMIN_TOKEN")
 # Whether answers are streams of events.
 EVENTS = "EVENTS" in os.environ
 
-# They stop or hold up the server, or change for all who ask.
+# They stop or hold up the server, or change it for all who ask; and as paths the last are routes of their own.
 NOT_THESE = {"client", "config", "debug", "shutdown", "acl", "script", "function"}
+NOT_THESE |= {"monitor", "subscribe", "psubscribe"}
 # Of limits.toml.
 POLICIES = ["login", "units", "jobs", "flow"]
 KEYS = ["s", "n", "h", "l", "set", "z", "x", "j", "bits", "nothing"]
