@@ -38,6 +38,8 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
     http.post("/limit/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there are aside, flow, jobs");
     http.post("/limit/login/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there is no action 'nope'");
     assert_eq!(http.ask("PUT", "/limit/login", &[], b"{}").status, 405);
+    let delete = http.ask("DELETE", "/limit/login", &[], b"");
+    assert_eq!((delete.status, delete.header("allow")), (405, Some("GET, POST, HEAD")));
     let stands = http.get("/limit/login/k").json();
     assert_eq!(stands["remaining"], 3);
 }

@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use super::here::Here;
 use super::kv::answer::Refused;
-use super::reply::Reply;
-use super::request::Asked;
+use super::reply::{self, Reply};
+use super::request::{Asked, Refusal};
 use super::rights::Rights;
 use crate::policies::named::Named;
 use asked::Path;
@@ -78,11 +78,14 @@ async fn posted(here: &Here, asked: &Asked) -> Done {
 }
 
 pub(super) async fn delete(here: &Here, asked: &Asked) -> Reply {
-    finished(match (asked.rights, Path::of(&asked.head)) {
-        (Rights::ReadOnly, _) => Err(Refused::ReadOnly),
-        (_, Err(refused)) => Err(refused),
-        (_, Ok(Path { policy, rest: Some(key) })) => check::reset(here, asked, policy, key).await,
-        (_, Ok(Path { rest: None, .. })) => Err(Refused::bad("name a key in the path: /limit/POLICY/KEY")),
+    finished(match Path::of(&asked.head) {
+        Err(refused) => Err(refused),
+        // The row is that of keys, too; a policy is deleted in the settings file.
+        Ok(Path { rest: None, .. }) => return reply::refused(&Refusal::Method("GET, POST, HEAD".to_owned())),
+        Ok(Path { policy, rest: Some(key) }) => match asked.rights {
+            Rights::All => check::reset(here, asked, policy, key).await,
+            Rights::ReadOnly => Err(Refused::ReadOnly),
+        },
     })
 }
 
