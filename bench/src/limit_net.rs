@@ -15,8 +15,8 @@ use crate::{lua, resp, rest};
 const LEVELS: [&str; 2] = ["memory", "commit"];
 const CONNECTIONS: &str = "50";
 
-/// Burst, units of a period, and its seconds.
-const NUMBERS: [&str; 3] = ["1000000", "1000000", "60"];
+/// Burst, units of a period, and its seconds. A key is remembered from one check to the next, as it is in use.
+const NUMBERS: [&str; 3] = ["1000000", "100", "60"];
 
 /// The fastest of throttlecrab's stores here.
 const STORE: &str = "adaptive";
@@ -28,8 +28,8 @@ const POLICIES: [(&str, &str); 2] = [("limit", "engine"), ("limit-memory", "memo
 const TO_LIMIT: &str =
     r#"wrk.format("POST", "/limit/bench", JSON, '{"key":"user:' .. math.random(KEYS) .. '"}')"#;
 const TO_REST: &str =
-    r#"wrk.format("POST", "/", JSON, '["THROTTLE","user:' .. math.random(KEYS) .. '",1000000,1000000,60]')"#;
-const TO_THROTTLECRAB: &str = r#"wrk.format("POST", "/throttle", JSON, '{"key":"user:' .. math.random(KEYS) .. '","max_burst":1000000,"count_per_period":1000000,"period":60}')"#;
+    r#"wrk.format("POST", "/", JSON, '["THROTTLE","user:' .. math.random(KEYS) .. '",1000000,100,60]')"#;
+const TO_THROTTLECRAB: &str = r#"wrk.format("POST", "/throttle", JSON, '{"key":"user:' .. math.random(KEYS) .. '","max_burst":1000000,"count_per_period":100,"period":60}')"#;
 
 /// The others, as far as they are here.
 struct Peers {
@@ -103,7 +103,7 @@ fn over_http(level: &str, peers: &Peers) {
             continue;
         }
         let policy = format!(
-            "[limit.bench]\nkind = \"gcra\"\nlimit = 1000000\nperiodMs = \"60s\"\nfail = \"closed\"\nstore = \"{store}\"\n"
+            "[limit.bench]\nkind = \"gcra\"\nlimit = 100\nperiodMs = \"60s\"\nburst = 1000000\nfail = \"closed\"\nstore = \"{store}\"\n"
         );
         match Keystead::start_with(level, &policy) {
             Some(keystead) => http_row(door, level, &keystead, TO_LIMIT, peers),
