@@ -10,7 +10,8 @@
 //! | what all connections share: messages, clients    | [`hub`]         |
 //! | requests from bytes, answers to bytes            | [`wire`]        |
 //! | documents as trees, paths into them, merging     | [`json`]        |
-//! | versioned documents, patches, repeated requests  | [`documents`]   |
+//! | versioned documents, patches                     | [`documents`]   |
+//! | requests that are sent twice and run once        | [`once`]        |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!
@@ -32,6 +33,7 @@ pub mod keys_of;
 pub mod limits;
 mod mpop;
 pub mod number;
+pub mod once;
 pub mod random;
 pub mod reply;
 pub mod scan;

@@ -67,6 +67,10 @@ pub const THROTTLE_PERIOD_SECONDS_MAX: u64 = keystead_limit::limits::SPAN_MS_MAX
 /// How long the answer to a request with an idempotency key is kept: a day.
 pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
+/// Largest body of an answer that is kept, in bytes. A request with an idempotency key whose answer is larger is answered `413`,
+/// and what it changed is undone.
+pub const ANSWER_KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
 pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;
 

@@ -218,7 +218,7 @@ impl<P: Borrow<S>, S: Step> Erased<P, S> {
 }
 
 impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict> {
         run(self.step.borrow(), &mut self.reply, slot, now)
     }
@@ -241,7 +241,7 @@ impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn run<S: Step>(
     step: &S,
     reply: &mut Option<S::Reply>,

@@ -16,7 +16,7 @@ impl Key {
     ///
     /// # Errors
     /// `bad_request` when it is empty, `too_large` when it is over the limit.
-    #[inline]
+    #[inline(always)]
     pub fn new(bytes: impl AsRef<[u8]>) -> Result<Key> {
         let bytes = bytes.as_ref();
         check_len(bytes.len(), bytes.len())?;
@@ -27,19 +27,23 @@ impl Key {
     ///
     /// # Errors
     /// `bad_request` when `key` is empty, `too_large` when the whole is over the limit.
+    #[inline]
     pub fn join(prefix: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Key> {
         let (prefix, key) = (prefix.as_ref(), key.as_ref());
-        let separator: &[u8] = if prefix.is_empty() { b"" } else { b":" };
-        let len = prefix.len() + separator.len() + key.len();
+        if prefix.is_empty() {
+            return Key::new(key);
+        }
+        let len = prefix.len() + 1 + key.len();
         check_len(key.len(), len)?;
         let mut bytes = SmallVec::with_capacity(len);
         bytes.extend_from_slice(prefix);
-        bytes.extend_from_slice(separator);
+        bytes.push(b':');
         bytes.extend_from_slice(key);
         Ok(Key(bytes))
     }
 
     /// The bytes.
+    #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -49,9 +53,22 @@ impl Key {
 #[inline]
 fn check_len(key_len: usize, whole_len: usize) -> Result<()> {
     if key_len == 0 {
-        return Err(Error::new(Code::BadRequest, "a key must not be empty"));
+        return Err(empty());
     }
     check_size(whole_len)
+}
+
+#[cold]
+fn empty() -> Error {
+    Error::new(Code::BadRequest, "a key must not be empty")
+}
+
+#[cold]
+fn too_large(len: usize) -> Error {
+    Error::new(
+        Code::TooLarge,
+        format!("max key size exceeded. Limit: {KEY_BYTES_MAX} bytes, Actual: {len} bytes"),
+    )
 }
 
 /// Refuses the length of a key that is over the limit.
@@ -60,13 +77,10 @@ fn check_len(key_len: usize, whole_len: usize) -> Result<()> {
 /// `too_large`.
 #[inline]
 pub fn check_size(len: usize) -> Result<()> {
-    if len > KEY_BYTES_MAX {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("max key size exceeded. Limit: {KEY_BYTES_MAX} bytes, Actual: {len} bytes"),
-        ));
+    match len <= KEY_BYTES_MAX {
+        true => Ok(()),
+        false => Err(too_large(len)),
     }
-    Ok(())
 }
 
 /// The part of a key that decides where it lives: what stands inside the first `{...}` if that is not

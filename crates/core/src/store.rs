@@ -102,6 +102,7 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// `unsupported` when this store cannot, else what the store says.
+    #[inline]
     fn apply_sync<S: Step>(&self, key: &Key, step: &S) -> Result<S::Reply> {
         let mut erased = Erased::<&S, S>::new(step);
         match self.apply_erased(key, &mut erased) {
@@ -137,10 +138,12 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).scheme()
     }
 
+    #[inline]
     fn capabilities(&self) -> Capabilities {
         (**self).capabilities()
     }
 
+    #[inline]
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
         (**self).apply_erased(key, step)
     }

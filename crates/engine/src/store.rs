@@ -5,7 +5,7 @@ use std::any::Any;
 use keystead_core::{
     Answer, Applies, Capabilities, Code, ErasedStep, Error, Job, Key, Millis, Result, Store, Together,
 };
-use keystead_model::keyspace::Keyspace;
+use keystead_model::keyspace::{Held, Keyspace};
 use keystead_model::value::Kind;
 
 use crate::engine::Engine;
@@ -81,21 +81,23 @@ impl Together for Engine {
                 ));
             }
             let names = keys.to_vec();
-            let run = move |keyspace: &mut Keyspace, now| job(&mut Held { keyspace, names: &names, now });
+            let run = move |keyspace: &mut Keyspace, now| {
+                job(&mut Named { held: Held { keyspace, now }, names: &names })
+            };
             self.write(first.as_bytes(), run).await
         })
     }
 }
 
-struct Held<'a> {
-    keyspace: &'a mut Keyspace,
+/// What a job may touch: the keys that it named.
+struct Named<'a> {
+    held: Held<'a>,
     names: &'a [Key],
-    now: Millis,
 }
 
-impl Applies for Held<'_> {
+impl Applies for Named<'_> {
     fn now(&self) -> Millis {
-        self.now
+        self.held.now
     }
 
     fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
@@ -103,6 +105,6 @@ impl Applies for Held<'_> {
             let message = format!("the job that runs together did not name the key {key}");
             return Err(Error::new(Code::Internal, message));
         }
-        self.keyspace.apply_step(key.as_bytes(), step, self.now)
+        self.held.apply_erased(key, step)
     }
 }

@@ -4,6 +4,7 @@
 //! limits are asked in turn after all of them have said yes; if somebody comes between and one says no after all, what the
 //! others consumed is given back. Either way a denied combination has consumed nothing in the end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use keystead_core::{Applies, Clock, Code, Error, Key, Millis, Result, Store, StoreExt, SystemClock};
@@ -12,10 +13,11 @@ use crate::client::HiddenKeys;
 use crate::decision::Decision;
 use crate::fail::{Fail, is_broken, open_decision};
 use crate::lease::LeaseIds;
-use crate::limiter::{ask, store_key};
+use crate::limiter::{ask, store_key, together};
 use crate::limits::COMBINED_MAX;
 use crate::policy::{Policy, check::invalid};
-use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Refund, Release, with_strategy};
+use crate::question::Question;
+use crate::strategy::{AnyStrategy, Release};
 
 /// When a combination admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +87,6 @@ impl Combination {
         text.truncate(text.len() - 1);
         Ok(format!("{text},\"policy\":{name}}}"))
     }
-}
-
-/// What is asked of one limit.
-#[derive(Clone)]
-struct Part {
-    strategy: AnyStrategy,
-    key: Key,
-    ask: Ask,
 }
 
 impl<S: Store> Combined<S> {
@@ -166,9 +160,12 @@ impl<S: Store> Combined<S> {
     /// # Errors
     /// `bad_request` when there are not as many keys as limits, else as [`Limiter::check`](crate::Limiter::check).
     pub async fn check_each<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Combination> {
-        let parts = self.parts(keys, cost)?;
-        let answer = match self.check_together(&parts).await {
-            Err(error) if error.code() == Code::Unsupported => self.check_in_turn(&parts).await,
+        let questions = self.questions(keys, cost)?;
+        let answer = match self.check_together(&questions).await {
+            Err(error) if error.code() == Code::Unsupported => {
+                let asked: Vec<_> = questions.iter().map(|question| (question, &self.store)).collect();
+                self.rule.check_in_turn(&asked).await
+            }
             answer => answer,
         };
         match answer {
@@ -187,74 +184,102 @@ impl<S: Store> Combined<S> {
     /// # Errors
     /// As [`check_each`](Combined::check_each); what could not be released expires.
     pub async fn release_each<K: AsRef<[u8]>>(&self, keys: &[K], combination: &Combination) -> Result<()> {
-        for (part, decision) in self.parts(keys, 1)?.iter().zip(&combination.parts) {
+        for (question, decision) in self.questions(keys, 1)?.iter().zip(&combination.parts) {
             if let Some(lease_id) = decision.lease_id {
-                self.store.apply(&part.key, &Release { lease_id }).await?;
+                self.store.apply(&question.key, &Release { lease_id }).await?;
             }
         }
         Ok(())
     }
 
-    fn parts<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Vec<Part>> {
+    fn questions<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Vec<Question>> {
         if keys.len() != self.limits.len() {
             let message = format!("this combination needs {} keys, not {}", self.limits.len(), keys.len());
             return Err(Error::new(Code::BadRequest, message));
         }
-        let part = |(limit, key): (&Limit, &K)| {
+        let question = |(limit, key): (&Limit, &K)| {
             let lease_id = self.ids.next();
             let key = store_key(&limit.prefix, self.hidden.as_ref(), key.as_ref())?;
-            Ok(Part { strategy: limit.strategy, key, ask: ask(cost, lease_id)? })
+            Ok(Question { strategy: limit.strategy, key, ask: ask(cost, lease_id)?, at: None })
         };
-        self.limits.iter().zip(keys).map(part).collect()
+        self.limits.iter().zip(keys).map(question).collect()
     }
 
     /// One job that nobody can come between.
-    async fn check_together(&self, parts: &[Part]) -> Result<Vec<Decision>> {
-        let Some(store) = self.store.together() else {
-            return Err(Error::new(Code::Unsupported, "this store runs one step at a time"));
-        };
-        let keys: Vec<Key> = parts.iter().map(|part| part.key.clone()).collect();
-        let (rule, parts) = (self.rule, parts.to_vec());
-        let job = move |held: &mut dyn Applies| {
-            let forecasts: Vec<Decision> =
-                parts.iter().map(|part| part.forecast_held(held)).collect::<Result<_>>()?;
-            if !rule.admits(&forecasts) {
-                return Ok(forecasts);
-            }
-            let commit = |(part, forecast): (&Part, Decision)| match forecast.allowed {
-                true => part.check_held(held),
-                false => Ok(forecast),
-            };
-            parts.iter().zip(forecasts).map(commit).collect()
-        };
-        store.apply_together(&keys, job).await
+    async fn check_together(&self, questions: &[Question]) -> Result<Vec<Decision>> {
+        let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
+        let (rule, questions) = (self.rule, questions.to_vec());
+        together(&self.store, &keys, move |held| rule.check(&questions, held)).await
     }
 
-    /// Asks first, consumes then, and gives back what was consumed when somebody came between.
-    async fn check_in_turn(&self, parts: &[Part]) -> Result<Vec<Decision>> {
-        let mut decisions = Vec::with_capacity(parts.len());
-        for part in parts {
-            decisions.push(part.forecast(&self.store).await?);
+    fn combination(&self, parts: Vec<Decision>) -> Combination {
+        // There is at least one limit.
+        let (place, decision) = self.rule.binding(&parts).unwrap_or((0, open_decision(0, 0)));
+        Combination { decision, name: self.limits[place].name.clone(), parts }
+    }
+}
+
+impl Rule {
+    /// Whether a combination with these parts admits.
+    #[must_use]
+    pub fn admits(self, parts: &[Decision]) -> bool {
+        match self {
+            Rule::All => parts.iter().all(|part| part.allowed),
+            Rule::Any => parts.iter().any(|part| part.allowed),
         }
-        if !self.rule.admits(&decisions) {
+    }
+
+    /// Asks everything first, and consumes only if the rule admits, while nobody else can touch the keys.
+    ///
+    /// # Errors
+    /// `bad_request` for two questions about one key of the store, which could not be answered one by one; else what the
+    /// store says.
+    pub fn check(self, questions: &[Question], held: &mut dyn Applies) -> Result<Vec<Decision>> {
+        distinct(questions.iter())?;
+        let mut decisions = Vec::with_capacity(questions.len());
+        for question in questions {
+            decisions.push(question.forecast(held)?);
+        }
+        if !self.admits(&decisions) {
             return Ok(decisions);
         }
-        let mut consumed = Vec::with_capacity(parts.len());
-        for (part, decision) in parts.iter().zip(&mut decisions).filter(|(_, decision)| decision.allowed) {
-            match part.check(&self.store).await {
+        for (question, decision) in questions.iter().zip(&mut decisions).filter(|(_, part)| part.allowed) {
+            (*decision, _) = question.check(held)?;
+        }
+        Ok(decisions)
+    }
+
+    /// Asks everything first and consumes then, each on its own store, and gives back what was consumed when somebody came
+    /// between.
+    ///
+    /// # Errors
+    /// As [`check`](Rule::check). What had been consumed by then is given back.
+    pub async fn check_in_turn<S: Store + ?Sized>(self, asked: &[(&Question, &S)]) -> Result<Vec<Decision>> {
+        distinct(asked.iter().map(|(question, _)| *question))?;
+        let mut decisions = Vec::with_capacity(asked.len());
+        for (question, store) in asked {
+            decisions.push(question.forecast_on(*store).await?);
+        }
+        if !self.admits(&decisions) {
+            return Ok(decisions);
+        }
+        let mut consumed = Vec::with_capacity(asked.len());
+        for ((question, store), decision) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+        {
+            match question.check_on(*store).await {
                 Ok((answer, at)) => {
                     *decision = answer;
                     if answer.allowed {
-                        consumed.push((part, at));
+                        consumed.push((*question, *store, at));
                     }
                 }
                 Err(error) => {
-                    self.give_back(&consumed).await;
+                    give_back(&consumed).await;
                     return Err(error);
                 }
             }
-            if self.rule == Rule::All && !decision.allowed {
-                self.give_back(&consumed).await;
+            if self == Rule::All && !decision.allowed {
+                give_back(&consumed).await;
                 decisions.iter_mut().for_each(|decision| decision.lease_id = None);
                 break;
             }
@@ -262,66 +287,39 @@ impl<S: Store> Combined<S> {
         Ok(decisions)
     }
 
-    /// A store that breaks now keeps what was consumed: too few are admitted, never too many.
-    async fn give_back(&self, consumed: &[(&Part, Millis)]) {
-        for (part, at) in consumed {
-            let _ = with_strategy!(part.strategy, strategy => {
-                self.store.apply(&part.key, &Refund { strategy, ask: part.ask, at: *at }).await
-            });
-        }
-    }
-
-    fn combination(&self, parts: Vec<Decision>) -> Combination {
-        let allowed = self.rule.admits(&parts);
+    /// The binding decision and its place, see [`Combination`]; nothing of nothing.
+    #[must_use]
+    pub fn binding(self, parts: &[Decision]) -> Option<(usize, Decision)> {
+        let allowed = self.admits(parts);
         let counts = parts.iter().enumerate().filter(|(_, part)| part.allowed == allowed);
         let binding = match allowed {
             true => counts.min_by_key(|(_, part)| part.remaining),
             // The first of those that are equal, as above.
             false => counts.rev().max_by_key(|(_, part)| part.retry_after_ms),
         };
-        let (place, binding) = binding.map_or((0, parts[0]), |(place, part)| (place, *part));
         let delay_ms =
             parts.iter().filter(|part| part.allowed && allowed).filter_map(|part| part.delay_ms).max();
-        let decision = Decision { delay_ms, ..binding };
-        Combination { decision, name: self.limits[place].name.clone(), parts }
+        // Where parts deny and yet it is not denied, or the other way round, there are no parts.
+        binding.map(|(place, part)| (place, Decision { delay_ms, ..*part }))
     }
 }
 
-impl Rule {
-    fn admits(self, parts: &[Decision]) -> bool {
-        match self {
-            Rule::All => parts.iter().all(|part| part.allowed),
-            Rule::Any => parts.iter().any(|part| part.allowed),
+/// Each of two questions about one key could be allowed, and both of them not.
+fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
+    let mut keys = HashSet::new();
+    match questions.into_iter().find(|question| !keys.insert(&question.key)) {
+        Some(twice) => {
+            let message = format!("{} is asked for twice: ask once, with the cost of both", twice.key);
+            Err(Error::new(Code::BadRequest, message))
         }
+        None => Ok(()),
     }
 }
 
-impl Part {
-    fn forecast_held(&self, held: &mut dyn Applies) -> Result<Decision> {
-        with_strategy!(self.strategy, strategy => {
-            held.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 })
-        })
-        .map(|(decision, _)| Decision { lease_id: None, ..decision })
-    }
-
-    fn check_held(&self, held: &mut dyn Applies) -> Result<Decision> {
-        with_strategy!(self.strategy, strategy => {
-            held.apply(&self.key, &Check { strategy, ask: self.ask, at: None })
-        })
-        .map(|(decision, _)| decision)
-    }
-
-    async fn forecast<S: Store>(&self, store: &S) -> Result<Decision> {
-        let (decision, _) = with_strategy!(self.strategy, strategy => {
-            store.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 }).await
-        })?;
-        Ok(Decision { lease_id: None, ..decision })
-    }
-
-    async fn check<S: Store>(&self, store: &S) -> Result<(Decision, Millis)> {
-        with_strategy!(self.strategy, strategy => {
-            store.apply(&self.key, &Check { strategy, ask: self.ask, at: None }).await
-        })
+/// A store that breaks now keeps what was consumed: too few are admitted, never too many.
+async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Millis)]) {
+    for (question, store, at) in consumed {
+        let _ = question.refund_on(*store, *at).await;
     }
 }
 

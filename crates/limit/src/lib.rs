@@ -25,6 +25,8 @@
 //! | several limits as one                  | [`combine`]             |
 //! | waiting for one's turn                 | [`shaper`]              |
 //! | how many at the same time              | [`lease`]               |
+//! | a cost that is known only afterwards   | [`reserve`]             |
+//! | one question, wherever the key is      | [`question`]            |
 //! | a local tier before a shared store     | [`tier`]                |
 //! | what a broken store means              | [`fail`]                |
 //! | headers of an HTTP answer              | [`headers`]             |
@@ -47,7 +49,9 @@ pub mod limiter;
 pub mod limits;
 mod number;
 pub mod policy;
+pub mod question;
 pub mod replay;
+pub mod reserve;
 pub mod shaper;
 pub mod strategy;
 #[cfg(test)]
@@ -64,7 +68,9 @@ pub use layer::LimitLayer;
 pub use lease::Lease;
 pub use limiter::Limiter;
 pub use policy::Policy;
+pub use question::Question;
 pub use replay::Replay;
+pub use reserve::Reserved;
 pub use shaper::{Reservation, Shaper};
 pub use strategy::Strategy;
 pub use tier::{Mode, Tiered};

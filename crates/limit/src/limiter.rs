@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use keystead_core::{
-    Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock, Together,
+    Applies, Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock,
 };
 
 use crate::client::HiddenKeys;
@@ -17,7 +17,8 @@ use crate::fail::{Fail, is_broken, open_decision};
 use crate::lease::LeaseIds;
 use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::policy::Policy;
-use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, with_strategy};
+use crate::question::Question;
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, Strategy, with_strategy};
 
 /// Runs a future that nobody waits for.
 pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
@@ -109,6 +110,10 @@ impl<S: Store> Limiter<S> {
         &self.store
     }
 
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.next()
+    }
+
     pub(crate) fn local_clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -123,6 +128,10 @@ impl<S: Store> Limiter<S> {
     /// `bad_request` or `too_large` for a key or cost that cannot be; what the store says when it is broken and the
     /// limiter fails closed.
     pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        // Where there is nothing to wait for, nothing need be kept for later.
+        if self.store.capabilities().sync {
+            return self.check_sync(key, cost);
+        }
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
         self.settle(self.run(&key, ask, None).await).map(|(decision, _)| decision)
     }
@@ -133,11 +142,22 @@ impl<S: Store> Limiter<S> {
     /// As [`check`](Limiter::check), and `unsupported` when the store does not answer at once.
     #[inline]
     pub fn check_sync(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
-            self.store.apply_sync(&key, &Check { strategy: *strategy, ask, at: None })
-        });
-        self.settle(answer).map(|(decision, _)| decision)
+        let ask = self.ask(cost)?;
+        // The key stays where it was made: `?` would copy it.
+        match self.key(key.as_ref()) {
+            Ok(ref key) => {
+                with_strategy!(self.policy.strategy(), strategy => self.check_now(strategy, key, ask))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline(never)]
+    fn check_now<T: Strategy>(&self, strategy: &T, key: &Key, ask: Ask) -> Result<Decision> {
+        match self.store.apply_sync(key, &Check { strategy: strategy.clone(), ask, at: None }) {
+            Ok((decision, _)) => Ok(decision),
+            Err(error) => self.without_store(error).map(|(decision, _)| decision),
+        }
     }
 
     /// Asks for several keys, each with its cost, at one instant. The answers come in the order of the keys.
@@ -153,22 +173,19 @@ impl<S: Store> Limiter<S> {
                 format!("max keys of one check exceeded. Limit: {CHECK_MANY_MAX}, Actual: {}", keys.len());
             return Err(Error::new(Code::TooLarge, message));
         }
-        let mut asks = Vec::with_capacity(keys.len());
-        for (key, cost) in keys {
-            asks.push((self.key(key.as_ref())?, self.ask(*cost)?));
-        }
-        if let Some(together) = self.store.together()
-            && !asks.is_empty()
-        {
-            let answer = self.many_together(together, &asks).await;
+        let questions: Vec<Question> =
+            keys.iter().map(|(key, cost)| self.question(key, *cost)).collect::<Result<_>>()?;
+        if !questions.is_empty() {
+            let answer = self.many_together(&questions).await;
             if !matches!(&answer, Err(error) if error.code() == Code::Unsupported) {
-                return self.settle_many(answer, asks.len());
+                return self.settle_many(answer, questions.len());
             }
         }
-        let mut decisions = Vec::with_capacity(asks.len());
+        let mut decisions = Vec::with_capacity(questions.len());
         let mut at = None;
-        for (key, ask) in &asks {
-            let (decision, now) = self.settle(self.run(key, *ask, at).await)?;
+        for question in questions {
+            let question = Question { at, ..question };
+            let (decision, now) = self.settle(question.check_on(&self.store).await)?;
             // An answer without the store has no instant of the store's clock to share.
             if !decision.failed_open {
                 at = at.or(Some(now));
@@ -178,29 +195,17 @@ impl<S: Store> Limiter<S> {
         Ok(decisions)
     }
 
-    async fn many_together(&self, store: &dyn Together, asks: &[(Key, Ask)]) -> Result<Vec<Decision>> {
-        let keys: Vec<Key> = asks.iter().map(|(key, _)| key.clone()).collect();
-        let (strategy, asks) = (*self.policy.strategy(), asks.to_vec());
-        let job = move |held: &mut dyn keystead_core::Applies| {
-            let mut decisions = Vec::with_capacity(asks.len());
-            for (key, ask) in &asks {
-                let (decision, _) = with_strategy!(strategy, strategy => {
-                    held.apply(key, &Check { strategy, ask: *ask, at: None })
-                })?;
-                decisions.push(decision);
-            }
-            Ok(decisions)
+    async fn many_together(&self, questions: &[Question]) -> Result<Vec<Decision>> {
+        let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
+        let questions = questions.to_vec();
+        let job = move |held: &mut dyn Applies| {
+            questions.iter().map(|question| question.check(held).map(|(decision, _)| decision)).collect()
         };
-        store.apply_together(&keys, job).await
+        together(&self.store, &keys, job).await
     }
 
     fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
-        match answer {
-            Err(error) if is_broken(&error) && self.fail == Fail::Open => {
-                Ok(vec![open_decision(self.policy.limit(), self.clock.now().0); count])
-            }
-            answer => answer,
-        }
+        answer.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
     }
 
     /// How things stand: whether one more unit would pass, and what is left now. Consumes nothing.
@@ -268,6 +273,49 @@ impl<S: Store> Limiter<S> {
         }
     }
 
+    /// A question of this limiter, to be asked where the key is held.
+    ///
+    /// # Errors
+    /// `bad_request` or `too_large` for a key or cost that cannot be.
+    pub fn question(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Question> {
+        let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
+        Ok(Question { strategy: *self.policy.strategy(), key, ask, at: None })
+    }
+
+    /// Asks a [question](Limiter::question) of this limiter, and tells the instant of the decision.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn check_question(&self, question: &Question) -> Result<(Decision, Millis)> {
+        self.settle(question.check_on(&self.store).await)
+    }
+
+    /// Tells how things stand for a [question](Limiter::question) of this limiter, and at which instant.
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn peek_question(&self, question: &Question) -> Result<(Decision, Millis)> {
+        self.settle(question.peek_on(&self.store).await)
+    }
+
+    /// What this limiter answers to `answer`: what a broken store means is its own choice.
+    ///
+    /// # Errors
+    /// The error, when the limiter fails closed or the store is not to blame.
+    #[inline]
+    pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
+        self.settle(answer)
+    }
+
+    /// The decision without a store that answered so, where this limiter fails open and the store is to blame.
+    #[must_use]
+    pub fn open_for(&self, error: &Error) -> Option<(Decision, Millis)> {
+        (is_broken(error) && self.fail == Fail::Open).then(|| {
+            let now = self.clock.now();
+            (open_decision(self.policy.limit(), now.0), now)
+        })
+    }
+
     /// The check with the instant at which it was decided, for headers.
     pub(crate) async fn check_timed(&self, key: &Key, ask: Ask) -> Result<(Decision, Millis)> {
         self.settle(self.run(key, ask, None).await)
@@ -308,15 +356,26 @@ impl<S: Store> Limiter<S> {
 
     #[cold]
     fn without_store(&self, error: Error) -> Result<(Decision, Millis)> {
-        if is_broken(&error) && self.fail == Fail::Open {
-            let now = self.clock.now();
-            return Ok((open_decision(self.policy.limit(), now.0), now));
-        }
-        Err(error)
+        self.open_for(&error).ok_or(error)
     }
 }
 
-#[inline]
+/// Runs `job` while nobody else can touch `keys`.
+///
+/// # Errors
+/// `unsupported` where the store runs one step at a time, else what it says.
+pub(crate) async fn together<S: Store + ?Sized, R: Send + 'static>(
+    store: &S,
+    keys: &[Key],
+    job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
+) -> Result<R> {
+    match store.together() {
+        Some(store) => store.apply_together(keys, job).await,
+        None => Err(Error::new(Code::Unsupported, "this store runs one step at a time")),
+    }
+}
+
+#[inline(always)]
 pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) -> Result<Key> {
     match hidden {
         None if prefix.is_empty() => Key::new(key),

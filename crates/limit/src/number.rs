@@ -30,7 +30,13 @@ pub(crate) fn double(number: u64) -> f64 {
 /// A moment as a double. Clocks beyond the range of exact doubles stand still at its end.
 #[inline]
 pub(crate) fn moment(now: Millis) -> f64 {
-    double(now.0)
+    double(whole_moment(now))
+}
+
+/// The same as a whole number.
+#[inline]
+pub(crate) fn whole_moment(now: Millis) -> u64 {
+    now.0.min(WHOLE_MAX)
 }
 
 /// How long a state lives that must live at least `ms`.

@@ -12,6 +12,7 @@ use keystead_engine::Engine;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
+use crate::policies::Policies;
 use crate::resp::Server;
 use crate::settings::Settings;
 
@@ -25,6 +26,8 @@ pub struct App {
     pub metrics: Metrics,
     /// What Redis commands share, whatever the door.
     pub hub: Arc<Hub>,
+    /// The rate limits in force.
+    pub policies: Policies,
     requests: AtomicU64,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
@@ -37,11 +40,13 @@ impl App {
         let host = Server::new(&settings, engine.clone(), resp_port, clients_max);
         let hub = Arc::new(Hub::new(Box::new(host)));
         hub.config.set_clients_max(clients_max);
+        let metrics = Metrics::new();
         App {
             hub,
             settings,
+            policies: Policies::new(engine.clone(), metrics.policies.clone()),
             engine,
-            metrics: Metrics::new(),
+            metrics,
             requests: AtomicU64::new(0),
             started: Stopwatch::start(),
             stopping: watch::Sender::new(false),
@@ -75,7 +80,7 @@ impl App {
     /// Every metric as text, at this moment.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients)
+        self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients, &self.policies.set())
     }
 
     /// Tells every door to stop accepting and to finish what is in flight. There is no way back.

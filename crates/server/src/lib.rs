@@ -15,6 +15,7 @@
 //! | functions between two starts    | [`functions`] |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
+//! | named rate limits               | [`policies`] |
 //! | how large is large              | [`limits`]   |
 //! | what is counted and measured    | [`metrics`]  |
 //!
@@ -32,6 +33,7 @@ pub mod listen;
 pub mod logs;
 pub mod metrics;
 pub mod open_files;
+pub mod policies;
 pub mod ready;
 pub mod resp;
 pub mod server;

@@ -40,7 +40,8 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most commands of one REST request (`/pipeline`, `/multi-exec`). More is answered `400`.
 pub const REST_COMMANDS_MAX: usize = 10_000;
 
-/// Bytes of the answers of one pipeline. Once there are more, the commands that are left do not run and say so.
+/// Bytes of the answers of one REST request. Of a pipeline the commands that are left then do not run and say so; a transaction is
+/// undone and says so.
 pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Most channels or patterns of one REST subscription. More is answered `400`.
@@ -63,6 +64,35 @@ pub const WAIT_MS_MAX: u64 = 5 * 60 * 1000;
 
 /// Longest `Idempotency-Key`, in bytes. A longer one is answered `400`.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+
+/// Most policies of a settings file. More are refused at start.
+pub const POLICIES_MAX: usize = 1_000;
+
+/// Longest name of a policy, in bytes. A longer one is refused at start.
+pub const POLICY_NAME_BYTES_MAX: usize = keystead_limit::limits::NAME_BYTES_MAX;
+
+/// How often the settings file is looked at. A change takes effect when it has been seen twice.
+pub const RELOAD_LOOK: Duration = Duration::from_millis(500);
+
+/// Largest settings file that takes effect while the server runs, in bytes. The policies of a larger one stay as they were.
+pub const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Denied keys that a policy remembers. Beyond it the least one makes room.
+pub const DENIED_KEYS: usize = 100;
+
+/// Bytes by which a denied key is remembered. Of a longer one only the beginning is known.
+pub const DENIED_KEY_BYTES: usize = 128;
+
+/// Denied keys that metrics and `GET /limit/{policy}` tell of.
+pub const DENIED_KEYS_TOLD: usize = 10;
+
+/// Longest time that a reservation waits to be settled, and how long it does where nobody says. A longer one is answered `400`.
+pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// See [`RESERVATION_MS_MAX`].
+pub const RESERVATION_MS: u64 = 10 * 60 * 1000;
+
+/// Most commands, or operations, that are written with a decision. More is answered `413`.
+pub const THEN_MAX: usize = BATCH_OPERATIONS_MAX;
 
 /// Longest line that `keystead limit replay` reads, in bytes. A longer one is refused.
 pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;
@@ -108,7 +138,8 @@ pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
 /// Room for answers that a connection keeps between requests.
 pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
 
-/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed.
+/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed; a transaction
+/// that answers more by itself is undone and says so.
 pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes that may wait for a client at all.

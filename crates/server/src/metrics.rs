@@ -16,9 +16,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::VERSION;
+use crate::policies::Set;
+use crate::policies::counts::PolicyMetrics;
 
 /// Upper bounds of the latency buckets, from a reply out of memory to one that waits for a slow disk.
-const DURATION_BUCKETS_SECONDS: [f64; 13] =
+pub(crate) const DURATION_BUCKETS_SECONDS: [f64; 13] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -132,6 +134,8 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     resp: Resp,
+    /// Of rate limits.
+    pub policies: PolicyMetrics,
     /// Open HTTP connections.
     pub http_connections: Gauge,
     /// HTTP connections that were refused because there were too many.
@@ -148,6 +152,7 @@ impl Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
             resp: Resp::default(),
+            policies: PolicyMetrics::new(),
             http_connections: Gauge::default(),
             http_connections_refused: Counter::default(),
         };
@@ -176,6 +181,7 @@ impl Metrics {
         );
         self.shards.register(to);
         self.resp.register(to);
+        self.policies.register(to);
         self
     }
 
@@ -192,7 +198,8 @@ impl Metrics {
     }
 
     /// The metrics as text, at an uptime and a health that only the caller knows.
-    pub(crate) fn text(&self, uptime: Duration, health: &Health, clients: &Clients) -> String {
+    pub(crate) fn text(&self, uptime: Duration, health: &Health, clients: &Clients, set: &Set) -> String {
+        self.policies.set(set);
         self.shards.set(health);
         self.resp.set(clients);
         self.uptime.set(i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX));

@@ -30,6 +30,11 @@ pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketA
         Durability::Fsync | Durability::Commit => line("data", &settings.data.display().to_string()),
     }
     line("durability", settings.durability.as_str());
+    match settings.policies.len() {
+        0 => {}
+        1 => line("limits", "1 policy"),
+        many => line("limits", &format!("{many} policies")),
+    }
     if let Some(http) = http {
         line("try", &format!("curl -s http://{}/healthz", reachable(http)));
     }

@@ -14,7 +14,7 @@ use crate::failure::failure;
 use crate::limits::Limits;
 use crate::settings::{Listen, Settings};
 use crate::signals::Signals;
-use crate::{VERSION, database, functions, http, listen, open_files, ready, resp};
+use crate::{VERSION, database, functions, http, listen, open_files, policies, ready, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -47,6 +47,10 @@ pub async fn run(settings: Settings) -> Result<()> {
     if let Err(error) = functions::restore(&app.settings, &app.hub) {
         return app.engine.close().await.and(Err(error));
     }
+    if let Err(error) = take_policies(&app).await {
+        return app.engine.close().await.and(Err(error));
+    }
+    tokio::spawn(policies::reload::watch(Arc::clone(&app)));
     let mut doors = JoinSet::new();
     if let Some((listener, _)) = http {
         let limits = Limits { connections_max, ..Limits::default() };
@@ -70,10 +74,22 @@ pub async fn run(settings: Settings) -> Result<()> {
     while let Some(ended) = doors.join_next().await {
         drained = drained.and(ended.map_err(|_| broken()));
     }
+    for store in app.policies.others() {
+        drained = drained.and(store.close().await);
+    }
     // Whatever became of the doors, the database is closed. It says itself what it could not do.
     app.engine.close().await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Puts the policies of the settings into force.
+async fn take_policies(app: &Arc<App>) -> Result<()> {
+    let of = Arc::clone(app);
+    // A store may take its time to open.
+    let taken = tokio::task::spawn_blocking(move || of.policies.replace(&of.settings.policies)).await;
+    let taken = taken.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    taken.map_err(|error| failure(error.message(), "see docs/limits.md"))
 }
 
 /// A server without a door would be up and yet serve nobody; ended, it can be restarted.

@@ -4,12 +4,10 @@
 //! |--------------------------------------|---------------|
 //! | one document: get, put, patch, delete| here          |
 //! | the three forms of a patch           | [`patch`]     |
-//! | a request that is sent twice         | [`once`]      |
 //!
 //! A string is a document, too: the JSON string of its text, where it is text. Any other kind is not. Invariant: what is refused
 //! changes nothing, not even a version or an expiry.
 
-pub mod once;
 pub mod patch;
 
 use keystead_core::Millis;

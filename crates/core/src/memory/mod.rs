@@ -174,10 +174,11 @@ impl MemoryStore {
         (hash, (hash >> 48) as usize & (self.inner.shards.len() - 1))
     }
 
+    #[inline]
     fn check_open(&self) -> Result<()> {
         match self.inner.closed.load(Ordering::Acquire) {
             false => Ok(()),
-            true => Err(Error::new(Code::StoreUnavailable, "the store is closed")),
+            true => Err(closed()),
         }
     }
 }
@@ -194,6 +195,11 @@ impl Inner {
             }
         }
     }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the store is closed")
 }
 
 /// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
@@ -214,17 +220,22 @@ impl Store for MemoryStore {
         "memory"
     }
 
+    #[inline]
     fn capabilities(&self) -> Capabilities {
         Capabilities { atomic: true, durable: false, shared: false, sync: true, injected_clock: true }
     }
 
-    #[inline]
+    /// Inlined for the reason that [`Shard::apply`] is.
+    #[allow(clippy::inline_always, reason = "its size would keep it from being inlined")]
+    #[inline(always)]
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
-        Answer::Ready(self.check_open().and_then(|()| {
-            let (hash, shard) = self.shard(key);
-            let now = self.inner.clock.now();
-            lock(shard).apply(hash, key.as_bytes(), step, now)
-        }))
+        if let Err(closed) = self.check_open() {
+            return Answer::Ready(Err(closed));
+        }
+        // The clock first: the processor waits there for all that came before, and the key may just have been written.
+        let now = self.inner.clock.now();
+        let (hash, shard) = self.shard(key);
+        Answer::Ready(lock(shard).apply(hash, key.as_bytes(), step, now))
     }
 
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {

@@ -6,7 +6,7 @@ use hipstr::HipByt;
 use crate::clock::Millis;
 use crate::erased::{AnyState, ErasedStep, Verdict};
 use crate::error::Result;
-use crate::table::{Id, Table};
+use crate::table::{Id, Live, Table};
 
 /// Expired keys that an apply looks at on its way. More than one, so that reclaiming outruns inserting.
 const RECLAIM_PER_APPLY: usize = 4;
@@ -18,11 +18,13 @@ pub(super) struct Shard {
     /// Every entry holds a state; it is an `Option` because that is the slot a step runs on.
     table: Table<Option<AnyState>>,
     max_keys: usize,
+    /// The hash and the place of the key that was found last. A flood comes on one key, and is spared the index.
+    last: (u64, Id),
 }
 
 impl Shard {
     pub(super) fn new(parts: usize, hasher: RandomState, max_keys: usize) -> Self {
-        Shard { table: Table::with_state(parts, hasher), max_keys }
+        Shard { table: Table::with_state(parts, hasher), max_keys, last: (0, 0) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -33,7 +35,10 @@ impl Shard {
         self.table.clear();
     }
 
-    #[inline]
+    /// Inlined into its caller: where the type of the step is known there, the step is run without a call, and its reply
+    /// is not copied about. So the step is run at one place, and what is rare is out of line and does not see it.
+    #[allow(clippy::inline_always, reason = "its size would keep it from being inlined, see above")]
+    #[inline(always)]
     pub(super) fn apply(
         &mut self,
         hash: u64,
@@ -44,50 +49,62 @@ impl Shard {
         if !self.table.is_idle_at(now) {
             self.reclaim(now, &mut { RECLAIM_PER_APPLY });
         }
-        let Some(id) = self.table.find_hashed(hash, key) else {
-            return self.apply_to_absent(hash, key, step, now);
+        let found = match self.last {
+            (last, id) if last == hash && self.table.is_at(id, key) => Some(id),
+            _ => self.find(hash, key),
         };
-        let Some(mut entry) = self.table.live(id, now) else {
-            return self.apply_to_expired(id, step, now);
-        };
-        match step.run(entry.value(), now)? {
-            Verdict::Keep => {}
-            Verdict::Put(ttl) => entry.set_expires_at(ttl.expires_at(now, entry.expires_at())),
-            Verdict::Delete => drop(self.table.remove(id)),
+        let mut absent = None;
+        let mut live = found.and_then(|id| self.table.live(id, now));
+        let slot = live.as_mut().map_or(&mut absent, Live::value);
+        let verdict = step.run(slot, now)?;
+        match (live, verdict) {
+            (Some(_), Verdict::Keep) => {}
+            (Some(mut entry), Verdict::Put(ttl)) => {
+                entry.set_expires_at(ttl.expires_at(now, entry.expires_at()));
+            }
+            (Some(_), Verdict::Delete) => self.remove(found),
+            (None, verdict) => self.settle_absent(hash, key, found, (absent, verdict), now),
         }
         Ok(())
     }
 
-    // Out of line, here and below: what is rare must not make the common way longer.
     #[inline(never)]
-    fn apply_to_absent(
+    fn find(&mut self, hash: u64, key: &[u8]) -> Option<Id> {
+        let id = self.table.find_hashed(hash, key)?;
+        self.last = (hash, id);
+        Some(id)
+    }
+
+    /// What a step on an absent key decided. Of an expired one something is left, in `expired`.
+    #[inline(never)]
+    fn settle_absent(
         &mut self,
         hash: u64,
         key: &[u8],
-        step: &mut dyn ErasedStep,
+        expired: Option<Id>,
+        (slot, verdict): (Option<AnyState>, Verdict),
         now: Millis,
-    ) -> Result<()> {
-        let mut slot = None;
-        if let Verdict::Put(ttl) = step.run(&mut slot, now)? {
-            let id = self.insert(hash, key, slot, now);
-            self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
-        }
-        Ok(())
+    ) {
+        let Verdict::Put(ttl) = verdict else {
+            return self.remove(expired);
+        };
+        let id = match expired {
+            Some(id) => {
+                if let Some(place) = self.table.get_mut(id) {
+                    *place = slot;
+                }
+                id
+            }
+            None => self.insert(hash, key, slot, now),
+        };
+        self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
     }
 
-    /// The step sees an absent key; only a put touches what is left of the old one.
     #[inline(never)]
-    fn apply_to_expired(&mut self, id: Id, step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
-        let mut slot = None;
-        if let Verdict::Put(ttl) = step.run(&mut slot, now)? {
-            if let Some(place) = self.table.get_mut(id) {
-                *place = slot;
-            }
-            self.table.set_expires_at(id, ttl.expires_at(now, Millis::NEVER));
-        } else {
+    fn remove(&mut self, id: Option<Id>) {
+        if let Some(id) = id {
             self.table.remove(id);
         }
-        Ok(())
     }
 
     pub(super) fn reset(&mut self, hash: u64, key: &[u8], now: Millis) -> bool {

@@ -12,7 +12,7 @@ const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 
 pub(super) struct Slab<T> {
-    chunks: Vec<Option<Box<[Option<T>]>>>,
+    chunks: Vec<Option<Box<[Option<T>; CHUNK]>>>,
     /// Places that were given up.
     free: Vec<Id>,
     /// Places below `slots` that were never taken.
@@ -136,7 +136,9 @@ impl<T> Slab<T> {
         let places = &mut self.places;
         let chunk = self.chunks[index].get_or_insert_with(|| {
             *places += CHUNK;
-            (0..CHUNK).map(|_| None).collect()
+            // By way of a vector, because an array would be made on the stack.
+            let empty: Box<[Option<T>]> = (0..CHUNK).map(|_| None).collect();
+            empty.try_into().unwrap_or_else(|_| unreachable!("as many as a chunk has"))
         });
         &mut chunk[id as usize & (CHUNK - 1)]
     }

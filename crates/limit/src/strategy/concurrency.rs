@@ -99,6 +99,10 @@ impl Strategy for Concurrency {
         Some(leases)
     }
 
+    fn charge(&self, _state: Option<&Leases>, _now: Millis, _ask: &Ask) -> Option<(Leases, u64)> {
+        None
+    }
+
     fn window_ms(&self) -> f64 {
         self.lease_ms as f64
     }

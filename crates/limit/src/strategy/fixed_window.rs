@@ -54,13 +54,17 @@ impl Strategy for FixedWindow {
         self.limit
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Ruling<(u64, u64)> {
         window::decide(self, state, now, ask)
     }
 
     fn refund(&self, state: &(u64, u64), at: Millis, ask: &Ask) -> Option<(u64, u64)> {
         window::refund(self, state, at, ask)
+    }
+
+    fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {
+        FixedWindow { limit: u64::MAX, ..*self }.decide(state, now, ask).put
     }
 
     fn window_ms(&self) -> f64 {

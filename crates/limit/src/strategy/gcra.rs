@@ -56,7 +56,7 @@ impl Strategy for Gcra {
         self.burst
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
         let now = moment(now);
         let arrival = state.copied().unwrap_or(now).max(now);
@@ -72,6 +72,10 @@ impl Strategy for Gcra {
 
     fn refund(&self, state: &f64, _at: Millis, ask: &Ask) -> Option<f64> {
         Some(state - self.interval_ms * ask.cost as f64)
+    }
+
+    fn charge(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Option<(f64, u64)> {
+        Gcra { burst_ms: f64::INFINITY, ..*self }.decide(state, now, ask).put
     }
 
     fn window_ms(&self) -> f64 {

@@ -66,7 +66,7 @@ impl Strategy for LeakyBucket {
         self.limit
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Ruling<f64> {
         let now = moment(now);
         let departure = state.copied().unwrap_or(now).max(now);
@@ -84,6 +84,10 @@ impl Strategy for LeakyBucket {
 
     fn refund(&self, state: &f64, _at: Millis, ask: &Ask) -> Option<f64> {
         Some(state - self.interval_ms * ask.cost as f64)
+    }
+
+    fn charge(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Option<(f64, u64)> {
+        LeakyBucket { max_queue_ms: f64::INFINITY, ..*self }.decide(state, now, ask).put
     }
 
     fn window_ms(&self) -> f64 {

@@ -30,7 +30,7 @@ pub use leaky_bucket::LeakyBucket;
 pub use quota::{Cadence, Quota};
 pub use sliding_window::{Ring, SlidingWindow};
 pub use sliding_window_log::{Log, SlidingWindowLog};
-pub use steps::{Check, Forecast, Peek, Refund};
+pub use steps::{Charge, Check, Forecast, Peek, Refund};
 pub use token_bucket::TokenBucket;
 pub use window::{Grant, Take, Windowed};
 
@@ -85,6 +85,10 @@ pub trait Strategy: Clone + Send + Sync + 'static {
 
     /// The state without what `ask` consumed at `at`, or nothing when that no longer counts.
     fn refund(&self, state: &Self::State, at: Millis, ask: &Ask) -> Option<Self::State>;
+
+    /// The state and its TTL after `ask` was consumed, whether or not the limit admits it: a debt. Nothing where units cannot
+    /// be owed.
+    fn charge(&self, state: Option<&Self::State>, now: Millis, ask: &Ask) -> Option<(Self::State, u64)>;
 
     /// In how many milliseconds the whole limit comes back: the window of the headers.
     fn window_ms(&self) -> f64;
@@ -154,6 +158,21 @@ macro_rules! with_strategy {
 pub(crate) use with_strategy;
 
 impl AnyStrategy {
+    /// The word for the maths, which also tells what its state looks like. A rolling quota is a `slidingWindow`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            AnyStrategy::Gcra(_) => gcra::KIND.name,
+            AnyStrategy::TokenBucket(_) => token_bucket::KIND.name,
+            AnyStrategy::FixedWindow(_) => fixed_window::KIND.name,
+            AnyStrategy::SlidingWindow(_) => sliding_window::KIND.name,
+            AnyStrategy::SlidingWindowLog(_) => sliding_window_log::KIND.name,
+            AnyStrategy::Quota(_) => quota::KIND.name,
+            AnyStrategy::LeakyBucket(_) => leaky_bucket::KIND.name,
+            AnyStrategy::Concurrency(_) => concurrency::KIND.name,
+        }
+    }
+
     /// The ceiling that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {

@@ -146,6 +146,10 @@ impl Strategy for Quota {
         window::refund(self, state, at, ask)
     }
 
+    fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {
+        Quota { limit: u64::MAX, ..*self }.decide(state, now, ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         match self.cadence {
             Cadence::CalendarMonth => 30.0 * DAY_MS,

@@ -116,7 +116,7 @@ impl Strategy for SlidingWindow {
         // The newest tick of the ring is never after this one, so all that it counts lies in the full ticks or is the oldest.
         let count = |tick: u64| ring.filter(|ring| tick <= ring.tick).map_or(0, |ring| ring.count(tick));
         let first = (tick + 1).saturating_sub(self.buckets);
-        let full = (first..=tick).map(count).sum::<u64>() as f64;
+        let full = (first..=tick).map(count).fold(0, u64::saturating_add) as f64;
         let oldest = if tick < self.buckets { 0.0 } else { count(tick - self.buckets) as f64 };
         let estimate = full + oldest * weight;
         let projected = estimate + ask.cost as f64;
@@ -148,6 +148,12 @@ impl Strategy for SlidingWindow {
         Some(ring)
     }
 
+    /// More than the limit at one time is not more than the limit: either closes the whole window.
+    fn charge(&self, state: Option<&Ring>, now: Millis, ask: &Ask) -> Option<(Ring, u64)> {
+        let ask = Ask { cost: ask.cost.min(self.limit), ..*ask };
+        SlidingWindow { limit: u64::MAX, ..*self }.decide(state, now, &ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         self.window_ms
     }
@@ -161,7 +167,7 @@ impl SlidingWindow {
         };
         ring.advance(tick);
         let place = ring.place(tick);
-        ring.counts[place] += cost;
+        ring.counts[place] = ring.counts[place].saturating_add(cost);
         ring
     }
 }

@@ -66,7 +66,7 @@ impl Strategy for SlidingWindowLog {
         let now = entries.last().map_or(clock, |(newest, _)| clock.max(moment(Millis(*newest))));
         let live = entries.partition_point(|(at, _)| moment(Millis(*at)) <= now - self.window_ms);
         let live = &entries[live..];
-        let used = live.iter().map(|(_, units)| units).sum::<u64>();
+        let used = live.iter().fold(0u64, |used, (_, units)| used.saturating_add(*units));
         let after = used.saturating_add(ask.cost);
         let leaves = |at: f64| at + self.window_ms;
         let oldest = live.first().map_or(now, |(at, _)| moment(Millis(*at)));
@@ -75,7 +75,7 @@ impl Strategy for SlidingWindowLog {
             let mut entries: SmallVec<[(u64, u64); 16]> = SmallVec::with_capacity(live.len() + 1);
             entries.extend_from_slice(live);
             match entries.last_mut() {
-                Some((at, units)) if *at == floor(now) => *units += ask.cost,
+                Some((at, units)) if *at == floor(now) => *units = units.saturating_add(ask.cost),
                 _ if ask.cost > 0 => entries.push((floor(now), ask.cost)),
                 _ => {}
             }
@@ -101,6 +101,12 @@ impl Strategy for SlidingWindowLog {
         Some(log)
     }
 
+    /// More than the limit at one time is not more than the limit: either closes the whole window.
+    fn charge(&self, state: Option<&Log>, now: Millis, ask: &Ask) -> Option<(Log, u64)> {
+        let ask = Ask { cost: ask.cost.min(self.limit), ..*ask };
+        SlidingWindowLog { limit: u64::MAX, ..*self }.decide(state, now, &ask).put
+    }
+
     fn window_ms(&self) -> f64 {
         self.window_ms
     }
@@ -110,7 +116,7 @@ impl Strategy for SlidingWindowLog {
 fn kth_oldest(live: &[(u64, u64)], k: u64) -> f64 {
     let mut seen = 0;
     let found = live.iter().find(|(_, units)| {
-        seen += units;
+        seen = units.saturating_add(seen);
         seen >= k
     });
     found.map_or(0.0, |(at, _)| moment(Millis(*at)))

@@ -20,7 +20,7 @@ impl<S: Strategy> Step for Check<S> {
     type State = S::State;
     type Reply = (Decision, Millis);
 
-    #[inline]
+    #[inline(always)]
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
         let now = self.at.unwrap_or(now);
         let ruling = self.strategy.decide(state, now, &self.ask);
@@ -74,6 +74,28 @@ impl<S: Strategy> Step for Peek<S> {
             asked
         };
         Change::Keep((Decision { lease_id: None, ..stands }, now))
+    }
+}
+
+/// Consumes, whether or not the limit admits it: what has happened already must be counted. The reply is whether this kind of
+/// limit can owe.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<S> {
+    /// The maths.
+    pub strategy: S,
+    /// What is consumed.
+    pub ask: Ask,
+}
+
+impl<S: Strategy> Step for Charge<S> {
+    type State = S::State;
+    type Reply = bool;
+
+    fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, bool> {
+        match self.strategy.charge(state, now, &self.ask) {
+            Some((state, ttl_ms)) => Change::Put(state, Ttl::Ms(ttl_ms), true),
+            None => Change::Keep(false),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
 use crate::decision::Decision;
-use crate::number::{ceil, double, floor, moment, ttl_ms};
+use crate::limits::WHOLE_MAX;
+use crate::number::{ceil, double, floor, moment, ttl_ms, whole_moment};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {
@@ -23,6 +24,8 @@ pub(super) const KIND: Kind = Kind {
 pub struct TokenBucket {
     capacity: u64,
     refill_per_ms: f64,
+    /// How long an empty bucket takes to fill, which is how long its state must live.
+    fill_ms: u64,
 }
 
 impl TokenBucket {
@@ -33,8 +36,22 @@ impl TokenBucket {
     pub fn new(capacity: u64, refill_per_sec: f64) -> Result<Self> {
         let capacity = check::whole("capacity", capacity)?;
         let refill_per_ms = check::rate_per_sec("refillPerSec", refill_per_sec)? / 1000.0;
-        check::replenish_ms("capacity", capacity as f64 / refill_per_ms)?;
-        Ok(TokenBucket { capacity, refill_per_ms })
+        let fill_ms = ttl_ms(check::replenish_ms("capacity", capacity as f64 / refill_per_ms)?);
+        Ok(TokenBucket { capacity, refill_per_ms, fill_ms })
+    }
+
+    /// What is in the bucket.
+    #[inline(always)]
+    fn tokens(&self, state: Option<&(f64, u64)>, now: f64) -> f64 {
+        let capacity = double(self.capacity);
+        match state {
+            Some((tokens, last)) => {
+                let filled = tokens + (now - moment(Millis(*last))).max(0.0) * self.refill_per_ms;
+                // The smaller one. Not by `min`, which costs as much as all the rest where neither is known to be a number.
+                if filled < capacity { filled } else { capacity }
+            }
+            None => capacity,
+        }
     }
 }
 
@@ -49,27 +66,32 @@ impl Strategy for TokenBucket {
         self.capacity
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(&self, state: Option<&(f64, u64)>, at: Millis, ask: &Ask) -> Ruling<(f64, u64)> {
         let (capacity, rate, cost) = (double(self.capacity), self.refill_per_ms, double(ask.cost));
-        let now = moment(at);
-        let tokens = match state {
-            Some((tokens, last)) => capacity.min(tokens + (now - moment(Millis(*last))).max(0.0) * rate),
-            None => capacity,
-        };
+        let now = whole_moment(at);
+        let tokens = self.tokens(state, double(now));
+        // When the bucket is full. A sum of whole numbers up to 2^53 - 1 is the same in doubles and in integers, and the
+        // integers are at hand sooner.
+        let full_at = |tokens: f64| (now + ceil((capacity - tokens) / rate)).min(WHOLE_MAX);
         if tokens >= cost {
             let left = tokens - cost;
-            let reset_at = floor(now + double(ceil((capacity - left) / rate)));
-            let decision = Decision::allow(self.capacity, floor(left), reset_at);
-            return Ruling::allow(decision, (left, floor(now)), ttl_ms(capacity / rate));
+            let decision = Decision::allow(self.capacity, floor(left), full_at(left));
+            return Ruling::allow(decision, (left, now), self.fill_ms);
         }
-        let reset_at = floor(now + double(ceil((capacity - tokens) / rate)));
+        let reset_at = full_at(tokens);
         let retry_after_ms = ceil((cost - tokens) / rate);
         Ruling::deny(Decision::deny(self.capacity, floor(tokens), reset_at, retry_after_ms))
     }
 
     fn refund(&self, state: &(f64, u64), _at: Millis, ask: &Ask) -> Option<(f64, u64)> {
         Some(((state.0 + ask.cost as f64).min(self.capacity as f64), state.1))
+    }
+
+    fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {
+        let now = moment(now);
+        let left = self.tokens(state, now) - double(ask.cost);
+        Some(((left, floor(now)), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
     }
 
     fn window_ms(&self) -> f64 {

@@ -29,7 +29,7 @@ fn current<W: Windowed>(strategy: &W, state: Option<&(u64, u64)>, now: f64) -> (
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn decide<W: Windowed>(
     strategy: &W,
     state: Option<&(u64, u64)>,

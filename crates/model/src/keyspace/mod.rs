@@ -49,6 +49,7 @@ pub use key::Renamed;
 pub use read::{Meta, Miss};
 pub use scalar::Expire;
 pub use shelf::{NoShelf, Shelf};
+pub use step::Held;
 use undo::{Savepoint, Undo};
 
 /// What an entry of the directory takes without what its key and value hold on the heap: its place in the slab and

@@ -5,13 +5,31 @@
 
 use keystead_core::erased::reply_of;
 use keystead_core::table::Id;
-use keystead_core::{AnyState, Code, ErasedStep, Error, Millis, Result, Step, Ttl, Verdict};
+use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Step, Ttl, Verdict};
 
 use super::native::Typed;
 use super::{Expire, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
+
+/// A keyspace at an instant, for features that run several steps as one.
+pub struct Held<'a> {
+    /// The keys.
+    pub keyspace: &'a mut Keyspace,
+    /// The one instant.
+    pub now: Millis,
+}
+
+impl Applies for Held<'_> {
+    fn now(&self) -> Millis {
+        self.now
+    }
+
+    fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
+        self.keyspace.apply_step(key.as_bytes(), step, self.now)
+    }
+}
 
 impl Keyspace {
     /// Runs a step on the state under `key`, keeps what it decides, and gives its reply.

@@ -6,11 +6,13 @@
 //! | one request in a shard's queue            | `job`           |
 //! | several requests as one, and watched keys | `transaction`   |
 //! | requests that ask all shards              | `spread`        |
+//! | how much one request may be answered      | `room`          |
 //!
 //! Touches the shards' queues. A door that lives on a shard's loop runs what belongs there itself, in a turn.
 
 pub(crate) mod job;
 pub(crate) mod place;
+pub(crate) mod room;
 pub(crate) mod spread;
 pub(crate) mod transaction;
 
@@ -103,7 +105,7 @@ impl Caller {
             ((transaction, executed), seen)
         });
         Box::pin(async move {
-            let empty = || Transaction { queue: Vec::new(), watched: None };
+            let empty = || Transaction { queue: Vec::new(), watched: None, answer_bytes_max: 0 };
             match there.await {
                 // It is durable there, and this shard's revisions tell nothing about it.
                 Ok((transaction, Executed::Ran(replies, publish, _))) => {

@@ -11,7 +11,7 @@ use keystead_commands::{Ctx, Random, Reply};
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 
-use super::job::keeps;
+use super::room::Room;
 
 /// Keys that a connection watches, all on one shard.
 pub(crate) struct Watched {
@@ -24,6 +24,8 @@ pub(crate) struct Watched {
 pub(crate) struct Transaction {
     pub(crate) queue: Vec<Queued>,
     pub(crate) watched: Option<Watched>,
+    /// Bytes of all its answers. With more it is undone.
+    pub(crate) answer_bytes_max: usize,
 }
 
 /// What became of a transaction, and the revision that must be durable before anybody is told.
@@ -70,36 +72,45 @@ pub(crate) fn exec_in(
     let writes = queue.iter().any(|queued| queued.spec.writes());
     let shard = turn.index();
     let ran = turn.run(writes, |keyspace, now| {
-        let (replies, publish) =
-            run_queue(queue, Ctx { shard, dialect, ..Ctx::new(keyspace, now, random, hub) });
-        let keep = replies.iter().flatten().all(keeps);
-        ((replies, publish), keep)
+        let ctx = Ctx { shard, dialect, ..Ctx::new(keyspace, now, random, hub) };
+        let ran = run_queue(queue, ctx, transaction.answer_bytes_max);
+        let keep = ran.is_ok();
+        (ran, keep)
     });
     match ran {
-        Ok(((mut replies, publish), seen)) => {
-            let undoes = replies.iter_mut().flatten().find(|reply| !keeps(reply));
-            if let Some(Reply::Error(fail)) = undoes.map(|reply| std::mem::replace(reply, Reply::Nil)) {
-                return Executed::Undone(fail);
-            }
-            Executed::Ran(replies, publish, seen.max(looked_at))
-        }
+        Ok((Ok((replies, publish)), seen)) => Executed::Ran(replies, publish, seen.max(looked_at)),
+        Ok((Err(fail), _)) => Executed::Undone(fail),
         Err(error) => Executed::Undone(Fail::Broken(error)),
     }
 }
 
+/// What commands answered, and the messages that they send.
+pub(crate) type Answered = (Vec<Option<Reply>>, Vec<Publication>);
+
 /// Runs the commands of a transaction that touch keys. Those about the connection are left for its own loop: `None`.
-fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>) -> (Vec<Option<Reply>>, Vec<Publication>) {
+///
+/// # Errors
+/// Why all of it must be undone: one of them failed half way, or their answers are too much.
+pub(crate) fn run_queue(
+    queue: &[Queued],
+    mut ctx: Ctx<'_>,
+    answer_bytes_max: usize,
+) -> Result<Answered, Fail> {
     ctx.may_wait = false;
-    let replies = queue
-        .iter()
-        .map(|queued| match queued.spec.run {
-            Run::Data(_) => {
-                // What it would wait for is not waited for, and must not be taken for the next one's.
-                ctx.wait = None;
-                Some(run_data(&mut ctx, queued.spec, queued.command.args()))
-            }
-            _ => None,
-        })
-        .collect();
-    (replies, ctx.publish)
+    let mut room = Room::new(answer_bytes_max);
+    let mut replies = Vec::with_capacity(queue.len());
+    for queued in queue {
+        if !matches!(queued.spec.run, Run::Data(_)) {
+            replies.push(None);
+            continue;
+        }
+        // What it would wait for is not waited for, and must not be taken for the next one's.
+        ctx.wait = None;
+        match run_data(&mut ctx, queued.spec, queued.command.args()) {
+            Reply::Error(fail) if fail.undoes() => return Err(fail),
+            reply if room.take(&reply) => replies.push(Some(reply)),
+            _ => return Err(room.undone()),
+        }
+    }
+    Ok((replies, ctx.publish))
 }

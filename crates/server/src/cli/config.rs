@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use keystead_core::Result;
+use keystead_limit::Fail;
 
 use super::Subcommand;
+use crate::policies::file::Definition;
 use crate::settings::Value;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
@@ -19,7 +21,8 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
 };
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    super::print(&columns(&super::load(matches)?.values));
+    let loaded = super::load(matches)?;
+    super::print(&(columns(&loaded.values) + &limits(&loaded.settings.policies)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -35,9 +38,22 @@ fn columns(values: &[Value]) -> String {
     })
 }
 
+/// The policies, a line each.
+fn limits(policies: &[Definition]) -> String {
+    let width = policies.iter().map(|definition| definition.name.len()).max().unwrap_or(0);
+    policies.iter().fold(String::new(), |mut text, definition| {
+        let (name, kind, store) = (&definition.name, definition.policy.kind(), definition.store.shown());
+        let fail = definition.policy.fail().map_or("", Fail::as_str);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "limit.{name:<width$}  {kind}, store {store}, fail {fail}");
+        text
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policies;
     use crate::settings::{Loaded, SETTINGS, Sources};
 
     #[test]
@@ -49,5 +65,12 @@ mod tests {
         assert!(text.contains("http             127.0.0.1:8080       default\n"), "{text}");
         assert!(text.contains("data             /a/rather/long/path  flag\n"), "{text}");
         assert!(text.contains("token            (set)                flag\n"), "{text}");
+    }
+
+    #[test]
+    fn policies_are_told_without_the_secrets_of_their_stores() {
+        let text = "[limit.a]\nlimit = 1\nperiodMs = 1\nfail = \"open\"\nstore = \"redis://:secret@host\"";
+        let shown = limits(&policies::file::parse(text, "k.toml").unwrap());
+        assert_eq!(shown, "limit.a  gcra, store redis, fail open\n");
     }
 }

@@ -30,7 +30,7 @@ not there) and prints one decision a line. With --compare it prints the lines on
 summary. A bad policy or line is one line on stderr and exit code 2.
 
 Examples:
-  keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"windowMs\":60000}' < traffic.ndjson
+  keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"periodMs\":60000}' < traffic.ndjson
   keystead limit replay --policy \"$(cat now.json)\" --compare \"$(cat next.json)\" < traffic.ndjson | tail -1",
     run,
 };

@@ -5,14 +5,17 @@
 
 use std::path::{Path, PathBuf};
 
-use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::{Method, StatusCode};
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::here::Here;
+use super::openapi::SERVER;
+use super::openapi::common::{refusal, store_failures};
+use super::openapi::part::{self, Described};
 use super::reply::{self, Reply};
 use super::request::Asked;
 use crate::functions;
@@ -22,6 +25,30 @@ pub(super) async fn backup(here: &Here, asked: &Asked) -> Reply {
         Ok(body) => reply::json(StatusCode::OK, body),
         Err(error) => reply::error(&error),
     }
+}
+
+pub(super) fn described(_: &Method) -> Vec<Described> {
+    let dir = || part::matching("^/").description(Some("A directory of the server's machine."));
+    let wanted =
+        part::content_like(part::members([("dir", dir().into())]), json!({ "dir": "/backups/today" }));
+    let copied = part::required(
+        part::closed(),
+        [
+            ("dir", dir().into()),
+            ("revisions", part::list(part::counter(0)).into()),
+            ("bytes", part::counter(0).into()),
+        ],
+    );
+    let unsupported = "A database in memory is kept nowhere, so there is nothing to copy.";
+    let operation = part::operation(SERVER, "backup", "Copies the running database into an empty directory")
+        .request_body(Some(part::body("Where to.", [(part::JSON, wanted)])))
+        .response("200", part::json("The copy, with the revision of each shard.", copied))
+        .response(
+            "400",
+            refusal("It is no empty directory with an absolute path.", &[Code::BadRequest.as_str()]),
+        )
+        .response("501", refusal(unsupported, &[Code::Unsupported.as_str()]));
+    Described::here(part::with(operation, &store_failures()))
 }
 
 async fn run(here: &Here, asked: &Asked) -> Result<Value> {

@@ -16,7 +16,6 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use keystead_core::{Code, Error};
 use keystead_engine::Local;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::here::Here;
-use super::{reply, request};
+use super::request;
 use crate::app::App;
 use crate::limits::{ACCEPT_PAUSE, Limits, REFUSAL_TIMEOUT, REFUSALS_MAX};
 
@@ -219,10 +218,7 @@ async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
 /// Answers one request with "no". Closing at once would be cheaper, but most clients would report that as a
 /// network failure.
 async fn refuse(stream: TcpStream, _slot: OwnedSemaphorePermit) {
-    let service = service_fn(|_| async {
-        let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
-        Ok::<_, Infallible>(reply::error(&error))
-    });
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(request::one_too_many(&request)) });
     let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
 }
@@ -285,6 +281,8 @@ mod tests {
         let refused = rest(send(door.address, GET).await).await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
         assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
+        let refused = rest(send(door.address, &GET.replace("/healthz", "/get/k")).await).await;
+        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#"{"error":"ERR "#), "{refused}");
         drop(kept);
         while !rest(send(door.address, GET_AND_CLOSE).await).await.starts_with("HTTP/1.1 200") {}
         assert!(door.app.metrics.http_connections_refused.get() >= 1);

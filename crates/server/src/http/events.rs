@@ -17,6 +17,9 @@ use super::reply::{self, Body, Reply};
 use crate::app::App;
 use crate::limits::HEARTBEAT;
 
+/// The type of such an answer.
+pub(super) const MEDIA: &str = "text/event-stream";
+
 /// Where the parts of an answer come from; of events each ends with an empty line.
 pub trait Source: Send {
     /// The next bytes; nothing at the end, an error when it breaks off, which the client sees.
@@ -52,7 +55,7 @@ pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let app = Arc::clone(app);
     let stopping = Box::pin(async move { app.stopping().await });
     let events = Events { source: Box::new(source), heartbeat: Box::pin(sleep(HEARTBEAT)), stopping };
-    let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static("text/event-stream"), Vec::new());
+    let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static(MEDIA), Vec::new());
     *reply.body_mut() = Body::Stream(Box::new(events));
     let headers = reply.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

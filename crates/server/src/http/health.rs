@@ -3,15 +3,25 @@
 //! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
 //! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words.
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
+use keystead_core::Code;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
 
 use super::here::Here;
+use super::openapi::SERVER;
+use super::openapi::common::coded;
+use super::openapi::part::{self, Described, Shape};
 use super::reply::{self, Reply};
 use super::request::Asked;
 use crate::VERSION;
 use crate::app::App;
+
+const OK: &str = "ok";
+const DEGRADED: &str = "degraded";
+const FAILING: &str = "failing";
+const READY: &str = "ready";
+const STOPPING: &str = "stopping";
 
 pub(super) async fn healthz(here: &Here, _: &Asked) -> Reply {
     health(&here.app)
@@ -34,13 +44,48 @@ fn health(app: &App) -> Reply {
 }
 
 fn readiness(app: &App) -> Reply {
-    if app.is_stopping() {
-        reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"stopping"}"#)
+    let (status, word) = if app.is_stopping() {
+        (StatusCode::SERVICE_UNAVAILABLE, STOPPING)
     } else if Found::of(&app.engine.health()).poisoned {
-        reply::json(StatusCode::SERVICE_UNAVAILABLE, r#"{"status":"failing"}"#)
+        (StatusCode::SERVICE_UNAVAILABLE, FAILING)
     } else {
-        reply::json(StatusCode::OK, r#"{"status":"ready"}"#)
-    }
+        (StatusCode::OK, READY)
+    };
+    reply::json(status, json!({ "status": word }))
+}
+
+pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
+    let health = || -> Shape {
+        part::required(
+            part::closed().property("reasons", part::list(part::string()).min_items(Some(1))),
+            [
+                ("status", part::one_of(&[OK, DEGRADED, FAILING]).into()),
+                ("version", part::string().into()),
+                ("uptime_seconds", part::at_least(0).into()),
+            ],
+        )
+        .into()
+    };
+    let operation = part::operation(SERVER, "healthz", "Is the process well?")
+        .response("200", part::json("It runs. `reasons` tells what is amiss.", health()))
+        .response(
+            "503",
+            part::json("A restart would help, or too many connections are open.", or_busy(health())),
+        );
+    Described::here(operation)
+}
+
+pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
+    let status =
+        |words: &[&str]| part::required(part::closed(), [("status", part::one_of(words).into())]).into();
+    let operation = part::operation(SERVER, "readyz", "Should it get traffic?")
+        .response("200", part::json("Yes.", status(&[READY])))
+        .response("503", part::json("No.", or_busy(status(&[STOPPING, FAILING]))));
+    Described::here(operation)
+}
+
+fn or_busy(shape: Shape) -> Shape {
+    part::any_of([shape, coded(&[Code::QueueFull.as_str()])])
 }
 
 /// What is wrong with a database.
@@ -79,9 +124,9 @@ impl Found {
 
     fn status(&self) -> &'static str {
         match (self.poisoned || self.full, self.reasons.is_empty()) {
-            (true, _) => "failing",
-            (false, false) => "degraded",
-            (false, true) => "ok",
+            (true, _) => FAILING,
+            (false, false) => DEGRADED,
+            (false, true) => OK,
         }
     }
 }

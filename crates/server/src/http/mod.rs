@@ -14,10 +14,13 @@
 //! | answers that go on                    | [`events`]     |
 //! | Redis over HTTP                       | `rest`         |
 //! | versioned documents                   | `kv`           |
+//! | rate limits                           | `limit`        |
+//! | requests that are sent twice          | `once`         |
+//! | what OpenAPI tells of the routes      | `openapi`      |
 //! | parts of paths and queries            | `url`          |
 //! | which status an error has             | [`status`]     |
 //!
-//! A route is one file here and one row in [`routes`].
+//! A route is one file here, with what OpenAPI tells of it, and one row in [`routes`].
 
 mod backup;
 mod cors;
@@ -26,7 +29,10 @@ pub mod events;
 mod health;
 mod here;
 mod kv;
+mod limit;
 mod metrics;
+mod once;
+mod openapi;
 pub mod reply;
 pub mod request;
 mod rest;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use keystead_core::{Code, Error};
 use serde_json::json;
@@ -15,6 +15,35 @@ use serde_json::json;
 use super::events::Source;
 use super::request::Refusal;
 use super::status;
+
+/// Codes of refusals that are no errors of a store.
+pub mod code {
+    /// No token, or another one.
+    pub const UNAUTHORIZED: &str = "unauthorized";
+    /// A token that only reads.
+    pub const FORBIDDEN: &str = "forbidden";
+    /// Nothing is there.
+    pub const NOT_FOUND: &str = "not_found";
+    /// The path takes other methods.
+    pub const METHOD_NOT_ALLOWED: &str = "method_not_allowed";
+    /// The body did not arrive in time.
+    pub const TIMED_OUT: &str = "timed_out";
+    /// The body has a type that is not taken.
+    pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
+    /// It is understood, and does not fit what is there.
+    pub const UNPROCESSABLE: &str = "unprocessable";
+
+    /// All of them.
+    pub const ALL: &[&str] = &[
+        UNAUTHORIZED,
+        FORBIDDEN,
+        NOT_FOUND,
+        METHOD_NOT_ALLOWED,
+        TIMED_OUT,
+        UNSUPPORTED_MEDIA_TYPE,
+        UNPROCESSABLE,
+    ];
+}
 
 /// What a handler answers.
 pub type Reply = Response<Body>;
@@ -79,12 +108,15 @@ pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Re
     reply
 }
 
+/// Seconds after which a request that was too much may be sent again.
+pub(super) const SOON: HeaderValue = HeaderValue::from_static("1");
+
 /// The answer to a request that failed.
 #[must_use]
 pub fn error(error: &Error) -> Reply {
     let mut reply = refusal(status::of(error.code()), error.code().as_str(), &error.to_string());
     if error.code() == Code::QueueFull {
-        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        reply.headers_mut().insert(RETRY_AFTER, SOON);
     }
     reply
 }
@@ -93,25 +125,18 @@ pub fn error(error: &Error) -> Reply {
 #[must_use]
 pub fn refused(refused: &Refusal) -> Reply {
     let (code, message) = match refused {
-        Refusal::Stranger(_) => {
-            ("unauthorized", "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned())
-        }
-        Refusal::Method(allow) => ("method_not_allowed", format!("this path takes {allow}")),
+        Refusal::Stranger(_) => (
+            code::UNAUTHORIZED,
+            "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned(),
+        ),
+        Refusal::Method(allow) => (code::METHOD_NOT_ALLOWED, format!("this path takes {allow}")),
         Refusal::TooLarge(most, _) => (Code::TooLarge.as_str(), format!("the body is over {most} bytes")),
         Refusal::Unreadable(why) => (Code::BadRequest.as_str(), format!("the body cannot be read: {why}")),
-        Refusal::TimedOut => ("timed_out", "the request's body did not arrive in time".to_owned()),
+        Refusal::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),
     };
     let mut reply = refusal(refused.status(), code, &message);
-    match refused {
-        Refusal::Stranger(_) => {
-            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        Refusal::Method(allow) => {
-            if let Ok(allow) = HeaderValue::from_str(allow) {
-                reply.headers_mut().insert(ALLOW, allow);
-            }
-        }
-        _ => {}
+    if let Refusal::Stranger(_) = refused {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply
 }

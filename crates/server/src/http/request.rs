@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
-use keystead_core::Stopwatch;
+use keystead_core::{Code, Error, Stopwatch};
 
 use super::here::Here;
 use super::reply::{self, Reply};
@@ -78,6 +78,15 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     reply
 }
 
+/// The answer to a request on a connection that is one too many.
+pub(super) fn one_too_many(request: &Request<Incoming>) -> Reply {
+    let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
+    match Match::find(request.method(), request.uri().path()).access() {
+        Access::Rest => rest::failed(error),
+        Access::Open | Access::Token | Access::Documents => reply::error(&error),
+    }
+}
+
 async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Reply, Refusal> {
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &found.allow()));
@@ -114,9 +123,17 @@ fn refused(found: Match, refusal: &Refusal) -> Reply {
         Access::Rest => rest::refused(refusal),
         Access::Open | Access::Token | Access::Documents => reply::refused(refusal),
     };
-    if let Refusal::TimedOut = refusal {
+    match refusal {
         // The rest of the body may still come, so the connection cannot carry another request.
-        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        Refusal::TimedOut => {
+            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Refusal::Method(allow) => {
+            if let Ok(allow) = HeaderValue::from_str(allow) {
+                reply.headers_mut().insert(ALLOW, allow);
+            }
+        }
+        _ => {}
     }
     reply
 }

@@ -6,9 +6,10 @@
 use hyper::Method;
 
 use super::here::Here;
+use super::openapi::part::Described;
 use super::reply::Reply;
 use super::request::Asked;
-use super::{backup, health, kv, metrics, rest};
+use super::{backup, health, kv, limit, metrics, openapi, rest};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +32,14 @@ pub struct Route {
     pub path: &'static str,
     /// The same for all routes of a path.
     pub access: Access,
+    /// What OpenAPI tells of it, for one of its methods.
+    pub(super) described: fn(&Method) -> Vec<Described>,
     endpoint: Endpoint,
 }
 
 /// Makes the table, and the `match` that runs a row's handler.
 macro_rules! routes {
-    ($($endpoint:ident: $($method:ident)+, $path:literal, $access:ident => $handler:path;)+) => {
+    ($($endpoint:ident: $($method:ident)+, $path:literal, $access:ident => $handler:path, $described:path;)+) => {
         /// What answers a route.
         #[derive(Clone, Copy)]
         enum Endpoint { $($endpoint),+ }
@@ -46,6 +49,7 @@ macro_rules! routes {
             methods: &[$(Method::$method),+],
             path: $path,
             access: Access::$access,
+            described: $described,
             endpoint: Endpoint::$endpoint,
         }),+];
 
@@ -59,23 +63,29 @@ macro_rules! routes {
 }
 
 routes! {
-    Healthz: GET, "/healthz", Open => health::healthz;
-    Readyz: GET, "/readyz", Open => health::readyz;
-    Metrics: GET, "/metrics", Token => metrics::metrics;
-    Backup: POST, "/admin/backup", Token => backup::backup;
-    KvList: GET, "/kv", Documents => kv::list;
-    KvBatch: POST, "/kv:batch", Documents => kv::batch;
-    KvGet: GET, "/kv/*", Documents => kv::get;
-    KvPut: PUT, "/kv/*", Documents => kv::put;
-    KvPatch: PATCH, "/kv/*", Documents => kv::patch;
-    KvDelete: DELETE, "/kv/*", Documents => kv::delete;
-    Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline;
-    MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec;
-    Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe;
-    Psubscribe: GET POST, "/psubscribe/*", Rest => rest::psubscribe;
-    Monitor: GET POST, "/monitor", Rest => rest::monitor;
+    Healthz: GET, "/healthz", Open => health::healthz, health::healthz_described;
+    Readyz: GET, "/readyz", Open => health::readyz, health::readyz_described;
+    Metrics: GET, "/metrics", Token => metrics::metrics, metrics::described;
+    Openapi: GET, "/openapi.json", Open => openapi::openapi, openapi::described;
+    Backup: POST, "/admin/backup", Token => backup::backup, backup::described;
+    KvList: GET, "/kv", Documents => kv::list, kv::described::list;
+    KvBatch: POST, "/kv:batch", Documents => kv::batch, kv::described::batch;
+    KvGet: GET, "/kv/*", Documents => kv::get, kv::described::get;
+    KvPut: PUT, "/kv/*", Documents => kv::put, kv::described::put;
+    KvPatch: PATCH, "/kv/*", Documents => kv::patch, kv::described::patch;
+    KvDelete: DELETE, "/kv/*", Documents => kv::delete, kv::described::delete;
+    LimitList: GET, "/limit", Documents => limit::list, limit::described::list;
+    LimitCombined: POST, "/limit", Documents => limit::combined, limit::described::combined;
+    LimitGet: GET, "/limit/*", Documents => limit::get, limit::described::get;
+    LimitPost: POST, "/limit/*", Documents => limit::post, limit::described::post;
+    LimitDelete: DELETE, "/limit/*", Documents => limit::delete, limit::described::delete;
+    Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline, rest::described::pipeline;
+    MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec, rest::described::multi_exec;
+    Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe, rest::described::subscribe;
+    Psubscribe: GET POST, "/psubscribe/*", Rest => rest::psubscribe, rest::described::psubscribe;
+    Monitor: GET POST, "/monitor", Rest => rest::monitor, rest::described::monitor;
     // The last: whatever is left is a command.
-    Command: GET POST PUT, "/*", Rest => rest::command;
+    Command: GET POST PUT, "/*", Rest => rest::command, rest::described::command;
 }
 
 impl Route {

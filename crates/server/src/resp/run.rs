@@ -19,6 +19,7 @@ use super::connection::Worker;
 use crate::call::job::{RequestJob, Served, keeps};
 use crate::call::place::{self, Place};
 use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
+use crate::limits::RESP_OUTPUT_BYTES_MAX;
 
 /// What a request came to.
 pub(super) enum Came {
@@ -142,7 +143,8 @@ impl Worker {
         let Some(Multi { queue, .. }) = dispatch::end_multi(&mut self.session) else {
             return Came::reply(Reply::Error(errors::EXEC_WITHOUT_MULTI));
         };
-        let transaction = Transaction { queue, watched: self.watched.take() };
+        let transaction =
+            Transaction { queue, watched: self.watched.take(), answer_bytes_max: RESP_OUTPUT_BYTES_MAX };
         self.session.client.shown().counts[3] = 0;
         if self.caller.shards > 1 {
             let watched = transaction.watched.as_ref().map(|watched| watched.place);

@@ -1,4 +1,4 @@
-//! keystead.toml: flat `name = value` pairs, each a row of the table. Touches one file, for reading.
+//! keystead.toml: flat `name = value` pairs, each a row of the table, and policies. Touches one file, for reading.
 //!
 //! Whatever is wrong is reported as `FILE:LINE`.
 
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::table::{Form, SETTINGS, Setting};
 use crate::failure::{failure, io_words};
-use crate::suggest;
+use crate::{policies, suggest};
 
 /// The file that is read when nobody names one.
 pub const DEFAULT_PATH: &str = "keystead.toml";
@@ -21,19 +21,30 @@ pub(crate) struct Entry {
     pub(crate) line: usize,
 }
 
-/// Reads the file at `path`.
-pub(crate) fn read(path: &Path) -> Result<Vec<Entry>> {
+/// The text of the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    std::fs::read_to_string(path).map_err(|e| {
         failure(
             format_args!("cannot read settings file '{shown}': {}", io_words(&e)),
             "name one that can be read with --config FILE",
         )
-    })?;
-    parse(&text, &shown.to_string())
+    })
 }
 
-fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
+/// Whether two texts set something differently, policies apart. One that cannot be read sets nothing.
+pub(crate) fn differ(one: Option<&str>, other: Option<&str>) -> bool {
+    let pairs = |text: Option<&str>| {
+        let entries = text.and_then(|text| parse(text, DEFAULT_PATH).ok()).unwrap_or_default();
+        let mut pairs: Vec<_> = entries.into_iter().map(|entry| (entry.setting.name, entry.text)).collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    pairs(one) != pairs(other)
+}
+
+/// The pairs of a text; `file` names it in refusals.
+pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
     let line_at =
         |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
     let table = DeTable::parse(text).map_err(|e| {
@@ -44,7 +55,7 @@ fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
         )
     })?;
     let mut entries = Vec::new();
-    for (key, value) in table.get_ref() {
+    for (key, value) in table.get_ref().iter().filter(|(key, _)| key.get_ref() != policies::file::TABLE) {
         let line = line_at(key.span().start);
         let setting = known(key.get_ref()).map_err(|e| e.context(format_args!("{file}:{line}")))?;
         let text =

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use keystead_core::{Error, Result};
 
-use super::Settings;
 use super::file::{self, DEFAULT_PATH, Entry};
 use super::table::{CONFIG, SETTINGS, Setting};
 use super::value::Refusal;
+use super::{ConfigText, Settings};
 use crate::failure::failure;
-use crate::suggest;
+use crate::{policies, suggest};
 
 const VARIABLE_PREFIX: &str = "KEYSTEAD_";
 
@@ -118,16 +118,17 @@ impl Loaded {
         let flags = flags(sources.flags)?;
         let variables = variables(sources.variables)?;
         let config = config(pick(&flags, CONFIG.name).or(pick(&variables, CONFIG.name)));
-        let entries = match &config.text {
-            Some(path) => file::read(Path::new(path))?,
-            None => Vec::new(),
-        };
         let path = PathBuf::from(config.text.clone().unwrap_or_default());
+        let text = config.text.as_ref().map(|path| file::read(Path::new(path))).transpose()?;
+        let (shown, words) = (path.display().to_string(), text.as_deref().unwrap_or_default());
+        let (entries, policies) = (file::parse(words, &shown)?, policies::file::parse(words, &shown)?);
         let from_file = entries
             .into_iter()
             .map(|Entry { setting, text, line }| Value::new(setting, Source::File(path.clone(), line), text))
             .collect();
-        settle(&[vec![config], flags, variables, from_file])
+        let mut loaded = settle(&[vec![config], flags, variables, from_file])?;
+        (loaded.settings.policies, loaded.settings.config_text) = (policies, text.map(ConfigText));
+        Ok(loaded)
     }
 }
 

@@ -17,12 +17,15 @@ pub(crate) mod size;
 pub mod table;
 pub mod value;
 
+use std::fmt;
 use std::path::PathBuf;
 
 pub use layers::{Loaded, Source, Sources, Value};
 pub use table::{SETTINGS, Setting};
 use tracing::level_filters::LevelFilter;
 pub use value::{Durability, Listen, LogFormat, Token};
+
+use crate::policies::file::Definition;
 
 /// The values in force, checked and typed.
 #[derive(Clone, Debug)]
@@ -53,6 +56,20 @@ pub struct Settings {
     pub log_level: LevelFilter,
     /// The settings file that was read, if there is one.
     pub config: Option<PathBuf>,
+    /// What it said.
+    pub config_text: Option<ConfigText>,
+    /// Its rate limits.
+    pub policies: Vec<Definition>,
+}
+
+/// The text of a settings file. It may hold secrets, so it is not shown.
+#[derive(Clone)]
+pub struct ConfigText(pub(crate) String);
+
+impl fmt::Debug for ConfigText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
 }
 
 impl Settings {
@@ -73,6 +90,8 @@ impl Settings {
             log: LogFormat::Json,
             log_level: LevelFilter::OFF,
             config: None,
+            config_text: None,
+            policies: Vec::new(),
         }
     }
 }

@@ -9,6 +9,8 @@
     reason = "all of this is test code, which the harness-free main hides from clippy"
 )]
 
+#[path = "../common/peers.rs"]
+mod peers;
 mod rust;
 mod tools;
 
@@ -17,6 +19,7 @@ use std::process::{Command, ExitCode};
 
 use keystead_testkit::server::{Launch, Server};
 use libtest_mimic::{Arguments, Failed, Trial};
+use peers::{peers, trial};
 
 /// A library: its name, how it is run, and how to tell that it is here.
 struct Library {
@@ -113,11 +116,6 @@ const NO_UPSTASH_PY: &str =
 const TOKEN: &str = "s3cret";
 const READ_ONLY_TOKEN: &str = "look";
 
-/// Where `./test` puts other people's programs.
-fn peers() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers")
-}
-
 fn main() -> ExitCode {
     let mut trials = vec![Trial::test("redis-rs", || rust::run(&start()))];
     for library in LIBRARIES {
@@ -130,25 +128,6 @@ fn main() -> ExitCode {
         trials.push(trial(name, missing, move || run(&start())));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(
-    name: &'static str,
-    missing: Option<&'static str>,
-    run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
-) -> Trial {
-    let required = std::env::var("REQUIRE").unwrap_or_default().to_lowercase();
-    let is_required =
-        required.split(',').any(|wanted| matches!(wanted.trim(), "all") || wanted.trim() == name);
-    match missing {
-        None => Trial::test(name, run),
-        Some(reason) if is_required => {
-            Trial::test(name, move || Err(Failed::from(format!("{name} is required and missing: {reason}"))))
-        }
-        Some(reason) => Trial::test(name, move || Err(Failed::from(format!("skipped: {reason}"))))
-            .with_ignored_flag(true)
-            .with_kind(format!("skipped: {reason}")),
-    }
 }
 
 fn start() -> Server {

@@ -79,4 +79,23 @@ fn conditions_that_contradict_or_cannot_be_read_are_refused() {
         }
     }
     http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
+    // Also by those who only read, or wait.
+    for target in ["/kv/a", "/kv/none", "/kv/a?wait=10ms"] {
+        for header in ["If-Match: 1", "If-Match: \"1", "If-None-Match: \"1\" \"2\"", "If-None-Match: W/1"] {
+            http.ask("GET", target, &[header], b"").refusal(400, "bad_request");
+        }
+    }
+}
+
+#[test]
+fn those_who_wait_have_conditions_too() {
+    let (_server, mut http) = open();
+    http.put("/kv/a", "1");
+    for target in ["/kv/a", "/kv/a?wait=30s", "/kv/a?wait=10ms&sinceVersion=1"] {
+        let error = http.ask("GET", target, &["If-Match: \"7\""], b"").refusal(412, "conflict");
+        assert_eq!(error["current"], 1, "{target}");
+        assert_eq!(http.ask("GET", target, &["If-None-Match: \"7\", W/\"1\""], b"").status, 304, "{target}");
+    }
+    assert_eq!(http.ask("GET", "/kv/a?wait=30s", &["If-Match: \"a,b\", \"1\""], b"").status, 200);
+    http.ask("GET", "/kv/none?wait=10ms", &["If-Match: *"], b"").refusal(412, "conflict");
 }

@@ -81,6 +81,25 @@ fn a_pipeline_whose_answers_are_too_much_stops_running() {
 }
 
 #[test]
+fn a_transaction_whose_answers_are_too_much_is_undone() {
+    for shards in ["1", "4"] {
+        let server = memory(&["--shards", shards]);
+        // On several shards some of these have the key on their own loop, and some have not.
+        for n in 0..4 {
+            let mut http = Http::connect(&server);
+            http.ask("POST", "/set/k", &[], &vec![b'x'; BODY_BYTES_MAX]);
+            let gets = |count| r#"["GET","k"],"#.repeat(count);
+            let came = http.post("/multi-exec", &format!(r#"[["APPEND","k","y"],{}["DEL","k"]]"#, gets(13)));
+            let words = "ERR max response size exceeded. Limit: 134217728 bytes. Nothing of it was changed";
+            assert_eq!((came.status, came.error().as_str()), (413, words), "{shards} {n}");
+            assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
+            let came = http.post("/multi-exec", &format!(r#"[{}["DEL","k"]]"#, gets(12)));
+            assert!(came.status == 200 && came.text().ends_with(r#"{"result":1}]"#), "{shards} {n}");
+        }
+    }
+}
+
+#[test]
 fn a_key_that_is_too_long_is_refused_and_takes_its_transaction_with_it() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);

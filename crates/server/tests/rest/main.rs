@@ -11,6 +11,8 @@
 //! | sizes and counts that are too much                  | [`limits`]      |
 //! | `/subscribe`, `/psubscribe`                         | [`events`]      |
 //! | several shards                                      | [`shards`]      |
+//! | `Idempotency-Key`                                   | [`repeats`]     |
+//! | the same, killed again and again                    | [`repeats_crash`] |
 //! | kill -9 under pipelines                             | [`crash`]       |
 //! | the client of these tests                           | [`client`]      |
 
@@ -30,6 +32,8 @@ mod encodings;
 mod events;
 mod limits;
 mod pipeline;
+mod repeats;
+mod repeats_crash;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;

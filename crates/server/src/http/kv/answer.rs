@@ -2,20 +2,21 @@
 
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::{Changed, Document};
 use keystead_commands::json::document::Flaw;
+use keystead_commands::once::Kept;
 use keystead_core::{Code, Error, Millis};
 use keystead_model::keyspace::Miss;
 use serde_json::{Value, json};
 
-use super::super::reply::{self, Reply};
+use super::super::once::Misused;
+use super::super::reply::{self, Reply, code};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Why a request is refused.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(in crate::http) enum Refused {
     Bad(String),
     NotFound(String),
     /// The condition does not hold: how that is told, and the version that is there.
@@ -33,7 +34,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn bad(why: impl Into<String>) -> Refused {
+    pub(in crate::http) fn bad(why: impl Into<String>) -> Refused {
         Refused::Bad(why.into())
     }
 
@@ -42,7 +43,7 @@ impl Refused {
     }
 
     /// What is wrong with a JSON text, named `what`.
-    pub(super) fn flaw(what: &str, flaw: &Flaw) -> Refused {
+    pub(in crate::http) fn flaw(what: &str, flaw: &Flaw) -> Refused {
         match flaw {
             Flaw::NotJson(why) => Refused::Bad(format!("{what} is not JSON: {why}")),
             Flaw::TooDeep => Refused::Bad(format!("{what} is nested too deeply")),
@@ -54,7 +55,7 @@ impl Refused {
     fn told(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
         match self {
             Refused::Bad(why) => (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), why, None),
-            Refused::NotFound(why) => (StatusCode::NOT_FOUND, "not_found", why, None),
+            Refused::NotFound(why) => (StatusCode::NOT_FOUND, code::NOT_FOUND, why, None),
             Refused::Conflict(status, current) => {
                 let why = match current {
                     Some(_) => "the document is there with another version than the request allows",
@@ -66,12 +67,14 @@ impl Refused {
                 let why = "a test of the patch does not hold";
                 (StatusCode::CONFLICT, Code::Conflict.as_str(), why, Some(*current))
             }
-            Refused::Media(why) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", why, None),
+            Refused::Media(why) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::UNSUPPORTED_MEDIA_TYPE, why, None)
+            }
             Refused::WrongType(kind) => (StatusCode::CONFLICT, Code::WrongType.as_str(), kind, None),
-            Refused::Unprocessable(why) => (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", why, None),
+            Refused::Unprocessable(why) => (StatusCode::UNPROCESSABLE_ENTITY, code::UNPROCESSABLE, why, None),
             Refused::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
             Refused::Operation(_, refused) => refused.told(),
-            Refused::ReadOnly => (StatusCode::FORBIDDEN, "forbidden", "this token may only read", None),
+            Refused::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
             Refused::Broken(error) => {
                 (super::super::status::of(error.code()), error.code().as_str(), error.message(), None)
             }
@@ -79,7 +82,7 @@ impl Refused {
     }
 
     /// The answer, as it can be kept.
-    pub(super) fn kept(&self) -> Kept {
+    pub(in crate::http) fn kept(&self) -> Kept {
         let (status, code, message, current) = self.told();
         let mut error = json!({ "code": code, "message": message });
         if let (Value::Object(error), Some(current)) = (&mut error, current) {
@@ -88,13 +91,22 @@ impl Refused {
         if let (Value::Object(error), Refused::Operation(index, _)) = (&mut error, self) {
             error.insert("operation".to_owned(), json!(index));
         }
-        Kept { status: status.as_u16(), version: None, body: format!("{}\n", json!({ "error": error })) }
+        let body = format!("{}\n", json!({ "error": error }));
+        Kept { status: status.as_u16(), version: None, body: body.into_bytes() }
     }
 
-    pub(super) fn reply(&self) -> Reply {
+    /// The answer where the request changed nothing; where the database is broken there is none.
+    pub(super) fn unless_broken(self) -> Result<Kept, Refused> {
+        match self {
+            Refused::Broken(_) => Err(self),
+            refused => Ok(refused.kept()),
+        }
+    }
+
+    pub(in crate::http) fn reply(&self) -> Reply {
         match self {
             Refused::Broken(error) => reply::error(error),
-            _ => kept(&self.kept()),
+            _ => kept(self.kept()),
         }
     }
 }
@@ -102,6 +114,16 @@ impl Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         Refused::Broken(error)
+    }
+}
+
+impl From<Misused> for Refused {
+    fn from(misused: Misused) -> Self {
+        match misused {
+            Misused::Header => Refused::Bad(misused.words()),
+            Misused::Other => Refused::Unprocessable(misused.words()),
+            Misused::Answer => Refused::TooLarge(misused.words()),
+        }
     }
 }
 
@@ -122,10 +144,10 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
             return Kept {
                 status: status.as_u16(),
                 version: Some(document.version),
-                body: object(key, Some(&document)) + "\n",
+                body: (object(key, Some(&document)) + "\n").into_bytes(),
             };
         }
-        Changed::Deleted => return Kept { status: 204, version: None, body: String::new() },
+        Changed::Deleted => return Kept { status: 204, version: None, body: Vec::new() },
         Changed::Absent => Refused::not_found(key),
         Changed::Conflict(current) => Refused::Conflict(conflict, current),
         Changed::TestFailed(current) => Refused::Test(current),
@@ -136,10 +158,11 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
 }
 
 /// The reply of an answer.
-pub(super) fn kept(kept: &Kept) -> Reply {
+pub(in crate::http) fn kept(kept: Kept) -> Reply {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = reply::bytes(status, JSON, kept.body.clone().into_bytes());
-    if kept.body.is_empty() {
+    let is_empty = kept.body.is_empty();
+    let mut reply = reply::bytes(status, JSON, kept.body);
+    if is_empty {
         reply.headers_mut().remove(hyper::header::CONTENT_TYPE);
     }
     if let Some(version) = kept.version {
@@ -172,7 +195,7 @@ pub(super) fn object(key: &[u8], document: Option<&Document>) -> String {
 }
 
 /// A key in JSON: a string where it is text, else its bytes in an object.
-pub(super) fn name(key: &[u8]) -> Value {
+pub(in crate::http) fn name(key: &[u8]) -> Value {
     match std::str::from_utf8(key) {
         Ok(text) => Value::from(text),
         Err(_) => json!({ "base64": data_encoding::BASE64.encode(key) }),
@@ -194,6 +217,6 @@ mod tests {
         );
         let conflict = Refused::Conflict(StatusCode::CONFLICT, None).kept();
         let body = r#"{"error":{"code":"conflict","message":"there is no such document","current":null}}"#;
-        assert_eq!((conflict.status, conflict.body.trim_end()), (409, body));
+        assert_eq!((conflict.status, conflict.body.trim_ascii_end()), (409, body.as_bytes()));
     }
 }

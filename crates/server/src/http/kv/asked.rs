@@ -1,22 +1,35 @@
 //! What a request of the document door asks for: the key, the parameters, the condition, the expiry. Pure.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use hyper::http::request::Parts;
 use keystead_commands::documents::Condition;
-use keystead_commands::documents::once::Once;
+use keystead_commands::once::Once;
 use keystead_core::limits::KEY_BYTES_MAX;
 use keystead_core::{Millis, parse_duration_ms};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
+use super::super::once;
 use super::super::request::Asked;
+use super::super::rest::TOKEN;
 use super::super::url::{self, BadEscape};
 use super::answer::Refused;
-use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 
 const START: &str = "/kv/";
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The parameters of queries. What a request takes is a list of these, and its description is made of the same list.
+pub(super) mod name {
+    pub(in super::super) const IF_VERSION: &str = "ifVersion";
+    pub(in super::super) const TTL: &str = "ttl";
+    pub(in super::super) const EXPIRES_AT: &str = "expiresAt";
+    pub(in super::super) const WAIT: &str = "wait";
+    pub(in super::super) const SINCE_VERSION: &str = "sinceVersion";
+    pub(in super::super) const PREFIX: &str = "prefix";
+    pub(in super::super) const LIMIT: &str = "limit";
+    pub(in super::super) const CURSOR: &str = "cursor";
+    pub(in super::super) const VALUES: &str = "values";
+}
 
 /// The key in the path.
 pub(super) fn key(head: &Parts) -> Result<Bytes, Refused> {
@@ -46,20 +59,20 @@ pub(super) fn check(key: &[u8]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
+pub(in crate::http) fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
     url::decoded(text, is_query)
         .map_err(|BadEscape| Refused::bad("a '%' is not followed by two hexadecimal digits: write %25"))
 }
 
 /// The parameters of a query.
-pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
+pub(in crate::http) struct Parameters(Vec<(&'static str, Vec<u8>)>);
 
 impl Parameters {
     /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
-    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
+    pub(in crate::http) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
-            if name == "_token" {
+            if name == TOKEN {
                 continue;
             }
             let Some(name) = known.iter().find(|known| **known == name) else {
@@ -80,7 +93,7 @@ impl Parameters {
         self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
+    pub(in crate::http) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
         let text = self.bytes(name).map(std::str::from_utf8).transpose();
         text.map_err(|_| Refused::bad(format!("the parameter '{name}' is not text")))
     }
@@ -120,7 +133,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
         (None, Some(Tags::These(_))) => return Err(Refused::bad("a change takes If-None-Match: * only")),
         (None, None) => None,
     };
-    let by_parameter = parameters.number("ifVersion")?.map(|version| Condition::Version(vec![version]));
+    let by_parameter = parameters.number(name::IF_VERSION)?.map(|version| Condition::Version(vec![version]));
     match (by_parameter, by_header) {
         (Some(parameter), Some(header)) if parameter != header => {
             Err(Refused::bad("ifVersion and the header ask for different versions"))
@@ -132,7 +145,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
 }
 
 /// What `If-Match` asks for. It compares strongly: a weak tag is the same as none.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused> {
+fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused> {
     Ok(Tags::of(headers, &IF_MATCH)?.map(|tags| match tags {
         Tags::Any => Condition::There,
         Tags::These(tags) => {
@@ -141,13 +154,31 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Refused
     }))
 }
 
-/// Whether `If-None-Match` names this version. It compares weakly: proxies that compress weaken tags.
-pub(super) fn is_known(headers: &HeaderMap, version: u64) -> Result<bool, Refused> {
-    Ok(match Tags::of(headers, &IF_NONE_MATCH)? {
-        None => false,
-        Some(Tags::Any) => true,
-        Some(Tags::These(tags)) => tags.iter().any(|tag| tag.version == version),
-    })
+/// What a request that reads says of versions.
+pub(super) struct Reading {
+    wanted: Condition,
+    known: Option<Tags>,
+}
+
+impl Reading {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Reading, Refused> {
+        let wanted = if_match(headers)?.unwrap_or(Condition::Any);
+        Ok(Reading { wanted, known: Tags::of(headers, &IF_NONE_MATCH)? })
+    }
+
+    /// Whether `If-Match` allows what is there.
+    pub(super) fn allows(&self, current: Option<u64>) -> bool {
+        self.wanted.holds(current)
+    }
+
+    /// Whether `If-None-Match` names this version. It compares weakly: proxies that compress weaken tags.
+    pub(super) fn knows(&self, version: u64) -> bool {
+        match &self.known {
+            None => false,
+            Some(Tags::Any) => true,
+            Some(Tags::These(tags)) => tags.iter().any(|tag| tag.version == version),
+        }
+    }
 }
 
 /// The entity tags of a header.
@@ -175,13 +206,21 @@ impl Tags {
             if text == "*" {
                 return Ok(Some(Tags::Any));
             }
-            for tag in text.split(',').map(str::trim) {
-                if !tag.contains('"') {
-                    return Err(bad());
-                }
-                let (tag, is_weak) = tag.strip_prefix("W/").map_or((tag, false), |tag| (tag, true));
-                let version = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')?.parse().ok());
-                all.extend(version.map(|version| Tag { version, is_weak }));
+            let mut rest = text;
+            while !rest.is_empty() {
+                let (weak, tag) = rest.strip_prefix("W/").map_or((false, rest), |tag| (true, tag));
+                // A comma may stand within quotes.
+                let (tag, after) =
+                    tag.strip_prefix('"').and_then(|tag| tag.split_once('"')).ok_or_else(bad)?;
+                all.extend(tag.parse().ok().map(|version| Tag { version, is_weak: weak }));
+                rest = match after.trim_start().strip_prefix(',') {
+                    Some(next) => next.trim_start(),
+                    None if after.trim_start().is_empty() => "",
+                    None => return Err(bad()),
+                };
+            }
+            if text.is_empty() {
+                return Err(bad());
             }
         }
         Ok(is_there.then_some(Tags::These(all)))
@@ -190,7 +229,7 @@ impl Tags {
 
 /// What becomes of the expiry, by the parameters of a change.
 pub(super) fn expiry(parameters: &Parameters, otherwise: Expire) -> Result<Expiry, Refused> {
-    expiry_of(parameters.text("ttl")?, parameters.number("expiresAt")?, otherwise)
+    expiry_of(parameters.text(name::TTL)?, parameters.number(name::EXPIRES_AT)?, otherwise)
 }
 
 /// What becomes of the expiry: `30s`, `none` or `keep`, or a moment in milliseconds since 1970, or `otherwise`.
@@ -229,28 +268,9 @@ impl Expiry {
     }
 }
 
-/// The request's `Idempotency-Key`, with what tells it from other requests.
+/// The name of a change, where it has one.
 pub(super) fn once(asked: &Asked) -> Result<Option<Once>, Refused> {
-    let Some(value) = asked.head.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
-    let name = value.as_bytes();
-    if name.is_empty() || name.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        let most = IDEMPOTENCY_KEY_BYTES_MAX;
-        return Err(Refused::bad(format!("an Idempotency-Key has 1 to {most} bytes")));
-    }
-    let header = |name: HeaderName| {
-        let lines: Vec<&[u8]> = asked.head.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-        lines.join(&b',')
-    };
-    let target = asked.head.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
-    let parts = [
-        asked.head.method.as_str().as_bytes(),
-        target.as_bytes(),
-        &header(hyper::header::CONTENT_TYPE),
-        &header(IF_MATCH),
-        &header(IF_NONE_MATCH),
-        &asked.body,
-    ];
-    Ok(Some(Once::new(name, &parts)))
+    Ok(once::of(asked, &["content-type", "if-match", "if-none-match"])?)
 }
 
 #[cfg(test)]

@@ -4,26 +4,26 @@
 //! The answer is `{"results":[...]}` with an object for each operation; a refusal names the operation that caused it.
 
 use hyper::StatusCode;
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::patch::Patch;
 use keystead_commands::documents::{self, Change, Changed, Condition};
 use keystead_commands::json::document;
+use keystead_commands::once::Kept;
 use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use serde_json::{Map, Value};
 
 use super::super::here::Here;
+use super::super::once;
 use super::super::request::Asked;
 use super::Done;
 use super::answer::{self, Refused};
-use super::asked::{self, Expiry, Parameters};
-use super::write::{at_most_once, claim, settled};
+use super::asked::{self, Expiry, Parameters, name};
 use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
-struct Operation {
-    key: Bytes,
+pub(in crate::http) struct Operation {
+    pub(in crate::http) key: Bytes,
     /// Nothing: it only reads.
     change: Option<Change>,
     condition: Condition,
@@ -34,29 +34,24 @@ pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
     Parameters::of(&asked.head, &[])?;
     let operations = read(&asked.body)?;
     let once = asked::once(asked)?;
-    let (engine, shards) = (&here.app.engine, here.app.engine.shards());
+    let engine = &here.app.engine;
     let Some(shard) = operations.first().map(|first| engine.shard_of(&first.key)) else {
         return Err(Refused::bad("there is no operation"));
     };
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(Refused::bad("the keys of a batch must live together: give them the same {tag}"));
     }
-    claim(here, once.as_ref(), shard).await?;
-    let ran = here
-        .run_at(shard, true, move |keys, now| {
-            let all_or_nothing = |keys: &mut Keyspace| {
-                let ran = run(&operations, keys, now);
-                if ran.is_err() {
-                    // What was done before the one that is refused does not stay; what is noted of the answer does.
-                    keys.rollback();
-                    keys.savepoint();
-                }
-                ran
-            };
-            settled(at_most_once(once.as_ref(), keys, (shard, shards), now, all_or_nothing))
-        })
-        .await?;
-    ran.map(|kept| answer::kept(&kept))
+    let ran = once::run_at(here, shard, once, move |keys, now| {
+        let ran = run(&operations, keys, now);
+        if ran.is_err() {
+            // What was done before the one that is refused does not stay; what is noted of the answer does.
+            keys.rollback();
+            keys.savepoint();
+        }
+        ran.or_else(Refused::unless_broken).map(|kept| (kept, ()))
+    });
+    let (kept, ()) = ran.await?;
+    Ok(answer::kept(kept))
 }
 
 fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kept, Refused> {
@@ -71,11 +66,16 @@ fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kep
         }
         results.push(result);
     }
-    Ok(Kept { status: 200, version: None, body: format!("{{\"results\":[{}]}}\n", results.join(",")) })
+    let body = format!("{{\"results\":[{}]}}\n", results.join(","));
+    Ok(Kept { status: 200, version: None, body: body.into_bytes() })
 }
 
 /// Runs one operation and answers its object.
-fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String, Refused> {
+pub(in crate::http) fn one(
+    operation: &Operation,
+    keys: &mut Keyspace,
+    now: Millis,
+) -> Result<String, Refused> {
     let Operation { key, change, condition, expiry } = operation;
     let Some(change) = change else {
         let document = documents::get(keys, key, now)?;
@@ -98,7 +98,7 @@ fn one(operation: &Operation, keys: &mut Keyspace, now: Millis) -> Result<String
 }
 
 /// The refusal of a batch, by the operation that caused it.
-fn at(index: usize, refused: Refused) -> Refused {
+pub(in crate::http) fn at(index: usize, refused: Refused) -> Refused {
     match refused {
         Refused::Broken(error) => Refused::Broken(error),
         refused => Refused::Operation(index, Box::new(refused)),
@@ -123,7 +123,7 @@ fn read(body: &[u8]) -> Result<Vec<Operation>, Refused> {
         .collect()
 }
 
-fn operation(one: Value) -> Result<Operation, Refused> {
+pub(in crate::http) fn operation(one: Value) -> Result<Operation, Refused> {
     let Value::Object(mut one) = one else { return Err(Refused::bad("an operation is an object")) };
     let op = text(&mut one, "op")?.ok_or_else(|| Refused::bad("an operation has an \"op\""))?;
     let key = key(&mut one)?;
@@ -139,7 +139,7 @@ fn operation(one: Value) -> Result<Operation, Refused> {
         "patch" => (Some(Change::Patch(Patch::Shallow(value()?))), Expire::Keep),
         other => return Err(Refused::bad(format!("\"op\" is get, put, patch or delete, not \"{other}\""))),
     };
-    let condition = match one.remove("ifVersion") {
+    let condition = match one.remove(name::IF_VERSION) {
         None => Condition::Any,
         // Only an absent key has no version.
         Some(Value::Null) => Condition::Absent,
@@ -151,10 +151,10 @@ fn operation(one: Value) -> Result<Operation, Refused> {
     // What writes nothing has no expiry to set.
     let expiry = match change {
         Some(Change::Put(_) | Change::Patch(_)) => {
-            let at = one.remove("expiresAt").map(|at| {
+            let at = one.remove(name::EXPIRES_AT).map(|at| {
                 at.as_u64().ok_or_else(|| Refused::bad("\"expiresAt\" is in milliseconds since 1970"))
             });
-            asked::expiry_of(text(&mut one, "ttl")?.as_deref(), at.transpose()?, otherwise)?
+            asked::expiry_of(text(&mut one, name::TTL)?.as_deref(), at.transpose()?, otherwise)?
         }
         None | Some(Change::Delete) => Expiry::As(otherwise),
     };

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::documents::{self, once};
+use keystead_commands::{documents, once};
 use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
@@ -23,11 +23,17 @@ use super::super::reply::{self, Body};
 use super::super::request::Asked;
 use super::super::rights::Rights;
 use super::answer::{self, Refused};
-use super::asked::Parameters;
+use super::asked::{Parameters, name};
 use super::{Done, read, watch};
 use crate::limits::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 
-const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
+pub(super) const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
+pub(super) const LINES: &str = "application/x-ndjson";
+
+/// What `GET /kv` takes.
+pub(super) const LISTING: &[&str] = &[name::PREFIX, name::LIMIT, name::CURSOR, name::VALUES];
+/// What it takes where it streams changes.
+pub(super) const WATCHING: &[&str] = &[name::PREFIX];
 
 /// Keys that a list looks at in one go where it shows the documents.
 const SLICE_WITH_VALUES: usize = 16;
@@ -62,18 +68,18 @@ pub(super) async fn list(here: &Here, asked: &Asked) -> Done {
         return Err(Refused::ReadOnly);
     }
     if read::wants_events(asked) {
-        let parameters = Parameters::of(&asked.head, &["prefix"])?;
-        return watch::of_prefix(here, asked, parameters.bytes("prefix").unwrap_or_default());
+        let parameters = Parameters::of(&asked.head, WATCHING)?;
+        return watch::of_prefix(here, asked, parameters.bytes(name::PREFIX).unwrap_or_default());
     }
-    let parameters = Parameters::of(&asked.head, &["prefix", "limit", "cursor", "values"])?;
+    let parameters = Parameters::of(&asked.head, LISTING)?;
     let wanted = Wanted {
-        prefix: parameters.bytes("prefix").unwrap_or_default().to_vec(),
-        values: parameters.yes("values")?,
-        lines: read::accepts(asked, "application/x-ndjson"),
+        prefix: parameters.bytes(name::PREFIX).unwrap_or_default().to_vec(),
+        values: parameters.yes(name::VALUES)?,
+        lines: read::accepts(asked, LINES),
     };
     let shards = here.app.engine.shards();
-    let from = place(parameters.number("cursor")?.unwrap_or(0), shards)?;
-    match parameters.number("limit")? {
+    let from = place(parameters.number(name::CURSOR)?.unwrap_or(0), shards)?;
+    match parameters.number(name::LIMIT)? {
         None => Ok(stream(here, wanted, from)),
         Some(limit) if (1..=LIST_LIMIT_MAX as u64).contains(&limit) => {
             page(here, wanted, from, limit as usize).await
@@ -120,7 +126,7 @@ fn stream(here: &Here, wanted: Wanted, from: Place) -> reply::Reply {
 }
 
 fn content_type(lines: bool) -> HeaderValue {
-    HeaderValue::from_static(if lines { "application/x-ndjson" } else { "application/json" })
+    HeaderValue::from_static(if lines { LINES } else { "application/json" })
 }
 
 /// Items as lines, or as the beginning, middle or end of an array.

@@ -9,12 +9,14 @@
 //! | events, and waiting for one | `watch`    |
 //! | parameters and conditions   | `asked`    |
 //! | answers and refusals        | `answer`   |
+//! | what OpenAPI tells of it    | `described`|
 //!
 //! Touches the shard of the key. What a change means is in `keystead_commands::documents`.
 
-mod answer;
-mod asked;
-mod batch;
+pub(super) mod answer;
+pub(super) mod asked;
+pub(super) mod batch;
+pub(super) mod described;
 mod list;
 mod read;
 mod watch;

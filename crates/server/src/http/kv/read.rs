@@ -3,40 +3,45 @@
 
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
-use keystead_commands::documents::once::Kept;
 use keystead_commands::documents::{self, Document};
+use keystead_commands::once::Kept;
 use keystead_model::Bytes;
 
+use super::super::events;
 use super::super::here::Here;
 use super::super::reply::{Body, Reply};
 use super::super::request::Asked;
 use super::answer::{self, Refused};
-use super::asked::{self, Parameters};
+use super::asked::{self, Parameters, Reading, name};
 use super::{Done, watch};
+
+/// What `GET /kv/{key}` takes where it does not stream.
+pub(super) const READING: &[&str] = &[name::WAIT, name::SINCE_VERSION];
 
 pub(super) async fn get(here: &Here, asked: &Asked) -> Done {
     let key = asked::key(&asked.head)?;
+    // A condition that cannot be read is refused, whatever it is asked of.
+    let reading = Reading::of(&asked.head.headers)?;
     if wants_events(asked) {
         Parameters::of(&asked.head, &[])?;
         return watch::of_key(here, asked, key).await;
     }
-    let parameters = Parameters::of(&asked.head, &["wait", "sinceVersion"])?;
-    if let Some(wait_ms) = parameters.duration_ms("wait")? {
-        let since = parameters.number("sinceVersion")?.unwrap_or(0);
-        return watch::next_change(here, key, since, wait_ms).await;
-    }
-    if parameters.bytes("sinceVersion").is_some() {
-        return Err(Refused::bad("sinceVersion goes with wait, for example wait=30s"));
-    }
-    let found = look(here, &key).await?;
+    let parameters = Parameters::of(&asked.head, READING)?;
+    let since = parameters.number(name::SINCE_VERSION)?;
+    let (found, since) = match (parameters.duration_ms(name::WAIT)?, since) {
+        (Some(wait_ms), since) => {
+            let since = since.unwrap_or(0);
+            (watch::next_change(here, &key, since, wait_ms).await?, Some(since))
+        }
+        (None, None) => (look(here, &key).await?, None),
+        (None, Some(_)) => return Err(Refused::bad("sinceVersion goes with wait, for example wait=30s")),
+    };
     let current = found.as_ref().map(|document| document.version);
-    if let Some(condition) = asked::if_match(&asked.head.headers)?
-        && !condition.holds(current)
-    {
+    if !reading.allows(current) {
         return Err(Refused::Conflict(StatusCode::PRECONDITION_FAILED, current));
     }
     let document = found.ok_or_else(|| Refused::not_found(&key))?;
-    if asked::is_known(&asked.head.headers, document.version)? {
+    if since == Some(document.version) || reading.knows(document.version) {
         return Ok(not_modified(document.version));
     }
     Ok(shown(&key, &document))
@@ -49,12 +54,12 @@ pub(super) async fn look(here: &Here, key: &Bytes) -> Result<Option<Document>, R
     Ok(found?)
 }
 
-pub(super) fn shown(key: &[u8], document: &Document) -> Reply {
+fn shown(key: &[u8], document: &Document) -> Reply {
     let body = answer::object(key, Some(document)) + "\n";
-    answer::kept(&Kept { status: 200, version: Some(document.version), body })
+    answer::kept(Kept { status: 200, version: Some(document.version), body: body.into_bytes() })
 }
 
-pub(super) fn not_modified(version: u64) -> Reply {
+fn not_modified(version: u64) -> Reply {
     let mut reply = Reply::new(Body::from(Vec::new()));
     *reply.status_mut() = StatusCode::NOT_MODIFIED;
     answer::tag(&mut reply, version);
@@ -63,7 +68,7 @@ pub(super) fn not_modified(version: u64) -> Reply {
 
 /// Whether a request asks for events.
 pub(super) fn wants_events(asked: &Asked) -> bool {
-    accepts(asked, "text/event-stream")
+    accepts(asked, events::MEDIA)
 }
 
 /// Whether a request names this media type.

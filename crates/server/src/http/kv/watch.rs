@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes as Part;
 use hyper::header::HeaderName;
-use keystead_commands::documents::{self, Document, once};
+use keystead_commands::documents::{self, Document};
+use keystead_commands::once;
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
@@ -31,15 +32,20 @@ const SILENT_BATCHES: usize = 16;
 /// Changes of others after which a watcher is told how far it has come, so that it is not too late when it comes back.
 const UNTOLD_CHANGES: usize = 1000;
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Waits until a document has another version than `since` (0: until it is there).
-pub(super) async fn next_change(here: &Here, key: Bytes, since: u64, wait_ms: u64) -> Done {
+pub(super) async fn next_change(
+    here: &Here,
+    key: &Bytes,
+    since: u64,
+    wait_ms: u64,
+) -> std::result::Result<Option<Document>, Refused> {
     if wait_ms > WAIT_MS_MAX {
         return Err(Refused::bad(format!("wait is at most {} seconds", WAIT_MS_MAX / 1000)));
     }
     let engine = here.app.engine.clone();
-    let (shard, ticket) = (engine.shard_of(&key), engine.ticket());
+    let (shard, ticket) = (engine.shard_of(key), engine.ticket());
     let (answer, found) = oneshot::channel();
     let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
     engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
@@ -49,23 +55,11 @@ pub(super) async fn next_change(here: &Here, key: Bytes, since: u64, wait_ms: u6
     let found = tokio::select! {
         found = found => found,
         // What is there now is the answer of a server that stops.
-        () = stopping => return now(here, &key, since).await,
+        () = stopping => return read::look(here, key).await,
     };
     leaving.is_over = true;
     let found = found.map_err(|_| Refused::Broken(crate::call::ended()))??;
-    shown(&key, found?, since)
-}
-
-async fn now(here: &Here, key: &Bytes, since: u64) -> Done {
-    shown(key, read::look(here, key).await?, since)
-}
-
-fn shown(key: &[u8], found: Option<Document>, since: u64) -> Done {
-    match found {
-        None => Err(Refused::not_found(key)),
-        Some(document) if document.version == since => Ok(read::not_modified(since)),
-        Some(document) => Ok(read::shown(key, &document)),
-    }
+    Ok(found?)
 }
 
 type Found = std::result::Result<Option<Document>, Miss>;

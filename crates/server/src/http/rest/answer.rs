@@ -1,18 +1,30 @@
 //! Answers of the REST door: which form is asked for, the body, the status. Pure.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use keystead_commands::Reply as Answer;
 use keystead_commands::errors::Fail;
+use keystead_commands::once::Kept;
 use keystead_commands::wire::json::{self, Strings};
 use keystead_commands::wire::resp2;
+use keystead_core::Code;
 
 use super::super::reply::{self, Reply};
 use super::super::status;
 use super::body::Refused;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+const BYTES: HeaderValue = HeaderValue::from_static(RESP2_MEDIA);
+
+/// The headers that ask for a form, what they can be, and the type of one that is not JSON.
+pub(super) const ENCODING: &str = "upstash-encoding";
+pub(super) const BASE64: &str = "base64";
+pub(super) const FORMAT: &str = "upstash-response-format";
+pub(super) const RESP2: &str = "resp2";
+pub(super) const RESP2_MEDIA: &str = "application/octet-stream";
+
+/// The headers that say which form is asked for.
+pub(super) const FORM_HEADERS: &[&str] = &[ENCODING, FORMAT];
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +43,16 @@ impl Form {
     /// What a request asks for.
     pub(super) fn of(headers: &HeaderMap) -> Result<Form, Refused> {
         let is = |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
-        let strings = match headers.get("upstash-encoding") {
+        let strings = match headers.get(ENCODING) {
             None => Strings::Plain,
-            Some(value) if is(value, "base64") => Strings::Base64,
+            Some(value) if is(value, BASE64) => Strings::Base64,
             Some(_) => return Err(Refused("ERR unknown Upstash-Encoding: it can be base64")),
         };
-        match headers.get("upstash-response-format") {
+        match headers.get(FORMAT) {
             None => Ok(Form::Json(strings)),
             Some(value) if is(value, "json") => Ok(Form::Json(strings)),
-            Some(value) if is(value, "resp2") && strings == Strings::Plain => Ok(Form::Resp2),
-            Some(value) if is(value, "resp2") => {
-                Err(Refused("ERR resp2 answers cannot be encoded in base64"))
-            }
+            Some(value) if is(value, RESP2) && strings == Strings::Plain => Ok(Form::Resp2),
+            Some(value) if is(value, RESP2) => Err(Refused("ERR resp2 answers cannot be encoded in base64")),
             Some(_) => Err(Refused("ERR unknown Upstash-Response-Format: it can be json or resp2")),
         }
     }
@@ -58,6 +68,16 @@ impl Form {
 
 /// The answer of one command.
 pub(super) fn one(answer: &Answer, form: Form) -> Reply {
+    let (status, body) = one_in(answer, form);
+    let mut reply = made(status, form, body);
+    if matches!(answer, Answer::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+        reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
+    }
+    reply
+}
+
+/// Its status and body.
+pub(super) fn one_in(answer: &Answer, form: Form) -> (StatusCode, Vec<u8>) {
     let status = match answer {
         Answer::Error(Fail::Broken(error)) => status::of(error.code()),
         Answer::Error(_) => StatusCode::BAD_REQUEST,
@@ -68,11 +88,17 @@ pub(super) fn one(answer: &Answer, form: Form) -> Reply {
         Form::Json(strings) => json::encode(answer, strings, &mut out),
         Form::Resp2 => resp2::encode(answer, &mut out),
     }
-    made(status, form, out)
+    (status, out)
 }
 
-/// The answers of several. A refusal among them is no reason for another status.
+/// The answers of several.
 pub(super) fn all(answers: &[Answer], form: Form) -> Reply {
+    let (status, body) = all_in(answers, form);
+    made(status, form, body)
+}
+
+/// Their status and body. A refusal among them is no reason for another status.
+pub(super) fn all_in(answers: &[Answer], form: Form) -> (StatusCode, Vec<u8>) {
     let mut out = Vec::new();
     match form {
         Form::Resp2 => answers.iter().for_each(|answer| resp2::encode(answer, &mut out)),
@@ -84,7 +110,13 @@ pub(super) fn all(answers: &[Answer], form: Form) -> Reply {
             out.push(b']');
         }
     }
-    made(StatusCode::OK, form, out)
+    (StatusCode::OK, out)
+}
+
+/// An answer that was kept, in the form that was asked for then and now.
+pub(super) fn kept(kept: Kept, form: Form) -> Reply {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    made(status, form, kept.body)
 }
 
 /// The refusal of a request that is not understood.
@@ -114,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_form_is_what_the_headers_say() {
-        let (encoding, format) = ("upstash-encoding", "upstash-response-format");
+        let (encoding, format) = (ENCODING, FORMAT);
         assert_eq!(form(&[]), Ok(Form::Json(Strings::Plain)));
         assert_eq!(form(&[(encoding, "Base64")]), Ok(Form::Json(Strings::Base64)));
         assert_eq!(form(&[(encoding, "base64"), (format, "json")]), Ok(Form::Json(Strings::Base64)));

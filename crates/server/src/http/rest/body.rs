@@ -12,7 +12,7 @@ use crate::limits::REST_COMMANDS_MAX;
 
 /// Why a body is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused(pub(super) &'static str);
+pub(in crate::http) struct Refused(pub(in crate::http) &'static str);
 
 const NO_COMMAND: Refused = Refused("ERR failed to parse command");
 const EMPTY_COMMAND: Refused = Refused("ERR empty command");
@@ -32,7 +32,7 @@ pub(super) fn command(body: &[u8]) -> Result<Command, Refused> {
 }
 
 /// Reads `[["SET","k",1],["GET","k"]]`. A command without even a name is empty.
-pub(super) fn commands(body: &[u8]) -> Result<Vec<Command>, Refused> {
+pub(in crate::http) fn commands(body: &[u8]) -> Result<Vec<Command>, Refused> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let commands = Commands.deserialize(&mut json).and_then(|commands| json.end().map(|()| commands));
     match commands {

@@ -8,20 +8,23 @@
 //! | `POST /multi-exec`                 | several as one                              | `run`    |
 //! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
 //! | `/monitor`                         | every command, as events                    | `listen` |
+//! | any that changes, with a name      | the same, but once                          | `named`  |
 //!
 //! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
 //! SDKs read nothing else; or RESP2 where that is asked for.
 
 mod answer;
-mod body;
+pub(super) mod body;
+pub(super) mod described;
 mod listen;
+mod named;
 mod path;
-mod room;
-mod run;
+pub(super) mod run;
 
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as Answer;
 use keystead_commands::errors::Fail;
+use keystead_core::Error;
 
 use super::here::Here;
 use super::reply::Reply;
@@ -29,8 +32,10 @@ use super::request::{Asked, Refusal};
 use super::rights::{Rights, Stranger};
 use answer::Form;
 use body::Refused;
+use named::Shape;
+pub(super) use path::TOKEN;
 
-const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
+pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
 
 /// One command, in the body or in the path.
 pub(super) async fn command(here: &Here, asked: &Asked) -> Reply {
@@ -44,9 +49,17 @@ pub(super) async fn command(here: &Here, asked: &Asked) -> Reply {
     } else {
         path::command(path, &asked.body, asked.head.uri.query())
     };
-    match command {
-        Ok(command) => answer::one(&run::one(here, asked.rights, command).await, form),
-        Err(refused) => answer::one(&refusal(refused), form),
+    let command = match command {
+        Ok(command) => command,
+        Err(refused) => return answer::one(&refusal(refused), form),
+    };
+    match named::of(asked, std::slice::from_ref(&command)) {
+        Ok(None) => answer::one(&run::one(here, asked.rights, command).await, form),
+        // In a box: hardly anybody asks for it, and everybody's future would be as large.
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, vec![command], (Shape::One, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
@@ -56,9 +69,16 @@ pub(super) async fn pipeline(here: &Here, asked: &Asked) -> Reply {
         Ok(form) => form,
         Err(refused) => return answer::refused(refused),
     };
-    match body::commands(&asked.body) {
-        Ok(commands) => answer::all(&run::all(here, asked.rights, commands).await, form),
-        Err(refused) => answer::one(&refusal(refused), form),
+    let commands = match body::commands(&asked.body) {
+        Ok(commands) => commands,
+        Err(refused) => return answer::one(&refusal(refused), form),
+    };
+    match named::of(asked, &commands) {
+        Ok(None) => answer::all(&run::all(here, asked.rights, commands).await, form),
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, commands, (Shape::Pipeline, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
@@ -72,9 +92,15 @@ pub(super) async fn multi_exec(here: &Here, asked: &Asked) -> Reply {
         Ok(commands) => commands,
         Err(refused) => return answer::one(&refusal(refused), form),
     };
-    match run::as_one(here, asked.rights, commands).await {
-        Ok(replies) => answer::all(&replies, form),
-        Err(fail) => answer::one(&Answer::Error(fail), form),
+    match named::of(asked, &commands) {
+        Ok(None) => match run::as_one(here, asked.rights, commands).await {
+            Ok(replies) => answer::all(&replies, form),
+            Err(fail) => answer::one(&Answer::Error(fail), form),
+        },
+        Ok(Some(once)) => {
+            Box::pin(named::run(here, asked.rights, once, commands, (Shape::Transaction, form))).await
+        }
+        Err(misused) => named::refused(misused),
     }
 }
 
@@ -121,6 +147,11 @@ pub(super) fn refused(refusal: &Refusal) -> Reply {
         Refusal::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
     };
     answer::words(refusal.status(), &words)
+}
+
+/// The answer to a request that cannot be served.
+pub(super) fn failed(error: Error) -> Reply {
+    answer::one(&Answer::Error(Fail::Broken(error)), Form::default())
 }
 
 /// What every answer brings: a token that is another with each request. A client that brings it back may read from any

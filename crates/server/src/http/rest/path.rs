@@ -14,7 +14,7 @@ const BAD_ESCAPE: Refused =
 const EMPTY: Refused = Refused("ERR empty command");
 
 /// The parameter that brings a token.
-const TOKEN: &[u8] = b"_token";
+pub(in super::super) const TOKEN: &str = "_token";
 
 /// The command of a request.
 pub(super) fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Command, Refused> {
@@ -27,7 +27,7 @@ pub(super) fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Co
     }
     for (name, value) in parameters(query) {
         let name = decoded(name, true)?;
-        if *name == *TOKEN {
+        if *name == *TOKEN.as_bytes() {
             continue;
         }
         command.push(&name);
@@ -51,9 +51,7 @@ pub(super) fn segments(path: &str) -> Result<Vec<Cow<'_, [u8]>>, Refused> {
 
 /// The token of a query, if it brings one.
 pub(super) fn token(query: Option<&str>) -> Option<Cow<'_, [u8]>> {
-    parameters(query)
-        .find(|(name, _)| name.as_bytes() == TOKEN)
-        .and_then(|(_, value)| decoded(value?, true).ok())
+    parameters(query).find(|(name, _)| *name == TOKEN).and_then(|(_, value)| decoded(value?, true).ok())
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use keystead_engine::Turn;
 
 use super::super::here::Here;
 use super::super::rights::Rights;
-use super::room::Room;
 use crate::call::job::keeps;
 use crate::call::place::{self, Place};
+use crate::call::room::Room;
 use crate::call::transaction::{Executed, Transaction, exec_in};
+use crate::limits::REST_ANSWER_BYTES_MAX;
 
 const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
 
@@ -44,7 +45,7 @@ pub(super) async fn all(here: &Here, rights: Rights, commands: Vec<Command>) -> 
         .into_iter()
         .map(|answer| {
             let reply = answer.unwrap_or(Reply::Nil);
-            count(here, &reply);
+            count(&here.app.hub, &reply);
             reply
         })
         .collect()
@@ -69,7 +70,7 @@ pub(super) async fn as_one(
     let (engine, local) = (&here.app.engine, here.caller.borrow().local.clone());
     // On one shard everything is on the same one, also what asks for all keys.
     let place = if engine.shards() > 1 { place::place_of(engine, &queue, None)? } else { None };
-    let transaction = Transaction { queue, watched: None };
+    let transaction = Transaction { queue, watched: None, answer_bytes_max: REST_ANSWER_BYTES_MAX };
     let (transaction, executed) = match place {
         Some(place) if place != local.index() => {
             let there = here.caller.borrow_mut().exec_at(place, transaction);
@@ -94,14 +95,28 @@ pub(super) async fn as_one(
     here.caller.borrow().publish(&publish);
     let all = transaction.queue.iter().zip(replies).map(|(queued, reply)| {
         let reply = reply.unwrap_or_else(|| about_connection(here, queued.spec, &queued.command));
-        count(here, &reply);
+        count(&here.app.hub, &reply);
         reply
     });
     Ok(all.collect())
 }
 
 /// The row of a command that may run here. Those who watch the server see it.
-fn spec_of(here: &Here, rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
+pub(in crate::http) fn spec_of(
+    here: &Here,
+    rights: Rights,
+    command: &Command,
+) -> std::result::Result<&'static Spec, Fail> {
+    let spec = allowed(rights, command)?;
+    if !here.app.hub.monitors.is_empty() {
+        let client = &here.session.borrow().client;
+        here.app.hub.monitor(spec, &client.address, here.app.now(), command.args());
+    }
+    Ok(spec)
+}
+
+/// The row of a command that may run here.
+pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
     let args = command.args();
     if args.is_empty() {
         return Err(EMPTY);
@@ -115,10 +130,6 @@ fn spec_of(here: &Here, rights: Rights, command: &Command) -> std::result::Resul
     }
     if rights == Rights::ReadOnly && !spec.read_only() {
         return Err(no_permission(spec.full_name));
-    }
-    if !here.app.hub.monitors.is_empty() {
-        let client = &here.session.borrow().client;
-        here.app.hub.monitor(spec, &client.address, here.app.now(), args);
     }
     Ok(spec)
 }
@@ -160,7 +171,7 @@ impl Work {
         let mut publish = Vec::new();
         let seen = here
             .in_turn(|turn, random| {
-                let (mut last_seen, mut room) = (0, Room::new());
+                let (mut last_seen, mut room) = (0, Room::new(REST_ANSWER_BYTES_MAX));
                 for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
                     let Some(spec) = *spec else { continue };
                     *answer = Some(room.run(|| {
@@ -225,7 +236,7 @@ impl Work {
             let (hub, mut random) = (here.app.hub.clone(), Random::new(caller.random.next()));
             let there = caller.visit(shard, move |turn| {
                 let mut publish = Vec::new();
-                let (mut last_seen, mut room) = (0, Room::new());
+                let (mut last_seen, mut room) = (0, Room::new(REST_ANSWER_BYTES_MAX));
                 let mut run = |command: &Command, spec: &Spec| {
                     let (reply, seen) = run_in(turn, &mut random, &hub, spec, command, &mut publish);
                     last_seen = last_seen.max(seen);
@@ -292,7 +303,7 @@ fn about_connection(here: &Here, spec: &Spec, command: &Command) -> Reply {
 }
 
 /// Waits for the end of CLIENT PAUSE.
-async fn until_unpaused(here: &Here, specs: impl Iterator<Item = &'static Spec> + Clone) {
+pub(super) async fn until_unpaused(here: &Here, specs: impl Iterator<Item = &'static Spec> + Clone) {
     let clients = &here.app.hub.clients;
     while clients.paused_until.load(Ordering::Relaxed) > 0
         && clients.paused(specs.clone().any(Spec::writes), here.app.now()).is_some()
@@ -301,8 +312,8 @@ async fn until_unpaused(here: &Here, specs: impl Iterator<Item = &'static Spec> 
     }
 }
 
-fn count(here: &Here, reply: &Reply) {
+pub(super) fn count(hub: &Hub, reply: &Reply) {
     if let Reply::Error(fail) = reply {
-        here.app.hub.stats.failed(fail);
+        hub.stats.failed(fail);
     }
 }

@@ -1,8 +1,9 @@
 //! A request that is sent twice runs once: the first answer is kept beside what it changed, in the same atomic step.
 //!
 //! Touches the keyspace that it is given. A name has one home among the shards, so that a second request of that name is seen
-//! wherever its keys live: there it is claimed first, where the change happens elsewhere. The answer rests under a key of its own on the same shard, which expires after
-//! [`ANSWER_KEPT_MS`]; it is an ordinary string that anybody can look at or delete.
+//! wherever its keys live: there it is claimed first, where the change happens elsewhere. The answer rests under a key of its
+//! own on the shard of the change, which expires after [`ANSWER_KEPT_MS`]; it is an ordinary string that anybody can look at or
+//! delete: a line of JSON that says what was asked and which status it had, then the body as it was sent.
 
 use keystead_core::{Millis, Result, key};
 use keystead_model::Bytes;
@@ -10,7 +11,7 @@ use keystead_model::keyspace::{Expire, Keyspace, Miss};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::limits::ANSWER_KEPT_MS;
+use crate::limits::{ANSWER_KEPT_BYTES_MAX, ANSWER_KEPT_MS};
 
 /// What such keys begin with.
 pub const PREFIX: &str = "keystead:once:";
@@ -37,8 +38,26 @@ pub struct Kept {
     pub status: u16,
     /// The version that it tells, for its header.
     pub version: Option<u64>,
-    /// The body.
-    pub body: String,
+    /// The body. Its type follows from the request, which is the same whenever this is told.
+    pub body: Vec<u8>,
+}
+
+impl Kept {
+    /// Whether it is too large to be kept.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.body.len() > ANSWER_KEPT_BYTES_MAX
+    }
+}
+
+/// What rests under a name.
+enum Noted {
+    Nothing,
+    /// The name is this request's, which has not run here.
+    Claimed,
+    Answered(Kept),
+    /// Another request's, or nothing that was written here.
+    Other,
 }
 
 /// What is known of a request.
@@ -78,8 +97,9 @@ impl Once {
     pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<bool> {
         let place = (self.home(shards), shards);
         match self.read(keys, place, now)? {
-            None => self.write(keys, place, None, now).map(|()| true),
-            Some(kept) => Ok(kept["fingerprint"].as_str() == Some(&self.fingerprint.to_string())),
+            Noted::Nothing => self.write(keys, place, None, now).map(|()| true),
+            Noted::Claimed | Noted::Answered(_) => Ok(true),
+            Noted::Other => Ok(false),
         }
     }
 
@@ -96,24 +116,32 @@ impl Once {
     /// # Errors
     /// When the key of its answer cannot be read.
     pub fn look(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Known> {
-        let Some(kept) = self.read(keys, place, now)? else { return Ok(Known::New) };
-        let again = || {
-            let known = kept["fingerprint"].as_str()? == self.fingerprint.to_string();
-            let status = u16::try_from(kept["status"].as_u64()?).ok()?;
-            let answer =
-                Kept { status, version: kept["version"].as_u64(), body: kept["body"].as_str()?.to_owned() };
-            known.then_some(answer)
-        };
-        Ok(again().map_or(Known::Other, Known::Again))
+        Ok(match self.read(keys, place, now)? {
+            Noted::Nothing | Noted::Claimed => Known::New,
+            Noted::Answered(kept) => Known::Again(kept),
+            Noted::Other => Known::Other,
+        })
     }
 
-    /// What is noted under the name; null where somebody put something else there.
-    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Option<Value>> {
+    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Noted> {
         match keys.str(&self.key(place.0, place.1), now) {
-            Ok(text) => Ok(text.map(|text| serde_json::from_slice(text).unwrap_or(Value::Null))),
-            Err(Miss::WrongType(_)) => Ok(Some(Value::Null)),
+            Ok(None) => Ok(Noted::Nothing),
+            Ok(Some(note)) => Ok(self.noted(note).unwrap_or(Noted::Other)),
+            Err(Miss::WrongType(_)) => Ok(Noted::Other),
             Err(Miss::Failed(error)) => Err(error),
         }
+    }
+
+    /// What a note says, if it is this request's.
+    fn noted(&self, note: &[u8]) -> Option<Noted> {
+        let end = note.iter().position(|byte| *byte == b'\n')?;
+        let head: Value = serde_json::from_slice(&note[..end]).ok()?;
+        if head["fingerprint"].as_str()? != self.fingerprint.to_string() {
+            return None;
+        }
+        let Some(status) = head["status"].as_u64() else { return Some(Noted::Claimed) };
+        let (status, version) = (u16::try_from(status).ok()?, head["version"].as_u64());
+        Some(Noted::Answered(Kept { status, version, body: note[end + 1..].to_vec() }))
     }
 
     /// Keeps the answer.
@@ -131,15 +159,14 @@ impl Once {
         kept: Option<&Kept>,
         now: Millis,
     ) -> Result<()> {
-        let fingerprint = self.fingerprint.to_string();
-        let text = match kept {
-            None => json!({ "fingerprint": fingerprint }),
-            Some(Kept { status, version, body }) => {
-                json!({ "fingerprint": fingerprint, "status": status, "version": version, "body": body })
-            }
-        };
+        let mut head = json!({ "fingerprint": self.fingerprint.to_string() });
+        if let Some(Kept { status, version, .. }) = kept {
+            (head["status"], head["version"]) = (json!(status), json!(version));
+        }
+        let body = kept.map_or(&[][..], |kept| &kept.body);
+        let note = [head.to_string().as_bytes(), b"\n", body].concat();
         let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
-        keys.set_str(&self.key(place.0, place.1), Bytes::from(text.to_string().into_bytes()), expire, now)?;
+        keys.set_str(&self.key(place.0, place.1), Bytes::from(note), expire, now)?;
         Ok(())
     }
 }
@@ -154,7 +181,7 @@ mod tests {
     fn the_first_answer_is_kept_for_a_day() {
         let mut keys = Keyspace::in_memory();
         let once = Once { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX };
-        let kept = Kept { status: 201, version: Some(1), body: "{\"a\":\"\u{e9}\"}\n".into() };
+        let kept = Kept { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
         assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
         once.keep(&mut keys, (0, 1), &kept, NOW).unwrap();
         assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(kept));
@@ -172,6 +199,28 @@ mod tests {
         let other = Once::new(b"n", &[b"PUT", b"/kv/b"]);
         assert!(!other.claim(&mut keys, 4, NOW).unwrap());
         assert!(other.claim(&mut keys, 4, Millis(NOW.0 + ANSWER_KEPT_MS)).unwrap());
+    }
+
+    /// Whoever claimed a name and died before it ran may run when it comes again.
+    #[test]
+    fn a_claim_is_no_answer() {
+        let mut keys = Keyspace::in_memory();
+        let once = Once::new(b"n", &[b"PUT"]);
+        assert!(once.claim(&mut keys, 1, NOW).unwrap());
+        assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
+        assert_eq!(Once::new(b"n", &[b"PATCH"]).look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_is_another_request() {
+        let once = Once::new(b"n", &[b"PUT"]);
+        for text in ["", "\n", "{}\n", "null\nx", "{\"fingerprint\":1}\n", "[1]"] {
+            let mut keys = Keyspace::in_memory();
+            let key = once.key(0, 1);
+            keys.set_str(&key, Bytes::from(text.as_bytes()), Expire::Keep, NOW).unwrap();
+            assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other, "{text}");
+            assert!(!once.claim(&mut keys, 1, NOW).unwrap(), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! Answers of the limit door. Pure.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use keystead_commands::once::Kept;
+use keystead_core::{Millis, Result};
+use keystead_limit::Decision;
+use serde_json::Value;
+
+use super::super::reply::{self, Reply};
+use crate::policies::named::Named;
+
+/// The answer that tells a decision, with more members where there are some.
+pub(super) fn decided(
+    named: &Named,
+    decision: &Decision,
+    now: Millis,
+    more: &[(&str, Value)],
+    denial: StatusCode,
+) -> Result<Reply> {
+    let mut reply = reply::json(status(decision, denial), text(decision, more)?);
+    headers(&mut reply, named, decision, now);
+    Ok(reply)
+}
+
+/// The same as it can be kept.
+pub(super) fn kept(decision: &Decision, more: &[(&str, Value)], denial: StatusCode) -> Result<Kept> {
+    Ok(kept_text(status(decision, denial), &text(decision, more)?))
+}
+
+/// An answer of this text, as it can be kept.
+pub(super) fn kept_text(status: StatusCode, text: &str) -> Kept {
+    Kept { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
+}
+
+/// The text of a decision, with more members.
+pub(super) fn text(decision: &Decision, more: &[(&str, Value)]) -> Result<String> {
+    let mut text = decision.to_json()?;
+    for (name, value) in more {
+        text.truncate(text.len() - 1);
+        text.push_str(&format!(",\"{name}\":{value}}}"));
+    }
+    Ok(text)
+}
+
+/// The status of an answer.
+pub(super) fn status(decision: &Decision, denial: StatusCode) -> StatusCode {
+    if decision.allowed { StatusCode::OK } else { denial }
+}
+
+/// Adds the headers that the policy asks for.
+pub(super) fn headers(reply: &mut Reply, named: &Named, decision: &Decision, now: Millis) {
+    for (name, value) in named.headers(decision, now) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            reply.headers_mut().insert(name, value);
+        }
+    }
+}

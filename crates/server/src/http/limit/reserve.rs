@@ -1,0 +1,144 @@
+//! `POST /limit/{policy}/reserve` and `.../settle`: costs that are known only afterwards. Touches the store of the policy.
+
+use hyper::StatusCode;
+use keystead_core::{Applies, Error, Key, Stopwatch};
+use keystead_limit::strategy::AnyStrategy;
+use keystead_limit::{Decision, Reserved};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::here::Here;
+use super::super::kv::answer::Refused;
+use super::super::kv::asked::Parameters;
+use super::super::reply;
+use super::super::request::Asked;
+use super::asked::{self, KeyText};
+use super::lease::whole;
+use super::run::{self, Ran};
+use super::{Done, answer, policy, writer};
+use crate::limits::{RESERVATION_MS, RESERVATION_MS_MAX};
+use crate::policies::named::{Named, Place};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate<'a> {
+    #[serde(borrow)]
+    key: KeyText<'a>,
+    cost: u64,
+    /// How long it waits to be settled.
+    #[serde(default, rename = "ttlMs")]
+    ttl_ms: Option<u64>,
+}
+
+pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
+    let denial = asked::denial(&asked.head)?;
+    let named = policy(here, name)?;
+    let body: Estimate<'_> = asked::body(&asked.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
+    writer(asked)?;
+    has_units(&named)?;
+    let ttl_ms = body.ttl_ms.unwrap_or(RESERVATION_MS);
+    if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
+        return Err(Refused::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
+    }
+    let once = run::once_of(asked, &named)?;
+    let cost = body.cost;
+    let more = move |reserved: &Reserved| {
+        reserved.id.map(|id| {
+            let expires_at = reserved.now.plus_ms(ttl_ms).0;
+            ("reservation", json!({ "id": id, "cost": cost, "expiresAt": expires_at }))
+        })
+    };
+    let stopwatch = Stopwatch::start();
+    let answer = match named.place {
+        Place::Engine => {
+            let reserving = named.limiter.reserving(&body.key.0, cost, ttl_ms)?;
+            let [key, note] = reserving.keys();
+            together(here, &key, &note)?;
+            let tell = move |reserved: &Reserved| {
+                answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
+            };
+            match run::change(here, once, &key, move |held| reserving.run(held), tell).await {
+                Ok(Ran::Again(reply)) => return Ok(reply),
+                Ok(Ran::New(reserved)) => Ok(reserved),
+                Err(Refused::Broken(error)) => named
+                    .limiter
+                    .settled(Err(error))
+                    .map(|(decision, now)| Reserved { decision, now, id: None }),
+                Err(refused) => return Err(refused),
+            }
+        }
+        Place::Sync | Place::Elsewhere => named.limiter.reserve(&body.key.0, cost, ttl_ms).await,
+    };
+    named.count(&body.key.0, answer.as_ref().ok().map(|reserved| &reserved.decision), stopwatch.elapsed());
+    let reserved = answer?;
+    let (decision, now) = (reserved.decision, reserved.now);
+    Ok(answer::decided(&named, &decision, now, more(&reserved).as_slice(), denial)?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bill<'a> {
+    #[serde(borrow)]
+    key: KeyText<'a>,
+    id: u64,
+    cost: u64,
+}
+
+pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
+    Parameters::of(&asked.head, &[])?;
+    let named = policy(here, name)?;
+    let body: Bill<'_> = asked::body(&asked.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
+    writer(asked)?;
+    has_units(&named)?;
+    let id = whole(body.id)?;
+    let once = run::once_of(asked, &named)?;
+    let cost = body.cost;
+    let settled = match named.place {
+        Place::Engine => {
+            let settling = named.limiter.settling(&body.key.0, id, cost)?;
+            let [key, note] = settling.keys();
+            together(here, &key, &note)?;
+            let settle = move |held: &mut dyn Applies| Ok(settling.run(held)?.map(|(decision, _)| decision));
+            let tell = move |settled: &Option<Decision>| match settled {
+                Some(decision) => answer::kept(decision, &[("settled", Value::from(cost))], StatusCode::OK),
+                None => Ok(none().kept()),
+            };
+            match run::change(here, once, &key, settle, tell).await? {
+                Ran::Again(reply) => return Ok(reply),
+                Ran::New(settled) => settled,
+            }
+        }
+        Place::Sync | Place::Elsewhere => named.limiter.settle_reserved(&body.key.0, id, cost).await?,
+    };
+    let Some(decision) = settled else { return Err(none()) };
+    // How things stand now is no denial of this request.
+    Ok(reply::json(StatusCode::OK, answer::text(&decision, &[("settled", Value::from(cost))])?))
+}
+
+fn none() -> Refused {
+    Refused::NotFound(
+        "there is no such reservation: it is settled already, or has expired, and its estimate stands"
+            .to_owned(),
+    )
+}
+
+fn has_units(named: &Named) -> Result<(), Refused> {
+    match named.definition.policy.strategy() {
+        AnyStrategy::Concurrency(_) => {
+            Err(Refused::bad("a concurrency policy has leases, not units: acquire and release them"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Only keys with braces that are no tag can come apart.
+fn together(here: &Here, key: &Key, note: &Key) -> Result<(), Error> {
+    let shard = |key: &Key| here.app.engine.shard_of(key.as_bytes());
+    match shard(key) == shard(note) {
+        true => Ok(()),
+        false => Err(Error::new(
+            keystead_core::Code::BadRequest,
+            "on several shards a reservation needs a key without braces, or with a {tag}",
+        )),
+    }
+}

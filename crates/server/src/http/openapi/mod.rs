@@ -1,0 +1,267 @@
+//! `GET /openapi.json`: what every route takes and answers, as OpenAPI 3.1. Pure.
+//!
+//! | To find                             | open                           |
+//! |-------------------------------------|--------------------------------|
+//! | the document, and who adds to it    | here                           |
+//! | what the routes share               | `common`                       |
+//! | words for what descriptions hold    | `part`                         |
+//! | the description of a route          | `described`, beside its handler|
+//!
+//! It is made of the table of routes: a row names the function that describes it, or does not compile. Names and limits are
+//! the constants that handlers use.
+
+pub(super) mod common;
+pub(super) mod part;
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use hyper::{Method, StatusCode};
+use utoipa::openapi::path::{HttpMethod, PathItem, PathsBuilder};
+use utoipa::openapi::schema::ComponentsBuilder;
+use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder, ServerBuilder, tag::TagBuilder};
+
+use super::here::Here;
+use super::reply::{self, Reply};
+use super::request::Asked;
+use super::routes::{ROUTES, Route};
+use super::{kv, limit, rest};
+use crate::VERSION;
+use part::{Described, Shape};
+
+/// The server itself.
+pub(super) const SERVER: &str = "server";
+
+/// Some routes that belong together.
+struct Door {
+    tag: &'static str,
+    about: &'static str,
+    /// The schemas that their descriptions name.
+    schemas: fn() -> Vec<(&'static str, Shape)>,
+}
+
+const DOORS: &[Door] = &[
+    Door { tag: SERVER, about: "Health, metrics, copies.", schemas: common::schemas },
+    Door { tag: kv::described::TAG, about: "JSON documents with versions.", schemas: kv::described::schemas },
+    Door { tag: limit::described::TAG, about: "Rate limits.", schemas: limit::described::schemas },
+    Door {
+        tag: rest::described::TAG,
+        about: "Redis over HTTP, as Upstash has it.",
+        schemas: rest::described::schemas,
+    },
+];
+
+const ABOUT: &str = "A home for keyed state: every key has one writer at a time, every change is one atomic step, and every \
+answer waits until what it tells is durable.
+
+`HEAD` is taken wherever `GET` is, and `OPTIONS` by the doors that pages in browsers use (CORS). Any other method is `405`, with \
+`Allow`. An answer to a page has the headers of CORS.";
+
+/// Nobody needs a token for it: it tells what anybody can read in the source, and nothing of what is stored or set.
+pub(super) async fn openapi(_: &Here, _: &Asked) -> Reply {
+    reply::json(StatusCode::OK, &*TEXT)
+}
+
+pub(super) fn described(_: &Method) -> Vec<Described> {
+    let document = part::members([("openapi", part::matching(r"^3\.1\.").into())]);
+    Described::here(
+        part::operation(SERVER, "openapi", "This document")
+            .response("200", part::json("OpenAPI 3.1.", document)),
+    )
+}
+
+static TEXT: LazyLock<String> = LazyLock::new(|| {
+    document().to_json().unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string())
+});
+
+fn document() -> OpenApi {
+    let (mut paths, mut ids) = (PathsBuilder::new(), HashSet::new());
+    for route in ROUTES {
+        for method in route.methods {
+            for Described { path, operation } in operations(route, method, &mut ids) {
+                let item = PathItem::new(openapi_method(method), operation);
+                paths = paths.path(path.unwrap_or(route.path), item);
+            }
+        }
+    }
+    let components = DOORS
+        .iter()
+        .flat_map(|door| (door.schemas)())
+        .fold(ComponentsBuilder::new(), |components, (name, schema)| components.schema(name, schema));
+    let components = common::responses()
+        .into_iter()
+        .fold(components, |components, (_, name, answer)| components.response(name, answer));
+    let components = common::security_schemes()
+        .into_iter()
+        .fold(components, |components, (name, scheme)| components.security_scheme(name, scheme));
+    let mut license = License::new("MIT OR Apache-2.0");
+    license.identifier = Some("MIT OR Apache-2.0".to_owned());
+    OpenApiBuilder::new()
+        .info(
+            InfoBuilder::new()
+                .title("Keystead")
+                .version(VERSION)
+                .description(Some(ABOUT))
+                .license(Some(license))
+                .build(),
+        )
+        // Relative: wherever the document was found.
+        .servers(Some([ServerBuilder::new().url("/").build()]))
+        .tags(Some(
+            DOORS.iter().map(|door| TagBuilder::new().name(door.tag).description(Some(door.about)).build()),
+        ))
+        .paths(paths)
+        .components(Some(components.build()))
+        .build()
+}
+
+/// What a row says of one of its methods. Every operation gets a name of its own, also where several methods mean the same.
+fn operations(route: &Route, method: &Method, ids: &mut HashSet<String>) -> Vec<Described> {
+    let mut all = (route.described)(method);
+    for Described { operation, .. } in &mut all {
+        common::complete(operation, route.access);
+        let Some(id) = &mut operation.operation_id else { continue };
+        if !ids.insert(id.clone()) {
+            let lower = method.as_str().to_ascii_lowercase();
+            let (initial, rest) = lower.split_at(1);
+            *id = format!("{id}By{}{rest}", initial.to_ascii_uppercase());
+        }
+    }
+    all
+}
+
+fn openapi_method(method: &Method) -> HttpMethod {
+    match method.as_str() {
+        "PUT" => HttpMethod::Put,
+        "POST" => HttpMethod::Post,
+        "PATCH" => HttpMethod::Patch,
+        "DELETE" => HttpMethod::Delete,
+        "OPTIONS" => HttpMethod::Options,
+        "HEAD" => HttpMethod::Head,
+        "TRACE" => HttpMethod::Trace,
+        _ => HttpMethod::Get,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::routes::Match;
+    use super::*;
+
+    fn parsed() -> Value {
+        serde_json::from_str(&TEXT).unwrap()
+    }
+
+    /// Every method of every path, and its operation.
+    fn all(document: &Value) -> Vec<(String, Method, &Value)> {
+        let paths = document["paths"].as_object().unwrap().iter();
+        paths
+            .flat_map(|(path, item)| {
+                item.as_object().unwrap().iter().map(move |(method, operation)| {
+                    (path.clone(), method.to_uppercase().parse().unwrap(), operation)
+                })
+            })
+            .collect()
+    }
+
+    /// A path that the template stands for.
+    fn example(template: &str) -> String {
+        template
+            .split('/')
+            .map(|part| if part.starts_with('{') { "x" } else { part })
+            .collect::<Vec<_>>()
+            .join("/")
+    }
+
+    #[test]
+    fn every_row_is_described_and_nothing_else_is() {
+        let document = parsed();
+        let mut answered = HashSet::new();
+        for (path, method, _) in all(&document) {
+            match Match::find(&method, &example(&path)) {
+                Match::Route(route) => answered.insert((method.clone(), route.path)),
+                Match::WrongMethod(route) => {
+                    panic!("{method} {path} is described, but {} does not take it", route.path)
+                }
+            };
+        }
+        for route in ROUTES {
+            for method in route.methods {
+                assert!(
+                    answered.contains(&(method.clone(), route.path)),
+                    "{method} {} is not described",
+                    route.path
+                );
+                for described in (route.described)(method) {
+                    let path = example(described.path.unwrap_or(route.path));
+                    assert_eq!(
+                        Match::find(method, &path).label(),
+                        route.path,
+                        "{path} belongs to another row"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_reference_tag_and_schema_is_there_and_used() {
+        let document = parsed();
+        let text = document.to_string();
+        let named: HashSet<String> = text
+            .split(r##""$ref":"#/"##)
+            .skip(1)
+            .map(|rest| format!("/{}", rest.split('"').next().unwrap()))
+            .collect();
+        let there = ["schemas", "responses"].into_iter().flat_map(|kind| {
+            let parts = document["components"][kind].as_object().unwrap().keys();
+            parts.map(move |name| format!("/components/{kind}/{name}"))
+        });
+        assert_eq!(named, there.collect());
+        let tags: HashSet<&str> = DOORS.iter().map(|door| door.tag).collect();
+        let used: HashSet<&str> =
+            all(&document).iter().map(|(_, _, o)| o["tags"][0].as_str().unwrap()).collect();
+        assert_eq!(tags, used);
+    }
+
+    #[test]
+    fn every_operation_has_a_name_a_summary_and_words_for_its_parts() {
+        let document = parsed();
+        let mut ids = HashSet::new();
+        for (path, method, operation) in all(&document) {
+            assert!(
+                ids.insert(operation["operationId"].as_str().unwrap()),
+                "{method} {path}: its id is taken"
+            );
+            assert!(operation["summary"].is_string(), "{method} {path}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let about = parameter["description"].as_str().unwrap_or_default();
+                assert!(!about.is_empty(), "{method} {path}: nothing is said about {}", parameter["name"]);
+            }
+            for named in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+                let mut parameters = operation["parameters"].as_array().unwrap().iter();
+                assert!(
+                    parameters.any(|p| p["name"] == named && p["in"] == "path"),
+                    "{method} {path}: {named}"
+                );
+            }
+            let answers = operation["responses"].as_object().unwrap();
+            assert!(
+                answers.contains_key("413") && answers.keys().any(|status| status.starts_with('2')),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_document_tells_its_version() {
+        let document = parsed();
+        assert_eq!(
+            (document["openapi"].as_str(), document["info"]["version"].as_str()),
+            (Some("3.1.0"), Some(VERSION))
+        );
+        assert_eq!(document["servers"][0]["url"], "/");
+    }
+}

@@ -1,0 +1,222 @@
+//! The parts that descriptions are made of: short words for what `utoipa` builds. Pure.
+
+use serde_json::Value;
+use utoipa::openapi::content::{Content, ContentBuilder};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{
+    AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaType,
+    Type,
+};
+use utoipa::openapi::{Ref, RefOr, Required, Schema};
+
+/// A schema, or the name of one.
+pub(in crate::http) type Shape = RefOr<Schema>;
+
+/// The media type of nearly everything.
+pub(in crate::http) const JSON: &str = "application/json";
+
+/// The description of one operation of a row.
+pub(in crate::http) struct Described {
+    /// Where OpenAPI puts it; nothing: the row's own path.
+    pub(super) path: Option<&'static str>,
+    pub(super) operation: Operation,
+}
+
+impl Described {
+    /// An operation at the row's own path.
+    pub(in crate::http) fn here(operation: OperationBuilder) -> Vec<Described> {
+        vec![Described { path: None, operation: operation.build() }]
+    }
+
+    /// An operation where a row whose path ends in `*` has a name for the rest.
+    pub(in crate::http) fn at(path: &'static str, operation: OperationBuilder) -> Described {
+        Described { path: Some(path), operation: operation.build() }
+    }
+}
+
+/// An operation: its door, its name for generated clients, and what it does.
+pub(in crate::http) fn operation(tag: &str, id: &str, summary: &str) -> OperationBuilder {
+    OperationBuilder::new().tag(tag).operation_id(Some(id)).summary(Some(summary))
+}
+
+/// The schema of this name.
+pub(in crate::http) fn named(name: &str) -> Shape {
+    Ref::from_schema_name(name).into()
+}
+
+/// Anything at all.
+pub(in crate::http) fn anything() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::AnyValue)
+}
+
+/// Null.
+pub(in crate::http) fn null() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Null)
+}
+
+/// A string.
+pub(in crate::http) fn string() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String)
+}
+
+/// A string that matches.
+pub(in crate::http) fn matching(pattern: &str) -> ObjectBuilder {
+    string().pattern(Some(pattern))
+}
+
+/// One of these strings.
+pub(in crate::http) fn one_of(words: &[&str]) -> ObjectBuilder {
+    string().enum_values(Some(words.iter().copied()))
+}
+
+/// A whole number of at least `least`.
+pub(in crate::http) fn at_least(least: u64) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(least as usize))
+}
+
+/// A whole number from `least` to `most`.
+pub(in crate::http) fn between(least: u64, most: u64) -> ObjectBuilder {
+    at_least(least).maximum(Some(most as usize))
+}
+
+/// A whole number of 64 bits.
+pub(in crate::http) fn counter(least: u64) -> ObjectBuilder {
+    between(least, u64::MAX)
+}
+
+/// An object without other members than those it gets.
+pub(in crate::http) fn closed() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Object).additional_properties(Some(closing()))
+}
+
+fn closing() -> AdditionalProperties<Schema> {
+    AdditionalProperties::FreeForm(false)
+}
+
+/// An object that must have these members, and may have others.
+pub(in crate::http) fn members<const N: usize>(members: [(&str, Shape); N]) -> ObjectBuilder {
+    required(ObjectBuilder::new().schema_type(Type::Object), members)
+}
+
+/// Adds members that must be there.
+pub(in crate::http) fn required<const N: usize>(
+    mut object: ObjectBuilder,
+    members: [(&str, Shape); N],
+) -> ObjectBuilder {
+    for (name, shape) in members {
+        object = object.property(name, shape).required(name);
+    }
+    object
+}
+
+/// A list.
+pub(in crate::http) fn list(item: impl Into<Shape>) -> ArrayBuilder {
+    ArrayBuilder::new().items(item.into())
+}
+
+/// Any of these.
+pub(in crate::http) fn any_of<const N: usize>(shapes: [Shape; N]) -> Shape {
+    RefOr::T(shapes.into_iter().fold(AnyOfBuilder::new(), AnyOfBuilder::item).into())
+}
+
+/// Exactly one of these.
+pub(in crate::http) fn either<const N: usize>(shapes: [Shape; N]) -> Shape {
+    RefOr::T(shapes.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).into())
+}
+
+/// All of these.
+pub(in crate::http) fn all_of<const N: usize>(shapes: [Shape; N]) -> Shape {
+    RefOr::T(shapes.into_iter().fold(AllOfBuilder::new(), AllOfBuilder::item).into())
+}
+
+/// A parameter of the path.
+pub(in crate::http) fn in_path(name: &str, about: &str, shape: impl Into<Shape>) -> Parameter {
+    parameter(ParameterIn::Path, name, about, shape.into()).required(Required::True).build()
+}
+
+/// A parameter of the query.
+pub(in crate::http) fn in_query(name: &str, about: &str, shape: impl Into<Shape>) -> Parameter {
+    parameter(ParameterIn::Query, name, about, shape.into()).build()
+}
+
+/// A header of the request.
+pub(in crate::http) fn in_header(name: &str, about: &str, shape: impl Into<Shape>) -> Parameter {
+    parameter(ParameterIn::Header, name, about, shape.into()).build()
+}
+
+fn parameter(place: ParameterIn, name: &str, about: &str, shape: Shape) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(shape))
+}
+
+/// What a body of some type holds.
+pub(in crate::http) fn content(shape: impl Into<Shape>) -> Content {
+    ContentBuilder::new().schema(Some(shape)).build()
+}
+
+/// The same with an example.
+pub(in crate::http) fn content_like(shape: impl Into<Shape>, example: Value) -> Content {
+    ContentBuilder::new().schema(Some(shape)).example(Some(example)).build()
+}
+
+/// A body that must be there, of one of these types.
+pub(in crate::http) fn body<const N: usize>(about: &str, forms: [(&str, Content); N]) -> RequestBody {
+    optional_body(about, forms, Required::True)
+}
+
+/// A body that may be there.
+pub(in crate::http) fn optional_body<const N: usize>(
+    about: &str,
+    forms: [(&str, Content); N],
+    is_required: Required,
+) -> RequestBody {
+    let body = RequestBodyBuilder::new().description(Some(about)).required(Some(is_required));
+    forms.into_iter().fold(body, |body, (media, content)| body.content(media, content)).build()
+}
+
+/// An answer without a body.
+pub(in crate::http) fn answer(about: &str) -> ResponseBuilder {
+    ResponseBuilder::new().description(about)
+}
+
+/// An answer in JSON.
+pub(in crate::http) fn json(about: &str, shape: impl Into<Shape>) -> ResponseBuilder {
+    answer(about).content(JSON, content(shape))
+}
+
+/// A header that an answer may have.
+pub(in crate::http) fn header(about: &str, shape: impl Into<Shape>) -> Header {
+    HeaderBuilder::new().schema(Some(shape)).description(Some(about)).build()
+}
+
+/// A header that an answer always has.
+pub(in crate::http) fn fixed_header(about: &str, shape: impl Into<Shape>) -> Header {
+    // A member of OpenAPI that the builder does not know.
+    let is_required = Extensions::from_iter([("required", true)]);
+    HeaderBuilder::new().schema(Some(shape)).description(Some(about)).extensions(Some(is_required)).build()
+}
+
+/// An answer that many operations may give: its status, its name in the document, and what it is.
+pub(in crate::http) type Common = (&'static str, &'static str, Response);
+
+/// Adds answers by their names.
+pub(in crate::http) fn with(operation: OperationBuilder, answers: &[Common]) -> OperationBuilder {
+    answers.iter().fold(operation, |operation, (status, name, _)| {
+        operation.response(*status, Ref::from_response_name(*name))
+    })
+}
+
+/// One event of a stream, as `EventSource` hands it over: OpenAPI 3.1 has no word for streams, so this is the schema of each.
+pub(in crate::http) fn event(data: ObjectBuilder, kinds: &[&str]) -> ObjectBuilder {
+    members([("data", data.into()), ("event", one_of(kinds).into())])
+        .property("id", string())
+        .description(Some("Each event of the stream."))
+}

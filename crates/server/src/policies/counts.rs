@@ -1,0 +1,125 @@
+//! What is counted of policies, in Prometheus's words. Touches nothing.
+//!
+//! Labels are bounded: there are at most so many policies, and a few of the most denied keys of each.
+
+use std::borrow::Cow;
+use std::sync::PoisonError;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Set;
+use crate::limits::DENIED_KEYS_TOLD;
+use crate::metrics::DURATION_BUCKETS_SECONDS;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CheckLabels {
+    policy: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabel {
+    policy: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KeyLabels {
+    policy: String,
+    key: String,
+}
+
+const OUTCOMES: [&str; 3] = ["allowed", "denied", "error"];
+
+/// The metrics of all policies.
+#[derive(Clone)]
+pub struct PolicyMetrics {
+    checks: Family<CheckLabels, Counter>,
+    durations: Family<PolicyLabel, Histogram, fn() -> Histogram>,
+    denied_keys: Family<KeyLabels, Gauge>,
+    stale: Gauge,
+}
+
+/// The metrics of one.
+pub struct PolicyCounts {
+    /// Checks that were allowed.
+    pub allowed: Counter,
+    /// Checks that were denied.
+    pub denied: Counter,
+    /// Checks that could not be answered.
+    pub errors: Counter,
+    /// How long they took.
+    pub durations: Histogram,
+}
+
+impl PolicyMetrics {
+    pub(crate) fn new() -> PolicyMetrics {
+        PolicyMetrics {
+            checks: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
+            denied_keys: Family::default(),
+            stale: Gauge::default(),
+        }
+    }
+
+    pub(crate) fn register(&self, to: &mut Registry) {
+        to.register("limit_checks", "Checks of rate limits by policy and outcome", self.checks.clone());
+        to.register_with_unit(
+            "limit_check_duration",
+            "Time of a check, with the wait until it is durable",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        to.register(
+            "limit_denied_key",
+            "About how often the most denied keys were denied since the policy began",
+            self.denied_keys.clone(),
+        );
+        to.register(
+            "limit_file_refused",
+            "Whether the settings file has changed and its policies were not taken",
+            self.stale.clone(),
+        );
+    }
+
+    /// The metrics of the policy of this name.
+    #[must_use]
+    pub fn of(&self, policy: &str) -> PolicyCounts {
+        let [allowed, denied, errors] = OUTCOMES.map(|outcome| {
+            self.checks.get_or_create(&CheckLabels { policy: policy.to_owned(), outcome }).clone()
+        });
+        let durations = self.durations.get_or_create(&PolicyLabel { policy: policy.to_owned() }).clone();
+        PolicyCounts { allowed, denied, errors, durations }
+    }
+
+    /// Tells nothing more of a policy that is gone.
+    pub fn forget(&self, policy: &str) {
+        for outcome in OUTCOMES {
+            self.checks.remove(&CheckLabels { policy: policy.to_owned(), outcome });
+        }
+        self.durations.remove(&PolicyLabel { policy: policy.to_owned() });
+    }
+
+    /// Takes what only the policies themselves know.
+    pub(crate) fn set(&self, set: &Set) {
+        self.stale.set(set.problem.is_some().into());
+        self.denied_keys.clear();
+        for (name, named) in &set.by_name {
+            let top = named.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
+            for (key, count) in top {
+                let labels = KeyLabels { policy: name.clone(), key: shown(&key).into_owned() };
+                self.denied_keys.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+    }
+}
+
+/// A key as text, whatever it is.
+#[must_use]
+pub fn shown(key: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(key)
+}

@@ -1,0 +1,72 @@
+//! Which keys are denied most, in bounded memory. Touches nothing.
+//!
+//! The space-saving sketch: a key that is not there takes the place of the least one and its count. What a key is told to have is
+//! never too little, and a key with more than its share of all denials is always there.
+
+use crate::limits::{DENIED_KEY_BYTES, DENIED_KEYS};
+
+/// The keys that were denied most, each with about how often.
+#[derive(Debug, Default)]
+pub struct Denied {
+    counts: Vec<(Box<[u8]>, u64)>,
+}
+
+impl Denied {
+    /// Counts a denial of this key. A long key is known by its beginning.
+    pub fn add(&mut self, key: &[u8]) {
+        let key = &key[..key.len().min(DENIED_KEY_BYTES)];
+        if let Some((_, count)) = self.counts.iter_mut().find(|(there, _)| **there == *key) {
+            *count += 1;
+            return;
+        }
+        if self.counts.len() < DENIED_KEYS {
+            self.counts.push((key.into(), 1));
+            return;
+        }
+        if let Some(least) = self.counts.iter_mut().min_by_key(|(_, count)| *count) {
+            *least = (key.into(), least.1 + 1);
+        }
+    }
+
+    /// The first so many, the most denied first.
+    #[must_use]
+    pub fn top(&self, most: usize) -> Vec<(Box<[u8]>, u64)> {
+        let mut all = self.counts.clone();
+        all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        all.truncate(most);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_denied_often_is_found_among_any_number_of_others() {
+        let mut denied = Denied::default();
+        for n in 0..100_000u32 {
+            denied.add(format!("other-{n}").as_bytes());
+            if n % 20 == 0 {
+                denied.add(b"often");
+            }
+            if n % 50 == 0 {
+                denied.add(b"sometimes");
+            }
+        }
+        assert!(denied.counts.len() <= DENIED_KEYS);
+        let top = denied.top(2);
+        assert_eq!((&*top[0].0, &*top[1].0), (&b"often"[..], &b"sometimes"[..]));
+        assert!(top[0].1 >= 5000, "never too little");
+    }
+
+    #[test]
+    fn a_few_keys_are_counted_exactly() {
+        let mut denied = Denied::default();
+        for key in ["a", "b", "a", "c", "a", "b"] {
+            denied.add(key.as_bytes());
+        }
+        let top: Vec<_> = denied.top(10).into_iter().map(|(key, count)| (key[0], count)).collect();
+        assert_eq!(top, [(b'a', 3), (b'b', 2), (b'c', 1)]);
+    }
+}

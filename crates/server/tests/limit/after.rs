@@ -1,0 +1,119 @@
+//! What goes on after a check: leases that are released, reservations that are settled.
+
+use serde_json::{Value, json};
+
+use crate::House;
+use crate::client::Http;
+
+fn acquire(http: &mut Http, body: &str) -> Value {
+    let came = http.post("/limit/jobs/acquire", body);
+    assert_eq!(came.status, 200, "{}", came.text());
+    came.json()
+}
+
+fn release(http: &mut Http, lease: &Value) -> Value {
+    let came = http.post("/limit/jobs/release", &json!({ "key": "export", "leaseId": lease }).to_string());
+    assert_eq!(came.status, 200, "{}", came.text());
+    came.json()["released"].clone()
+}
+
+#[test]
+fn so_many_at_a_time_and_a_slot_is_freed_exactly_once() {
+    let (_house, mut http) = House::open(&[]);
+    let first = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
+    let second = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
+    assert_ne!(first, second);
+    let denied = acquire(&mut http, r#"{"key":"export"}"#);
+    assert_eq!((&denied["allowed"], &denied["leaseId"]), (&json!(false), &Value::Null));
+    let renewed = acquire(&mut http, &json!({ "key": "export", "leaseId": first }).to_string());
+    assert_eq!((&renewed["allowed"], &renewed["leaseId"]), (&json!(true), &first), "its own slot");
+    assert_eq!(release(&mut http, &first), true);
+    assert_eq!(release(&mut http, &first), false, "once");
+    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
+    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], false);
+    http.post("/limit/login/acquire", r#"{"key":"a"}"#).refusal(
+        400,
+        "bad_request",
+        "a gcra policy has no leases",
+    );
+    http.post("/limit/jobs/release", r#"{"key":"a","leaseId":0}"#).refusal(400, "bad_request", "an id is");
+}
+
+#[test]
+fn leases_survive_a_restart() {
+    let mut house = House::with(crate::POLICIES, &["--durability", "fsync"]);
+    let mut http = Http::connect(&house.server);
+    let lease = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
+    acquire(&mut http, r#"{"key":"export"}"#);
+    house.server.kill().unwrap();
+    house.server.restart().unwrap();
+    let mut http = Http::connect(&house.server);
+    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], false);
+    assert_eq!(release(&mut http, &lease), true);
+    assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
+}
+
+fn settle(http: &mut Http, policy: &str, id: &Value, cost: u64) -> crate::client::Answer {
+    http.post(
+        &format!("/limit/{policy}/settle"),
+        &json!({ "key": "ada", "id": id, "cost": cost }).to_string(),
+    )
+}
+
+fn left(http: &mut Http, policy: &str) -> u64 {
+    http.get(&format!("/limit/{policy}/ada")).json()["remaining"].as_u64().unwrap()
+}
+
+#[test]
+fn an_estimate_is_settled_at_what_it_was_once_on_every_store() {
+    for shards in ["1", "4"] {
+        let (_house, mut http) = House::open(&["--shards", shards]);
+        for policy in ["window", "memory", "aside"] {
+            let reserve = format!("/limit/{policy}/reserve");
+            let came = http.post(&reserve, r#"{"key":"ada","cost":40}"#).json();
+            assert_eq!(
+                (&came["allowed"], &came["remaining"], &came["reservation"]["cost"]),
+                (&json!(true), &json!(10), &json!(40))
+            );
+            let id = &came["reservation"]["id"];
+            let denied = http.post(&format!("{reserve}?status=429"), r#"{"key":"ada","cost":11}"#);
+            assert_eq!((denied.status, &denied.json()["reservation"]), (429, &Value::Null));
+            let settled = settle(&mut http, policy, id, 15);
+            assert_eq!(
+                (settled.status, &settled.json()["remaining"], &settled.json()["settled"]),
+                (200, &json!(35), &json!(15))
+            );
+            settle(&mut http, policy, id, 15).refusal(404, "not_found", "there is no such reservation");
+            assert_eq!(left(&mut http, policy), 35, "{policy}");
+            // More than was estimated, and more than there is: the next one waits.
+            let came = http.post(&reserve, r#"{"key":"ada","cost":1,"ttlMs":60000}"#).json();
+            let settled = settle(&mut http, policy, &came["reservation"]["id"], 60).json();
+            assert_eq!((&settled["allowed"], &settled["remaining"]), (&json!(false), &json!(0)), "{policy}");
+            assert_eq!(http.check(policy, r#"{"key":"ada"}"#)["allowed"], false);
+        }
+    }
+}
+
+#[test]
+fn a_reservation_that_nobody_settles_expires_and_the_estimate_stands() {
+    let (_house, mut http) = House::open(&[]);
+    for policy in ["window", "memory"] {
+        let came =
+            http.post(&format!("/limit/{policy}/reserve"), r#"{"key":"ada","cost":40,"ttlMs":1}"#).json();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        settle(&mut http, policy, &came["reservation"]["id"], 0).refusal(404, "not_found", "has expired");
+        assert_eq!(left(&mut http, policy), 10);
+    }
+}
+
+#[test]
+fn a_reservation_survives_a_kill() {
+    let mut house = House::with(crate::POLICIES, &["--durability", "commit", "--shards", "4"]);
+    let mut http = Http::connect(&house.server);
+    let came = http.post("/limit/window/reserve", r#"{"key":"ada","cost":40}"#).json();
+    house.server.kill().unwrap();
+    house.server.restart().unwrap();
+    let mut http = Http::connect(&house.server);
+    assert_eq!(left(&mut http, "window"), 10);
+    assert_eq!(settle(&mut http, "window", &came["reservation"]["id"], 0).json()["remaining"], 50);
+}

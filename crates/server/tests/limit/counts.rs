@@ -1,0 +1,57 @@
+//! What is counted of a policy, and told.
+
+use serde_json::json;
+
+use crate::House;
+
+#[test]
+fn allowed_denied_and_the_keys_that_are_denied_most_are_told() {
+    let (_house, mut http) = House::open(&[]);
+    for (key, times) in [("often", 8), ("once", 4), ("never", 2)] {
+        for _ in 0..times {
+            http.check("login", &json!({ "key": key }).to_string());
+        }
+    }
+    let told = http.get("/limit/login").json();
+    assert_eq!((&told["allowed"], &told["denied"], &told["errors"]), (&json!(8), &json!(6), &json!(0)));
+    assert_eq!(told["topDenied"], json!([{ "key": "often", "denied": 5 }, { "key": "once", "denied": 1 }]));
+    assert_eq!(told["definition"], json!({ "limit": 3, "periodMs": "1h", "fail": "closed" }));
+    let metrics = http.get("/metrics");
+    for line in [
+        "keystead_limit_checks_total{policy=\"login\",outcome=\"allowed\"} 8",
+        "keystead_limit_checks_total{policy=\"login\",outcome=\"denied\"} 6",
+        "keystead_limit_checks_total{policy=\"login\",outcome=\"error\"} 0",
+        "keystead_limit_check_duration_seconds_count{policy=\"login\"} 14",
+        "keystead_limit_denied_key{policy=\"login\",key=\"often\"} 5",
+        "keystead_limit_file_refused 0",
+    ] {
+        assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
+    }
+}
+
+#[test]
+fn a_list_has_every_policy_and_no_secret() {
+    let policies = crate::POLICIES.replace("sqlite:aside", "sqlite:aside-s3cret");
+    let house = House::with(&policies, &["--durability", "memory"]);
+    let mut http = crate::client::Http::connect(&house.server);
+    let came = http.get("/limit");
+    let names: Vec<String> = came.json()["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|policy| policy["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["aside", "flow", "jobs", "login", "memory", "window"]);
+    assert_eq!(came.json()["policies"][0]["store"], "sqlite");
+    assert!(!came.text().contains("s3cret"));
+}
+
+#[test]
+fn a_combination_that_is_denied_is_counted_where_it_was_denied() {
+    let (_house, mut http) = House::open(&[]);
+    let body = json!({ "checks": [{ "policy": "login", "key": "k", "cost": 9 }, { "policy": "window", "key": "k" }] });
+    http.post("/limit", &body.to_string());
+    assert_eq!(http.get("/limit/login").json()["denied"], 1);
+    let window = http.get("/limit/window").json();
+    assert_eq!((&window["allowed"], &window["denied"]), (&json!(0), &json!(0)), "it was not asked to decide");
+}

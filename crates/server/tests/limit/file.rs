@@ -1,0 +1,118 @@
+//! The settings file: what is refused at the start, and what takes effect while the server runs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::Http;
+use crate::common::{dir, only_line, run_in};
+use crate::{House, write};
+
+const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"1h\"\nfail = \"closed\"\n";
+
+/// Looks until it is so.
+#[track_caller]
+fn until(house: &House, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let patience = Instant::now() + Duration::from_secs(30);
+    loop {
+        let told = Http::connect(&house.server).get("/limit").json();
+        if is(&told) {
+            return told;
+        }
+        assert!(Instant::now() < patience, "{what}: {told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_bad_file_is_one_line_that_says_where_and_what_to_do() {
+    for (text, words) in [
+        ("[limit.a]\nlimit = 1\nperiodMs = 1", "keystead.toml:1: limit.a: fail is missing: write fail ="),
+        (
+            "shards = 1\n[limit.a]\nlimit = 0\nperiodMs = 1\nfail = \"open\"",
+            "keystead.toml:2: limit.a: gcra: limit must be",
+        ),
+        (
+            "[limit.a]\nlimit = 1\nperiodMs = 1\nfail = \"open\"\nstore = \"mysql:x\"",
+            "limit.a: store: there is no store 'mysql'",
+        ),
+        ("[limits.a]\nlimit = 1", "unknown key 'limits'"),
+    ] {
+        let home = dir();
+        write(home.path(), text);
+        let line = only_line(
+            2,
+            &run_in(home.path(), &["serve", "--durability", "memory", "--http", "127.0.0.1:0"], &[]),
+        );
+        assert!(line.contains(words), "{line}");
+    }
+}
+
+#[test]
+fn config_tells_which_policies_there_are() {
+    let home = dir();
+    write(home.path(), ONE);
+    let (code, stdout, _) = run_in(home.path(), &["config"], &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.ends_with("limit.a  gcra, store engine, fail closed\n"), "{stdout}");
+}
+
+#[test]
+fn a_changed_file_takes_effect_and_a_bad_one_leaves_everything_as_it_was() {
+    let house = House::with(ONE, &["--durability", "memory"]);
+    let mut http = Http::connect(&house.server);
+    for left in [1, 0] {
+        assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], left);
+    }
+    // A higher limit, and another policy: what was consumed still counts.
+    write(house.home.path(), &(ONE.replace("limit = 2", "limit = 4") + &ONE.replace("limit.a", "limit.b")));
+    until(&house, "two policies", |told| told["policies"].as_array().unwrap().len() == 2);
+    assert_eq!(http.check("a", r#"{"key":"k"}"#)["limit"], 4);
+    assert_eq!(http.check("b", r#"{"key":"k"}"#)["allowed"], true);
+    // A file that cannot be: the old policies stay, and why is told.
+    for (text, words) in [
+        ("[limit.a]\nlimit = 9", "keystead.toml:1: limit.a: fail is missing"),
+        ("[limit.a", "not valid TOML"),
+        ("http = 5", "http is of type integer"),
+    ] {
+        write(house.home.path(), text);
+        let told =
+            until(&house, text, |told| told["problem"].as_str().is_some_and(|why| why.contains(words)));
+        assert_eq!(told["policies"].as_array().unwrap().len(), 2);
+        assert_eq!(http.check("a", r#"{"key":"x"}"#)["limit"], 4);
+    }
+    assert!(http.get("/metrics").text().contains("keystead_limit_file_refused 1"));
+    // And a good one again: another kind begins anew.
+    write(
+        house.home.path(),
+        "[limit.a]\nkind = \"fixedWindow\"\nlimit = 7\nwindowMs = \"1d\"\nfail = \"open\"\n",
+    );
+    let told = until(&house, "one policy", |told| told["problem"].is_null());
+    assert_eq!(told["policies"].as_array().unwrap().len(), 1);
+    assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], 6);
+    assert_eq!(http.post("/limit/b", r#"{"key":"k"}"#).status, 404);
+    std::fs::remove_file(house.home.path().join("keystead.toml")).unwrap();
+    until(&house, "a file that is gone", |told| !told["problem"].is_null());
+    assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], 5);
+}
+
+#[test]
+fn changes_under_load_lose_no_request() {
+    let house = House::with(ONE, &["--durability", "memory"]);
+    let threads: Vec<_> = (0..4)
+        .map(|n| {
+            let mut http = Http::connect(&house.server);
+            std::thread::spawn(move || {
+                for m in 0..1500 {
+                    http.check("a", &format!(r#"{{"key":"k{n}-{m}"}}"#));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+        })
+        .collect();
+    for n in 3..7 {
+        write(house.home.path(), &ONE.replace("limit = 2", &format!("limit = {n}")));
+        until(&house, "the next limit", |told| told["policies"][0]["limit"] == n);
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -1,0 +1,137 @@
+//! The limit door `/limit`, through the real binary.
+//!
+//! | To find                                               | open         |
+//! |-------------------------------------------------------|--------------|
+//! | one key, many keys, peek, reset, statuses, headers    | [`checks`]   |
+//! | several policies as one, and writes with a decision   | [`combined`] |
+//! | leases; reservations                                  | [`after`]    |
+//! | what is no request, tokens                            | [`bad_input`]|
+//! | the settings file: refused, reloaded                  | [`file`]     |
+//! | what is counted                                       | [`counts`]   |
+//! | `Idempotency-Key`                                     | [`repeats`]  |
+//! | 200 at once on 50, kill -9                            | [`many`]     |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one that is random says what it did"
+)]
+
+mod after;
+mod bad_input;
+mod checks;
+#[allow(dead_code, reason = "these tests need little of it")]
+#[path = "../rest/client.rs"]
+mod client;
+mod combined;
+#[path = "../common/mod.rs"]
+mod common;
+mod counts;
+mod file;
+mod many;
+mod repeats;
+#[allow(dead_code, reason = "these tests need little of it")]
+#[path = "../resp/client.rs"]
+mod resp;
+
+use std::path::Path;
+
+use client::{Answer, Http};
+use keystead_testkit::server::Server;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Policies of several kinds, on every store that needs no other server.
+const POLICIES: &str = r#"
+[limit.login]
+limit = 3
+periodMs = "1h"
+fail = "closed"
+
+[limit.window]
+kind = "fixedWindow"
+limit = 50
+windowMs = "1d"
+fail = "closed"
+
+[limit.memory]
+kind = "tokenBucket"
+capacity = 50
+refillPerSec = 0.001
+fail = "closed"
+store = "memory"
+headers = ["plain", "structured", "legacy"]
+
+[limit.aside]
+kind = "quota"
+limit = 50
+resetCadence = "calendar-month"
+fail = "open"
+store = "sqlite:aside?durability=commit&shards=2"
+
+[limit.jobs]
+kind = "concurrency"
+limit = 2
+leaseMs = "1h"
+fail = "closed"
+
+[limit.flow]
+kind = "leakyBucket"
+ratePerSec = 1
+maxQueueMs = "2s"
+fail = "closed"
+"#;
+
+/// A server with these policies and arguments. The directory holds its file, its data, and what policies name.
+struct House {
+    server: Server,
+    home: TempDir,
+}
+
+impl House {
+    fn with(policies: &str, arguments: &[&str]) -> House {
+        let home = common::dir();
+        let policies =
+            policies.replace("sqlite:aside", &format!("sqlite:{}", home.path().join("aside").display()));
+        write(home.path(), &policies);
+        let config = home.path().join("keystead.toml");
+        let server = common::launch(arguments)
+            .arg("--config")
+            .arg(config)
+            .arg("--data")
+            .arg(home.path().join("data"))
+            .start()
+            .unwrap();
+        House { server, home }
+    }
+
+    fn open(arguments: &[&str]) -> (House, Http) {
+        let house = House::with(POLICIES, &[&["--durability", "memory"], arguments].concat());
+        let http = Http::connect(&house.server);
+        (house, http)
+    }
+}
+
+fn write(home: &Path, policies: &str) {
+    std::fs::write(home.join("keystead.toml"), policies).unwrap();
+}
+
+impl Http {
+    /// One check of a key, with its answer.
+    #[track_caller]
+    fn check(&mut self, policy: &str, body: &str) -> Value {
+        let came = self.post(&format!("/limit/{policy}"), body);
+        assert_eq!(came.status, 200, "{}", came.text());
+        came.json()
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    fn refusal(&self, status: u16, code: &str, words: &str) {
+        assert_eq!(self.status, status, "{}", self.text());
+        let error = &self.json()["error"];
+        assert_eq!(error["code"], code, "{}", self.text());
+        assert!(error["message"].as_str().unwrap().contains(words), "{}", self.text());
+    }
+}

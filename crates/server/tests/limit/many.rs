@@ -1,0 +1,121 @@
+//! Many at once, and servers that are killed: never more than the limit.
+
+use std::sync::Arc;
+use std::sync::Barrier;
+
+use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
+use serde_json::json;
+
+use crate::House;
+use crate::client::Http;
+
+/// So many clients ask at the same time; how many may pass.
+fn admitted(house: &House, clients: usize, target: &'static str, body: &'static str) -> usize {
+    let gate = Arc::new(Barrier::new(clients));
+    let threads: Vec<_> = (0..clients)
+        .map(|_| {
+            let (mut http, gate) = (Http::connect(&house.server), Arc::clone(&gate));
+            std::thread::spawn(move || {
+                gate.wait();
+                let came = http.post(target, body);
+                assert_eq!(came.status, 200, "{}", came.text());
+                came.json()["allowed"] == true
+            })
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).filter(|allowed| *allowed).count()
+}
+
+#[test]
+fn two_hundred_at_once_admit_fifty_on_every_store() {
+    for shards in ["1", "4"] {
+        for level in ["memory", "commit", "fsync"] {
+            let house = House::with(crate::POLICIES, &["--shards", shards, "--durability", level]);
+            for target in ["/limit/window", "/limit/memory", "/limit/aside"] {
+                assert_eq!(
+                    admitted(&house, 200, target, r#"{"key":"k"}"#),
+                    50,
+                    "{target}, {shards} shards, {level}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn two_hundred_combinations_at_once_admit_fifty() {
+    let (house, mut http) = House::open(&["--shards", "4"]);
+    let body = r#"{"checks":[{"policy":"window","key":"{t}k"},{"policy":"flow","key":"{t}k"}],"rule":"any",
+                   "then":{"commands":[["INCR","{t}n"]]}}"#;
+    let passed = admitted(&house, 200, "/limit", body);
+    assert_eq!(
+        http.get("/get/{t}n").json()["result"],
+        passed.to_string(),
+        "each that passed wrote, and no other"
+    );
+    let both = r#"{"checks":[{"policy":"window","key":"x"},{"policy":"memory","key":"x"}]}"#;
+    assert!(admitted(&house, 200, "/limit", both) <= 50, "on two stores, asked in turn");
+}
+
+#[test]
+fn what_was_admitted_counts_after_a_kill() {
+    let seed = seed_from_env().unwrap_or_else(fresh_seed);
+    println!("KEYSTEAD_SEED={seed}");
+    let mut rng = Rng::new(seed);
+    for level in ["commit", "fsync"] {
+        let mut house = House::with(crate::POLICIES, &["--durability", level]);
+        let mut admitted = 0;
+        for _ in 0..4 {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let mut http = Http::connect(&house.server);
+                    std::thread::spawn(move || {
+                        let mut admitted = 0;
+                        for _ in 0..200 {
+                            http.send("POST", "/limit/window", &[], br#"{"key":"k"}"#);
+                            match http.try_receive("POST") {
+                                Ok(came) if came.status == 200 => {
+                                    admitted += u64::from(came.json()["allowed"] == true)
+                                }
+                                _ => break,
+                            }
+                        }
+                        admitted
+                    })
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(5 + rng.below(20)));
+            house.server.kill().unwrap();
+            admitted += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+            house.server.restart().unwrap();
+            let stands = Http::connect(&house.server).get("/limit/window/k").json();
+            let used = 50 - stands["remaining"].as_u64().unwrap();
+            assert!(used >= admitted, "{admitted} were admitted and {used} are counted");
+            assert!(admitted <= 50);
+        }
+    }
+}
+
+#[test]
+fn slots_are_never_held_by_more_than_there_are() {
+    let (house, _) = House::open(&[]);
+    let inside = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let threads: Vec<_> = (0..16)
+        .map(|_| {
+            let (mut http, inside) = (Http::connect(&house.server), Arc::clone(&inside));
+            std::thread::spawn(move || {
+                for _ in 0..100 {
+                    let came = http.post("/limit/jobs/acquire", r#"{"key":"k"}"#).json();
+                    if came["allowed"] == true {
+                        use std::sync::atomic::Ordering::SeqCst;
+                        assert!(inside.fetch_add(1, SeqCst) < 2, "three are inside");
+                        inside.fetch_sub(1, SeqCst);
+                        let body = json!({ "key": "k", "leaseId": came["leaseId"] }).to_string();
+                        assert_eq!(http.post("/limit/jobs/release", &body).json()["released"], true);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

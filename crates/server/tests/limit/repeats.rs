@@ -1,0 +1,111 @@
+//! `Idempotency-Key`: a repeat gets the first answer and consumes nothing, another request of that name is refused.
+
+use serde_json::json;
+
+use crate::House;
+use crate::client::Http;
+
+const NAME: [&str; 1] = ["Idempotency-Key: n-1"];
+
+fn left(http: &mut Http, policy: &str) -> u64 {
+    http.get(&format!("/limit/{policy}/k")).json()["remaining"].as_u64().unwrap()
+}
+
+#[test]
+fn a_repeat_consumes_nothing_and_is_told_the_same() {
+    for shards in ["1", "4"] {
+        let (_house, mut http) = House::open(&["--shards", shards]);
+        for (n, (target, body)) in [
+            ("/limit/window", r#"{"key":"k"}"#),
+            ("/limit/window/check", r#"{"keys":[{"key":"k","cost":2}]}"#),
+            ("/limit/window/reserve", r#"{"key":"k","cost":3}"#),
+            ("/limit", r#"{"checks":[{"policy":"window","key":"k"}],"then":{"commands":[["INCR","{limit:window:fixedWindow:k}"]]}}"#),
+            ("/limit/jobs/acquire", r#"{"key":"k"}"#),
+            ("/limit/jobs/release", r#"{"key":"k","leaseId":1}"#),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let name = [&*format!("Idempotency-Key: n-{n}")];
+            let first = http.ask("POST", target, &name, body.as_bytes());
+            assert_eq!(first.status, 200, "{target}: {}", first.text());
+            let stands = (left(&mut http, "window"), left(&mut http, "jobs"));
+            for _ in 0..3 {
+                let again = http.ask("POST", target, &name, body.as_bytes());
+                assert_eq!((again.status, again.text()), (first.status, first.text()), "{target}");
+            }
+            assert_eq!((left(&mut http, "window"), left(&mut http, "jobs")), stands, "{target}");
+            let other = http.ask("POST", target, &name, format!("{body} ").as_bytes());
+            other.refusal(422, "unprocessable", "used for another request");
+        }
+        assert_eq!(left(&mut http, "window"), 50 - 1 - 2 - 3 - 1);
+        // What a policy was asked twice for is counted once.
+        assert_eq!(http.get("/limit/window").json()["allowed"], 4);
+    }
+}
+
+#[test]
+fn a_settled_reservation_is_settled_once_and_told_twice() {
+    let (_house, mut http) = House::open(&[]);
+    let id =
+        http.post("/limit/window/reserve", r#"{"key":"k","cost":40}"#).json()["reservation"]["id"].clone();
+    let body = json!({ "key": "k", "id": id, "cost": 10 }).to_string();
+    let first = http.ask("POST", "/limit/window/settle", &NAME, body.as_bytes());
+    assert_eq!(first.json()["remaining"], 40);
+    http.check("window", r#"{"key":"k","cost":5}"#);
+    let again = http.ask("POST", "/limit/window/settle", &NAME, body.as_bytes());
+    assert_eq!((again.status, again.text()), (200, first.text()));
+    http.post("/limit/window/settle", &body).refusal(404, "not_found", "no such reservation");
+}
+
+#[test]
+fn a_hundred_repeats_at_once_consume_one() {
+    let (house, mut http) = House::open(&["--shards", "4"]);
+    let threads: Vec<_> = (0..100)
+        .map(|_| {
+            let mut http = Http::connect(&house.server);
+            std::thread::spawn(move || {
+                http.ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#).text().to_owned()
+            })
+        })
+        .collect();
+    let mut answers: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    answers.dedup();
+    assert_eq!((answers.len(), left(&mut http, "window")), (1, 49));
+}
+
+#[test]
+fn a_repeat_after_a_kill_is_told_the_same() {
+    let mut house = House::with(crate::POLICIES, &["--durability", "commit"]);
+    let first = Http::connect(&house.server).ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#);
+    house.server.kill().unwrap();
+    house.server.restart().unwrap();
+    let mut http = Http::connect(&house.server);
+    let again = http.ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#);
+    assert_eq!((again.text(), left(&mut http, "window")), (first.text(), 49));
+}
+
+#[test]
+fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
+    let (_house, mut http) = House::open(&["--shards", "4"]);
+    for (target, body, words) in [
+        ("/limit/memory", r#"{"key":"k"}"#, "needs policies on the store 'engine'"),
+        ("/limit/aside", r#"{"key":"k"}"#, "needs policies on the store 'engine'"),
+        ("/limit", r#"{"checks":[{"policy":"window","key":"k"},{"policy":"memory","key":"k"}]}"#, "'engine'"),
+        (
+            "/limit/window/check",
+            r#"{"keys":[{"key":"a"},{"key":"b"},{"key":"c"},{"key":"d"}]}"#,
+            "the same {tag}",
+        ),
+        (
+            "/limit",
+            r#"{"checks":[{"policy":"window","key":"{a}"},{"policy":"login","key":"{b}"}]}"#,
+            "the same {tag}",
+        ),
+    ] {
+        http.ask("POST", target, &NAME, body.as_bytes()).refusal(400, "bad_request", words);
+    }
+    assert_eq!((left(&mut http, "window"), left(&mut http, "memory")), (50, 50));
+    let peek = http.ask("POST", "/limit/memory", &NAME, br#"{"key":"k","peek":true}"#);
+    assert_eq!(peek.status, 200, "what only looks may be sent as often as one likes");
+}

@@ -1,0 +1,33 @@
+//! `sqlite:DIR` is an embedded database of its own. Touches that directory, through the engine that owns it.
+
+use std::sync::Arc;
+
+use keystead_core::{Result, Store};
+use keystead_engine::{Engine, Options};
+
+use super::Scheme;
+use super::url::Url;
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "sqlite",
+    form: "sqlite:DIR?durability=fsync&shards=1",
+    about: "an embedded database in a directory, durable; one process at a time",
+    open,
+};
+
+fn open(url: &Url<'_>) -> Result<Arc<dyn Store>> {
+    // `sqlite://data` and `sqlite:///var/data` are common ways to write it, too.
+    let dir = url.path.strip_prefix("//").unwrap_or(url.path);
+    if dir.is_empty() {
+        return Err(url.bad("the directory is missing"));
+    }
+    let mut options = Options::new(dir);
+    if let Some(durability) = url.take("durability")? {
+        options = options.durability(durability);
+    }
+    if let Some(shards) = url.take("shards")? {
+        options = options.shards(shards);
+    }
+    url.finish()?;
+    Ok(Arc::new(Engine::open(&options)?))
+}

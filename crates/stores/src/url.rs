@@ -1,0 +1,56 @@
+//! What stands behind the scheme of a store's URL: a path and parameters. Pure.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use keystead_core::{Code, Error, Result};
+
+/// A URL without its scheme. A store takes the parameters that it knows, and then refuses what is left.
+pub(crate) struct Url<'a> {
+    pub(crate) path: &'a str,
+    form: &'static str,
+    parameters: RefCell<Vec<(&'a str, &'a str)>>,
+}
+
+impl<'a> Url<'a> {
+    pub(crate) fn of(rest: &'a str, form: &'static str) -> Result<Url<'a>> {
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut parameters = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let Some(pair) = pair.split_once('=') else {
+                return Err(invalid(format!("the parameter '{pair}' has no value: write {form}")));
+            };
+            parameters.push(pair);
+        }
+        Ok(Url { path, form, parameters: RefCell::new(parameters) })
+    }
+
+    /// The value of a parameter, where it is there.
+    pub(crate) fn take<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>> {
+        let mut parameters = self.parameters.borrow_mut();
+        let Some(place) = parameters.iter().position(|(there, _)| *there == name) else { return Ok(None) };
+        let (_, text) = parameters.remove(place);
+        text.parse()
+            .map(Some)
+            .map_err(|error| invalid(format!("{name}={text}: {error}: write {}", self.form)))
+    }
+
+    /// Refuses what is left.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.parameters.borrow().first() {
+            Some((name, _)) => {
+                Err(invalid(format!("the parameter '{name}' is unknown: write {}", self.form)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn bad(&self, why: &str) -> Error {
+        invalid(format!("{why}: write {}", self.form))
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(Code::ConfigInvalid, message)
+}
