@@ -74,7 +74,7 @@ pub(crate) fn run() {
 fn over_resp(level: &str, peers: &Peers) {
     let keystead = Keystead::start(level);
     let throttle = [&["THROTTLE", "user:__rand_int__"][..], &NUMBERS].concat();
-    for (pipeline, requests) in [(1, 100_000), (16, 400_000)] {
+    for (pipeline, requests) in [(1, 100_000), (16, 200_000)] {
         let label = format!("resp {level} {pipeline}");
         if !is_wanted(&label) {
             continue;
