@@ -16,10 +16,19 @@ pub(crate) struct Keystead {
 impl Keystead {
     /// Starts the binary beside this program, which must be built: `cargo build --release`.
     pub(crate) fn start(level: &str) -> Self {
+        Keystead::start_with(level, "").expect("the server says where it listens")
+    }
+
+    /// Starts it with such settings in its file. `None` when it refuses them.
+    pub(crate) fn start_with(level: &str, settings: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("keystead.toml");
+        std::fs::write(&file, settings).unwrap();
         let mut server = Command::new(binary())
             .args(["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--durability", level, "--data"])
             .arg(dir.path().join("data"))
+            .arg("--config")
+            .arg(file)
             // The server knows its own variables only.
             .env_remove("KEYSTEAD_ROWS")
             .env_remove("KEYSTEAD_BIN")
@@ -35,10 +44,10 @@ impl Keystead {
             keystead.http_port = port_of("http").unwrap_or(keystead.http_port);
             keystead.port = port_of("resp").unwrap_or(keystead.port);
             if keystead.port > 0 && keystead.http_port > 0 {
-                return keystead;
+                return Some(keystead);
             }
         }
-        panic!("the server says where it listens");
+        None
     }
 }
 

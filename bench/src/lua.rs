@@ -38,10 +38,8 @@ pub(crate) fn run() {
         "{:>4} {:>12} {:>12} {:>6} {:>9} {:>9}",
         "pipe", "keystead/s", "redis/s", "ratio", "p99 ms", "redis p99"
     );
-    for port in [redis.port, keystead.port] {
-        measure(port, 1, 1, &["SCRIPT", "LOAD", SCRIPT]);
-    }
-    let digits = digits(redis.port);
+    let digits = load(redis.port);
+    load(keystead.port);
     let command = ["EVALSHA", &digits, "1", "limit:__rand_int__", "10", "100", "60", "1"];
     for (pipeline, requests) in [(1, 100_000), (16, 300_000)] {
         let (mut ours, mut theirs) = (Figure::default(), Figure::default());
@@ -60,8 +58,8 @@ pub(crate) fn run() {
     }
 }
 
-/// The SHA1 of the script, as Redis tells it.
-fn digits(port: u16) -> String {
+/// Loads the script, and gives its SHA1.
+pub(crate) fn load(port: u16) -> String {
     let output = std::process::Command::new("redis-cli")
         .args(["-p", &port.to_string(), "SCRIPT", "LOAD", SCRIPT])
         .output()

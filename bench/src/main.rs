@@ -11,6 +11,7 @@ mod keystead;
 mod kv;
 mod latency;
 mod limit;
+mod limit_net;
 mod lua;
 mod memory;
 mod raw_sqlite;
@@ -19,10 +20,11 @@ mod report;
 mod resp;
 mod rest;
 mod step;
+mod throttlecrab;
 
 type Bench = (&'static str, &'static str, fn());
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: [Bench; 13] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
     ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
@@ -42,6 +44,11 @@ const BENCHES: [Bench; 12] = [
     ("rest", "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis", rest::run),
     ("kv", "read, write and compare-and-set of documents over HTTP with wrk, beside etcd", kv::run),
     ("lua", "a rate limiter as a script by EVALSHA, beside Redis", lua::run),
+    (
+        "limit-net",
+        "rate limits over RESP and HTTP, beside throttlecrab and a script on Redis",
+        limit_net::run,
+    ),
     ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
 ];
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::keystead::Keystead;
 use crate::redis::Redis;
+use crate::resp::Figure;
 
 const KEYS: usize = 100_000;
 const ROUNDS: usize = 3;
@@ -51,6 +52,7 @@ const ROWS: [Row; 4] = [
 /// Requests are made before the clock starts, so that wrk's own work is small and the same for both.
 const SCRIPT: &str = r#"
 local KEYS, N = @KEYS, @N
+local JSON = { ["Content-Type"] = "application/json" }
 local function many(before, after)
   local all = {}
   for i = 1, N do all[i] = before .. math.random(KEYS) .. after end
@@ -64,12 +66,6 @@ function done(summary, latency)
     latency:percentile(99) / 1000, summary.errors.status + summary.errors.read + summary.errors.write + summary.errors.timeout))
 end
 "#;
-
-#[derive(Clone, Copy, Default)]
-struct Figure {
-    per_second: f64,
-    p99_ms: f64,
-}
 
 pub(crate) fn run() {
     let wanted = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
@@ -105,13 +101,8 @@ pub(crate) fn run() {
     }
 }
 
-impl Figure {
-    fn better(self, other: Figure) -> Figure {
-        if other.per_second > self.per_second { other } else { self }
-    }
-}
-
-fn measure(port: u16, connections: &str, request: &str, commands: f64) -> Figure {
+/// Asks with wrk for a while. `request` is the Lua expression of one, which stands for so many commands.
+pub(crate) fn measure(port: u16, connections: &str, request: &str, commands: f64) -> Figure {
     let mut script = tempfile::NamedTempFile::new().unwrap();
     let text = SCRIPT.replace("@REQUEST", request).replace("@KEYS", &KEYS.to_string());
     script.write_all(text.replace("@N", &PIPELINE.to_string()).as_bytes()).unwrap();
