@@ -133,8 +133,9 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
 fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     // `.` and `..` mean something else in a path.
-    let is_name =
-        name.len() <= POLICY_NAME_BYTES_MAX && name.bytes().all(is_plain) && !name.trim_matches('.').is_empty();
+    let is_name = name.len() <= POLICY_NAME_BYTES_MAX
+        && name.bytes().all(is_plain)
+        && !name.trim_matches('.').is_empty();
     match is_name {
         true => Ok(()),
         false => Err(failure(

@@ -100,7 +100,7 @@ fn a_reservation_that_nobody_settles_expires_and_the_estimate_stands() {
     for policy in ["window", "memory"] {
         let came =
             http.post(&format!("/limit/{policy}/reserve"), r#"{"key":"ada","cost":40,"ttlMs":1}"#).json();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        crate::resp::pause(20);
         settle(&mut http, policy, &came["reservation"]["id"], 0).refusal(404, "not_found", "has expired");
         assert_eq!(left(&mut http, policy), 10);
     }

@@ -1,11 +1,11 @@
 //! The settings file: what is refused at the start, and what takes effect while the server runs.
 
-use std::time::{Duration, Instant};
-
+use keystead_core::Stopwatch;
 use serde_json::Value;
 
 use crate::client::Http;
 use crate::common::{dir, only_line, run_in};
+use crate::resp::{PATIENCE, pause};
 use crate::{House, write};
 
 const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"1h\"\nfail = \"closed\"\n";
@@ -13,14 +13,14 @@ const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"1h\"\nfail = \"closed\"\n"
 /// Looks until it is so.
 #[track_caller]
 fn until(house: &House, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let waited = Stopwatch::start();
     loop {
         let told = Http::connect(&house.server).get("/limit").json();
         if is(&told) {
             return told;
         }
-        assert!(Instant::now() < patience, "{what}: {told}");
-        std::thread::sleep(Duration::from_millis(50));
+        assert!(waited.elapsed() < PATIENCE, "{what}: {told}");
+        pause(50);
     }
 }
 
@@ -105,7 +105,7 @@ fn changes_under_load_lose_no_request() {
             std::thread::spawn(move || {
                 for m in 0..1500 {
                     http.check("a", &format!(r#"{{"key":"k{n}-{m}"}}"#));
-                    std::thread::sleep(Duration::from_millis(1));
+                    pause(1);
                 }
             })
         })

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::House;
 use crate::client::Http;
+use crate::resp::pause;
 
 /// So many clients ask at the same time; how many may pass.
 fn admitted(house: &House, clients: usize, target: &'static str, body: &'static str) -> usize {
@@ -75,7 +76,7 @@ fn what_was_admitted_counts_after_a_kill() {
                             http.send("POST", "/limit/window", &[], br#"{"key":"k"}"#);
                             match http.try_receive("POST") {
                                 Ok(came) if came.status == 200 => {
-                                    admitted += u64::from(came.json()["allowed"] == true)
+                                    admitted += u64::from(came.json()["allowed"] == true);
                                 }
                                 _ => break,
                             }
@@ -84,7 +85,7 @@ fn what_was_admitted_counts_after_a_kill() {
                     })
                 })
                 .collect();
-            std::thread::sleep(std::time::Duration::from_millis(5 + rng.below(20)));
+            pause(5 + rng.below(20));
             house.server.kill().unwrap();
             admitted += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
             house.server.restart().unwrap();
