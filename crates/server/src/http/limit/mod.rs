@@ -28,6 +28,8 @@ mod told;
 
 use std::sync::Arc;
 
+use hyper::header::{ALLOW, HeaderValue};
+
 use super::here::Here;
 use super::kv::answer::Refused;
 use super::reply::{self, Reply};
@@ -80,13 +82,20 @@ async fn posted(here: &Here, asked: &Asked) -> Done {
 pub(super) async fn delete(here: &Here, asked: &Asked) -> Reply {
     finished(match Path::of(&asked.head) {
         Err(refused) => Err(refused),
-        // The row is that of keys, too; a policy is deleted in the settings file.
-        Ok(Path { rest: None, .. }) => return reply::refused(&Refusal::Method("GET, POST, HEAD".to_owned())),
+        Ok(Path { rest: None, .. }) => return not_of_policies(),
         Ok(Path { policy, rest: Some(key) }) => match asked.rights {
             Rights::All => check::reset(here, asked, policy, key).await,
             Rights::ReadOnly => Err(Refused::ReadOnly),
         },
     })
+}
+
+/// The row is that of keys, too; a policy is deleted in the settings file.
+fn not_of_policies() -> Reply {
+    const ALLOWED: &str = "GET, POST, HEAD";
+    let mut reply = reply::refused(&Refusal::Method(ALLOWED.to_owned()));
+    reply.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));
+    reply
 }
 
 fn finished(done: Done) -> Reply {
