@@ -163,7 +163,7 @@ impl<S: Store> Limiter<S> {
 
     /// Asks for several keys, each with its cost, at one instant. The answers come in the order of the keys.
     ///
-    /// On a store that can run steps [together](Together) this is one read of the clock, and nobody comes between.
+    /// On a store that can run steps [together](keystead_core::Together) this is one read of the clock, and nobody comes between.
     ///
     /// # Errors
     /// As [`check`](Limiter::check), and `too_large` for too many keys. What cannot be asked is found before anything
