@@ -2,7 +2,7 @@
 //!
 //! | To find                                   | open         |
 //! |-------------------------------------------|--------------|
-//! | how a policy is written                   | [`file`]     |
+//! | how a policy is written                   | [`mod@file`] |
 //! | one policy in force, and its counts       | [`named`]    |
 //! | keys that are denied most                 | [`denied`]   |
 //! | metrics                                   | [`counts`]   |
