@@ -247,7 +247,7 @@ impl Store for MemoryStore {
         Capabilities { atomic: true, durable: false, shared: false, sync: true, injected_clock: true }
     }
 
-    /// Inlined for the reason that [`Shard::apply`] is.
+    // Inlined for the reason that `Shard::apply` is.
     #[inline(always)]
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
         if let Err(closed) = self.check_open() {
