@@ -10,7 +10,7 @@ mod together;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -202,31 +202,9 @@ fn closed() -> Error {
     Error::new(Code::StoreUnavailable, "the store is closed")
 }
 
-/// Rounds of waiting for a shard before the thread sleeps: about a thousand pauses in all.
-const LOCK_ROUNDS: u32 = 10;
-
 /// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
 #[inline]
 fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
-    match shard.0.try_lock() {
-        Ok(shard) => shard,
-        Err(TryLockError::Poisoned(shard)) => shard.into_inner(),
-        Err(TryLockError::WouldBlock) => lock_taken(shard),
-    }
-}
-
-/// A shard is held for less time than it takes to fall asleep and be woken, so it is asked again for a while before that. Each
-/// time later: whoever asks takes the line away from the one who works.
-#[cold]
-fn lock_taken(shard: &Padded) -> MutexGuard<'_, Shard> {
-    for pauses in 0..LOCK_ROUNDS {
-        for _ in 0..1 << pauses {
-            std::hint::spin_loop();
-        }
-        if let Ok(shard) = shard.0.try_lock() {
-            return shard;
-        }
-    }
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
