@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use keystead_core::{Applies, Clock, Code, Error, Key, Millis, Result, Store, StoreExt, SystemClock};
+use keystead_core::{Applies, Clock, Code, Error, Key, Result, Store, StoreExt, SystemClock};
 
 use crate::client::HiddenKeys;
 use crate::decision::Decision;
@@ -17,7 +17,7 @@ use crate::limiter::{ask, store_key, together};
 use crate::limits::COMBINED_MAX;
 use crate::policy::{Policy, check::invalid};
 use crate::question::Question;
-use crate::strategy::{AnyStrategy, Release};
+use crate::strategy::{AnyStrategy, Release, Spent};
 
 /// When a combination admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,14 +161,7 @@ impl<S: Store> Combined<S> {
     /// `bad_request` when there are not as many keys as limits, else as [`Limiter::check`](crate::Limiter::check).
     pub async fn check_each<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Combination> {
         let questions = self.questions(keys, cost)?;
-        let answer = match self.check_together(&questions).await {
-            Err(error) if error.code() == Code::Unsupported => {
-                let asked: Vec<_> = questions.iter().map(|question| (question, &self.store)).collect();
-                self.rule.check_in_turn(&asked).await
-            }
-            answer => answer,
-        };
-        match answer {
+        match self.rule.check_on(&questions, &self.store).await {
             Ok(decisions) => Ok(self.combination(decisions)),
             Err(error) if is_broken(&error) && self.fail == Fail::Open => {
                 let now = self.clock.now().0;
@@ -203,13 +196,6 @@ impl<S: Store> Combined<S> {
             Ok(Question { strategy: limit.strategy, key, ask: ask(cost, lease_id)?, at: None })
         };
         self.limits.iter().zip(keys).map(question).collect()
-    }
-
-    /// One job that nobody can come between.
-    async fn check_together(&self, questions: &[Question]) -> Result<Vec<Decision>> {
-        let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
-        let (rule, questions) = (self.rule, questions.to_vec());
-        together(&self.store, &keys, move |held| rule.check(&questions, held)).await
     }
 
     fn combination(&self, parts: Vec<Decision>) -> Combination {
@@ -249,6 +235,26 @@ impl Rule {
         Ok(decisions)
     }
 
+    /// The same on a store: as one job that nobody can come between where it can, else [in turn](Rule::check_in_turn).
+    ///
+    /// # Errors
+    /// As [`check`](Rule::check).
+    pub async fn check_on<S: Store + ?Sized>(
+        self,
+        questions: &[Question],
+        store: &S,
+    ) -> Result<Vec<Decision>> {
+        let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
+        let job = questions.to_vec();
+        match together(store, &keys, move |held| self.check(&job, held)).await {
+            Err(error) if error.code() == Code::Unsupported => {
+                let asked: Vec<_> = questions.iter().map(|question| (question, store)).collect();
+                self.check_in_turn(&asked).await
+            }
+            answer => answer,
+        }
+    }
+
     /// Asks everything first and consumes then, each on its own store, and gives back what was consumed when somebody came
     /// between.
     ///
@@ -270,7 +276,7 @@ impl Rule {
                 Ok((answer, at)) => {
                     *decision = answer;
                     if answer.allowed {
-                        consumed.push((*question, *store, at));
+                        consumed.push((*question, *store, question.spent(&answer, at)));
                     }
                 }
                 Err(error) => {
@@ -317,9 +323,9 @@ fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
 }
 
 /// A store that breaks now keeps what was consumed: too few are admitted, never too many.
-async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Millis)]) {
-    for (question, store, at) in consumed {
-        let _ = question.refund_on(*store, *at).await;
+async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Spent)]) {
+    for (question, store, spent) in consumed {
+        let _ = question.refund_on(*store, *spent).await;
     }
 }
 

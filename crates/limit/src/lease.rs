@@ -102,7 +102,7 @@ impl<S: Store + 'static> Lease<S> {
         };
         let granted = answer.is_ok() && keep;
         let lease = if keep { Some(lease) } else { lease.forget() };
-        let (decision, now) = limiter.settle(answer)?;
+        let (decision, now) = limiter.settled(answer)?;
         Ok((decision, now, lease.filter(|_| granted)))
     }
 

@@ -133,7 +133,7 @@ impl<S: Store> Limiter<S> {
             return self.check_sync(key, cost);
         }
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
-        self.settle(self.run(&key, ask, None).await).map(|(decision, _)| decision)
+        self.settled(self.run(&key, ask, None).await).map(|(decision, _)| decision)
     }
 
     /// The same without a runtime, on a store that answers at once.
@@ -186,7 +186,7 @@ impl<S: Store> Limiter<S> {
         let mut at = None;
         for question in questions {
             let question = Question { at, ..question };
-            let (decision, now) = self.settle(question.check_on(&self.store).await)?;
+            let (decision, now) = self.settled(question.check_on(&self.store).await)?;
             // An answer without the store has no instant of the store's clock to share.
             if !decision.failed_open {
                 at = at.or(Some(now));
@@ -218,7 +218,7 @@ impl<S: Store> Limiter<S> {
         let answer = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Peek { strategy: *strategy, ask }).await
         });
-        self.settle(answer).map(|(decision, _)| decision)
+        self.settled(answer).map(|(decision, _)| decision)
     }
 
     /// What [`check`](Limiter::check) would answer now. Consumes nothing.
@@ -239,7 +239,7 @@ impl<S: Store> Limiter<S> {
         let answer = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Forecast { strategy: *strategy, ask, after_ms }).await
         });
-        let (decision, _) = self.settle(answer)?;
+        let (decision, _) = self.settled(answer)?;
         Ok(Decision { lease_id: None, ..decision })
     }
 
@@ -288,7 +288,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// As [`check`](Limiter::check).
     pub async fn check_question(&self, question: &Question) -> Result<(Decision, Millis)> {
-        self.settle(question.check_on(&self.store).await)
+        self.settled(question.check_on(&self.store).await)
     }
 
     /// Tells how things stand for a [question](Limiter::question) of this limiter, and at which instant.
@@ -296,7 +296,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// As [`check`](Limiter::check).
     pub async fn peek_question(&self, question: &Question) -> Result<(Decision, Millis)> {
-        self.settle(question.peek_on(&self.store).await)
+        self.settled(question.peek_on(&self.store).await)
     }
 
     /// What this limiter answers to `answer`: what a broken store means is its own choice.
@@ -305,7 +305,10 @@ impl<S: Store> Limiter<S> {
     /// The error, when the limiter fails closed or the store is not to blame.
     #[inline]
     pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
-        self.settle(answer)
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => self.without_store(error),
+        }
     }
 
     /// The decision without a store that answered so, where this limiter fails open and the store is to blame.
@@ -319,7 +322,7 @@ impl<S: Store> Limiter<S> {
 
     /// The check with the instant at which it was decided, for headers.
     pub(crate) async fn check_timed(&self, key: &Key, ask: Ask) -> Result<(Decision, Millis)> {
-        self.settle(self.run(key, ask, None).await)
+        self.settled(self.run(key, ask, None).await)
     }
 
     pub(crate) async fn run(&self, key: &Key, ask: Ask, at: Option<Millis>) -> Result<(Decision, Millis)> {
@@ -345,14 +348,6 @@ impl<S: Store> Limiter<S> {
             _ => 0,
         };
         ask(cost, lease_id)
-    }
-
-    #[inline]
-    pub(crate) fn settle(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
-        match answer {
-            Ok(answer) => Ok(answer),
-            Err(error) => self.without_store(error),
-        }
     }
 
     #[cold]

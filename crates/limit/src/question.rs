@@ -3,7 +3,7 @@
 use keystead_core::{Applies, Key, Millis, Result, Store, StoreExt};
 
 use crate::decision::Decision;
-use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Refund, with_strategy};
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Refund, Spent, with_strategy};
 
 /// A cost that is asked of a limit for a key. It owns everything, so it can go where the key is.
 #[derive(Clone, Debug)]
@@ -84,10 +84,15 @@ impl Question {
         Ok(Decision { lease_id: None, ..decision })
     }
 
-    /// Gives back what was consumed at `at`, as far as it still counts.
-    pub(crate) async fn refund_on<S: Store + ?Sized>(&self, store: &S, at: Millis) -> Result<()> {
+    /// Gives back what was consumed, as far as it still counts.
+    pub(crate) async fn refund_on<S: Store + ?Sized>(&self, store: &S, spent: Spent) -> Result<()> {
         with_strategy!(self.strategy, strategy => {
-            store.apply(&self.key, &Refund { strategy, ask: self.ask, at }).await
+            store.apply(&self.key, &Refund { strategy, ask: self.ask, spent }).await
         })
+    }
+
+    /// What this question has consumed, by the decision that admitted it.
+    pub(crate) fn spent(&self, decision: &Decision, at: Millis) -> Spent {
+        Spent { units: self.ask.cost, at, until: Millis(decision.reset_at) }
     }
 }

@@ -14,7 +14,7 @@ use crate::decision::Decision;
 use crate::limiter::{Limiter, together};
 use crate::limits::{SPAN_MS_MAX, WHOLE_MAX};
 use crate::question::Question;
-use crate::strategy::{AnyStrategy, Ask, Charge, Refund, with_strategy};
+use crate::strategy::{AnyStrategy, Ask, Charge, Refund, Spent, with_strategy};
 
 /// What a reservation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Reserve {
     pub fn run(&self, held: &mut dyn Applies) -> Result<Reserved> {
         let (decision, now) = self.question.check(held)?;
         if decision.allowed {
-            held.apply(&self.note, &self.leave(now))?;
+            held.apply(&self.note, &self.leave(&decision, now))?;
         }
         Ok(self.reserved(decision, now))
     }
@@ -67,13 +67,13 @@ impl Reserve {
     async fn run_in_turn<S: Store + ?Sized>(&self, store: &S) -> Result<Reserved> {
         let (decision, now) = self.question.check_on(store).await?;
         if decision.allowed {
-            store.apply(&self.note, &self.leave(now)).await?;
+            store.apply(&self.note, &self.leave(&decision, now)).await?;
         }
         Ok(self.reserved(decision, now))
     }
 
-    fn leave(&self, now: Millis) -> Leave {
-        Leave { note: Note { cost: self.question.ask.cost, at: now.0 }, ttl_ms: self.ttl_ms }
+    fn leave(&self, decision: &Decision, now: Millis) -> Leave {
+        Leave { note: Note::new(self.question.spent(decision, now)), ttl_ms: self.ttl_ms }
     }
 
     fn reserved(&self, decision: Decision, now: Millis) -> Reserved {
@@ -119,9 +119,10 @@ impl Settle {
     }
 
     fn change<S>(&self, strategy: S, note: &Note) -> Owed<S> {
-        let ask = Ask::units(self.cost.abs_diff(note.cost));
-        match self.cost.cmp(&note.cost) {
-            std::cmp::Ordering::Less => Owed::Back(Refund { strategy, ask, at: Millis(note.at) }),
+        let spent = note.spent();
+        let ask = Ask::units(self.cost.abs_diff(spent.units));
+        match self.cost.cmp(&spent.units) {
+            std::cmp::Ordering::Less => Owed::Back(Refund { strategy, ask, spent }),
             std::cmp::Ordering::Equal => Owed::Nothing,
             std::cmp::Ordering::Greater => Owed::More(Charge { strategy, ask }),
         }
@@ -234,11 +235,22 @@ fn note_key(limit: &Key, id: u64) -> Result<Key> {
     Key::join("reserved", name)
 }
 
-/// What was reserved, and when.
+/// What was reserved, as it rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     cost: u64,
     at: u64,
+    until: u64,
+}
+
+impl Note {
+    fn new(spent: Spent) -> Note {
+        Note { cost: spent.units, at: spent.at.0, until: spent.until.0 }
+    }
+
+    fn spent(self) -> Spent {
+        Spent { units: self.cost, at: Millis(self.at), until: Millis(self.until) }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -367,6 +379,33 @@ mod tests {
             assert_eq!(now(limiter.settle_reserved("k", id, 0)).unwrap(), None);
             assert!(left(&limiter) <= before + 1, "{:?}", limiter.policy());
         });
+    }
+
+    /// What was replenished before it is settled is not given back, or others would be given what they have spent.
+    #[test]
+    fn a_late_settling_gives_back_only_what_is_still_owed() {
+        each(|clock, limiter| {
+            let id = now(limiter.reserve("k", 40, 500_000_000)).unwrap().id.unwrap();
+            clock.advance_ms(200_000_000);
+            assert!(now(limiter.check("k", 30)).unwrap().allowed);
+            let stands = now(limiter.settle_reserved("k", id, 0)).unwrap().unwrap();
+            assert_eq!((stands.remaining, left(&limiter)), (70, 70), "{:?}", limiter.policy());
+        });
+    }
+
+    #[test]
+    fn a_rate_gives_back_the_part_that_is_still_owed() {
+        for policy in [POLICIES[0], POLICIES[1], POLICIES[6]] {
+            let clock = ManualClock::at(Millis(1_700_000_000_000));
+            let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), Fail::Closed);
+            let id = now(limiter.reserve("k", 40, 100_000)).unwrap().id.unwrap();
+            // 25 of them are back; behind the rest stand 20 of somebody else.
+            clock.advance_ms(25_000);
+            assert!(now(limiter.check("k", 20)).unwrap().allowed);
+            assert_eq!(left(&limiter), 65, "{policy}");
+            now(limiter.settle_reserved("k", id, 10)).unwrap().unwrap();
+            assert_eq!(left(&limiter), 80, "15 were still owed: {policy}");
+        }
     }
 
     #[test]

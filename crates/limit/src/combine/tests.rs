@@ -1,6 +1,6 @@
 //! All or nothing: on memory at once, on a store that runs one step at a time in the end.
 
-use keystead_core::{ManualClock, MemoryStore};
+use keystead_core::{ManualClock, MemoryStore, Millis};
 
 use super::*;
 use crate::strategy::{

@@ -7,7 +7,7 @@ use keystead_core::{Change, Millis, Result, Step, Ttl};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::limits::{LEASES_MAX, WHOLE_MAX};
 use crate::policy::{Fields, check};
@@ -93,7 +93,7 @@ impl Strategy for Concurrency {
         Ruling::allow(decision, Leases { held }, ttl_ms)
     }
 
-    fn refund(&self, state: &Leases, _at: Millis, ask: &Ask) -> Option<Leases> {
+    fn refund(&self, state: &Leases, _spent: &Spent, _now: Millis, ask: &Ask) -> Option<Leases> {
         let mut leases = state.clone();
         leases.held.retain(|(id, _)| *id != ask.lease_id);
         Some(leases)

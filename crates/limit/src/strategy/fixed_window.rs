@@ -5,7 +5,7 @@
 
 use keystead_core::{Millis, Result};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy, Windowed, window};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, Windowed, window};
 use crate::number::exact;
 use crate::policy::{Fields, check};
 
@@ -59,8 +59,8 @@ impl Strategy for FixedWindow {
         window::decide(self, state, now, ask)
     }
 
-    fn refund(&self, state: &(u64, u64), at: Millis, ask: &Ask) -> Option<(u64, u64)> {
-        window::refund(self, state, at, ask)
+    fn refund(&self, state: &(u64, u64), spent: &Spent, now: Millis, ask: &Ask) -> Option<(u64, u64)> {
+        window::refund(self, state, spent, now, ask)
     }
 
     fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {

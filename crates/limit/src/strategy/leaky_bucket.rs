@@ -4,7 +4,7 @@
 
 use keystead_core::{Millis, Result};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::limits::WHOLE_MAX;
 use crate::number::{ceil, double, floor, moment, ttl_ms};
@@ -82,8 +82,9 @@ impl Strategy for LeakyBucket {
         Ruling::allow(decision, next, ttl_ms(next - now))
     }
 
-    fn refund(&self, state: &f64, _at: Millis, ask: &Ask) -> Option<f64> {
-        Some(state - self.interval_ms * ask.cost as f64)
+    fn refund(&self, state: &f64, spent: &Spent, now: Millis, ask: &Ask) -> Option<f64> {
+        let owed_ms = spent.owed_ms(self.interval_ms, now);
+        Some(state - (self.interval_ms * double(ask.cost)).min(owed_ms))
     }
 
     fn charge(&self, state: Option<&f64>, now: Millis, ask: &Ask) -> Option<(f64, u64)> {

@@ -21,6 +21,7 @@ use keystead_core::step::State;
 use keystead_core::{Millis, Result};
 
 use crate::decision::Decision;
+use crate::number::{double, moment};
 use crate::policy::Fields;
 
 pub use concurrency::{Concurrency, Leases, Release};
@@ -48,6 +49,28 @@ impl Ask {
     #[must_use]
     pub const fn units(cost: u64) -> Self {
         Ask { cost, lease_id: 0 }
+    }
+}
+
+/// What an earlier check consumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// How many units.
+    pub units: u64,
+    /// When.
+    pub at: Millis,
+    /// When all of them are replenished, as the decision told.
+    pub until: Millis,
+}
+
+impl Spent {
+    /// For how many milliseconds it is still being paid off, where a unit takes `interval_ms` and who came first is paid off
+    /// first. Never too long: `until` was rounded up, and what was spent on a rested key is known exactly by itself.
+    pub(crate) fn owed_ms(&self, interval_ms: f64, now: Millis) -> f64 {
+        let (at, until, now) = (moment(self.at), moment(self.until), moment(now));
+        let of_all = until - 1.0 - now;
+        let of_these = interval_ms * double(self.units) - (now - at).max(0.0);
+        of_all.max(of_these).max(0.0)
     }
 }
 
@@ -83,8 +106,9 @@ pub trait Strategy: Clone + Send + Sync + 'static {
     /// Decides. A cost of 0 is never denied and tells how things stand.
     fn decide(&self, state: Option<&Self::State>, now: Millis, ask: &Ask) -> Ruling<Self::State>;
 
-    /// The state without what `ask` consumed at `at`, or nothing when that no longer counts.
-    fn refund(&self, state: &Self::State, at: Millis, ask: &Ask) -> Option<Self::State>;
+    /// The state without `ask`, which is some of what was spent, as far as that still counts: what has been replenished since is
+    /// not given back a second time.
+    fn refund(&self, state: &Self::State, spent: &Spent, now: Millis, ask: &Ask) -> Option<Self::State>;
 
     /// The state and its TTL after `ask` was consumed, whether or not the limit admits it: a debt. Nothing where units cannot
     /// be owed.

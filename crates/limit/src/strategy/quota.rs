@@ -5,7 +5,7 @@
 
 use keystead_core::{Code, Error, Millis, Result};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, SlidingWindow, Strategy, Windowed, window};
+use super::{AnyStrategy, Ask, Kind, Ruling, SlidingWindow, Spent, Strategy, Windowed, window};
 use crate::limits::OFFSET_MINUTES_MAX;
 use crate::policy::{Fields, check};
 
@@ -143,8 +143,8 @@ impl Strategy for Quota {
         window::decide(self, state, now, ask)
     }
 
-    fn refund(&self, state: &(u64, u64), at: Millis, ask: &Ask) -> Option<(u64, u64)> {
-        window::refund(self, state, at, ask)
+    fn refund(&self, state: &(u64, u64), spent: &Spent, now: Millis, ask: &Ask) -> Option<(u64, u64)> {
+        window::refund(self, state, spent, now, ask)
     }
 
     fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {

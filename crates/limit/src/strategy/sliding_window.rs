@@ -8,7 +8,7 @@ use keystead_core::{Millis, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::limits::BUCKETS_MAX;
 use crate::number::{ceil, floor, moment, ttl_ms};
@@ -138,11 +138,14 @@ impl Strategy for SlidingWindow {
         Ruling::deny(Decision::deny(self.limit, left, reset_at, retry_after_ms))
     }
 
-    fn refund(&self, state: &Ring, at: Millis, ask: &Ask) -> Option<Ring> {
+    fn refund(&self, state: &Ring, spent: &Spent, now: Millis, ask: &Ask) -> Option<Ring> {
         let mut ring = self.ring(Some(state))?.clone();
-        let tick = self.tick(moment(at)).min(ring.tick);
-        // What was consumed while the clock was back stands in the newest tick.
-        let tick = if ring.count(tick) < ask.cost { ring.tick } else { tick };
+        // What is consumed while the clock is back stands in the newest tick.
+        let is_back = self.tick(moment(now)) < ring.tick;
+        let tick = if is_back { ring.tick } else { self.tick(moment(spent.at)) };
+        if tick > ring.tick || ring.count(tick) == 0 {
+            return None;
+        }
         let place = ring.place(tick);
         ring.counts[place] = ring.counts[place].saturating_sub(ask.cost);
         Some(ring)

@@ -7,7 +7,7 @@ use keystead_core::{Millis, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::limits::LOG_ENTRIES_MAX;
 use crate::number::{ceil, floor, moment, ttl_ms};
@@ -90,10 +90,12 @@ impl Strategy for SlidingWindowLog {
         Ruling::deny(Decision::deny(self.limit, left, reset_at, ceil(retry_after_ms)))
     }
 
-    fn refund(&self, state: &Log, at: Millis, ask: &Ask) -> Option<Log> {
+    fn refund(&self, state: &Log, spent: &Spent, now: Millis, ask: &Ask) -> Option<Log> {
         let mut log = state.clone();
-        // What was consumed while the clock was back stands at the newest time.
-        let place = log.entries.iter().position(|(time, _)| *time >= at.0)?;
+        // What is consumed while the clock is back stands at the newest time.
+        let newest = log.entries.last().map(|(time, _)| *time).filter(|newest| *newest > now.0);
+        let at = newest.unwrap_or(spent.at.0);
+        let place = log.entries.iter().position(|(time, _)| *time == at)?;
         log.entries[place].1 = log.entries[place].1.saturating_sub(ask.cost);
         if log.entries[place].1 == 0 {
             log.entries.remove(place);

@@ -2,7 +2,7 @@
 
 use keystead_core::{Change, Millis, Step, Ttl};
 
-use super::{Ask, Strategy};
+use super::{Ask, Spent, Strategy};
 use crate::decision::Decision;
 
 /// Asks, and consumes when it is allowed.
@@ -100,23 +100,24 @@ impl<S: Strategy> Step for Charge<S> {
     }
 }
 
-/// Gives back what a check consumed, as far as it still counts. For a combination that lost a race.
+/// Gives back some of what a check consumed, as far as it still counts: for a combination that lost a race, and for an
+/// estimate that was too high.
 #[derive(Clone, Copy, Debug)]
 pub struct Refund<S> {
     /// The maths.
     pub strategy: S,
-    /// What was asked.
+    /// What is given back.
     pub ask: Ask,
-    /// When it was consumed.
-    pub at: Millis,
+    /// What it is some of.
+    pub spent: Spent,
 }
 
 impl<S: Strategy> Step for Refund<S> {
     type State = S::State;
     type Reply = ();
 
-    fn run(&self, state: Option<&S::State>, _now: Millis) -> Change<S::State, ()> {
-        match state.and_then(|state| self.strategy.refund(state, self.at, &self.ask)) {
+    fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, ()> {
+        match state.and_then(|state| self.strategy.refund(state, &self.spent, now, &self.ask)) {
             Some(state) => Change::Put(state, Ttl::Same, ()),
             None => Change::Keep(()),
         }

@@ -5,7 +5,7 @@
 
 use keystead_core::{Millis, Result};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::limits::WHOLE_MAX;
 use crate::number::{ceil, double, floor, ttl_ms, whole_moment};
@@ -84,8 +84,9 @@ impl Strategy for TokenBucket {
         Ruling::deny(Decision::deny(self.capacity, floor(tokens), reset_at, retry_after_ms))
     }
 
-    fn refund(&self, state: &(f64, u64), _at: Millis, ask: &Ask) -> Option<(f64, u64)> {
-        Some(((state.0 + ask.cost as f64).min(self.capacity as f64), state.1))
+    fn refund(&self, state: &(f64, u64), spent: &Spent, now: Millis, ask: &Ask) -> Option<(f64, u64)> {
+        let owed = spent.owed_ms(1.0 / self.refill_per_ms, now) * self.refill_per_ms;
+        Some(((state.0 + double(ask.cost).min(owed)).min(self.capacity as f64), state.1))
     }
 
     fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {

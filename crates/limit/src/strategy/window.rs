@@ -5,7 +5,7 @@
 
 use keystead_core::{Change, Millis, Step, Ttl};
 
-use super::{Ask, Ruling, Strategy};
+use super::{Ask, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::number::{whole, whole_moment};
 
@@ -57,12 +57,12 @@ pub(super) fn decide<W: Windowed>(
 pub(super) fn refund<W: Windowed>(
     strategy: &W,
     state: &(u64, u64),
-    at: Millis,
+    spent: &Spent,
+    now: Millis,
     ask: &Ask,
 ) -> Option<(u64, u64)> {
-    // Consumed in this window, or in it while the clock was behind it.
-    let consumed_here = whole(strategy.window(moment(at)).0) <= state.0
-        && at.0 < whole(strategy.window(moment(Millis(state.0))).1);
+    // In this window, or in it while the clock is behind it.
+    let consumed_here = now.0 < state.0 || whole(strategy.window(moment(spent.at)).0) == state.0;
     consumed_here.then(|| (state.0, state.1.saturating_sub(ask.cost)))
 }
 

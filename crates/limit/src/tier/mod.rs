@@ -170,7 +170,7 @@ impl<S: Store> Tiered<S> {
                     match self.local.wait(key, generation).await {
                         None => continue,
                         // Who waited for an answer that never came is told the same as who asked.
-                        Some(error) => return self.limiter.settle(Err(error)).map(|(decision, _)| decision),
+                        Some(error) => return self.limiter.settled(Err(error)).map(|(decision, _)| decision),
                     }
                 }
                 Turn::Lead(turn) => turn,
@@ -179,7 +179,7 @@ impl<S: Store> Tiered<S> {
             let answer = self.take(key, cost, units.max(cost)).await;
             turn.finish(sent_at, cost, answer.as_ref());
             let answer = answer.map(|grant| (grant.decision, grant.now));
-            let (decision, _) = self.limiter.settle(answer)?;
+            let (decision, _) = self.limiter.settled(answer)?;
             return Ok(self.local.with_local_units(key, decision));
         }
     }

@@ -12,11 +12,12 @@ use keystead_core::Result;
 use super::file;
 use crate::app::App;
 use crate::limits::{RELOAD_LOOK, SETTINGS_BYTES_MAX};
-use crate::settings;
+use crate::settings::{self, file::DEFAULT_PATH};
 
 /// Puts the policies of the settings file into force whenever it changes, until the server stops.
 pub async fn watch(app: Arc<App>) {
-    let Some(path) = app.settings.config.clone() else { return };
+    // Somebody who starts without a file may write one.
+    let path = app.settings.config.clone().unwrap_or_else(|| DEFAULT_PATH.into());
     // What stands there now was read at the start.
     let mut known = app.settings.config_text.clone().map(|text| text.0);
     let mut seen = None;

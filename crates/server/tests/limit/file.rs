@@ -97,6 +97,14 @@ fn a_changed_file_takes_effect_and_a_bad_one_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn a_file_that_comes_after_the_start_takes_effect() {
+    let house = House { server: crate::common::start(&["--durability", "memory"]), home: dir() };
+    assert_eq!(Http::connect(&house.server).get("/limit").json()["policies"], serde_json::json!([]));
+    write(house.server.dir(), ONE);
+    until(&house, "a policy", |told| told["policies"][0]["name"] == "a");
+}
+
+#[test]
 fn changes_under_load_lose_no_request() {
     let house = House::with(ONE, &["--durability", "memory"]);
     let threads: Vec<_> = (0..4)

@@ -43,7 +43,7 @@ impl Refused {
     }
 
     /// What is wrong with a JSON text, named `what`.
-    pub(in crate::http) fn flaw(what: &str, flaw: &Flaw) -> Refused {
+    pub(super) fn flaw(what: &str, flaw: &Flaw) -> Refused {
         match flaw {
             Flaw::NotJson(why) => Refused::Bad(format!("{what} is not JSON: {why}")),
             Flaw::TooDeep => Refused::Bad(format!("{what} is nested too deeply")),

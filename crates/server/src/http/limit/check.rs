@@ -54,7 +54,7 @@ pub(super) async fn told(
     question: Question,
     denial: StatusCode,
 ) -> Done {
-    let once = run::once_of(asked, named)?;
+    let once = run::once_of(asked, [named])?;
     let stopwatch = Stopwatch::start();
     let answer = match named.place {
         Place::Engine => {
@@ -129,7 +129,7 @@ pub(super) async fn many(here: &Here, asked: &Asked, name: &str) -> Done {
     if body.keys.len() > CHECK_MANY_MAX {
         return Err(Refused::TooLarge(format!("at most {CHECK_MANY_MAX} keys are asked for at a time")));
     }
-    let once = run::once_of(asked, &named)?;
+    let once = run::once_of(asked, [&*named])?;
     let stopwatch = Stopwatch::start();
     let decisions = match named.place {
         Place::Engine => match on_shards(here, once, &named, &body.keys).await {

@@ -19,7 +19,7 @@ use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
 use keystead_commands::wire::json::{self as wire, Strings};
 use keystead_commands::{Ctx, Random, Reply as Answer, ctx::Dialect, ctx::Publication};
-use keystead_core::{Millis, Result as Applied, Stopwatch, Store};
+use keystead_core::{Millis, Result as Applied, Stopwatch};
 use keystead_limit::fail::is_broken;
 use keystead_limit::limits::COMBINED_MAX;
 use keystead_limit::{Decision, Question, Rule};
@@ -92,6 +92,15 @@ enum Then {
     Operations(Vec<Operation>),
 }
 
+/// What is asked, in its parts.
+struct Plan<'a> {
+    once: Option<Once>,
+    rule: Rule,
+    limits: &'a [(Arc<Named>, Question)],
+    then: Then,
+    denial: StatusCode,
+}
+
 /// What came of it.
 struct Outcome {
     decisions: Vec<Decision>,
@@ -117,13 +126,10 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
         let question = named.limiter.question(&one.key.0, one.cost)?;
         limits.push((named, question));
     }
-    let mut once = None;
-    for (named, _) in &limits {
-        once = run::once_of(asked, named)?;
-    }
-    let then = then(here, asked, body.then)?;
+    let once = run::once_of(asked, limits.iter().map(|(named, _)| &**named))?;
+    let plan = Plan { once, rule, limits: &limits, then: then(here, asked, body.then)?, denial };
     let stopwatch = Stopwatch::start();
-    let ran = match decide(here, once, rule, &limits, then, denial).await {
+    let ran = match decide(here, plan).await {
         Ok(Ran::Again(reply)) => return Ok(reply),
         Ok(Ran::New(outcome)) => Ok(outcome),
         Err(refused) => Err(refused),
@@ -229,23 +235,17 @@ fn refused(fail: Fail) -> Refused {
     }
 }
 
-async fn decide(
-    here: &Here,
-    once: Option<Once>,
-    rule: Rule,
-    limits: &[(Arc<Named>, Question)],
-    then: Then,
-    denial: StatusCode,
-) -> Result<Ran<Outcome>, Refused> {
+async fn decide(here: &Here, plan: Plan<'_>) -> Result<Ran<Outcome>, Refused> {
+    let limits = plan.limits;
     let engine = &here.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
     let is_on_engine = limits.iter().all(|(named, _)| named.place == Place::Engine);
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
     if is_on_engine && is_together {
-        return on_shard(here, once, shard, rule, limits, then, denial).await;
+        return on_shard(here, shard, plan).await;
     }
-    match then {
-        Then::Nothing if once.is_none() => {}
+    match plan.then {
+        Then::Nothing if plan.once.is_none() => {}
         _ if is_on_engine => return Err(Refused::bad(APART)),
         _ => {
             return Err(Refused::bad(
@@ -253,7 +253,7 @@ async fn decide(
             ));
         }
     }
-    let decisions = elsewhere(rule, limits).await;
+    let decisions = elsewhere(plan.rule, limits).await;
     let decisions = decisions.or_else(|error| opened(limits, &error).ok_or(error))?;
     Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))
 }
@@ -264,16 +264,8 @@ fn opened(limits: &[(Arc<Named>, Question)], error: &keystead_core::Error) -> Op
 }
 
 /// All of them in one step.
-#[allow(clippy::too_many_arguments, reason = "what was asked, in its parts")]
-async fn on_shard(
-    here: &Here,
-    once: Option<Once>,
-    shard: usize,
-    rule: Rule,
-    limits: &[(Arc<Named>, Question)],
-    then: Then,
-    denial: StatusCode,
-) -> Result<Ran<Outcome>, Refused> {
+async fn on_shard(here: &Here, shard: usize, plan: Plan<'_>) -> Result<Ran<Outcome>, Refused> {
+    let Plan { once, rule, limits, then, denial } = plan;
     let engine = &here.app.engine;
     let is_here = match &then {
         Then::Nothing => true,
@@ -361,18 +353,12 @@ fn encoded(reply: &Answer) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Together where all of them are in one store that can, else in turn.
+/// As one where all of them are in one store that can, else in turn.
 async fn elsewhere(rule: Rule, limits: &[(Arc<Named>, Question)]) -> Applied<Vec<Decision>> {
-    let store = limits[0].0.limiter.store();
-    if limits.iter().all(|(named, _)| named.is_beside(&limits[0].0))
-        && let Some(together) = store.together()
-    {
+    let (first, _) = &limits[0];
+    if limits.iter().all(|(named, _)| named.is_beside(first)) {
         let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
-        let keys: Vec<_> = questions.iter().map(|question| question.key().clone()).collect();
-        let answer = together.apply_together(&keys, move |held| rule.check(&questions, held)).await;
-        if !matches!(&answer, Err(error) if error.code() == keystead_core::Code::Unsupported) {
-            return answer;
-        }
+        return rule.check_on(&questions, first.limiter.store()).await;
     }
     let asked: Vec<_> = limits.iter().map(|(named, question)| (question, named.limiter.store())).collect();
     rule.check_in_turn(&asked).await

@@ -55,7 +55,7 @@ pub(super) async fn release(here: &Here, asked: &Asked, name: &str) -> Done {
     writer(asked)?;
     has_leases(&named)?;
     let lease_id = whole(body.lease_id)?;
-    let once = run::once_of(asked, &named)?;
+    let once = run::once_of(asked, [&*named])?;
     let told = |released: &bool| json!({ "released": released });
     let released = match named.place {
         Place::Engine => {

@@ -40,7 +40,7 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
     if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
         return Err(Refused::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
     }
-    let once = run::once_of(asked, &named)?;
+    let once = run::once_of(asked, [&*named])?;
     let cost = body.cost;
     let more = move |reserved: &Reserved| {
         reserved.id.map(|id| {
@@ -91,7 +91,7 @@ pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
     writer(asked)?;
     has_units(&named)?;
     let id = whole(body.id)?;
-    let once = run::once_of(asked, &named)?;
+    let once = run::once_of(asked, [&*named])?;
     let cost = body.cost;
     let settled = match named.place {
         Place::Engine => {

@@ -55,10 +55,13 @@ pub(super) async fn change<T: Send + 'static>(
     Ok(result.map_or_else(|| Ran::Again(answer::kept(kept)), Ran::New))
 }
 
-/// The name of a request that asks this policy, if it has one.
-pub(super) fn once_of(asked: &Asked, named: &Named) -> Result<Option<Once>, Refused> {
+/// The name of a request that asks these policies, if it has one.
+pub(super) fn once_of<'a>(
+    asked: &Asked,
+    policies: impl IntoIterator<Item = &'a Named>,
+) -> Result<Option<Once>, Refused> {
     let once = once::of(asked, &[])?;
-    if once.is_some() && named.place != Place::Engine {
+    if once.is_some() && policies.into_iter().any(|named| named.place != Place::Engine) {
         return Err(Refused::bad(
             "an Idempotency-Key needs policies on the store 'engine', where the answer is kept in the same step",
         ));
