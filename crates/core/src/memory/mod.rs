@@ -10,7 +10,7 @@ mod together;
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -28,6 +28,12 @@ use sweeper::Sweeper;
 
 /// Parts of the index over all shards together: enough that growing one at ten million keys goes unnoticed.
 const INDEX_PARTS: usize = 1024;
+
+/// Pauses of the processor before a shard that was taken is tried again: one or a few microseconds.
+const PAUSES: usize = 128;
+
+/// How often it is tried before the thread sleeps.
+const TRIES: usize = 16;
 
 /// How a [`MemoryStore`] is made.
 #[derive(Clone)]
@@ -202,9 +208,37 @@ fn closed() -> Error {
     Error::new(Code::StoreUnavailable, "the store is closed")
 }
 
-/// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
 #[inline]
 fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
+    match try_lock(shard) {
+        Some(shard) => shard,
+        None => wait(shard),
+    }
+}
+
+/// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
+#[inline]
+fn try_lock(shard: &Padded) -> Option<MutexGuard<'_, Shard>> {
+    match shard.0.try_lock() {
+        Ok(shard) => Some(shard),
+        Err(TryLockError::Poisoned(shard)) => Some(shard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Waits for a shard that somebody else has. They keep it for less time than it takes to bring it from one processor to another,
+/// so a thread that asks again at once, or sleeps at once, makes everybody slower: it lets the other one do some more first.
+#[cold]
+#[inline(never)]
+fn wait(shard: &Padded) -> MutexGuard<'_, Shard> {
+    for _ in 0..TRIES {
+        for _ in 0..PAUSES {
+            std::hint::spin_loop();
+        }
+        if let Some(shard) = try_lock(shard) {
+            return shard;
+        }
+    }
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

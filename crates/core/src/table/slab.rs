@@ -11,8 +11,18 @@ use crate::limits::TABLE_KEYS_MAX;
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 
+/// Places of a chunk that are aligned together.
+const GROUP_BITS: u32 = 4;
+const GROUP: usize = 1 << GROUP_BITS;
+
+/// Begins at a cache line, so that an entry of that size is in one and not in two.
+#[repr(align(64))]
+struct Group<T>([Option<T>; GROUP]);
+
+type Chunk<T> = Box<[Group<T>; CHUNK / GROUP]>;
+
 pub(super) struct Slab<T> {
-    chunks: Vec<Option<Box<[Option<T>; CHUNK]>>>,
+    chunks: Vec<Option<Chunk<T>>>,
     /// Places that were given up.
     free: Vec<Id>,
     /// Places below `slots` that were never taken.
@@ -42,12 +52,16 @@ impl<T> Slab<T> {
 
     #[inline]
     pub(super) fn get(&self, id: Id) -> Option<&T> {
-        self.chunks.get((id >> CHUNK_BITS) as usize)?.as_ref()?[id as usize & (CHUNK - 1)].as_ref()
+        let chunk = self.chunks.get((id >> CHUNK_BITS) as usize)?.as_ref()?;
+        let (group, at) = within(id);
+        chunk[group].0[at].as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?[id as usize & (CHUNK - 1)].as_mut()
+        let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?;
+        let (group, at) = within(id);
+        chunk[group].0[at].as_mut()
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id {
@@ -80,7 +94,8 @@ impl<T> Slab<T> {
 
     pub(super) fn remove(&mut self, id: Id) -> Option<T> {
         let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?;
-        let value = chunk[id as usize & (CHUNK - 1)].take()?;
+        let (group, at) = within(id);
+        let value = chunk[group].0[at].take()?;
         self.len -= 1;
         self.free.push(id);
         Some(value)
@@ -93,10 +108,8 @@ impl<T> Slab<T> {
         taken
             .flat_map(|(index, chunk)| {
                 let start = (index << CHUNK_BITS) as Id;
-                chunk
-                    .iter()
-                    .enumerate()
-                    .filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
+                let places = chunk.iter().flat_map(|group| &group.0);
+                places.enumerate().filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
             })
             .skip_while(move |(id, _)| *id < from)
     }
@@ -137,11 +150,19 @@ impl<T> Slab<T> {
         let chunk = self.chunks[index].get_or_insert_with(|| {
             *places += CHUNK;
             // By way of a vector, because an array would be made on the stack.
-            let empty: Box<[Option<T>]> = (0..CHUNK).map(|_| None).collect();
+            let empty: Box<[Group<T>]> = (0..CHUNK / GROUP).map(|_| Group([const { None }; GROUP])).collect();
             empty.try_into().unwrap_or_else(|_| unreachable!("as many as a chunk has"))
         });
-        &mut chunk[id as usize & (CHUNK - 1)]
+        let (group, at) = within(id);
+        &mut chunk[group].0[at]
     }
+}
+
+/// The group in its chunk and the place in that.
+#[inline]
+fn within(id: Id) -> (usize, usize) {
+    let at = id as usize & (CHUNK - 1);
+    (at >> GROUP_BITS, at & (GROUP - 1))
 }
 
 #[cfg(test)]
