@@ -47,8 +47,11 @@ impl TokenBucket {
         let capacity = double(self.capacity);
         match state {
             Some((tokens, last)) => {
-                let elapsed_ms = now.saturating_sub(whole_moment(Millis(*last)));
-                let filled = tokens + double(elapsed_ms) * self.refill_per_ms;
+                let filled = match now.saturating_sub(whole_moment(Millis(*last))) {
+                    // What a busy key finds: the sum with nothing would keep it waiting.
+                    0 => *tokens,
+                    elapsed_ms => tokens + double(elapsed_ms) * self.refill_per_ms,
+                };
                 // The smaller one. `min` costs more, because it must think of what is not a number.
                 if filled < capacity { filled } else { capacity }
             }
