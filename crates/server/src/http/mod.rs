@@ -18,6 +18,8 @@
 //! | requests that are sent twice          | `once`         |
 //! | what OpenAPI tells of the routes      | `openapi`      |
 //! | parts of paths and queries            | `url`          |
+//! | what a query says                     | `parameters`   |
+//! | refusals of documents and limits      | `refused`      |
 //! | which status an error has             | [`status`]     |
 //!
 //! A route is one file here, with what OpenAPI tells of it, and one row in [`routes`].
@@ -33,6 +35,8 @@ mod limit;
 mod metrics;
 mod once;
 mod openapi;
+mod parameters;
+mod refused;
 pub mod reply;
 pub mod request;
 mod rest;

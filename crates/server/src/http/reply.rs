@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
+use keystead_commands::once::Kept;
 use keystead_core::{Code, Error};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::events::Source;
 use super::request::Refusal;
@@ -106,6 +107,35 @@ pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Re
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, content_type);
     reply
+}
+
+/// The reply of an answer.
+pub(super) fn kept(kept: Kept) -> Reply {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let is_empty = kept.body.is_empty();
+    let mut reply = bytes(status, HeaderValue::from_static("application/json"), kept.body);
+    if is_empty {
+        reply.headers_mut().remove(CONTENT_TYPE);
+    }
+    if let Some(version) = kept.version {
+        tag(&mut reply, version);
+    }
+    reply
+}
+
+/// Puts the version into the header.
+pub(super) fn tag(reply: &mut Reply, version: u64) {
+    if let Ok(value) = HeaderValue::try_from(format!("\"{version}\"")) {
+        reply.headers_mut().insert(ETAG, value);
+    }
+}
+
+/// A key in JSON: a string where it is text, else its bytes in an object.
+pub(super) fn name(key: &[u8]) -> Value {
+    match std::str::from_utf8(key) {
+        Ok(text) => Value::from(text),
+        Err(_) => json!({ "base64": data_encoding::BASE64.encode(key) }),
+    }
 }
 
 /// Seconds after which a request that was too much may be sent again.

@@ -11,10 +11,9 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
 use super::super::once;
+use super::super::parameters::{Parameters, decoded};
+use super::super::refused::Refused;
 use super::super::request::Asked;
-use super::super::rest::TOKEN;
-use super::super::url::{self, BadEscape};
-use super::answer::Refused;
 
 const START: &str = "/kv/";
 
@@ -57,64 +56,6 @@ pub(super) fn check(key: &[u8]) -> Result<(), Refused> {
         )));
     }
     Ok(())
-}
-
-pub(in crate::http) fn decoded(text: &str, is_query: bool) -> Result<std::borrow::Cow<'_, [u8]>, Refused> {
-    url::decoded(text, is_query)
-        .map_err(|BadEscape| Refused::bad("a '%' is not followed by two hexadecimal digits: write %25"))
-}
-
-/// The parameters of a query.
-pub(in crate::http) struct Parameters(Vec<(&'static str, Vec<u8>)>);
-
-impl Parameters {
-    /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
-    pub(in crate::http) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
-        let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
-        for (name, value) in url::parameters(head.uri.query()) {
-            if name == TOKEN {
-                continue;
-            }
-            let Some(name) = known.iter().find(|known| **known == name) else {
-                let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Err(Refused::bad(format!(
-                    "the parameter '{name}' is unknown here: there are {list}"
-                )));
-            };
-            if all.iter().any(|(there, _)| there == name) {
-                return Err(Refused::bad(format!("the parameter '{name}' is there twice")));
-            }
-            all.push((name, decoded(value.unwrap_or_default(), true)?.into_owned()));
-        }
-        Ok(Parameters(all))
-    }
-
-    pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
-    }
-
-    pub(in crate::http) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
-        let text = self.bytes(name).map(std::str::from_utf8).transpose();
-        text.map_err(|_| Refused::bad(format!("the parameter '{name}' is not text")))
-    }
-
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refused> {
-        let number = self.text(name)?.map(str::parse).transpose();
-        number.map_err(|_| Refused::bad(format!("the parameter '{name}' is not a whole number")))
-    }
-
-    pub(super) fn duration_ms(&self, name: &str) -> Result<Option<u64>, Refused> {
-        let duration = self.text(name)?.map(parse_duration_ms).transpose();
-        duration.map_err(|error| Refused::bad(format!("the parameter '{name}': {}", error.message())))
-    }
-
-    pub(super) fn yes(&self, name: &str) -> Result<bool, Refused> {
-        match self.text(name)? {
-            None | Some("false") => Ok(false),
-            Some("true" | "") => Ok(true),
-            Some(_) => Err(Refused::bad(format!("the parameter '{name}' is true or false"))),
-        }
-    }
 }
 
 /// A condition, and how its failing is told: 409 of a parameter, 412 of a header.

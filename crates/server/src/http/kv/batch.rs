@@ -15,10 +15,13 @@ use serde_json::{Map, Value};
 
 use super::super::here::Here;
 use super::super::once;
+use super::super::parameters::Parameters;
+use super::super::refused::Refused;
+use super::super::reply;
 use super::super::request::Asked;
 use super::Done;
-use super::answer::{self, Refused};
-use super::asked::{self, Expiry, Parameters, name};
+use super::answer;
+use super::asked::{self, Expiry, name};
 use crate::limits::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
@@ -51,7 +54,7 @@ pub(super) async fn batch(here: &Here, asked: &Asked) -> Done {
         ran.or_else(Refused::unless_broken).map(|kept| (kept, ()))
     });
     let (kept, ()) = ran.await?;
-    Ok(answer::kept(kept))
+    Ok(reply::kept(kept))
 }
 
 fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Kept, Refused> {

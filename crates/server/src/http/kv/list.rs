@@ -19,11 +19,13 @@ use keystead_model::value::Kind;
 
 use super::super::events::Source;
 use super::super::here::Here;
+use super::super::parameters::Parameters;
+use super::super::refused::Refused;
 use super::super::reply::{self, Body};
 use super::super::request::Asked;
 use super::super::rights::Rights;
-use super::answer::{self, Refused};
-use super::asked::{Parameters, name};
+use super::answer;
+use super::asked::name;
 use super::{Done, read, watch};
 use crate::limits::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 
@@ -172,7 +174,7 @@ fn slice(
             items.push(if wanted.lines {
                 answer::object(&name, None)
             } else {
-                answer::name(&name).to_string()
+                reply::name(&name).to_string()
             });
             continue;
         }

@@ -23,10 +23,10 @@ mod watch;
 mod write;
 
 use super::here::Here;
+use super::refused::Refused;
 use super::reply::Reply;
 use super::request::Asked;
 use super::rights::Rights;
-use answer::Refused;
 
 /// What a handler comes to.
 type Done = Result<Reply, Refused>;

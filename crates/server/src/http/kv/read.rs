@@ -9,10 +9,12 @@ use keystead_model::Bytes;
 
 use super::super::events;
 use super::super::here::Here;
-use super::super::reply::{Body, Reply};
+use super::super::parameters::Parameters;
+use super::super::refused::Refused;
+use super::super::reply::{self, Body, Reply};
 use super::super::request::Asked;
-use super::answer::{self, Refused};
-use super::asked::{self, Parameters, Reading, name};
+use super::answer;
+use super::asked::{self, Reading, name};
 use super::{Done, watch};
 
 /// What `GET /kv/{key}` takes where it does not stream.
@@ -56,13 +58,13 @@ pub(super) async fn look(here: &Here, key: &Bytes) -> Result<Option<Document>, R
 
 fn shown(key: &[u8], document: &Document) -> Reply {
     let body = answer::object(key, Some(document)) + "\n";
-    answer::kept(Kept { status: 200, version: Some(document.version), body: body.into_bytes() })
+    reply::kept(Kept { status: 200, version: Some(document.version), body: body.into_bytes() })
 }
 
 fn not_modified(version: u64) -> Reply {
     let mut reply = Reply::new(Body::from(Vec::new()));
     *reply.status_mut() = StatusCode::NOT_MODIFIED;
-    answer::tag(&mut reply, version);
+    reply::tag(&mut reply, version);
     reply
 }
 

@@ -21,8 +21,10 @@ use tokio::sync::oneshot;
 
 use super::super::events::{self, Source};
 use super::super::here::Here;
+use super::super::refused::Refused;
+use super::super::reply;
 use super::super::request::Asked;
-use super::answer::{self, Refused};
+use super::answer;
 use super::{Done, read};
 use crate::limits::WAIT_MS_MAX;
 
@@ -323,7 +325,7 @@ fn described(change: &[Effect]) -> (&'static str, String) {
         }
     }
     // Its expiry alone, or something that is no document.
-    ("change", format!("{{\"key\":{},\"version\":{version}}}", answer::name(key)))
+    ("change", format!("{{\"key\":{},\"version\":{version}}}", reply::name(key)))
 }
 
 fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {

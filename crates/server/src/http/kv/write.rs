@@ -10,10 +10,13 @@ use keystead_model::keyspace::Expire;
 
 use super::super::here::Here;
 use super::super::once;
+use super::super::parameters::Parameters;
+use super::super::refused::Refused;
+use super::super::reply;
 use super::super::request::Asked;
 use super::Done;
-use super::answer::{self, Refused};
-use super::asked::{self, Expiry, Guard, Parameters, name};
+use super::answer;
+use super::asked::{self, Expiry, Guard, name};
 
 /// What `PUT` and `PATCH` take.
 pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT];
@@ -73,5 +76,5 @@ async fn write(here: &Here, asked: &Asked, change: Change, guard: Guard, expiry:
         answered.or_else(|miss| Refused::from(miss).unless_broken()).map(|kept| (kept, ()))
     });
     let (kept, ()) = ran.await?;
-    Ok(answer::kept(kept))
+    Ok(reply::kept(kept))
 }

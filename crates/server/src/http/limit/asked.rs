@@ -8,8 +8,8 @@ use hyper::http::request::Parts;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::super::kv::answer::Refused;
-use super::super::kv::asked::{Parameters, decoded};
+use super::super::parameters::{Parameters, decoded};
+use super::super::refused::Refused;
 
 const START: &str = "/limit/";
 /// The parameter that says which status a denial has.

@@ -29,9 +29,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::here::Here;
-use super::super::kv::answer::{self as kv, Refused};
 use super::super::kv::batch::{self, Operation};
 use super::super::once;
+use super::super::refused::Refused;
 use super::super::reply;
 use super::super::request::Asked;
 use super::super::rest;
@@ -297,7 +297,7 @@ async fn on_shard(here: &Here, shard: usize, plan: Plan<'_>) -> Result<Ran<Outco
     });
     match ran.await {
         Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
-        Ok((kept, None)) => Ok(Ran::Again(kv::kept(kept))),
+        Ok((kept, None)) => Ok(Ran::Again(reply::kept(kept))),
         Err(Refused::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
             Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use hyper::header::{ALLOW, HeaderValue};
 
 use super::here::Here;
-use super::kv::answer::Refused;
+use super::refused::Refused;
 use super::reply::{self, Reply};
 use super::request::{Asked, Refusal};
 use super::rights::Rights;

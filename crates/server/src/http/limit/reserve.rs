@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::here::Here;
-use super::super::kv::answer::Refused;
-use super::super::kv::asked::Parameters;
+use super::super::parameters::Parameters;
+use super::super::refused::Refused;
 use super::super::reply;
 use super::super::request::Asked;
 use super::asked::{self, KeyText};

@@ -5,9 +5,9 @@ use keystead_core::{Applies, Key, Result as Applied};
 use keystead_model::keyspace::Held;
 
 use super::super::here::Here;
-use super::super::kv::answer::{self, Refused};
 use super::super::once;
-use super::super::reply::Reply;
+use super::super::refused::Refused;
+use super::super::reply::{self, Reply};
 use super::super::request::Asked;
 use crate::policies::named::{Named, Place};
 
@@ -52,7 +52,7 @@ pub(super) async fn change<T: Send + 'static>(
         Ok::<_, Refused>((told(&result)?, Some(result)))
     });
     let (kept, result) = ran.await?;
-    Ok(result.map_or_else(|| Ran::Again(answer::kept(kept)), Ran::New))
+    Ok(result.map_or_else(|| Ran::Again(reply::kept(kept)), Ran::New))
 }
 
 /// The name of a request that asks these policies, if it has one.

@@ -6,9 +6,8 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::here::Here;
-use super::super::kv::answer::name;
-use super::super::kv::asked::Parameters;
-use super::super::reply;
+use super::super::parameters::Parameters;
+use super::super::reply::{self, name};
 use super::super::request::Asked;
 use super::{Done, policy};
 use crate::limits::DENIED_KEYS_TOLD;
