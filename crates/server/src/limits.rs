@@ -44,6 +44,9 @@ pub const REST_COMMANDS_MAX: usize = 10_000;
 /// undone and says so.
 pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
+/// How long the commands of a pipeline run before others get their turn on the shard.
+pub const REST_TURN: Duration = Duration::from_millis(1);
+
 /// Most channels or patterns of one REST subscription. More is answered `400`.
 pub const REST_CHANNELS_MAX: usize = 1_000;
 

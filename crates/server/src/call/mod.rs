@@ -124,18 +124,29 @@ impl Caller {
         place: usize,
         run: impl FnOnce(&mut Turn<'_>) -> (T, u64) + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
+        let mut run = Some(run);
+        self.visit_in_turns(place, move |turn| run.take().map(|run| run(turn)))
+    }
+
+    /// The same for what is long: it is asked again in the shard's next turn until it has a result.
+    pub(crate) fn visit_in_turns<T: Send + 'static>(
+        &self,
+        place: usize,
+        mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, u64)> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + 'static {
         let (answer, received) = oneshot::channel();
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move {
-                let mut run = Some(run);
-                let (result, seen) = poll_fn(|cx| match (local.turn(cx.waker()), run.take()) {
-                    (Some(mut turn), Some(run)) => Poll::Ready(run(&mut turn)),
-                    (_, again) => {
-                        run = again;
-                        Poll::Pending
+                let (result, seen) = loop {
+                    let ran = poll_fn(|cx| match local.turn(cx.waker()) {
+                        Some(mut turn) => Poll::Ready(run(&mut turn)),
+                        None => Poll::Pending,
+                    });
+                    match ran.await {
+                        Some(ran) => break ran,
+                        None => tokio::task::yield_now().await,
                     }
-                })
-                .await;
+                };
                 let durable = local.until_durable(seen).await;
                 let _ = answer.send(durable.map(|()| result));
             })

@@ -51,6 +51,35 @@ fn thousands_of_commands_are_one_request() {
     assert_eq!(list, (0..10_000).skip(3).step_by(7).collect::<Vec<_>>());
 }
 
+/// Those who look meanwhile see it half done, on the shard of the connection and on others: it is no transaction, and must not hold
+/// everybody up.
+#[test]
+fn others_get_their_turn_while_a_long_pipeline_runs() {
+    for shards in ["1", "4"] {
+        let server = memory(&["--shards", shards]);
+        let mut http = Http::connect(&server);
+        let fill: Vec<Value> = (0..1000).map(|n| json!(["RPUSH", "{x}long", n])).collect();
+        http.post("/pipeline", &Value::from(fill).to_string());
+        // Each of them walks over the whole list.
+        let step = [json!(["SORT", "{x}long", "LIMIT", 0, 1]), json!(["INCR", "{x}done"])];
+        let commands: Vec<Value> = step.iter().cloned().cycle().take(4000).collect();
+        let done = std::thread::scope(|scope| {
+            let long = scope.spawn(|| {
+                Http::connect(&server).post("/pipeline", &Value::from(commands).to_string()).json()
+            });
+            let mut seen = Vec::new();
+            while !long.is_finished() {
+                let done = http.get("/get/{x}done").json()["result"].clone();
+                seen.push(done.as_str().map_or(0, |done| done.parse::<u32>().unwrap()));
+            }
+            assert_eq!(long.join().unwrap().as_array().unwrap().len(), 4000);
+            seen
+        });
+        let between = done.iter().filter(|done| (1..2000).contains(*done)).count();
+        assert!(between > 1, "{shards} shards: {done:?}");
+    }
+}
+
 #[test]
 fn messages_of_a_pipeline_leave_in_order() {
     let server = memory(&[]);

@@ -3,6 +3,7 @@
 //! Touches the shard of the connection's loop in a turn of it, and the queues of others. Invariant: nothing is answered before
 //! everything that the answer tells is durable.
 
+use std::mem::take;
 use std::sync::atomic::Ordering;
 
 use keystead_commands::conn::Conn;
@@ -12,7 +13,7 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
-use keystead_core::Error;
+use keystead_core::{Error, Stopwatch};
 use keystead_engine::Turn;
 
 use super::super::here::Here;
@@ -21,7 +22,7 @@ use crate::call::job::keeps;
 use crate::call::place::{self, Place};
 use crate::call::room::Room;
 use crate::call::transaction::{Executed, Transaction, exec_in};
-use crate::limits::REST_ANSWER_BYTES_MAX;
+use crate::limits::{REST_ANSWER_BYTES_MAX, REST_TURN};
 
 const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
 
@@ -165,31 +166,18 @@ impl Work {
         Work { commands, answers }
     }
 
-    /// Runs all of them in one turn of the one shard.
+    /// Runs all of them on the one shard.
     async fn run_here(&mut self, here: &Here) {
-        let Work { commands, answers } = self;
-        let mut publish = Vec::new();
-        let seen = here
-            .in_turn(|turn, random| {
-                let (mut last_seen, mut room) = (0, Room::new(REST_ANSWER_BYTES_MAX));
-                for ((command, spec), answer) in commands.iter().zip(answers.iter_mut()) {
-                    let Some(spec) = *spec else { continue };
-                    *answer = Some(room.run(|| {
-                        if !matches!(spec.run, Run::Data(_)) {
-                            return about_connection(here, spec, command);
-                        }
-                        let (reply, seen) = run_in(turn, random, &here.app.hub, spec, command, &mut publish);
-                        last_seen = last_seen.max(seen);
-                        reply
-                    }));
-                }
-                last_seen
-            })
-            .await;
+        let all: Vec<usize> = (0..self.commands.len()).filter(|n| self.commands[*n].1.is_some()).collect();
+        let mut part = self.part(&all);
         let local = here.caller.borrow().local.clone();
-        match local.until_durable(seen).await {
-            Ok(()) => here.caller.borrow().publish(&publish),
-            Err(error) => self.lost(&error, 0..self.answers.len()),
+        let about = |spec: &Spec, command: &Command| about_connection(here, spec, command);
+        while !here.in_turn(|turn, random| part.go_on(turn, random, &here.app.hub, about)).await {
+            tokio::task::yield_now().await;
+        }
+        match local.until_durable(part.last_seen).await {
+            Ok(()) => self.settle(here, all, part.replies, &part.publish),
+            Err(error) => self.lost(&error, all),
         }
     }
 
@@ -224,39 +212,43 @@ impl Work {
     async fn run_parts(&mut self, here: &Here, parts: &mut [Vec<usize>]) {
         let mut sent = Vec::new();
         for (shard, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let part = std::mem::take(part);
-            let commands: Vec<_> = part
-                .iter()
-                .filter_map(|n| {
-                    let (command, spec) = &mut self.commands[*n];
-                    spec.map(|spec| (std::mem::take(command), spec))
-                })
-                .collect();
+            let which = std::mem::take(part);
+            let mut part = self.part(&which);
             let mut caller = here.caller.borrow_mut();
             let (hub, mut random) = (here.app.hub.clone(), Random::new(caller.random.next()));
-            let there = caller.visit(shard, move |turn| {
-                let mut publish = Vec::new();
-                let (mut last_seen, mut room) = (0, Room::new(REST_ANSWER_BYTES_MAX));
-                let mut run = |command: &Command, spec: &Spec| {
-                    let (reply, seen) = run_in(turn, &mut random, &hub, spec, command, &mut publish);
-                    last_seen = last_seen.max(seen);
-                    reply
-                };
-                let replies: Vec<Reply> =
-                    commands.iter().map(|(command, spec)| room.run(|| run(command, spec))).collect();
-                ((replies, publish), last_seen)
+            let there = caller.visit_in_turns(shard, move |turn| {
+                let done = part.go_on(turn, &mut random, &hub, |_, _| Reply::Nil);
+                done.then(|| ((take(&mut part.replies), take(&mut part.publish)), part.last_seen))
             });
-            sent.push((part, tokio::task::spawn_local(there)));
+            sent.push((which, tokio::task::spawn_local(there)));
         }
-        for (part, there) in sent {
+        for (which, there) in sent {
             match there.await.unwrap_or_else(|_| Err(crate::call::ended())) {
-                Ok((replies, publish)) => {
-                    here.caller.borrow().publish(&publish);
-                    part.into_iter().zip(replies).for_each(|(n, reply)| self.answers[n] = Some(reply));
-                }
-                Err(error) => self.lost(&error, part),
+                Ok((replies, publish)) => self.settle(here, which, replies, &publish),
+                Err(error) => self.lost(&error, which),
             }
         }
+    }
+
+    /// These commands, taken out to be run.
+    fn part(&mut self, which: &[usize]) -> Part {
+        let of = |n: &usize| {
+            let (command, spec) = &mut self.commands[*n];
+            spec.map(|spec| (take(command), spec))
+        };
+        Part {
+            commands: which.iter().filter_map(of).collect(),
+            replies: Vec::with_capacity(which.len()),
+            publish: Vec::new(),
+            last_seen: 0,
+            room: Room::new(REST_ANSWER_BYTES_MAX),
+        }
+    }
+
+    /// What these commands were answered, and what is told to subscribers now.
+    fn settle(&mut self, here: &Here, which: Vec<usize>, replies: Vec<Reply>, publish: &[Publication]) {
+        here.caller.borrow().publish(publish);
+        which.into_iter().zip(replies).for_each(|(n, reply)| self.answers[n] = Some(reply));
     }
 
     /// Nobody may be told what will never be durable.
@@ -265,6 +257,45 @@ impl Work {
             let error = Error::unknown(error.code(), error.message().to_owned());
             self.answers[n] = Some(Reply::Error(Fail::Broken(error)));
         }
+    }
+}
+
+/// Commands that run on one shard, some in each of its turns.
+struct Part {
+    commands: Vec<(Command, &'static Spec)>,
+    /// Of those that ran.
+    replies: Vec<Reply>,
+    publish: Vec<Publication>,
+    /// What must be durable before anything of it is told.
+    last_seen: u64,
+    room: Room,
+}
+
+impl Part {
+    /// Runs commands until others must have their turn, and tells whether all have run. `about` answers those that touch no key.
+    fn go_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        random: &mut Random,
+        hub: &Hub,
+        about: impl Fn(&Spec, &Command) -> Reply,
+    ) -> bool {
+        let began = Stopwatch::start();
+        while let Some((command, spec)) = self.commands.get(self.replies.len()) {
+            let reply = self.room.run(|| {
+                if !matches!(spec.run, Run::Data(_)) {
+                    return about(spec, command);
+                }
+                let (reply, seen) = run_in(turn, random, hub, spec, command, &mut self.publish);
+                self.last_seen = self.last_seen.max(seen);
+                reply
+            });
+            self.replies.push(reply);
+            if began.elapsed() >= REST_TURN {
+                break;
+            }
+        }
+        self.replies.len() == self.commands.len()
     }
 }
 
