@@ -48,7 +48,7 @@ pub(crate) const THROTTLECRAB: Program = Program {
     name: "throttlecrab",
     variable: "THROTTLECRAB_SERVER",
     binary: "throttlecrab-server",
-    hint: "throttlecrab-server is not installed (cargo install throttlecrab-server)",
+    hint: "throttlecrab-server is not installed (./test differ does it)",
 };
 
 impl Program {
@@ -60,8 +60,9 @@ impl Program {
         if let Some(path) = std::env::var_os(self.variable) {
             return Ok(path.into());
         }
-        let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/lib");
-        let in_peers = files_below(&peers, 6, self.binary);
+        let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
+        let in_peers = files_below(&peers.join("bin"), 0, self.binary)
+            .or_else(|| files_below(&peers.join("lib"), 6, self.binary));
         let on_path = std::env::var_os("PATH").unwrap_or_default();
         let on_path =
             std::env::split_paths(&on_path).map(|dir| dir.join(self.binary)).find(|path| path.is_file());
