@@ -34,7 +34,7 @@ pub mod store;
 pub mod table;
 pub mod together;
 
-pub use clock::{Clock, ManualClock, Millis, Stopwatch, SystemClock};
+pub use clock::{Clock, ManualClock, Millis, SteadyClock, Stopwatch, SystemClock};
 pub use duration::parse_duration_ms;
 pub use erased::{AnyState, ErasedStep, Verdict};
 pub use error::{Code, Error, Outcome, Result};

@@ -169,7 +169,13 @@ impl FromStr for Network {
         if bits > max {
             return Err(fail());
         }
-        Ok(Network { address, bits })
+        // Addresses are compared in their short form, so a network of mapped ones is one of IPv4.
+        match address.to_canonical() {
+            short if short.is_ipv4() && address.is_ipv6() => {
+                Ok(Network { address: short, bits: bits.checked_sub(96).ok_or_else(fail)? })
+            }
+            _ => Ok(Network { address, bits }),
+        }
     }
 }
 
@@ -296,12 +302,15 @@ mod tests {
             ("0.0.0.0/0", "8.8.8.8", "::1"),
             ("::/0", "::1", "8.8.8.8"),
             ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::1"),
+            ("::ffff:10.0.0.0/104", "10.1.1.1", "11.0.0.1"),
         ] {
             let network: Network = network.parse().unwrap();
             assert!(network.contains(ip(inside)) && !network.contains(ip(outside)), "{network:?}");
         }
         assert!("10.0.0.0/8".parse::<Network>().unwrap().contains(ip("::ffff:10.1.1.1")));
-        for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "10.0.0.0/-1"] {
+        for text in
+            ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "10.0.0.0/-1", "::ffff:10.0.0.0/8"]
+        {
             assert_eq!(text.parse::<Network>().unwrap_err().code(), Code::ConfigInvalid, "{text}");
         }
     }

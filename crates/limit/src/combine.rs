@@ -106,7 +106,7 @@ impl<S: Store> Combined<S> {
         Combined::new(Rule::Any, limits, store, fail)
     }
 
-    /// A limit without a name is called by its place, from 0.
+    /// A limit without a name is called by its place, from 0. Where one of them must not fail open, none does.
     fn new(rule: Rule, policies: &[Policy], store: S, fail: Fail) -> Result<Self> {
         if policies.is_empty() || policies.len() > COMBINED_MAX {
             let count = policies.len();
@@ -120,6 +120,8 @@ impl<S: Store> Combined<S> {
             }
             limits.push(Limit { prefix: join("limit", &name), name, strategy: *policy.strategy() });
         }
+        let fails = policies.iter().map(|policy| policy.fail().unwrap_or(fail));
+        let fail = if fails.into_iter().all(|fail| fail == Fail::Open) { Fail::Open } else { Fail::Closed };
         let (clock, ids) = (Arc::new(SystemClock), LeaseIds::default());
         Ok(Combined { store, rule, limits, fail, hidden: None, clock, ids })
     }
@@ -227,6 +229,10 @@ impl Rule {
             decisions.push(question.forecast(held)?);
         }
         if !self.admits(&decisions) {
+            // Those that would have passed have consumed nothing either.
+            for (question, part) in questions.iter().zip(&mut decisions).filter(|(_, part)| part.allowed) {
+                (*part, _) = question.peek(held)?;
+            }
             return Ok(decisions);
         }
         for (question, decision) in questions.iter().zip(&mut decisions).filter(|(_, part)| part.allowed) {
@@ -259,7 +265,8 @@ impl Rule {
     /// between.
     ///
     /// # Errors
-    /// As [`check`](Rule::check). What had been consumed by then is given back.
+    /// As [`check`](Rule::check). What had been consumed by then is given back; a future that is dropped half way gives back
+    /// nothing.
     pub async fn check_in_turn<S: Store + ?Sized>(self, asked: &[(&Question, &S)]) -> Result<Vec<Decision>> {
         distinct(asked.iter().map(|(question, _)| *question))?;
         let mut decisions = Vec::with_capacity(asked.len());
@@ -267,6 +274,10 @@ impl Rule {
             decisions.push(question.forecast_on(*store).await?);
         }
         if !self.admits(&decisions) {
+            for ((question, store), part) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+            {
+                (*part, _) = question.peek_on(*store).await?;
+            }
             return Ok(decisions);
         }
         let mut consumed = Vec::with_capacity(asked.len());

@@ -18,6 +18,7 @@ use crate::lease::LeaseIds;
 use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::policy::Policy;
 use crate::question::Question;
+use crate::reserve::ledger_key;
 use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, Strategy, with_strategy};
 
 /// Runs a future that nobody waits for.
@@ -47,12 +48,13 @@ impl Limiter<MemoryStore> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter on a store that others may use, too. `fail` says what a broken store means.
+    /// A limiter on a store that others may use, too. `fail` says what a broken store means where the policy does not.
     pub fn new(policy: impl Into<Policy>, store: S, fail: Fail) -> Self {
+        let policy = policy.into();
         Limiter {
             store,
-            policy: policy.into(),
-            fail,
+            fail: policy.fail().unwrap_or(fail),
+            policy,
             prefix: Box::from(*b"limit"),
             hidden: None,
             clock: Arc::new(SystemClock),
@@ -248,7 +250,12 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// What the store says: to reset is no question that could be answered without it.
     pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.store.reset(&self.key(key.as_ref())?).await
+        let key = self.key(key.as_ref())?;
+        // What was reserved before is forgotten with it. A key too long for a ledger has no reservations.
+        if let Ok(ledger) = ledger_key(&key) {
+            self.store.reset(&ledger).await?;
+        }
+        self.store.reset(&key).await
     }
 
     /// Gives back a lease of a `concurrency` policy, and tells whether it was still held.

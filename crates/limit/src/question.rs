@@ -93,6 +93,6 @@ impl Question {
 
     /// What this question has consumed, by the decision that admitted it.
     pub(crate) fn spent(&self, decision: &Decision, at: Millis) -> Spent {
-        Spent { units: self.ask.cost, at, until: Millis(decision.reset_at) }
+        Spent { units: self.ask.cost, at, until: Millis(decision.reset_at), given_back: 0 }
     }
 }

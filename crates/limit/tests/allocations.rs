@@ -1,4 +1,5 @@
-//! A check on a key that is there allocates nothing on the memory store, whatever the strategy.
+//! A check on a key that is there allocates nothing on the memory store, whatever the strategy, as long as its state is one of those that
+//! stand in place: up to 16 moments of a log, the default number of buckets, 8 leases.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis};
+use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Stopwatch};
 use keystead_limit::{Fail, Lease, Limiter, Mode, Policy, Tiered};
 
 fn policies() -> [Policy; 8] {
@@ -92,4 +92,29 @@ fn a_slot_is_never_held_twice() {
         }
     });
     assert_eq!(most.into_inner(), 50);
+}
+
+/// Threads that wait for one another must not bring a time from before they waited.
+#[test]
+fn a_rate_is_kept_in_real_time_by_threads_that_wait_for_one_another() {
+    for text in [
+        r#"{"kind":"tokenBucket","capacity":1000,"refillPerSec":100000}"#,
+        r#"{"kind":"gcra","limit":100000,"periodMs":1000,"burst":1000}"#,
+    ] {
+        let limiter = Limiter::in_memory(Policy::from_json(text).unwrap(), Fail::Closed);
+        let (admitted, watch) = (AtomicUsize::new(0), Stopwatch::start());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100_000 {
+                        let allowed = limiter.check_sync("k", 1).unwrap().allowed;
+                        admitted.fetch_add(usize::from(allowed), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let most = 1000 + 100 * (watch.elapsed().as_millis() as usize + 2);
+        let admitted = admitted.into_inner();
+        assert!(admitted <= most, "{text}: {admitted} of {most}");
+    }
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod steady;
 mod system;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use steady::SteadyClock;
 pub use system::SystemClock;
 
 /// A moment: milliseconds since the Unix epoch.

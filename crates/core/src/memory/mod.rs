@@ -265,17 +265,20 @@ impl Store for MemoryStore {
         if let Err(closed) = self.check_open() {
             return Answer::Ready(Err(closed));
         }
-        // The clock first: the processor waits there for all that came before, and the key may just have been written.
-        let now = self.inner.clock.now();
+        let clock = &*self.inner.clock;
+        let now = clock.now();
         let (hash, shard) = self.shard(key);
-        Answer::Ready(lock(shard).apply(hash, key.as_bytes(), step, now))
+        let mut shard = lock(shard);
+        let now = shard.in_order(now, clock);
+        Answer::Ready(shard.apply(hash, key.as_bytes(), step, now))
     }
 
     fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
         Answer::Ready(self.check_open().map(|()| {
             let (hash, shard) = self.shard(key);
-            let now = self.inner.clock.now();
-            lock(shard).reset(hash, key.as_bytes(), now)
+            let (mut shard, clock) = (lock(shard), &*self.inner.clock);
+            let now = shard.in_order(clock.now(), clock);
+            shard.reset(hash, key.as_bytes(), now)
         }))
     }
 
@@ -388,6 +391,30 @@ mod tests {
         clock.advance_ms(1000);
         store.sweep();
         assert_eq!(store.len(), 2500);
+    }
+
+    /// Threads that wait for one another must not bring a time from before they waited.
+    #[test]
+    fn to_a_key_time_runs_in_the_order_of_its_steps() {
+        struct Counting(std::sync::atomic::AtomicU64);
+        impl Clock for Counting {
+            fn now(&self) -> Millis {
+                Millis(self.0.fetch_add(1, Ordering::SeqCst))
+            }
+        }
+        let clock = Counting(1000.into());
+        let store = MemoryStore::open(MemoryOptions::default().clock(clock)).unwrap();
+        let newest = step_fn(|last: Option<&u64>, now: Millis| {
+            Change::Put(now.0, Ttl::Never, last.is_none_or(|last| *last < now.0))
+        });
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (store, newest) = (store.clone(), newest.clone());
+                scope.spawn(move || {
+                    (0..20_000).for_each(|_| assert!(store.apply_sync(&key(1), &newest).unwrap()))
+                });
+            }
+        });
     }
 
     #[test]

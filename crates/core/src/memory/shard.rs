@@ -3,7 +3,7 @@
 use foldhash::fast::RandomState;
 use hipstr::HipByt;
 
-use crate::clock::Millis;
+use crate::clock::{Clock, Millis};
 use crate::erased::{AnyState, ErasedStep, Verdict};
 use crate::error::Result;
 use crate::table::{Id, Live, Table};
@@ -20,11 +20,22 @@ pub(super) struct Shard {
     max_keys: usize,
     /// The hash and the place of the key that was found last. A flood comes on one key, and is spared the index.
     last: (u64, Id),
+    /// The latest time of a step.
+    newest: Millis,
 }
 
 impl Shard {
     pub(super) fn new(parts: usize, hasher: RandomState, max_keys: usize) -> Self {
-        Shard { table: Table::with_state(parts, hasher), max_keys, last: (0, 0) }
+        Shard { table: Table::with_state(parts, hasher), max_keys, last: (0, 0), newest: Millis(0) }
+    }
+
+    /// The time of the next step, by a look at the clock from before the lock was taken. Who was overtaken meanwhile looks again: to a
+    /// key, time runs in the order of its steps, unless the clock itself jumps back.
+    #[inline]
+    pub(super) fn in_order(&mut self, now: Millis, clock: &dyn Clock) -> Millis {
+        let now = if now < self.newest { clock.now() } else { now };
+        self.newest = now;
+        now
     }
 
     pub(super) fn len(&self) -> usize {

@@ -19,8 +19,11 @@ impl Together for MemoryStore {
             let mut shards: Vec<usize> = keys.iter().map(|key| self.shard_index(key).1).collect();
             shards.sort_unstable();
             shards.dedup();
-            let now = self.inner.clock.now();
-            let held = shards.into_iter().map(|index| (index, lock(&self.inner.shards[index]))).collect();
+            let lock_of = |index: usize| (index, lock(&self.inner.shards[index]));
+            let mut held: Vec<_> = shards.into_iter().map(lock_of).collect();
+            let clock = &*self.inner.clock;
+            let now = clock.now();
+            held.iter_mut().for_each(|(_, shard)| drop(shard.in_order(now, clock)));
             job(&mut Held { store: self, held, now })
         }))
     }

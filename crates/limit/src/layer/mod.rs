@@ -255,7 +255,10 @@ pub fn client_key(
     move |request| {
         let Some(peer) = peer(request) else { return Some("unknown peer".to_string()) };
         let forwarded = request.headers.get_all("x-forwarded-for");
-        Some(address.key(peer, forwarded.iter().filter_map(|value| value.to_str().ok())))
+        // Other bytes than text stay entries that are no address, or a client could make the proxy's own entry disappear.
+        let forwarded: Vec<_> =
+            forwarded.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        Some(address.key(peer, forwarded.iter().map(|value| &**value)))
     }
 }
 

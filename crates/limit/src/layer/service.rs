@@ -64,11 +64,12 @@ impl<S: Store + 'static> Rules<S> {
         }
     }
 
+    /// Where a limit behind this one has told of itself already, that stays: it is the one that the client came up against.
     fn write_headers(&self, headers: &mut HeaderMap, decision: &Decision, now: Millis) {
         for (name, value) in self.headers.of(decision, now) {
             // Names are constants and values are digits or names that were made safe.
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-                headers.insert(name, value);
+                headers.entry(name).or_insert(value);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use keystead_core::{ManualClock, MemoryStore, Millis};
@@ -271,7 +271,7 @@ fn a_local_tier_can_stand_before_the_store() {
     let store = Shared::new(&clock);
     let policy = FixedWindow::new(4, 60_000).unwrap();
     let limiter = Limiter::new(policy, store.clone(), Fail::Closed).clock(clock.clone());
-    let tiered = Tiered::new(limiter, Mode::Leased { units: 4 }).unwrap();
+    let tiered = Tiered::new(limiter, Mode::Leased { units: 4 }).unwrap().clock(clock);
     let mut service = LimitLayer::tiered(Arc::new(tiered), key).unwrap().layer(Inner);
     let allowed = (0..10).filter(|_| now(service.call(get("/", "ada"))).unwrap().status() == StatusCode::OK);
     assert_eq!(allowed.count(), 4);
@@ -293,6 +293,26 @@ fn the_key_of_a_client_cannot_be_chosen_by_it() {
     };
     assert_eq!(of(&request(Some("10.0.0.1"))).unwrap(), "203.0.113.5");
     assert_eq!(of(&request(None)).unwrap(), "unknown peer");
+    // What a client wrote before the proxy does not take away what the proxy wrote.
+    let mut bytes = request(Some("10.0.0.1"));
+    let value = HeaderValue::from_bytes(b"\xe9, 203.0.113.5").unwrap();
+    bytes.headers.insert("x-forwarded-for", value);
+    assert_eq!(of(&bytes).unwrap(), "203.0.113.5");
+}
+
+#[test]
+fn the_limit_that_a_client_came_up_against_is_the_one_that_is_told() {
+    let layer = |limit| {
+        let limiter = Limiter::in_memory(FixedWindow::new(limit, 60_000_000).unwrap(), Fail::Closed);
+        LimitLayer::new(Arc::new(limiter), key).unwrap()
+    };
+    let mut service = layer(100).layer(layer(1).layer(Inner));
+    let told = |response: Response<_>| response.headers()["ratelimit-limit"].to_str().unwrap().to_string();
+    assert_eq!(told(now(service.call(get("/", "ada"))).map_err(|_| "no").unwrap()), "1");
+    let denied = now(service.call(get("/", "ada"))).map_err(|_| "no").unwrap();
+    assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(denied.headers()["ratelimit-remaining"], "0");
+    assert_eq!(told(denied), "1");
 }
 
 #[test]

@@ -146,6 +146,9 @@ fn a_broken_store_means_what_the_limiter_says() {
     assert!(decision.allowed && decision.failed_open);
     assert_eq!((decision.limit, decision.reset_at, decision.retry_after_ms), (5, START.0, 0));
     assert_eq!(now(open.check_many(&[("a", 1), ("b", 1)])).unwrap().len(), 2);
+    let own_word = Policy::from_json(r#"{"limit":5,"periodMs":1000,"fail":"open"}"#).unwrap();
+    let told = Limiter::new(own_word, store.clone(), Fail::Closed).clock(clock.clone());
+    assert!(now(told.check("k", 1)).unwrap().failed_open, "the policy says so itself");
     let closed = Limiter::new(policy(), store.clone(), Fail::Closed);
     assert_eq!(now(closed.check("k", 1)).unwrap_err().code(), Code::StoreUnavailable);
     assert_eq!(now(closed.peek("k")).unwrap_err().code(), Code::StoreUnavailable);

@@ -62,7 +62,8 @@ impl Strategy for Concurrency {
         self.limit
     }
 
-    /// A lease is one slot, whatever the cost. To ask again with an id that is held is the same lease, renewed.
+    /// A lease is one slot, whatever the cost. To ask again with an id that is held is the same lease, renewed, also where the
+    /// limit has become lower meanwhile: its holder is at work.
     fn decide(&self, state: Option<&Leases>, now: Millis, ask: &Ask) -> Ruling<Leases> {
         let now = Millis(now.0.min(WHOLE_MAX));
         let mut held: SmallVec<[(u64, u64); 8]> = SmallVec::new();
@@ -71,9 +72,10 @@ impl Strategy for Concurrency {
             held.extend(leases.live(now).filter(|(id, _)| !asks || *id != ask.lease_id).copied());
         }
         let taken = held.len() as u64;
+        let renews = asks && state.is_some_and(|leases| leases.live(now).any(|(id, _)| *id == ask.lease_id));
         let last_expiry =
             |held: &[(u64, u64)]| held.iter().map(|lease| lease.1).max().unwrap_or(now.0).min(WHOLE_MAX);
-        if asks && taken >= self.limit {
+        if asks && !renews && taken >= self.limit {
             let first_expiry = held.iter().map(|lease| lease.1).min().unwrap_or(now.0);
             return Ruling::deny(Decision::deny(
                 self.limit,
@@ -164,6 +166,18 @@ mod tests {
         assert_eq!(lab.acquire(5000, 11), lease(11, allow(1, 0, 6000)));
         assert_eq!(lab.acquire(5900, 11), lease(11, allow(1, 0, 6900)), "renewed");
         assert_eq!(lab.acquire(6500, 12), deny(1, 0, 6900, 400));
+    }
+
+    #[test]
+    fn who_holds_a_lease_renews_it_also_under_a_lower_limit() {
+        let mut lab = Lab::new(Concurrency::new(3, 1000).unwrap());
+        for lease_id in 1..=3 {
+            assert!(lab.acquire(5000, lease_id).allowed);
+        }
+        let lower = Concurrency::new(1, 1000).unwrap();
+        let renewed = lower.decide(lab.state(), Millis(5500), &Ask { cost: 1, lease_id: 2 });
+        assert_eq!(renewed.decision, lease(2, allow(1, 0, 6500)));
+        assert!(!lower.decide(lab.state(), Millis(5500), &Ask { cost: 1, lease_id: 4 }).decision.allowed);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Spent {
     pub at: Millis,
     /// When all of them are replenished, as the decision told.
     pub until: Millis,
+    /// Units of others that were given back since, which brings that nearer.
+    pub given_back: u64,
 }
 
 impl Spent {
@@ -68,7 +70,7 @@ impl Spent {
     /// first. Never too long: `until` was rounded up, and what was spent on a rested key is known exactly by itself.
     pub(crate) fn owed_ms(&self, interval_ms: f64, now: Millis) -> f64 {
         let (at, until, now) = (moment(self.at), moment(self.until), moment(now));
-        let of_all = until - 1.0 - now;
+        let of_all = until - 1.0 - now - interval_ms * double(self.given_back);
         let of_these = interval_ms * double(self.units) - (now - at).max(0.0);
         of_all.max(of_these).max(0.0)
     }

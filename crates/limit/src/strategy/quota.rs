@@ -143,8 +143,8 @@ impl Strategy for Quota {
         window::decide(self, state, now, ask)
     }
 
-    fn refund(&self, state: &(u64, u64), spent: &Spent, now: Millis, ask: &Ask) -> Option<(u64, u64)> {
-        window::refund(self, state, spent, now, ask)
+    fn refund(&self, state: &(u64, u64), spent: &Spent, _now: Millis, ask: &Ask) -> Option<(u64, u64)> {
+        window::refund(self, state, spent, ask)
     }
 
     fn charge(&self, state: Option<&(u64, u64)>, now: Millis, ask: &Ask) -> Option<((u64, u64), u64)> {

@@ -40,6 +40,9 @@ pub struct SlidingWindow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ring {
     tick: u64,
+    /// How wide a tick is. Ticks of another width are other moments.
+    #[serde(rename = "ms")]
+    tick_ms: f64,
     counts: SmallVec<[u64; 11]>,
 }
 
@@ -79,7 +82,7 @@ impl SlidingWindow {
         let buckets = check::up_to("buckets", buckets.unwrap_or(BUCKETS), BUCKETS_MAX)?;
         let bucket_ms = check::step_ms("windowMs / buckets", window_ms / buckets as f64)?;
         let digits = (limit / buckets).checked_ilog10().unwrap_or(0) as usize + 2;
-        check::fits("buckets", (buckets as usize + 1) * digits + 64 <= STATE_BYTES_MAX)?;
+        check::fits("buckets", (buckets as usize + 1) * digits + 96 <= STATE_BYTES_MAX)?;
         Ok(SlidingWindow { limit, window_ms, buckets, bucket_ms })
     }
 
@@ -87,9 +90,25 @@ impl SlidingWindow {
         floor(now / self.bucket_ms)
     }
 
-    /// A ring of another size is of an earlier policy under this name and counts nothing.
+    fn next_ms(&self, tick: u64) -> f64 {
+        (tick as f64 + 1.0) * self.bucket_ms
+    }
+
+    /// When nothing of this tick counts any more.
+    fn reset_at(&self, tick: u64) -> u64 {
+        ceil(self.next_ms(tick) + self.window_ms)
+    }
+
+    /// The tick in which something was counted: that of its time, or a later one if the clock had jumped back then.
+    fn tick_of(&self, spent: &Spent) -> Option<u64> {
+        let next = floor((moment(spent.until) - self.window_ms) / self.bucket_ms);
+        let ticks = [self.tick(moment(spent.at)), next.saturating_sub(1), next.saturating_sub(2)];
+        ticks.into_iter().find(|tick| self.reset_at(*tick) == spent.until.0)
+    }
+
+    /// A ring of other buckets is of an earlier policy under this name and counts nothing.
     fn ring<'a>(&self, state: Option<&'a Ring>) -> Option<&'a Ring> {
-        state.filter(|ring| ring.counts.len() as u64 == self.buckets + 1)
+        state.filter(|ring| ring.counts.len() as u64 == self.buckets + 1 && ring.tick_ms == self.bucket_ms)
     }
 }
 
@@ -120,8 +139,7 @@ impl Strategy for SlidingWindow {
         let oldest = if tick < self.buckets { 0.0 } else { count(tick - self.buckets) as f64 };
         let estimate = full + oldest * weight;
         let projected = estimate + ask.cost as f64;
-        let next_ms = (tick as f64 + 1.0) * width;
-        let reset_at = ceil(next_ms + self.window_ms);
+        let (next_ms, reset_at) = (self.next_ms(tick), self.reset_at(tick));
         if projected <= limit {
             let decision = Decision::allow(self.limit, floor(limit - projected), reset_at);
             let ring = self.add(ring, tick, ask.cost);
@@ -138,14 +156,9 @@ impl Strategy for SlidingWindow {
         Ruling::deny(Decision::deny(self.limit, left, reset_at, retry_after_ms))
     }
 
-    fn refund(&self, state: &Ring, spent: &Spent, now: Millis, ask: &Ask) -> Option<Ring> {
+    fn refund(&self, state: &Ring, spent: &Spent, _now: Millis, ask: &Ask) -> Option<Ring> {
         let mut ring = self.ring(Some(state))?.clone();
-        // What is consumed while the clock is back stands in the newest tick.
-        let is_back = self.tick(moment(now)) < ring.tick;
-        let tick = if is_back { ring.tick } else { self.tick(moment(spent.at)) };
-        if tick > ring.tick || ring.count(tick) == 0 {
-            return None;
-        }
+        let tick = self.tick_of(spent).filter(|tick| *tick <= ring.tick && ring.count(*tick) > 0)?;
         let place = ring.place(tick);
         ring.counts[place] = ring.counts[place].saturating_sub(ask.cost);
         Some(ring)
@@ -166,7 +179,10 @@ impl SlidingWindow {
     fn add(&self, ring: Option<&Ring>, tick: u64, cost: u64) -> Ring {
         let mut ring = match ring {
             Some(ring) => ring.clone(),
-            None => Ring { tick, counts: SmallVec::from_elem(0, self.buckets as usize + 1) },
+            None => {
+                let counts = SmallVec::from_elem(0, self.buckets as usize + 1);
+                Ring { tick, tick_ms: self.bucket_ms, counts }
+            }
         };
         ring.advance(tick);
         let place = ring.place(tick);
@@ -220,8 +236,11 @@ mod tests {
     fn a_ring_of_another_policy_counts_nothing() {
         let mut old = Lab::new(SlidingWindow::new(3, 1000, Some(2)).unwrap());
         old.check(9000, 3);
-        let new = SlidingWindow::new(3, 1000, Some(7)).unwrap();
-        assert!(new.decide(old.state(), Millis(9000), &Ask::units(3)).decision.allowed);
+        for new in [SlidingWindow::new(3, 1000, Some(7)), SlidingWindow::new(3, 60_000, Some(2))] {
+            let decision = new.unwrap().decide(old.state(), Millis(9000), &Ask::units(3)).decision;
+            assert!(decision.allowed);
+            assert!(decision.reset_at < 9000 + 2 * 60_000, "a tick of another width is another moment");
+        }
     }
 
     #[test]

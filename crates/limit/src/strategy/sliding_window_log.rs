@@ -92,10 +92,10 @@ impl Strategy for SlidingWindowLog {
 
     fn refund(&self, state: &Log, spent: &Spent, now: Millis, ask: &Ask) -> Option<Log> {
         let mut log = state.clone();
-        // What is consumed while the clock is back stands at the newest time.
-        let newest = log.entries.last().map(|(time, _)| *time).filter(|newest| *newest > now.0);
-        let at = newest.unwrap_or(spent.at.0);
-        let place = log.entries.iter().position(|(time, _)| *time == at)?;
+        let at = log.entries.iter().position(|(time, _)| *time == spent.at.0);
+        // What is consumed while the clock is back stands at the newest time. Later that could be somebody else's.
+        let is_back = spent.at >= now && log.entries.last().is_some_and(|(newest, _)| *newest > now.0);
+        let place = at.or_else(|| is_back.then(|| log.entries.len() - 1))?;
         log.entries[place].1 = log.entries[place].1.saturating_sub(ask.cost);
         if log.entries[place].1 == 0 {
             log.entries.remove(place);

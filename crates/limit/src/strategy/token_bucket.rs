@@ -1,7 +1,7 @@
 //! `tokenBucket`: a bucket that is refilled all the time, up to its capacity.
 //!
-//! The state is (tokens, when they were counted). When the clock jumps back nothing is refilled until it moves on again,
-//! so what passes is never more than the capacity and what the clock's own way forward has refilled.
+//! The state is (tokens, when they were counted). A clock that jumps back does not take the count with it: no time is
+//! refilled twice. Until it has caught up nothing is refilled, and a state that is not used meanwhile expires, full again.
 
 use keystead_core::{Millis, Result};
 
@@ -60,6 +60,12 @@ impl TokenBucket {
     }
 }
 
+/// When the tokens that are left are counted: the latest moment that was ever looked at.
+#[inline]
+fn counted_at(state: Option<&(f64, u64)>, now: u64) -> u64 {
+    state.map_or(now, |(_, last)| now.max(whole_moment(Millis(*last))))
+}
+
 fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
     Ok(AnyStrategy::TokenBucket(TokenBucket::new(fields.whole("capacity")?, fields.number("refillPerSec")?)?))
 }
@@ -80,7 +86,7 @@ impl Strategy for TokenBucket {
         if tokens >= cost {
             let left = tokens - cost;
             let decision = Decision::allow(self.capacity, floor(left), full_at(left));
-            return Ruling::allow(decision, (left, now), self.fill_ms);
+            return Ruling::allow(decision, (left, counted_at(state, now)), self.fill_ms);
         }
         let reset_at = full_at(tokens);
         let retry_after_ms = ceil((cost - tokens) / rate);
@@ -95,7 +101,8 @@ impl Strategy for TokenBucket {
     fn charge(&self, state: Option<&(f64, u64)>, now: Millis, ask: &Ask) -> Option<((f64, u64), u64)> {
         let now = whole_moment(now);
         let left = self.tokens(state, now) - double(ask.cost);
-        Some(((left, now), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
+        let at = counted_at(state, now);
+        Some(((left, at), ttl_ms((double(self.capacity) - left) / self.refill_per_ms)))
     }
 
     fn window_ms(&self) -> f64 {
@@ -154,6 +161,15 @@ mod tests {
         assert_eq!(lab.check(100_000, 10), allow(10, 0, 110_000));
         assert_eq!(lab.check(40_000, 1), deny(10, 0, 50_000, 1000));
         assert_eq!(lab.check(101_000, 1), allow(10, 0, 111_000), "a denial has left the time of the count");
+    }
+
+    #[test]
+    fn no_time_is_refilled_twice() {
+        let mut lab = Lab::new(TokenBucket::new(10, 1.0).unwrap());
+        assert_eq!(lab.check(100_000, 5), allow(10, 5, 105_000));
+        assert_eq!(lab.check(95_000, 1), allow(10, 4, 101_000));
+        assert_eq!(lab.state(), Some(&(4.0, 100_000)), "the latest moment counts");
+        assert_eq!(lab.check(100_000, 1), allow(10, 3, 107_000));
     }
 
     #[test]

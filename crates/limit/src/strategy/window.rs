@@ -58,12 +58,11 @@ pub(super) fn refund<W: Windowed>(
     strategy: &W,
     state: &(u64, u64),
     spent: &Spent,
-    now: Millis,
     ask: &Ask,
 ) -> Option<(u64, u64)> {
-    // In this window, or in it while the clock is behind it.
-    let consumed_here = now.0 < state.0 || whole(strategy.window(moment(spent.at)).0) == state.0;
-    consumed_here.then(|| (state.0, state.1.saturating_sub(ask.cost)))
+    // By the end of the window that the decision told: the time of the decision may lie before it, where the clock was back.
+    let end = whole(strategy.window(moment(Millis(state.0))).1);
+    (end == spent.until.0).then(|| (state.0, state.1.saturating_sub(ask.cost)))
 }
 
 /// Takes units for a node in advance: as many as it wants, or what is left if that is at least what it needs.

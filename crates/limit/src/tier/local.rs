@@ -54,7 +54,7 @@ struct Question {
 
 impl Entry {
     pub(super) fn receive(&mut self, sent_at: Millis, units: u64, good_ms: u64, decision: &Decision) {
-        self.units.receive(sent_at, units, good_ms);
+        self.units.receive(sent_at, units, good_ms, decision.reset_at);
         self.shared = Some(*decision);
         self.denied = None;
     }

@@ -8,13 +8,16 @@
 //!
 //! No mode admits more than the limit, whatever the number of nodes. Leased units are consumed in the shared store before
 //! they are spent here, and are forgotten a moment before the window ends in which they were consumed; a node that
-//! crashes takes its units with it. That needs no common clock, only clocks that run at the same speed.
+//! crashes takes its units with it. That needs no common clock, only clocks that run at the same speed, and a clock here that
+//! nobody sets: [`SteadyClock`].
 
 mod coalesce;
 mod local;
 mod units;
 
-use keystead_core::{Code, Error, Key, Millis, Result, Store};
+use std::sync::Arc;
+
+use keystead_core::{Clock, Code, Error, Key, Millis, Result, SteadyClock, Store};
 
 use crate::decision::Decision;
 use crate::limiter::{Limiter, ask};
@@ -79,6 +82,7 @@ pub struct Tiered<S> {
     limiter: Limiter<S>,
     mode: Mode,
     local: Local,
+    clock: Arc<dyn Clock>,
 }
 
 impl<S: Store> Tiered<S> {
@@ -108,7 +112,15 @@ impl<S: Store> Tiered<S> {
                 return Err(Error::new(Code::ConfigInvalid, message));
             }
         }
-        Ok(Tiered { limiter, mode, local: Local::new(LOCAL_KEYS) })
+        let clock = Arc::new(SteadyClock::new());
+        Ok(Tiered { limiter, mode, local: Local::new(LOCAL_KEYS), clock })
+    }
+
+    /// Who counts how long units and denials are good here (default: a clock that nobody can set).
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
     }
 
     /// Most keys that the local tier remembers (default 100,000). Beyond it one that was not used lately is forgotten.
@@ -195,7 +207,7 @@ impl<S: Store> Tiered<S> {
     }
 
     fn now(&self) -> Millis {
-        self.limiter.local_clock().now()
+        self.clock.now()
     }
 }
 

@@ -24,7 +24,7 @@ const END: u64 = 2 * WINDOW_MS * WINDOWS as u64;
 /// What a node does with what it was given.
 trait Node: Clone + Copy + Debug + Default + PartialEq + Eq + Hash {
     fn spend(&mut self, now: Millis) -> bool;
-    fn receive(&mut self, sent_at: Millis, received_at: Millis, units: u64, good_ms: u64);
+    fn receive(&mut self, sent_at: Millis, received_at: Millis, units: u64, good: Good);
     /// Looks at the clock and spends nothing.
     fn look(&mut self, now: Millis);
     /// Whether there is nothing left to spend, so that it asks.
@@ -36,8 +36,8 @@ impl Node for Units {
         Units::spend(self, now, 1)
     }
 
-    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
-        Units::receive(self, sent_at, units, good_ms);
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good: Good) {
+        Units::receive(self, sent_at, units, good.ms, good.until);
     }
 
     fn look(&mut self, now: Millis) {
@@ -50,10 +50,17 @@ impl Node for Units {
 }
 
 /// An answer on its way, or none. When its question was sent is decided as it is run: any moment before is possible.
+/// How long granted units are good: for so many milliseconds, which is until this moment of the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Good {
+    ms: u64,
+    until: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Line {
     Idle,
-    Answered { sent_at: Millis, units: u64, good_ms: u64, window: usize },
+    Answered { sent_at: Millis, units: u64, good: Good, window: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,10 +101,8 @@ impl Model {
                 next.push(with(world, node, (N::default(), Line::Idle)));
             }
             match line {
-                Line::Idle if held.is_empty() => {
-                    next.extend((0..=world.time).map(|sent| self.run_take(world, node, sent)));
-                }
-                Line::Idle => {}
+                // Also with units left: a request may cost more than these.
+                Line::Idle => next.extend((0..=world.time).map(|sent| self.run_take(world, node, sent))),
                 // The answer arrives, or is lost with its units.
                 Line::Answered { .. } => {
                     next.push(self.deliver(world, node));
@@ -135,8 +140,8 @@ impl Model {
         if let Change::Put(state, _, grant) = take.run(world.store.as_ref(), Millis(world.time / 2)) {
             world.store = Some(state);
             let (sent_at, window) = (self.node_now(node, sent), self.window(world.time));
-            world.nodes[node].1 =
-                Line::Answered { sent_at, units: grant.units, good_ms: grant.good_ms, window };
+            let good = Good { ms: grant.good_ms, until: grant.decision.reset_at };
+            world.nodes[node].1 = Line::Answered { sent_at, units: grant.units, good, window };
         }
         world
     }
@@ -144,8 +149,8 @@ impl Model {
     /// One unit is for the request that asked: the store decided on it, in the window in which it ran.
     fn deliver<N: Node>(&self, world: &World<N>, node: usize) -> World<N> {
         let (mut held, line) = world.nodes[node];
-        let Line::Answered { sent_at, units, good_ms, window } = line else { return world.clone() };
-        held.receive(sent_at, self.node_now(node, world.time), units - 1, good_ms);
+        let Line::Answered { sent_at, units, good, window } = line else { return world.clone() };
+        held.receive(sent_at, self.node_now(node, world.time), units - 1, good);
         let mut world = with(world, node, (held, Line::Idle));
         world.admitted[window] += 1;
         world
@@ -219,7 +224,7 @@ impl Node for Uncoupled {
         true
     }
 
-    fn receive(&mut self, _: Millis, _: Millis, units: u64, _: u64) {
+    fn receive(&mut self, _: Millis, _: Millis, units: u64, _: Good) {
         self.0 = units;
     }
 
@@ -239,8 +244,8 @@ impl Node for FromTheAnswer {
         self.0.spend(now, 1)
     }
 
-    fn receive(&mut self, _: Millis, received_at: Millis, units: u64, good_ms: u64) {
-        self.0.receive(received_at, units, good_ms);
+    fn receive(&mut self, _: Millis, received_at: Millis, units: u64, good: Good) {
+        self.0.receive(received_at, units, good.ms, good.until);
     }
 
     fn look(&mut self, now: Millis) {
@@ -261,8 +266,8 @@ impl Node for WithoutMargin {
         self.0.spend(now, 1)
     }
 
-    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good_ms: u64) {
-        self.0.receive(sent_at, units, good_ms + 1);
+    fn receive(&mut self, sent_at: Millis, _: Millis, units: u64, good: Good) {
+        self.0.receive(sent_at, units, good.ms + 1, good.until);
     }
 
     fn look(&mut self, now: Millis) {

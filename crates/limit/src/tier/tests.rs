@@ -17,7 +17,7 @@ fn window(limit: u64) -> FixedWindow {
 }
 
 fn node(store: &Shared, clock: &ManualClock, mode: Mode) -> Tiered<Shared> {
-    Tiered::new(Limiter::new(window(10), store.clone(), Fail::Closed).clock(clock.clone()), mode).unwrap()
+    Tiered::new(Limiter::new(window(10), store.clone(), Fail::Closed), mode).unwrap().clock(clock.clone())
 }
 
 fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
@@ -194,6 +194,16 @@ fn a_small_memory_costs_questions_and_admits_no_more() {
         }
     }
     assert!(admitted <= 640, "{admitted}");
+}
+
+#[test]
+fn costs_that_differ_waste_no_units() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    let node = node(&store, &clock, Mode::Leased { units: 4 });
+    let costs = [1, 3, 1, 2, 1, 2];
+    let admitted: u64 = costs.into_iter().filter(|cost| now(node.check("k", *cost)).unwrap().allowed).sum();
+    assert_eq!(admitted, 10, "all of them");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
     let answer = match named.place {
         Place::Engine => {
             let reserving = named.limiter.reserving(&body.key.0, cost, ttl_ms)?;
-            let [key, note] = reserving.keys();
+            let [key, note, _] = reserving.keys();
             together(here, &key, &note)?;
             let tell = move |reserved: &Reserved| {
                 answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
@@ -96,7 +96,7 @@ pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
     let settled = match named.place {
         Place::Engine => {
             let settling = named.limiter.settling(&body.key.0, id, cost)?;
-            let [key, note] = settling.keys();
+            let [key, note, _] = settling.keys();
             together(here, &key, &note)?;
             let settle = move |held: &mut dyn Applies| Ok(settling.run(held)?.map(|(decision, _)| decision));
             let tell = move |settled: &Option<Decision>| match settled {
