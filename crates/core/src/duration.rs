@@ -33,7 +33,8 @@ pub fn parse_duration_ms(text: &str) -> Result<u64> {
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let unit = &rest[..letters];
         if unit.is_empty() {
-            return Err(fail("the unit is missing"));
+            let is_part = rest.starts_with(['.', ',']);
+            return Err(fail(if is_part { "only whole numbers are taken" } else { "the unit is missing" }));
         }
         let &(_, unit_ms) =
             UNITS_MS.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail("the unit is unknown"))?;
@@ -73,7 +74,7 @@ mod tests {
             ("", "empty"),
             ("60", "unit is missing"),
             ("s", "number is missing"),
-            ("1.5h", "unit is missing"),
+            ("1.5h", "only whole numbers"),
             ("5y", "unit is unknown"),
             ("5S", "unit is unknown"),
             ("-5s", "number is missing"),

@@ -411,7 +411,7 @@ mod tests {
             for _ in 0..4 {
                 let (store, newest) = (store.clone(), newest.clone());
                 scope.spawn(move || {
-                    (0..20_000).for_each(|_| assert!(store.apply_sync(&key(1), &newest).unwrap()))
+                    (0..20_000).for_each(|_| assert!(store.apply_sync(&key(1), &newest).unwrap()));
                 });
             }
         });

@@ -23,7 +23,9 @@ impl Together for MemoryStore {
             let mut held: Vec<_> = shards.into_iter().map(lock_of).collect();
             let clock = &*self.inner.clock;
             let now = clock.now();
-            held.iter_mut().for_each(|(_, shard)| drop(shard.in_order(now, clock)));
+            for (_, shard) in &mut held {
+                shard.in_order(now, clock);
+            }
             job(&mut Held { store: self, held, now })
         }))
     }

@@ -93,6 +93,14 @@ impl<'a> Fields<'a> {
         if self.fields.contains_key(name) { self.text(name).map(Some) } else { Ok(None) }
     }
 
+    /// Refuses what is none of these.
+    pub(super) fn refuse_others(&self, known: &[&str]) -> Result<()> {
+        match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => invalid(format!("there is no field '{name}' (there are {})", known.join(", "))),
+        }
+    }
+
     /// Refuses what nobody has taken.
     pub(crate) fn refuse_rest(&self, what: &str) -> Result<()> {
         match self.fields.keys().next() {

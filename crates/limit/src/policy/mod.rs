@@ -5,6 +5,7 @@
 
 pub(crate) mod check;
 mod fields;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +54,9 @@ impl Policy {
         check_len(text)?;
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|e| Error::new(Code::ConfigInvalid, "a policy must be JSON").with_source(e))?;
+        if let Some(name) = names::twice(text) {
+            return check::invalid(format!("'{name}' is there twice"));
+        }
         Policy::from_json_value(&value)
     }
 
@@ -101,11 +105,13 @@ impl Policy {
     }
 
     fn build(kind: &Kind, fields: &mut Fields<'_>) -> Result<Self> {
+        let known: Vec<_> = kind.required.iter().chain(kind.optional).chain(&COMMON).copied().collect();
+        // First what nobody knows: it may be what is missing, misspelt.
+        fields.refuse_others(&known)?;
         let name = fields.text_if("name")?;
         let fail = fields.text_if("fail")?.map(|word| word.parse::<Fail>()).transpose()?;
         let strategy = (kind.build)(fields)?;
-        let known: Vec<_> = kind.required.iter().chain(kind.optional).chain(&COMMON).copied().collect();
-        fields.refuse_rest(&format!("it (its fields are {})", known.join(", ")))?;
+        fields.refuse_rest("this policy")?;
         let mut policy = Policy { kind: kind.name, name: None, fail, strategy };
         if let Some(name) = name {
             policy = policy.named(&name)?;

@@ -85,6 +85,11 @@ fn what_cannot_work_is_refused_in_exact_words() {
         (r#"{"kind": 7}"#, "kind must be text, not 7"),
         (r#"{"periodMs": 1}"#, "gcra: limit is missing"),
         (
+            r#"{"limit": 1, "period": "60s"}"#,
+            "gcra: there is no field 'period' (there are limit, periodMs, burst, kind, name, fail)",
+        ),
+        (r#"{"limit": 1, "periodMs": 1, "limit": 100}"#, "'limit' is there twice"),
+        (
             r#"{"limit": "5", "periodMs": 1}"#,
             "gcra: limit must be a whole number from 1 to 9007199254740991, not '5'",
         ),
@@ -114,7 +119,7 @@ fn what_cannot_work_is_refused_in_exact_words() {
         ),
         (
             r#"{"limit": 1, "periodMs": 1, "brust": 2}"#,
-            "gcra: it (its fields are limit, periodMs, burst, kind, name, fail) has no field 'brust'",
+            "gcra: there is no field 'brust' (there are limit, periodMs, burst, kind, name, fail)",
         ),
         (r#"{"limit": 1, "periodMs": 1, "fail": "maybe"}"#, "gcra: fail must be open or closed, not 'maybe'"),
         (r#"{"limit": 1, "periodMs": 1, "name": ""}"#, "gcra: name must have from 1 to 64 bytes, not 0"),
