@@ -41,5 +41,5 @@ pub use error::{Code, Error, Outcome, Result};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};
-pub use store::{Answer, Capabilities, Store, StoreExt};
+pub use store::{Answer, Capabilities, Store, StoreExt, at_once};
 pub use together::{Applies, Job, Together};

@@ -4,9 +4,9 @@
 //! run time; the comforts are in [`StoreExt`].
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::clock::Millis;
 use crate::erased::{Erased, ErasedStep};
@@ -127,6 +127,27 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Runs a future to its end without a runtime: every call of a store that answers at once, and of what stands on it.
+///
+/// ```
+/// use keystead_core::{Key, MemoryStore, Result, StoreExt, at_once};
+///
+/// let store = MemoryStore::new();
+/// assert_eq!(at_once(store.get::<u64>(&Key::new("visits")?))?, None);
+/// # Ok::<(), keystead_core::Error>(())
+/// ```
+///
+/// # Errors
+/// `unsupported` when it has to wait, else what the future says. What it had begun by then may or may not happen.
+pub fn at_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => {
+            Err(Error::unknown(Code::Unsupported, "this store does not answer at once: await the answer"))
+        }
+    }
+}
 
 pub(crate) fn no_reply() -> Error {
     Error::unknown(Code::Internal, "the store ran no step")

@@ -106,6 +106,16 @@ impl<S: Store + 'static> Lease<S> {
         Ok((decision, now, lease.filter(|_| granted)))
     }
 
+    /// Holds it for another `leaseMs` from now, and tells whether that was granted: a lease that has expired meanwhile is a new one, if there
+    /// is room.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn renew(&self) -> Result<bool> {
+        let ask = Ask { cost: 1, lease_id: self.lease_id };
+        Ok(self.limiter.run(&self.key, ask, None).await?.0.allowed)
+    }
+
     /// The id of the lease.
     #[must_use]
     pub fn id(&self) -> u64 {

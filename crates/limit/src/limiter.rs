@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keystead_core::{
     Applies, Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock,
@@ -160,6 +161,49 @@ impl<S: Store> Limiter<S> {
         match self.store.apply_sync(key, &Check { strategy: strategy.clone(), ask, at: None }) {
             Ok((decision, _)) => Ok(decision),
             Err(error) => self.without_store(error).map(|(decision, _)| decision),
+        }
+    }
+
+    /// Asks again and again until it is allowed, with `sleep` in between, but waits no longer than `at_most_ms` altogether: then the last
+    /// denial is the answer. What can never pass is told at once.
+    ///
+    /// ```
+    /// use keystead_limit::strategy::Gcra;
+    /// use keystead_limit::{Fail, Limiter};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// let limiter = Limiter::in_memory(Gcra::new(100, 1000, Some(1))?, Fail::Closed);
+    /// for _ in 0..3 {
+    ///     assert!(limiter.wait("ada", 1, 5_000, tokio::time::sleep).await?.allowed);
+    /// }
+    /// # Ok::<(), keystead_core::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`check`](Limiter::check).
+    pub async fn wait<F: Future>(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+        at_most_ms: u64,
+        sleep: impl Fn(Duration) -> F,
+    ) -> Result<Decision> {
+        let mut left_ms = at_most_ms;
+        loop {
+            let decision = self.check(key.as_ref(), cost).await?;
+            let wait_ms = decision.retry_after_ms;
+            // A shaper takes any cost, and a lease is one slot; of the others nothing passes that is more than the whole.
+            let can_pass = match self.policy.strategy() {
+                AnyStrategy::LeakyBucket(_) | AnyStrategy::Concurrency(_) => true,
+                strategy => cost <= strategy.limit(),
+            };
+            if decision.allowed || !can_pass || wait_ms > left_ms {
+                return Ok(decision);
+            }
+            left_ms -= wait_ms;
+            sleep(Duration::from_millis(wait_ms)).await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use keystead_core::{ManualClock, MemoryOptions};
+use keystead_core::{ManualClock, MemoryOptions, at_once};
 
 use super::*;
 use crate::strategy::{
@@ -205,4 +205,53 @@ fn a_store_that_takes_its_time_has_no_synchronous_check() {
     let limiter =
         Limiter::new(Gcra::new(1, 1, None).unwrap(), Shared::new(&ManualClock::at(START)), Fail::Open);
     assert_eq!(limiter.check_sync("k", 1).unwrap_err().code(), Code::Unsupported);
+}
+
+#[test]
+fn waiting_sleeps_as_long_as_it_is_told_and_no_longer_than_it_may() {
+    let clock = ManualClock::at(START);
+    let limiter = Limiter::new(FixedWindow::new(2, 1000).unwrap(), memory(&clock), Fail::Closed);
+    let slept = std::sync::Mutex::new(Vec::new());
+    let sleep = |time: std::time::Duration| {
+        clock.advance_ms(time.as_millis() as u64);
+        slept.lock().unwrap().push(time.as_millis());
+        std::future::ready(())
+    };
+    for _ in 0..5 {
+        assert!(now(limiter.wait("k", 1, 1000, sleep)).unwrap().allowed);
+    }
+    assert_eq!(*slept.lock().unwrap(), [1000, 1000]);
+    assert!(now(limiter.wait("k", 1, 0, sleep)).unwrap().allowed);
+    assert!(!now(limiter.wait("k", 1, 999, sleep)).unwrap().allowed, "that would take longer");
+    assert!(!now(limiter.wait("k", 3, u64::MAX, sleep)).unwrap().allowed, "that would never pass");
+    assert_eq!(slept.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn a_lease_is_held_on_as_long_as_it_is_renewed() {
+    let clock = ManualClock::at(START);
+    let limiter = Arc::new(Limiter::new(Concurrency::new(1, 1000).unwrap(), memory(&clock), Fail::Closed));
+    let lease = now(crate::Lease::acquire(&limiter, "k")).unwrap().1.unwrap();
+    for _ in 0..3 {
+        clock.advance_ms(999);
+        assert!(now(lease.renew()).unwrap());
+        assert!(!limiter.check_sync("k", 1).unwrap().allowed);
+    }
+    clock.advance_ms(1000);
+    let other = now(crate::Lease::acquire(&limiter, "k")).unwrap().1.unwrap();
+    assert!(!now(lease.renew()).unwrap(), "it has expired, and another one has the slot");
+    drop(lease);
+    assert!(now(other.renew()).unwrap());
+}
+
+#[test]
+fn every_call_can_do_without_a_runtime_where_the_store_answers_at_once() {
+    let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), Fail::Closed);
+    assert_eq!(at_once(limiter.check_many(&[("a", 1), ("b", 2)])).unwrap().len(), 2);
+    assert!(at_once(limiter.reset("a")).unwrap());
+    let slow =
+        Limiter::new(Gcra::new(5, 1000, None).unwrap(), Shared::new(&ManualClock::at(START)), Fail::Open);
+    slow.store().set_closed(true);
+    let error = at_once(slow.peek("k")).unwrap_err();
+    assert_eq!(error.code(), Code::Unsupported);
 }
