@@ -93,13 +93,21 @@ fn history() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((0u64..20_000, 1u64..4), 1..120)
 }
 
-/// Most units that such a policy may admit between two moments that lie less than a window apart.
-fn most_in_a_window(text: &str, limit: u64) -> u64 {
-    if text.contains("slidingWindowLog") {
-        limit
-    } else {
-        // Across a boundary, or a burst and what came back meanwhile.
-        2 * limit
+/// Most units that such a policy may admit from one moment to another that is `ms` later, both included, less than a window apart.
+fn most_within(text: &str, limit: u64, window: u64, ms: u64) -> u64 {
+    let buckets =
+        text.split_once(r#""buckets":"#).and_then(|(_, rest)| rest.trim_end_matches('}').parse::<u64>().ok());
+    match buckets {
+        // All that lies in as many buckets counts in full; what is older counts in part.
+        Some(buckets) if ms * buckets <= window * (buckets - 1) => limit,
+        Some(_) => 2 * limit,
+        None if text.contains("slidingWindowLog") => limit,
+        // A burst, and what comes back meanwhile; the last unit may have come back within this millisecond.
+        None if text.contains("gcra") || text.contains("tokenBucket") => {
+            limit + (ms as f64 * limit as f64 / window as f64 + 1e-6) as u64
+        }
+        // Across a boundary.
+        None => 2 * limit,
     }
 }
 
@@ -136,16 +144,56 @@ proptest! {
                 admitted.push((at, cost));
             }
         }
-        for (from, _) in &admitted {
-            let inside = admitted.iter().filter(|(at, _)| (*from..*from + window).contains(at));
-            let units: u64 = inside.map(|(_, cost)| cost).sum();
-            prop_assert!(units <= most_in_a_window(&text, limit), "{}: {} units from {}", text, units, from);
+        for (place, (from, _)) in admitted.iter().enumerate() {
+            let mut units = 0;
+            for (at, cost) in admitted[place..].iter().take_while(|(at, _)| *at < from + window) {
+                units += cost;
+                let most = most_within(&text, limit, window, at - from);
+                prop_assert!(units <= most, "{}: {} units from {} to {}", text, units, from, at);
+            }
         }
         if text.contains("fixedWindow") || text.contains("quota") {
             for (from, _) in &admitted {
                 let begin = (start + from) / window * window;
                 let inside = admitted.iter().filter(|(at, _)| (start + at) / window * window == begin);
                 prop_assert!(inside.map(|(_, cost)| cost).sum::<u64>() <= limit, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn leases_that_nobody_gives_back_are_never_more_than_the_limit(
+        limit in 1u64..10, lease_ms in 1u64..5000, mut history in history()
+    ) {
+        history.sort_unstable();
+        let text = format!(r#"{{"kind":"concurrency","limit":{limit},"leaseMs":{lease_ms}}}"#);
+        let mut replay = Replay::new(Policy::from_json(&text).unwrap()).unwrap();
+        let mut held: Vec<u64> = Vec::new();
+        for (at, _) in history {
+            held.retain(|until| at < *until);
+            let decision = replay.check(at, "k", 1).unwrap();
+            prop_assert_eq!(decision.allowed, (held.len() as u64) < limit, "{}: {} held at {}", &text, held.len(), at);
+            if decision.allowed {
+                held.push(at + lease_ms);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shaper_lets_units_leave_at_its_pace_and_nobody_wait_too_long(
+        rate in 1u64..100, queue in 0u64..3000, mut history in history()
+    ) {
+        history.sort_unstable();
+        let text = format!(r#"{{"kind":"leakyBucket","ratePerSec":{rate},"maxQueueMs":{queue}}}"#);
+        let mut replay = Replay::new(Policy::from_json(&text).unwrap()).unwrap();
+        let mut free_at = 0.0f64;
+        for (at, cost) in history {
+            let decision = replay.check(at, "k", cost).unwrap();
+            let wait = (free_at - at as f64).max(0.0);
+            prop_assert_eq!(decision.allowed, wait <= queue as f64, "{}: {} ms at {}", &text, wait, at);
+            if decision.allowed {
+                prop_assert_eq!(decision.delay_ms, Some(wait.ceil() as u64));
+                free_at = (at as f64).max(free_at) + cost as f64 * (1000.0 / rate as f64);
             }
         }
     }

@@ -1,32 +1,21 @@
 //! A clock that nobody sets.
 
+use std::sync::LazyLock;
+
 use super::{Clock, Millis, SystemClock};
 
-/// Runs on evenly from the wall clock's time at which it was made, also while somebody sets the wall clock and while the machine sleeps. For
-/// what must not last longer than it says.
-#[derive(Clone, Copy, Debug)]
-pub struct SteadyClock {
-    began_at: Millis,
-    uptime_ms: u64,
-}
+/// Runs on evenly from the wall clock's time at which it was first asked, also while somebody sets the wall clock and while the
+/// machine sleeps. For what must not last longer than it says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SteadyClock;
 
-impl SteadyClock {
-    /// A clock that shows the wall clock's time now.
-    #[must_use]
-    pub fn new() -> Self {
-        SteadyClock { began_at: SystemClock.now(), uptime_ms: uptime_ms() }
-    }
-}
-
-impl Default for SteadyClock {
-    fn default() -> Self {
-        SteadyClock::new()
-    }
-}
+/// When it was first asked, by the wall clock and by the count that nobody sets.
+static BEGAN: LazyLock<(Millis, u64)> = LazyLock::new(|| (SystemClock.now(), uptime_ms()));
 
 impl Clock for SteadyClock {
     fn now(&self) -> Millis {
-        self.began_at.plus_ms(uptime_ms().saturating_sub(self.uptime_ms))
+        let (began_at, began_ms) = *BEGAN;
+        began_at.plus_ms(uptime_ms().saturating_sub(began_ms))
     }
 }
 
@@ -46,11 +35,10 @@ fn uptime_ms() -> u64 {
 
 #[cfg(not(unix))]
 fn uptime_ms() -> u64 {
-    use std::sync::LazyLock;
     use std::time::Instant;
 
-    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(u64::MAX)
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(FIRST.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -59,13 +47,12 @@ mod tests {
 
     #[test]
     fn it_goes_with_the_wall_clock_as_long_as_nobody_sets_that() {
-        let clock = SteadyClock::new();
-        let (before, mut last) = (SystemClock.now(), clock.now());
+        let (before, mut last) = (SystemClock.now(), SteadyClock.now());
         while last.0 < before.0 + 20 {
-            let now = clock.now();
+            let now = SteadyClock.now();
             assert!(now >= last);
             last = now;
         }
-        assert!(SystemClock.now().0.abs_diff(clock.now().0) < 1000);
+        assert!(SystemClock.now().0.abs_diff(SteadyClock.now().0) < 1000);
     }
 }

@@ -112,7 +112,7 @@ impl<S: Store> Tiered<S> {
                 return Err(Error::new(Code::ConfigInvalid, message));
             }
         }
-        let clock = Arc::new(SteadyClock::new());
+        let clock = Arc::new(SteadyClock);
         Ok(Tiered { limiter, mode, local: Local::new(LOCAL_KEYS), clock })
     }
 
