@@ -60,6 +60,17 @@ enum Noted {
     Other,
 }
 
+/// Whose a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// This request's, from now on.
+    New,
+    /// This request's, already.
+    Own,
+    /// Another's.
+    Other,
+}
+
 /// What is known of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
@@ -90,17 +101,29 @@ impl Once {
         key::shard_of(&self.name, shards)
     }
 
-    /// Takes the name for this request; false where another has it.
+    /// Takes the name for this request, unless another has it.
     ///
     /// # Errors
     /// As [`look`](Once::look) and [`keep`](Once::keep).
-    pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<bool> {
+    pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<Claim> {
         let place = (self.home(shards), shards);
         match self.read(keys, place, now)? {
-            Noted::Nothing => self.write(keys, place, None, now).map(|()| true),
-            Noted::Claimed | Noted::Answered(_) => Ok(true),
-            Noted::Other => Ok(false),
+            Noted::Nothing => self.write(keys, place, None, now).map(|()| Claim::New),
+            Noted::Claimed | Noted::Answered(_) => Ok(Claim::Own),
+            Noted::Other => Ok(Claim::Other),
         }
+    }
+
+    /// Lets go of a name that this request has taken and that nothing came of: it may be given to another.
+    ///
+    /// # Errors
+    /// As [`look`](Once::look), and when the keyspace refuses.
+    pub fn release(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<()> {
+        let place = (self.home(shards), shards);
+        if let Noted::Claimed = self.read(keys, place, now)? {
+            keys.delete(&self.key(place.0, place.1), now)?;
+        }
+        Ok(())
     }
 
     /// The key of its answer, on this shard.
@@ -195,10 +218,26 @@ mod tests {
     fn a_name_is_claimed_by_one_request() {
         let mut keys = Keyspace::in_memory();
         let once = Once::new(b"n", &[b"PUT", b"/kv/a"]);
-        assert!(once.claim(&mut keys, 4, NOW).unwrap() && once.claim(&mut keys, 4, NOW).unwrap());
+        assert_eq!(once.claim(&mut keys, 4, NOW).unwrap(), Claim::New);
+        assert_eq!(once.claim(&mut keys, 4, NOW).unwrap(), Claim::Own);
         let other = Once::new(b"n", &[b"PUT", b"/kv/b"]);
-        assert!(!other.claim(&mut keys, 4, NOW).unwrap());
-        assert!(other.claim(&mut keys, 4, Millis(NOW.0 + ANSWER_KEPT_MS)).unwrap());
+        assert_eq!(other.claim(&mut keys, 4, NOW).unwrap(), Claim::Other);
+        assert_eq!(other.claim(&mut keys, 4, Millis(NOW.0 + ANSWER_KEPT_MS)).unwrap(), Claim::New);
+    }
+
+    #[test]
+    fn a_name_is_let_go_of_by_who_has_it_and_only_before_the_answer() {
+        let mut keys = Keyspace::in_memory();
+        let (once, other) = (Once::new(b"n", &[b"1"]), Once::new(b"n", &[b"2"]));
+        assert_eq!(once.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
+        other.release(&mut keys, 1, NOW).unwrap();
+        assert_eq!(other.claim(&mut keys, 1, NOW).unwrap(), Claim::Other);
+        once.release(&mut keys, 1, NOW).unwrap();
+        assert_eq!(other.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
+        let kept = Kept { status: 200, version: None, body: b"x".to_vec() };
+        other.keep(&mut keys, (0, 1), &kept, NOW).unwrap();
+        other.release(&mut keys, 1, NOW).unwrap();
+        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(kept));
     }
 
     /// Whoever claimed a name and died before it ran may run when it comes again.
@@ -206,7 +245,7 @@ mod tests {
     fn a_claim_is_no_answer() {
         let mut keys = Keyspace::in_memory();
         let once = Once::new(b"n", &[b"PUT"]);
-        assert!(once.claim(&mut keys, 1, NOW).unwrap());
+        assert_eq!(once.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
         assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
         assert_eq!(Once::new(b"n", &[b"PATCH"]).look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
     }
@@ -219,7 +258,7 @@ mod tests {
             let key = once.key(0, 1);
             keys.set_str(&key, Bytes::from(text.as_bytes()), Expire::Keep, NOW).unwrap();
             assert_eq!(once.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other, "{text}");
-            assert!(!once.claim(&mut keys, 1, NOW).unwrap(), "{text}");
+            assert_eq!(once.claim(&mut keys, 1, NOW).unwrap(), Claim::Other, "{text}");
         }
     }
 

@@ -77,6 +77,13 @@ pub const POLICY_NAME_BYTES_MAX: usize = keystead_limit::limits::NAME_BYTES_MAX;
 /// How often the settings file is looked at. A change takes effect when it has been seen twice.
 pub const RELOAD_LOOK: Duration = Duration::from_millis(500);
 
+/// How many looks after a store could not be opened it is tried again.
+pub const RELOAD_AGAIN_LOOKS: u32 = 10;
+
+/// Most keys that the policies on the store `memory` keep together. Beyond it a key that was not used lately is forgotten and begins
+/// anew.
+pub const MEMORY_KEYS_MAX: usize = 1_000_000;
+
 /// Largest settings file that takes effect while the server runs, in bytes. The policies of a larger one stay as they were.
 pub const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 

@@ -48,6 +48,10 @@ pub async fn run(settings: Settings) -> Result<()> {
         return app.engine.close().await.and(Err(error));
     }
     if let Err(error) = take_policies(&app).await {
+        for store in app.policies.others() {
+            // Why it does not start matters more.
+            let _ = store.close().await;
+        }
         return app.engine.close().await.and(Err(error));
     }
     tokio::spawn(policies::reload::watch(Arc::clone(&app)));

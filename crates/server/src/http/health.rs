@@ -1,7 +1,8 @@
 //! `GET /healthz`: is the process well? `GET /readyz`: should it get traffic? Touches nothing.
 //!
 //! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
-//! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words.
+//! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words, and so is a store of a
+//! policy that cannot answer: everything else goes on, and only the next check can tell whether it does again.
 
 use hyper::{Method, StatusCode};
 use keystead_core::Code;
@@ -16,6 +17,7 @@ use super::reply::{self, Reply};
 use super::request::Asked;
 use crate::VERSION;
 use crate::app::App;
+use crate::policies::Set;
 
 const OK: &str = "ok";
 const DEGRADED: &str = "degraded";
@@ -32,7 +34,8 @@ pub(super) async fn readyz(here: &Here, _: &Asked) -> Reply {
 }
 
 fn health(app: &App) -> Reply {
-    let found = Found::of(&app.engine.health());
+    let mut found = Found::of(&app.engine.health());
+    found.add_policies(&app.policies.set());
     // By hand, so that people read the status first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
     let mut body = format!(r#"{{"status":"{status}","version":"{VERSION}","uptime_seconds":{uptime}"#);
@@ -120,6 +123,12 @@ impl Found {
         }
         self.poisoned |= shard.poisoned.is_some();
         self.full |= shard.journal_full;
+    }
+
+    fn add_policies(&mut self, set: &Set) {
+        for (name, _) in set.by_name.iter().filter(|(_, named)| named.is_store_broken()) {
+            self.reasons.push(format!("limit.{name}: its store could not answer the last check"));
+        }
     }
 
     fn status(&self) -> &'static str {

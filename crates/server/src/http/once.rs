@@ -2,12 +2,13 @@
 //! change, and the home of the name where that is another.
 //!
 //! A door reads the header with [`of`] and runs its change with [`run_at`]. Invariant: the change and the note of its answer are
-//! one atomic step, so a crash leaves both or neither; what is undone leaves no note, and may be sent again.
+//! one atomic step, so a crash leaves both or neither; what is undone leaves no note and no claim, and may be sent again, also with
+//! another body.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::limits::ANSWER_KEPT_BYTES_MAX;
-use keystead_commands::once::{Kept, Known, Once};
+use keystead_commands::once::{Claim, Kept, Known, Once};
 use keystead_core::{Error, Millis};
 use keystead_model::keyspace::Keyspace;
 
@@ -89,9 +90,10 @@ where
     R: From<Misused> + From<Error> + Send + 'static,
 {
     let shards = here.app.engine.shards();
-    if let Some(once) = &once {
-        claim::<R>(here, once, shard).await?;
-    }
+    let taken = match &once {
+        Some(once) if claim::<R>(here, once, shard).await? => Some(once.clone()),
+        _ => None,
+    };
     let ran = here.run_at(shard, true, move |keys, now| {
         let result = match &once {
             Some(once) => at_most_once(once, keys, (shard, shards), now, run),
@@ -100,16 +102,21 @@ where
         let keep = result.is_ok();
         (result, keep)
     });
-    ran.await?
+    let ran = ran.await;
+    // What was refused has changed nothing, so its name is free. Where it is not known what became of it, the name stays taken.
+    if let (Some(once), Ok(Err(_))) = (taken, &ran) {
+        release(here, once).await;
+    }
+    ran?
 }
 
 /// Takes the name of a request at the name's home, where that is not the shard of the change: a repeat with other keys may
-/// belong to another shard, and still must be seen.
-async fn claim<R: From<Misused> + From<Error>>(here: &Here, once: &Once, shard: usize) -> Result<(), R> {
+/// belong to another shard, and still must be seen. Tells whether it was free.
+async fn claim<R: From<Misused> + From<Error>>(here: &Here, once: &Once, shard: usize) -> Result<bool, R> {
     let shards = here.app.engine.shards();
     let home = once.home(shards);
     if home == shard {
-        return Ok(());
+        return Ok(false);
     }
     let once = once.clone();
     let claimed = here.run_at(home, true, move |keys, now| {
@@ -117,7 +124,24 @@ async fn claim<R: From<Misused> + From<Error>>(here: &Here, once: &Once, shard: 
         let keep = claimed.is_ok();
         (claimed, keep)
     });
-    if claimed.await?? { Ok(()) } else { Err(Misused::Other.into()) }
+    match claimed.await?? {
+        Claim::New => Ok(true),
+        Claim::Own => Ok(false),
+        Claim::Other => Err(Misused::Other.into()),
+    }
+}
+
+/// Lets go of a name. Where that fails it stays taken, as after a crash, until it expires.
+async fn release(here: &Here, once: Once) {
+    let shards = here.app.engine.shards();
+    let released = here.run_at(once.home(shards), true, move |keys, now| {
+        let released = once.release(keys, shards, now);
+        let keep = released.is_ok();
+        (released, keep)
+    });
+    if let Ok(Err(error)) | Err(error) = released.await {
+        tracing::warn!(%error, "the name of a request that was refused stays taken");
+    }
 }
 
 fn at_most_once<T: Default, R: From<Misused> + From<Error>>(

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Set;
+use super::named::Place;
 use crate::limits::DENIED_KEYS_TOLD;
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
@@ -33,7 +34,7 @@ struct KeyLabels {
     key: String,
 }
 
-const OUTCOMES: [&str; 3] = ["allowed", "denied", "error"];
+const OUTCOMES: [&str; 4] = ["allowed", "denied", "failed_open", "error"];
 
 /// The metrics of all policies.
 #[derive(Clone)]
@@ -41,6 +42,7 @@ pub struct PolicyMetrics {
     checks: Family<CheckLabels, Counter>,
     durations: Family<PolicyLabel, Histogram, fn() -> Histogram>,
     denied_keys: Family<KeyLabels, Gauge>,
+    store_broken: Family<PolicyLabel, Gauge>,
     stale: Gauge,
 }
 
@@ -50,6 +52,8 @@ pub struct PolicyCounts {
     pub allowed: Counter,
     /// Checks that were denied.
     pub denied: Counter,
+    /// Checks that passed because the store was broken and the policy fails open.
+    pub failed_open: Counter,
     /// Checks that could not be answered.
     pub errors: Counter,
     /// How long they took.
@@ -62,6 +66,7 @@ impl PolicyMetrics {
             checks: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
             denied_keys: Family::default(),
+            store_broken: Family::default(),
             stale: Gauge::default(),
         }
     }
@@ -80,6 +85,11 @@ impl PolicyMetrics {
             self.denied_keys.clone(),
         );
         to.register(
+            "limit_store_broken",
+            "Whether the policy's own store could not answer the last check",
+            self.store_broken.clone(),
+        );
+        to.register(
             "limit_file_refused",
             "Whether the settings file has changed and its policies were not taken",
             self.stale.clone(),
@@ -89,11 +99,11 @@ impl PolicyMetrics {
     /// The metrics of the policy of this name.
     #[must_use]
     pub fn of(&self, policy: &str) -> PolicyCounts {
-        let [allowed, denied, errors] = OUTCOMES.map(|outcome| {
+        let [allowed, denied, failed_open, errors] = OUTCOMES.map(|outcome| {
             self.checks.get_or_create(&CheckLabels { policy: policy.to_owned(), outcome }).clone()
         });
         let durations = self.durations.get_or_create(&PolicyLabel { policy: policy.to_owned() }).clone();
-        PolicyCounts { allowed, denied, errors, durations }
+        PolicyCounts { allowed, denied, failed_open, errors, durations }
     }
 
     /// Tells nothing more of a policy that is gone.
@@ -108,7 +118,12 @@ impl PolicyMetrics {
     pub(crate) fn set(&self, set: &Set) {
         self.stale.set(set.problem.is_some().into());
         self.denied_keys.clear();
+        self.store_broken.clear();
         for (name, named) in &set.by_name {
+            if named.place != Place::Engine {
+                let label = PolicyLabel { policy: name.clone() };
+                self.store_broken.get_or_create(&label).set(named.is_store_broken().into());
+            }
             let top = named.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
             for (key, count) in top {
                 let labels = KeyLabels { policy: name.clone(), key: shown(&key).into_owned() };
@@ -118,8 +133,10 @@ impl PolicyMetrics {
     }
 }
 
-/// A key as text, whatever it is.
-#[must_use]
-pub fn shown(key: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(key)
+/// A key as text, whatever it is. Two keys that are no text are two texts.
+fn shown(key: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(key) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(format!("base64:{}", data_encoding::BASE64.encode(key))),
+    }
 }

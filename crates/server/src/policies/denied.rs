@@ -14,7 +14,7 @@ pub struct Denied {
 impl Denied {
     /// Counts a denial of this key. A long key is known by its beginning.
     pub fn add(&mut self, key: &[u8]) {
-        let key = &key[..key.len().min(DENIED_KEY_BYTES)];
+        let key = beginning(key);
         if let Some((_, count)) = self.counts.iter_mut().find(|(there, _)| **there == *key) {
             *count += 1;
             return;
@@ -38,9 +38,28 @@ impl Denied {
     }
 }
 
+/// What is remembered of a key: of text, whole characters.
+fn beginning(key: &[u8]) -> &[u8] {
+    if key.len() <= DENIED_KEY_BYTES {
+        return key;
+    }
+    let end =
+        std::str::from_utf8(key).map_or(DENIED_KEY_BYTES, |text| text.floor_char_boundary(DENIED_KEY_BYTES));
+    &key[..end]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_key_is_cut_between_characters() {
+        let text = "k".to_owned() + &"é".repeat(100);
+        assert_eq!(beginning(text.as_bytes()), &text.as_bytes()[..127]);
+        let bytes = [text.as_bytes(), b"\xff"].concat();
+        assert_eq!(beginning(&bytes).len(), DENIED_KEY_BYTES, "what is no text has no characters");
+        assert_eq!(beginning(&text.as_bytes()[..128]).len(), 128);
+    }
 
     #[test]
     fn who_is_denied_often_is_found_among_any_number_of_others() {

@@ -22,7 +22,9 @@ use crate::limits::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 /// The name of the table that holds them all.
 pub(crate) const TABLE: &str = "limit";
 
-const EXAMPLE: &str = "write [limit.login] and below it limit = 5, periodMs = \"60s\", fail = \"closed\"";
+/// What to write instead of a policy that is none.
+pub(crate) const EXAMPLE: &str =
+    "write [limit.login] and below it limit = 5, periodMs = \"60s\", fail = \"closed\"";
 
 /// The name of a store. It may hold a password, so only its beginning is ever shown.
 #[derive(Clone, PartialEq, Eq)]

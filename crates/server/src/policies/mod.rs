@@ -20,12 +20,14 @@ pub mod reload;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use keystead_core::{Code, Error, MemoryStore, Result, Store};
+use keystead_core::{Code, Error, MemoryOptions, MemoryStore, Result, Store};
 use keystead_engine::Engine;
 
 use counts::PolicyMetrics;
 use file::Definition;
 use named::{Named, Place};
+
+use crate::limits::MEMORY_KEYS_MAX;
 
 /// The word for the server's own database as a store.
 pub const ENGINE: &str = "engine";
@@ -41,11 +43,19 @@ pub struct Set {
     pub problem: Option<String>,
 }
 
+/// A policy that is to be in force.
+enum Found<'a> {
+    /// It is already.
+    Same(Arc<Named>),
+    /// It is new, or not what it was: its store is open.
+    New(&'a Definition, Place, Arc<dyn Store>),
+}
+
 /// The policies of a server.
 pub struct Policies {
     set: RwLock<Arc<Set>>,
     engine: Engine,
-    memory: Arc<dyn Store>,
+    memory: MemoryStore,
     /// The stores of URLs. They are opened once, and closed when no policy names them.
     others: Mutex<HashMap<String, Arc<dyn Store>>>,
     metrics: PolicyMetrics,
@@ -55,10 +65,12 @@ impl Policies {
     /// None yet.
     #[must_use]
     pub fn new(engine: Engine, metrics: PolicyMetrics) -> Policies {
+        // A flood of made-up keys must not take all memory. These options cannot be refused.
+        let bounded = MemoryStore::open(MemoryOptions::default().max_keys(MEMORY_KEYS_MAX));
         Policies {
             set: RwLock::default(),
             engine,
-            memory: Arc::new(MemoryStore::new()),
+            memory: bounded.unwrap_or_default(),
             others: Mutex::default(),
             metrics,
         }
@@ -81,28 +93,72 @@ impl Policies {
     /// while a store is opened.
     ///
     /// # Errors
-    /// When a store cannot be opened: then nothing has changed.
+    /// `config_invalid` for a store that cannot be, else what a store says that could not be opened. Then nothing has changed, but
+    /// that stores which were opened meanwhile are [`unused`](Policies::unused).
     pub fn replace(&self, definitions: &[Definition]) -> Result<()> {
         let before = self.set();
-        let mut by_name = BTreeMap::new();
+        let same = |one: &Definition| {
+            before.by_name.get(&one.name).filter(|named| named.definition == *one).cloned()
+        };
+        let of_store = |definition: &Definition, error: Error| {
+            Error::new(error.code(), format!("limit.{}: store: {}", definition.name, error.message()))
+        };
+        // What is known to be wrong is found before a store is opened, and what a store says before metrics tell of a policy.
         for definition in definitions {
-            let name = &definition.name;
-            let named = match before.by_name.get(name).filter(|named| named.definition == *definition) {
-                Some(same) => Arc::clone(same),
-                None => {
-                    let (place, store) = self.store(definition.store.as_str()).map_err(|error| {
-                        Error::new(error.code(), format!("limit.{name}: store: {}", error.message()))
-                    })?;
-                    Arc::new(Named::new(definition.clone(), place, store, self.metrics.of(name)))
-                }
-            };
-            by_name.insert(name.clone(), named);
+            self.check_store(definition, definitions).map_err(|error| of_store(definition, error))?;
         }
+        let mut found = Vec::with_capacity(definitions.len());
+        for definition in definitions {
+            found.push(match same(definition) {
+                Some(named) => Found::Same(named),
+                None => {
+                    let (place, store) =
+                        self.store(definition.store.as_str()).map_err(|error| of_store(definition, error))?;
+                    Found::New(definition, place, store)
+                }
+            });
+        }
+        let named = |found| match found {
+            Found::Same(named) => named,
+            Found::New(definition, place, store) => {
+                let counts = self.metrics.of(&definition.name);
+                Arc::new(Named::new(definition.clone(), place, store, counts))
+            }
+        };
+        let by_name: BTreeMap<String, Arc<Named>> =
+            found.into_iter().map(named).map(|named| (named.definition.name.clone(), named)).collect();
         for gone in before.by_name.keys().filter(|name| !by_name.contains_key(*name)) {
             self.metrics.forget(gone);
         }
         self.put(Set { by_name, problem: None });
         Ok(())
+    }
+
+    /// Refuses a store that cannot be, as far as that can be told without opening it.
+    fn check_store(&self, definition: &Definition, all: &[Definition]) -> Result<()> {
+        let word = definition.store.as_str();
+        if [ENGINE, MEMORY].contains(&word) {
+            return Ok(());
+        }
+        let Some((scheme, _)) = word.split_once(':') else {
+            let message = format!("'{word}' is no store: write engine, memory, or a URL such as sqlite:DIR");
+            return Err(Error::new(Code::ConfigInvalid, message));
+        };
+        if keystead_stores::SCHEMES.iter().all(|known| known.name != scheme) {
+            // It says which there are.
+            return keystead_stores::open(word).map(drop);
+        }
+        let is_other =
+            |other: &str| other != word && path_of(word).is_some() && path_of(other) == path_of(word);
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        match others.keys().any(|open| is_other(open)) || all.iter().any(|one| is_other(one.store.as_str())) {
+            true => Err(Error::new(
+                Code::ConfigInvalid,
+                "it is open with other parameters, or written otherwise in another policy: write the same text \
+                 everywhere, and restart the server where that is a change",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Notes why the file did not take effect. The policies stay.
@@ -128,12 +184,7 @@ impl Policies {
     fn store(&self, word: &str) -> Result<(Place, Arc<dyn Store>)> {
         match word {
             ENGINE => return Ok((Place::Engine, Arc::new(self.engine.clone()))),
-            MEMORY => return Ok((Place::Sync, Arc::clone(&self.memory))),
-            _ if !word.contains(':') => {
-                let message =
-                    format!("'{word}' is no store: write engine, memory, or a URL such as sqlite:DIR");
-                return Err(Error::new(Code::ConfigInvalid, message));
-            }
+            MEMORY => return Ok((Place::Sync, Arc::new(self.memory.clone()))),
             _ => {}
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +206,14 @@ impl Policies {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.drain().map(|(_, store)| store).collect()
     }
+}
+
+/// What a URL names where it names a place: a directory can be opened once, whatever the parameters.
+fn path_of(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once(':')?;
+    let path = rest.split('?').next()?;
+    let path = path.strip_prefix("//").unwrap_or(path);
+    (!path.is_empty()).then_some((scheme, path))
 }
 
 #[cfg(test)]
@@ -217,5 +276,47 @@ mod tests {
         let unused = policies.unused();
         assert_eq!(unused.len(), 1);
         unused[0].close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn made_up_keys_do_not_fill_the_memory() {
+        let policies = policies();
+        policies.replace(&definitions(ONE)).unwrap();
+        let named = policies.find("a").unwrap();
+        for n in 0..MEMORY_KEYS_MAX + 10_000 {
+            named.limiter.check_sync(n.to_le_bytes(), 1).unwrap();
+        }
+        let kept = policies.memory.len();
+        assert!((MEMORY_KEYS_MAX / 2..=MEMORY_KEYS_MAX).contains(&kept), "{kept}");
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_leaves_no_traces() {
+        let metrics = PolicyMetrics::new();
+        let policies = Policies::new(Engine::open(&Options::in_memory()).unwrap(), metrics.clone());
+        policies.replace(&definitions(ONE)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let url = |rest: &str| format!("\"sqlite:{}/{rest}\"", dir.path().display());
+        let one = |name: &str, store: &str| {
+            ONE.replace("limit.a", &format!("limit.{name}")).replace("\"memory\"", store)
+        };
+        // Found before anything is opened.
+        for wrong in ["\"redsi\"", "\"mysql:x\"", &url("b?durability=commit")] {
+            let text = ONE.to_owned() + &one("b", &url("b")) + &one("c", wrong);
+            assert_eq!(policies.replace(&definitions(&text)).unwrap_err().code(), Code::ConfigInvalid);
+            assert!(!dir.path().join("b").exists() && policies.unused().is_empty(), "{wrong}");
+        }
+        // Only to be found by opening it: what was opened before it is let go of.
+        std::fs::write(dir.path().join("file"), "x").unwrap();
+        let text = ONE.to_owned() + &one("b", &url("b")) + &one("c", &url("file"));
+        assert_ne!(policies.replace(&definitions(&text)).unwrap_err().code(), Code::ConfigInvalid);
+        let unused = policies.unused();
+        assert_eq!(unused.len(), 1);
+        unused[0].close().await.unwrap();
+        let mut registry = prometheus_client::registry::Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        assert!(text.contains("policy=\"a\"") && !text.contains("policy=\"b\""), "{text}");
     }
 }

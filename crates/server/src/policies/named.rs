@@ -1,9 +1,11 @@
 //! One policy in force: its limiter, where its state is, and what is counted of it. Touches its store.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use keystead_core::{Millis, Store};
+use keystead_core::{Error, Millis, Store};
+use keystead_limit::fail::is_broken;
 use keystead_limit::headers::retry_after_s;
 use keystead_limit::{Decision, Fail, HeaderStyles, Headers, Limiter};
 
@@ -34,7 +36,10 @@ pub struct Named {
     pub counts: PolicyCounts,
     /// Who is denied most.
     pub denied: Mutex<Denied>,
+    /// What stands before its keys in the store, and a colon.
+    pub prefix: String,
     headers: Headers,
+    broken: AtomicBool,
 }
 
 impl Named {
@@ -49,21 +54,37 @@ impl Named {
         let prefix = format!("limit:{}:{}", definition.name, policy.strategy().word());
         let headers = Headers::new(&policy, definition.headers);
         let fail = policy.fail().unwrap_or(Fail::Closed);
-        let limiter = Limiter::new(policy, store, fail).prefix(prefix);
-        Named { definition, place, limiter, counts, denied: Mutex::default(), headers }
+        let limiter = Limiter::new(policy, store, fail).prefix(&prefix);
+        let (denied, broken) = (Mutex::default(), AtomicBool::new(false));
+        Named { definition, place, limiter, counts, denied, prefix, headers, broken }
     }
 
-    /// Counts an answer about `key`; nothing is an error.
-    pub fn count(&self, key: &[u8], answer: Option<&Decision>, took: Duration) {
+    /// Counts an answer about `key`.
+    pub fn count(&self, key: &[u8], answer: Result<&Decision, &Error>) {
         match answer {
-            Some(decision) if decision.allowed => self.counts.allowed.inc(),
-            Some(_) => {
+            // It passed, and was not admitted: nobody has counted it.
+            Ok(decision) if decision.failed_open => self.counts.failed_open.inc(),
+            Ok(decision) if decision.allowed => self.counts.allowed.inc(),
+            Ok(_) => {
                 self.denied.lock().unwrap_or_else(PoisonError::into_inner).add(key);
                 self.counts.denied.inc()
             }
-            None => self.counts.errors.inc(),
+            Err(_) => self.counts.errors.inc(),
         };
-        self.counts.durations.observe(took.as_secs_f64());
+        if self.place != Place::Engine {
+            self.broken.store(answer.map_or_else(is_broken, |it| it.failed_open), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes how long a request took, whatever number of keys it asked for.
+    pub fn took(&self, time: Duration) {
+        self.counts.durations.observe(time.as_secs_f64());
+    }
+
+    /// Whether a store of its own could not answer the last check. The server's database tells that of itself.
+    #[must_use]
+    pub fn is_store_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
     }
 
     /// The headers of an answer.
@@ -80,5 +101,37 @@ impl Named {
     #[must_use]
     pub fn is_beside(&self, other: &Named) -> bool {
         self.definition.store == other.definition.store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keystead_core::MemoryStore;
+
+    use super::super::counts::PolicyMetrics;
+    use super::super::file;
+    use super::*;
+
+    #[tokio::test]
+    async fn what_passes_without_a_store_is_not_counted_as_admitted() {
+        let text = "[limit.a]\nlimit = 1\nperiodMs = \"60s\"\nfail = \"open\"\nstore = \"memory\"\n";
+        let definition = file::parse(text, "k.toml").unwrap().remove(0);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let named = Named::new(definition, Place::Sync, Arc::clone(&store), PolicyMetrics::new().of("a"));
+        let told = |named: &Named| {
+            let counts = &named.counts;
+            (counts.allowed.get(), counts.failed_open.get(), counts.errors.get(), named.is_store_broken())
+        };
+        named.count(b"k", named.limiter.check("k", 1).await.as_ref());
+        assert_eq!(told(&named), (1, 0, 0, false));
+        store.close().await.unwrap();
+        named.count(b"k", named.limiter.check("k", 1).await.as_ref());
+        assert_eq!(told(&named), (1, 1, 0, true));
+        let error = store.reset(&keystead_core::Key::new("k").unwrap()).await.unwrap_err();
+        named.count(b"k", Err(&error));
+        assert_eq!(told(&named), (1, 1, 1, true));
+        // A request that cannot be is no fault of the store.
+        named.count(b"k", named.limiter.check("", 1).await.as_ref());
+        assert_eq!(told(&named), (1, 1, 2, false));
     }
 }

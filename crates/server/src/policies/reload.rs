@@ -2,25 +2,35 @@
 //!
 //! The file is read every [`RELOAD_LOOK`] and compared with what it was: that works on every file system, through links that are
 //! turned round and on files that are replaced. A change counts once it has been seen twice, so that a file which is just
-//! being written is not taken for a finished one.
+//! being written is not taken for a finished one. A file that was refused is left alone until it changes, unless a store could not
+//! be opened: what is not in the file may be mended without touching it, so it is tried again now and then.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use keystead_core::Result;
+use keystead_core::{Code, Error};
 
 use super::file;
 use crate::app::App;
-use crate::limits::{RELOAD_LOOK, SETTINGS_BYTES_MAX};
+use crate::limits::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
 use crate::settings::{self, file::DEFAULT_PATH};
+
+/// Why a file was not taken.
+struct Refusal {
+    problem: String,
+    /// It may be taken later as it is.
+    passes: bool,
+}
 
 /// Puts the policies of the settings file into force whenever it changes, until the server stops.
 pub async fn watch(app: Arc<App>) {
     // Somebody who starts without a file may write one.
     let path = app.settings.config.clone().unwrap_or_else(|| DEFAULT_PATH.into());
     // What stands there now was read at the start.
-    let mut known = app.settings.config_text.clone().map(|text| text.0);
+    let mut taken = app.settings.config_text.clone().map(|text| text.0);
+    let mut known = taken.clone();
     let mut seen = None;
+    let mut looks_left = None;
     loop {
         tokio::select! {
             () = app.stopping() => return,
@@ -29,14 +39,22 @@ pub async fn watch(app: Arc<App>) {
         let text = read(&path).await;
         if text == known {
             seen = None;
-            continue;
-        }
-        if seen.as_ref() != Some(&text) {
+            looks_left = looks_left.map(|looks: u32| looks.saturating_sub(1));
+            if looks_left != Some(0) {
+                continue;
+            }
+        } else if seen.as_ref() != Some(&text) {
             seen = Some(text);
             continue;
         }
         seen = None;
-        apply(&app, &path, known.as_deref(), text.as_deref()).await;
+        looks_left = match apply(&app, &path, taken.as_deref(), text.as_deref()).await {
+            Ok(()) => {
+                taken.clone_from(&text);
+                None
+            }
+            Err(Refusal { passes, .. }) => passes.then_some(RELOAD_AGAIN_LOOKS),
+        };
         known = text;
     }
 }
@@ -51,41 +69,49 @@ async fn read(path: &Path) -> Option<String> {
     read.await.ok().flatten()
 }
 
-async fn apply(app: &Arc<App>, path: &Path, known: Option<&str>, text: Option<&str>) {
+async fn apply(app: &Arc<App>, path: &Path, taken: Option<&str>, text: Option<&str>) -> Result<(), Refusal> {
     let shown = path.display().to_string();
     let replaced = match text {
-        None => Err(format!("{shown} cannot be read, or has more than {SETTINGS_BYTES_MAX} bytes")),
-        Some(text) => replace(app, text, &shown).await.map_err(|error| error.to_string()),
+        None => {
+            let problem = format!("{shown} cannot be read, or has more than {SETTINGS_BYTES_MAX} bytes");
+            Err(Refusal { problem, passes: false })
+        }
+        Some(text) => replace(app, text, &shown).await,
     };
-    match replaced {
+    // Of a file that was not taken some stores may be open.
+    for store in app.policies.unused() {
+        if let Err(error) = store.close().await {
+            tracing::warn!(store = store.scheme(), %error, "a store could not be closed");
+        }
+    }
+    match &replaced {
         Ok(count) => {
-            if settings::file::differ(known, text) {
+            if settings::file::differ(taken, text) {
                 tracing::warn!(file = shown, "settings other than limits take effect at the next start");
-            }
-            for store in app.policies.unused() {
-                if let Err(error) = store.close().await {
-                    tracing::warn!(store = store.scheme(), %error, "a store could not be closed");
-                }
             }
             tracing::info!(file = shown, policies = count, "policies have changed");
         }
-        Err(problem) => {
+        // What is tried again and again is told once.
+        Err(Refusal { problem, .. }) if app.policies.set().problem.as_ref() == Some(problem) => {}
+        Err(Refusal { problem, .. }) => {
             tracing::warn!(problem, "the policies stay as they were");
-            app.policies.refuse(problem);
+            app.policies.refuse(problem.clone());
         }
     }
+    replaced.map(drop)
 }
 
-async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize> {
+async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, Refusal> {
+    let of_file = |error: Error| Refusal { problem: error.to_string(), passes: false };
     // A file that could not be started with is not taken by halves.
-    settings::file::parse(text, file)?;
-    let definitions = file::parse(text, file)?;
+    settings::file::parse(text, file).map_err(of_file)?;
+    let definitions = file::parse(text, file).map_err(of_file)?;
     let count = definitions.len();
     let app = Arc::clone(app);
     // A store may take its time to open.
     let replaced = tokio::task::spawn_blocking(move || app.policies.replace(&definitions)).await;
-    replaced.unwrap_or_else(|error| {
-        Err(keystead_core::Error::new(keystead_core::Code::Internal, error.to_string()))
-    })?;
-    Ok(count)
+    let replaced = replaced.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    let of_store =
+        |error: Error| Refusal { problem: error.to_string(), passes: error.code() != Code::ConfigInvalid };
+    replaced.map(|()| count).map_err(of_store)
 }

@@ -49,10 +49,11 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
         |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
     let table = DeTable::parse(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
-        failure(
-            format_args!("{file}:{line}: not valid TOML: {}", e.message()),
-            "write lines like http = \"127.0.0.1:8080\" or shards = 4",
-        )
+        let hint = match is_policy(text, line) {
+            true => policies::file::EXAMPLE,
+            false => "write lines like http = \"127.0.0.1:8080\" or shards = 4",
+        };
+        failure(format_args!("{file}:{line}: not valid TOML: {}", e.message()), hint)
     })?;
     let mut entries = Vec::new();
     for (key, value) in table.get_ref().iter().filter(|(key, _)| key.get_ref() != policies::file::TABLE) {
@@ -63,6 +64,14 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
         entries.push(Entry { setting, text, line });
     }
     Ok(entries)
+}
+
+/// Whether a line of a text that is no TOML stands in the table of a policy.
+fn is_policy(text: &str, line: usize) -> bool {
+    let heads = text.lines().take(line).map(str::trim).filter(|line| line.starts_with('['));
+    let head = heads.last().map(|head| head.trim_start_matches(['[', ' ']));
+    let rest = head.and_then(|head| head.strip_prefix(policies::file::TABLE));
+    rest.is_some_and(|rest| rest.starts_with(['.', ' ', ']']) || rest.is_empty())
 }
 
 fn known(key: &str) -> Result<&'static Setting> {
@@ -134,6 +143,21 @@ mod tests {
             refusal("http = 8080"),
             "k.toml:1: http is of type integer and must be a string: write http = \"127.0.0.1:8080\""
         );
+    }
+
+    #[test]
+    fn broken_toml_in_a_policy_is_told_how_a_policy_looks() {
+        for text in [
+            "[limit.a]\nlimit = = 1",
+            "http = \"off\"\n[limit.a]\nlimit = 5\n\nfail = closed",
+            "[limit.a",
+            " [limit]\na = {",
+        ] {
+            assert!(refusal(text).ends_with("fail = \"closed\""), "{}", refusal(text));
+        }
+        for text in ["http = = 1\n[limit.a]", "[limits]\na = = 1", "limit = = 1"] {
+            assert!(refusal(text).ends_with("or shards = 4"), "{}", refusal(text));
+        }
     }
 
     #[test]

@@ -10,12 +10,13 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
         ("/limit/login", "", "send {\"key\":\"ada\""),
         ("/limit/login", "{", "line 1 column 1"),
         ("/limit/login", "[]", "send"),
+        ("/limit/login", r#"["k",1,false]"#, "expected a JSON object"),
         ("/limit/login", "{}", "missing field `key`"),
         ("/limit/login", r#"{"key":1}"#, "a key: text"),
         ("/limit/login", r#"{"key":""}"#, "a key must not be empty"),
         ("/limit/login", r#"{"key":"k","cost":0}"#, "cost must be a whole number"),
-        ("/limit/login", r#"{"key":"k","cost":-1}"#, "send"),
-        ("/limit/login", r#"{"key":"k","cost":1.5}"#, "send"),
+        ("/limit/login", r#"{"key":"k","cost":-1}"#, "`-1`, expected a whole number"),
+        ("/limit/login", r#"{"key":"k","cost":1.5}"#, "`1.5`, expected a whole number"),
         ("/limit/login", r#"{"key":"k","cost":9007199254740992}"#, "cost must be a whole number"),
         ("/limit/login", r#"{"key":"k","cost":"1"}"#, "send"),
         ("/limit/login", r#"{"key":"k","peek":1}"#, "send"),
@@ -28,13 +29,43 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
         ("/limit/login/reserve", r#"{"key":"k"}"#, "missing field `cost`"),
         ("/limit/login/reserve", r#"{"key":"k","cost":1,"ttlMs":0}"#, "ttlMs is"),
         ("/limit/jobs/reserve", r#"{"key":"k","cost":1}"#, "leases, not units"),
+        ("/limit/login/check", r#"[[{"key":"k"}]]"#, "expected a JSON object"),
+        ("/limit/login/check", r#"{"keys":[["k",1]]}"#, "expected a JSON object"),
+        ("/limit/login/reserve", r#"["k",1]"#, "expected a JSON object"),
+        ("/limit/login/settle", r#"["k",1,1]"#, "expected a JSON object"),
+        ("/limit/jobs/acquire", r#"["k"]"#, "expected a JSON object"),
+        ("/limit/jobs/release", r#"["k",1]"#, "expected a JSON object"),
+        ("/limit", r#"["all",[{"policy":"login","key":"k"}]]"#, "expected a JSON object"),
+        ("/limit", r#"{"checks":[["login","k"]]}"#, "expected a JSON object"),
+        (
+            "/limit",
+            r#"{"checks":[{"policy":"login","key":"k"}],"then":[[["SET","a","1"]]]}"#,
+            "expected a JSON object",
+        ),
+        (
+            "/limit",
+            r#"{"checks":[{"policy":"login","key":"k"}],"then":{"operations":[["put","a",1]]}}"#,
+            "an operation is an object",
+        ),
+        ("/limit/jobs", r#"{"key":"k","cost":2}"#, "one lease at a time: leave cost out"),
+        ("/limit/jobs", r#"{"key":"k","cost":2,"peek":true}"#, "one lease at a time"),
+        ("/limit/jobs/check", r#"{"keys":[{"key":"k"},{"key":"k","cost":2}]}"#, "one lease at a time"),
+        ("/limit", r#"{"checks":[{"policy":"jobs","key":"k","cost":2}]}"#, "one lease at a time"),
         ("/limit/", "{}", "/limit/POLICY"),
         ("/limit/login/a/b", "{}", "%2F"),
     ] {
-        http.post(target, body).refusal(400, "bad_request", words);
+        let came = http.post(target, body);
+        came.refusal(400, "bad_request", words);
+        for word in ["struct ", "u64", "tuple", "enum"] {
+            assert!(!came.text().contains(word), "a word of the program: {}", came.text());
+        }
     }
     let long = format!(r#"{{"key":"{}"}}"#, "k".repeat(33_000));
-    http.post("/limit/login", &long).refusal(413, "too_large", "max key size");
+    http.post("/limit/login", &long).refusal(
+        413,
+        "too_large",
+        "33017 bytes, with 'limit:login:gcra:' before it",
+    );
     http.post("/limit/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there are aside, flow, jobs");
     http.post("/limit/login/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there is no action 'nope'");
     assert_eq!(http.ask("PUT", "/limit/login", &[], b"{}").status, 405);
@@ -42,6 +73,38 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
     assert_eq!((delete.status, delete.header("allow")), (405, Some("GET, POST, HEAD")));
     let stands = http.get("/limit/login/k").json();
     assert_eq!(stands["remaining"], 3);
+    assert_eq!(http.get("/limit/jobs/k").json()["remaining"], 2);
+}
+
+#[test]
+fn a_whole_number_counts_however_it_is_written() {
+    let (_house, mut http) = House::open(&[]);
+    assert_eq!(http.check("window", r#"{"key":"k","cost":10}"#)["remaining"], 40);
+    assert_eq!(http.check("window", r#"{"key":"k","cost":10.0}"#)["remaining"], 30);
+    assert_eq!(http.check("window", r#"{"key":"k","cost":1e1}"#)["remaining"], 20);
+    assert_eq!(http.check("jobs", r#"{"key":"k","cost":1.0}"#)["remaining"], 1);
+    let body = r#"{"checks":[{"policy":"window","key":"k","cost":5.0}]}"#;
+    assert_eq!(http.post("/limit", body).json()["remaining"], 15);
+    let reserved = http.post("/limit/window/reserve", r#"{"key":"k","cost":5.0,"ttlMs":6e4}"#).json();
+    assert_eq!((&reserved["remaining"], &reserved["reservation"]["cost"]), (&10.into(), &5.into()));
+}
+
+/// On several shards the keys of a request are asked in turn.
+#[test]
+fn a_key_of_another_kind_among_many_consumes_nothing_of_the_others() {
+    let (_house, mut http) = House::open(&["--shards", "4"]);
+    let keys: Vec<_> = (0..16).map(|n| serde_json::json!({ "key": format!("k{n}") })).collect();
+    let body = serde_json::json!({ "keys": keys }).to_string();
+    for n in 0..16 {
+        let key = format!("limit:window:fixedWindow:k{n}");
+        http.post("/", &serde_json::json!(["SET", key, "x"]).to_string());
+        http.post("/limit/window/check", &body).refusal(409, "wrong_type", "");
+        http.post("/", &serde_json::json!(["DEL", key]).to_string());
+    }
+    let came = http.post("/limit/window/check", &body).json();
+    for decision in came["decisions"].as_array().unwrap() {
+        assert_eq!(decision["remaining"], 49, "{came}");
+    }
 }
 
 #[test]

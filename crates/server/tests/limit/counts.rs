@@ -21,6 +21,7 @@ fn allowed_denied_and_the_keys_that_are_denied_most_are_told() {
         "keystead_limit_checks_total{policy=\"login\",outcome=\"allowed\"} 8",
         "keystead_limit_checks_total{policy=\"login\",outcome=\"denied\"} 6",
         "keystead_limit_checks_total{policy=\"login\",outcome=\"error\"} 0",
+        "keystead_limit_checks_total{policy=\"login\",outcome=\"failed_open\"} 0",
         "keystead_limit_check_duration_seconds_count{policy=\"login\"} 14",
         "keystead_limit_denied_key{policy=\"login\",key=\"often\"} 5",
         "keystead_limit_file_refused 0",
@@ -54,4 +55,46 @@ fn a_combination_that_is_denied_is_counted_where_it_was_denied() {
     assert_eq!(http.get("/limit/login").json()["denied"], 1);
     let window = http.get("/limit/window").json();
     assert_eq!((&window["allowed"], &window["denied"]), (&json!(0), &json!(0)), "it was not asked to decide");
+}
+
+#[test]
+fn a_request_for_many_keys_took_its_time_once() {
+    let (_house, mut http) = House::open(&["--shards", "4"]);
+    http.post("/limit/window/check", r#"{"keys":[{"key":"a"},{"key":"b"},{"key":"c"}]}"#);
+    let body = r#"{"checks":[{"policy":"window","key":"a"},{"policy":"window","key":"b"}]}"#;
+    http.post("/limit", body);
+    let metrics = http.get("/metrics");
+    for line in [
+        "keystead_limit_checks_total{policy=\"window\",outcome=\"allowed\"} 5",
+        "keystead_limit_check_duration_seconds_count{policy=\"window\"} 2",
+    ] {
+        assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
+    }
+}
+
+#[test]
+fn denied_keys_are_told_whole_characters_and_never_as_one() {
+    let (_house, mut http) = House::open(&[]);
+    let long = "k".to_owned() + &"é".repeat(100);
+    for (key, denied) in
+        [(json!(long), 3), (json!({ "base64": "/w==" }), 2), (json!({ "base64": "/g==" }), 1)]
+    {
+        for _ in 0..3 + denied {
+            http.check("login", &json!({ "key": key }).to_string());
+        }
+    }
+    let cut = "k".to_owned() + &"é".repeat(63);
+    assert_eq!(
+        http.get("/limit/login").json()["topDenied"],
+        json!([
+            { "key": cut, "denied": 3 },
+            { "key": { "base64": "/w==" }, "denied": 2 },
+            { "key": { "base64": "/g==" }, "denied": 1 },
+        ])
+    );
+    let metrics = http.get("/metrics");
+    for (key, count) in [(&*cut, 3), ("base64:/w==", 2), ("base64:/g==", 1)] {
+        let line = format!("keystead_limit_denied_key{{policy=\"login\",key=\"{key}\"}} {count}");
+        assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
+    }
 }

@@ -12,7 +12,7 @@ const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"1h\"\nfail = \"closed\"\n"
 
 /// Looks until it is so.
 #[track_caller]
-fn until(house: &House, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn until(house: &House, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let waited = Stopwatch::start();
     loop {
         let told = Http::connect(&house.server).get("/limit").json();
@@ -37,6 +37,8 @@ fn a_bad_file_is_one_line_that_says_where_and_what_to_do() {
             "limit.a: store: there is no store 'mysql'",
         ),
         ("[limits.a]\nlimit = 1", "unknown key 'limits'"),
+        ("[limit.a]\nlimit = = 1", "keystead.toml:2: not valid TOML"),
+        ("[limit.a]\nlimit = = 1", "write [limit.login] and below it limit = 5"),
     ] {
         let home = dir();
         write(home.path(), text);

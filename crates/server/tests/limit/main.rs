@@ -8,6 +8,7 @@
 //! | what is no request, tokens                            | [`bad_input`]|
 //! | the settings file: refused, reloaded                  | [`file`]     |
 //! | what is counted                                       | [`counts`]   |
+//! | stores that break, or cannot be opened                | [`stores`]   |
 //! | `Idempotency-Key`                                     | [`repeats`]  |
 //! | 200 at once on 50, kill -9                            | [`many`]     |
 
@@ -33,6 +34,7 @@ mod repeats;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
+mod stores;
 
 use std::path::Path;
 

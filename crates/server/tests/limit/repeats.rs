@@ -100,7 +100,7 @@ fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
         (
             "/limit",
             r#"{"checks":[{"policy":"window","key":"{a}"},{"policy":"login","key":"{b}"}]}"#,
-            "the same {tag}",
+            "with an Idempotency-Key all keys must live together: give them the same {tag}",
         ),
     ] {
         http.ask("POST", target, &NAME, body.as_bytes()).refusal(400, "bad_request", words);
@@ -108,4 +108,71 @@ fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
     assert_eq!((left(&mut http, "window"), left(&mut http, "memory")), (50, 50));
     let peek = http.ask("POST", "/limit/memory", &NAME, br#"{"key":"k","peek":true}"#);
     assert_eq!(peek.status, 200, "what only looks may be sent as often as one likes");
+}
+
+#[test]
+fn a_repeat_has_the_headers_of_its_decision() {
+    let policies = "[limit.one]\nkind = \"fixedWindow\"\nlimit = 1\nwindowMs = \"1d\"\nfail = \"closed\"\n\
+                    headers = [\"plain\", \"structured\", \"legacy\"]\n\
+                    [limit.plain]\nlimit = 9\nperiodMs = \"1d\"\nfail = \"closed\"\n";
+    for shards in ["1", "4"] {
+        let house = House::with(policies, &["--durability", "memory", "--shards", shards]);
+        let mut http = Http::connect(&house.server);
+        for (n, (target, body)) in [
+            ("/limit/one", r#"{"key":"{k}"}"#),
+            ("/limit/one/reserve", r#"{"key":"{k}","cost":1}"#),
+            ("/limit", r#"{"checks":[{"policy":"plain","key":"{k}"},{"policy":"one","key":"{k}"}]}"#),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            http.check("one", r#"{"key":"{k}"}"#);
+            let name = [&*format!("Idempotency-Key: n-{n}")];
+            let target = format!("{target}?status=429");
+            let first = http.ask("POST", &target, &name, body.as_bytes());
+            let again = http.ask("POST", &target, &name, body.as_bytes());
+            assert_eq!((first.status, again.status, again.text()), (429, 429, first.text()), "{target}");
+            assert!(again.header("ratelimit-reset").is_some(), "{target}: {again:?}");
+            for name in [
+                "retry-after",
+                "ratelimit-limit",
+                "ratelimit-remaining",
+                "ratelimit-policy",
+                "x-ratelimit-reset",
+            ] {
+                assert!(first.header(name).is_some(), "{target}: {name}");
+                assert_eq!(first.header(name), again.header(name), "{target}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_leaves_its_name_free_wherever_that_lives() {
+    for shards in ["1", "4"] {
+        let (_house, mut http) = House::open(&["--shards", shards]);
+        http.post("/", r#"["SET","limit:window:fixedWindow:bad","x"]"#);
+        for n in 0..16 {
+            let name = [&*format!("Idempotency-Key: n-{n}")];
+            for (target, bad, good) in [
+                ("/limit/window", r#"{"key":"bad"}"#, r#"{"key":"k"}"#),
+                (
+                    "/limit",
+                    r#"{"checks":[{"policy":"window","key":"bad"}]}"#,
+                    r#"{"checks":[{"policy":"window","key":"k"}]}"#,
+                ),
+            ] {
+                let name = [&*format!("{}{target}", name[0])];
+                http.ask("POST", target, &name, bad.as_bytes()).refusal(409, "wrong_type", "");
+                let came = http.ask("POST", target, &name, good.as_bytes());
+                assert_eq!(came.status, 200, "{shards} shards, {name:?}: {}", came.text());
+                http.ask("POST", target, &name, bad.as_bytes()).refusal(
+                    422,
+                    "unprocessable",
+                    "another request",
+                );
+            }
+        }
+        assert_eq!(left(&mut http, "window"), 50 - 32);
+    }
 }

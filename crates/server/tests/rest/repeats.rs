@@ -254,6 +254,27 @@ fn what_undoes_one_undoes_all_and_may_be_sent_again() {
 }
 
 #[test]
+fn what_is_undone_leaves_its_name_to_others() {
+    for shards in ["1", "4"] {
+        let server = memory(&["--shards", shards]);
+        let mut http = Http::connect(&server);
+        let long = "k".repeat(32 * 1024);
+        let bad = format!(r#"[["INCR","{{k}}n"],["SET","{{k}}{long}",1]]"#);
+        for n in 0..8 {
+            let name = [&*format!("Idempotency-Key: {n}")];
+            assert_eq!(http.ask("POST", "/multi-exec", &name, bad.as_bytes()).status, 413);
+            let came = http.ask("POST", "/multi-exec", &name, br#"[["INCR","{k}n"]]"#);
+            assert_eq!(came.text(), format!(r#"[{{"result":{}}}]"#, n + 1), "{shards} shards");
+            refused(
+                &http.ask("POST", "/multi-exec", &name, bad.as_bytes()),
+                422,
+                "ERR this Idempotency-Key was used for another request",
+            );
+        }
+    }
+}
+
+#[test]
 fn an_answer_that_is_too_large_to_be_kept_undoes_the_request() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);

@@ -28,6 +28,16 @@ pub(super) fn kept(decision: &Decision, more: &[(&str, Value)], denial: StatusCo
     Ok(kept_text(status(decision, denial), &text(decision, more)?))
 }
 
+/// The first answer once more, with the headers of its decision. `Retry-After` is then that of the first answer, too.
+pub(super) fn again(named: &Named, kept: Kept, now: Millis) -> Reply {
+    let decision: Option<Decision> = serde_json::from_slice(&kept.body).ok();
+    let mut reply = reply::kept(kept);
+    if let Some(decision) = decision {
+        headers(&mut reply, named, &decision, now);
+    }
+    reply
+}
+
 /// An answer of this text, as it can be kept.
 pub(super) fn kept_text(status: StatusCode, text: &str) -> Kept {
     Kept { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use hyper::StatusCode;
 use hyper::http::request::Parts;
-use serde::de::{Error, MapAccess, Visitor};
+use keystead_limit::limits::WHOLE_MAX;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::super::parameters::{Parameters, decoded};
@@ -55,8 +58,73 @@ pub(super) fn denial(head: &Parts) -> Result<StatusCode, Refused> {
 
 /// Reads a body, of which `form` is an example.
 pub(super) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8], form: &str) -> Result<T, Refused> {
-    serde_json::from_slice(bytes)
+    let read: Result<Object<T>, _> = serde_json::from_slice(bytes);
+    read.map(|body| body.0)
         .map_err(|error| Refused::bad(format!("the body is not as it should be: {error}: send {form}")))
+}
+
+/// An object with the members of `T`. What derives its form would also take a list of the values in their order, which nobody means.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// A whole number, however it is written: `1`, `1.0`, `1e0`.
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_u64(WholeVisitor)
+    }
+}
+
+struct WholeVisitor;
+
+impl Visitor<'_> for WholeVisitor {
+    type Value = Whole;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number up to {WHOLE_MAX}")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
+        Ok(Whole(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+        // Up to there every whole number is a double, and none stands for two.
+        match number.fract() == 0.0 && (0.0..=WHOLE_MAX as f64).contains(&number) {
+            true => Ok(Whole(number as u64)),
+            false => Err(E::invalid_value(Unexpected::Float(number), &self)),
+        }
+    }
+}
+
+/// Reads a whole number of a body.
+pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Whole::deserialize(deserializer).map(|whole| whole.0)
+}
+
+/// The same where it may be left out.
+pub(super) fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Option::<Whole>::deserialize(deserializer).map(|whole| whole.map(|whole| whole.0))
 }
 
 /// A key: text, or `{"base64":"..."}` where it is no text.
@@ -128,6 +196,49 @@ mod tests {
         for target in ["/limit/a?status=503", "/limit/a?stauts=429", "/limit/a?status=429&status=429"] {
             assert!(denial(&head(target)).is_err(), "{target}");
         }
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Some<'a> {
+        #[serde(borrow)]
+        key: KeyText<'a>,
+        #[serde(default = "one", deserialize_with = "whole")]
+        cost: u64,
+        #[serde(default, deserialize_with = "whole_or_none")]
+        ttl: Option<u64>,
+    }
+
+    fn some(text: &'static str) -> Result<(u64, Option<u64>), String> {
+        match body::<Some<'_>>(text.as_bytes(), "{}") {
+            Ok(some) => Ok((some.cost, some.ttl)),
+            Err(Refused::Bad(why)) => Err(why),
+            Err(other) => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        for text in ["7", "7.0", "7e0", "0.7e1", "70e-1"] {
+            let text = format!(r#"{{"key":"k","cost":{text},"ttl":{text}}}"#);
+            assert_eq!(some(text.leak()), Ok((7, Option::Some(7))));
+        }
+        assert_eq!(some(r#"{"key":"k","ttl":null}"#), Ok((1, None)));
+        assert_eq!(some(r#"{"key":"k","cost":9007199254740991.0}"#), Ok((WHOLE_MAX, None)));
+        for text in ["1.5", "-1", "-1.0", "1e300", "9007199254740993.0", "\"1\"", "null", "[1]", "true"] {
+            let why = some(format!(r#"{{"key":"k","cost":{text}}}"#).leak()).unwrap_err();
+            assert!(why.contains("expected a whole number up to 9007199254740991"), "{why}");
+        }
+    }
+
+    #[test]
+    fn only_an_object_is_a_body_and_no_words_of_the_program_are_shown() {
+        for text in [r#"["k",1]"#, "[]", "1", "null", "\"k\"", "true"] {
+            let why = some(text).unwrap_err();
+            assert!(why.contains("expected a JSON object") && !why.contains("struct"), "{why}");
+        }
+        assert!(some(r#"{"key":"k","key":"k"}"#).unwrap_err().contains("duplicate field `key`"));
+        assert!(some(r#"{"key":"k"} {}"#).unwrap_err().contains("trailing"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
-use keystead_commands::once::Once;
+use keystead_commands::once::{Kept, Once};
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
 use keystead_commands::wire::json::{self as wire, Strings};
@@ -32,12 +32,12 @@ use super::super::here::Here;
 use super::super::kv::batch::{self, Operation};
 use super::super::once;
 use super::super::refused::Refused;
-use super::super::reply;
+use super::super::reply::{self, Reply};
 use super::super::request::Asked;
 use super::super::rest;
-use super::asked::{self, KeyText};
+use super::asked::{self, KeyText, Object};
 use super::run::{self, Ran};
-use super::{Done, answer, policy};
+use super::{Done, answer, policy, question};
 use crate::call::place::place_of;
 use crate::call::transaction::run_queue;
 use crate::limits::{REST_ANSWER_BYTES_MAX, THEN_MAX};
@@ -53,9 +53,9 @@ struct Body<'a> {
     #[serde(default)]
     rule: Word,
     #[serde(borrow)]
-    checks: Vec<One<'a>>,
+    checks: Vec<Object<One<'a>>>,
     #[serde(borrow, default)]
-    then: Option<ThenText<'a>>,
+    then: Option<Object<ThenText<'a>>>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -72,7 +72,7 @@ struct One<'a> {
     policy: String,
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(default = "asked::one")]
+    #[serde(default = "asked::one", deserialize_with = "asked::whole")]
     cost: u64,
 }
 
@@ -121,16 +121,17 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
         Word::Any => Rule::Any,
     };
     let mut limits = Vec::with_capacity(body.checks.len());
-    for one in &body.checks {
+    for Object(one) in &body.checks {
         let named = policy(here, &one.policy)?;
-        let question = named.limiter.question(&one.key.0, one.cost)?;
+        let question = question(&named, &one.key.0, one.cost)?;
         limits.push((named, question));
     }
     let once = run::once_of(asked, limits.iter().map(|(named, _)| &**named))?;
-    let plan = Plan { once, rule, limits: &limits, then: then(here, asked, body.then)?, denial };
+    let then = then(here, asked, body.then.map(|then| then.0))?;
+    let plan = Plan { once, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(here, plan).await {
-        Ok(Ran::Again(reply)) => return Ok(reply),
+        Ok(Ran::Again(kept)) => return Ok(again(&limits, kept, here.app.now())),
         Ok(Ran::New(outcome)) => Ok(outcome),
         Err(refused) => Err(refused),
     };
@@ -144,29 +145,45 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
     Ok(reply)
 }
 
+/// The first answer once more, with the headers of the policy that was binding.
+fn again(limits: &[(Arc<Named>, Question)], kept: Kept, now: Millis) -> Reply {
+    let told: Option<Value> = serde_json::from_slice(&kept.body).ok();
+    let name = told.as_ref().and_then(|told| told["policy"].as_str());
+    match limits.iter().find(|(named, _)| Some(named.definition.name.as_str()) == name) {
+        Some((named, _)) => answer::again(named, kept, now),
+        None => reply::kept(kept),
+    }
+}
+
 /// Counts each limit's part. One that would have let it pass, and was not asked to because of another, has decided nothing.
 fn count(
     rule: Rule,
     limits: &[(Arc<Named>, Question)],
-    checks: &[One<'_>],
+    checks: &[Object<One<'_>>],
     ran: &Result<Outcome, Refused>,
     took: Duration,
 ) {
-    let of = limits.iter().zip(checks).map(|((named, _), one)| (named, &*one.key.0));
+    let of = limits.iter().zip(checks).map(|((named, _), Object(one))| (named, &*one.key.0));
     match ran {
         Ok(outcome) => {
             let admitted = rule.admits(&outcome.decisions);
             for ((named, key), decision) in of.zip(&outcome.decisions) {
                 if admitted || !decision.allowed {
-                    named.count(key, Some(decision), took);
+                    named.count(key, Ok(decision));
                 }
             }
         }
         // What was refused for how it was asked, or for what it wanted to write, is no failure of a limit.
         Err(Refused::Broken(error)) if is_broken(error) => {
-            of.for_each(|(named, key)| named.count(key, None, took));
+            of.for_each(|(named, key)| named.count(key, Err(error)));
         }
-        Err(_) => {}
+        Err(_) => return,
+    }
+    for (n, (named, _)) in limits.iter().enumerate() {
+        // A policy that is asked for several keys took its time once.
+        if !limits[..n].iter().any(|(before, _)| Arc::ptr_eq(before, named)) {
+            named.took(took);
+        }
     }
 }
 
@@ -246,6 +263,7 @@ async fn decide(here: &Here, plan: Plan<'_>) -> Result<Ran<Outcome>, Refused> {
     }
     match plan.then {
         Then::Nothing if plan.once.is_none() => {}
+        Then::Nothing if is_on_engine => return Err(Refused::bad(run::NAMED_APART)),
         _ if is_on_engine => return Err(Refused::bad(APART)),
         _ => {
             return Err(Refused::bad(
@@ -297,7 +315,7 @@ async fn on_shard(here: &Here, shard: usize, plan: Plan<'_>) -> Result<Ran<Outco
     });
     match ran.await {
         Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
-        Ok((kept, None)) => Ok(Ran::Again(reply::kept(kept))),
+        Ok((kept, None)) => Ok(Ran::Again(kept)),
         Err(Refused::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
             Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))

@@ -57,7 +57,17 @@ pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
         ("definition", ObjectBuilder::new().schema_type(Type::Object).into()),
         ("allowed", count().into()),
         ("denied", count().into()),
+        (
+            "failedOpen",
+            part::counter(0)
+                .description(Some("Passed because the store was broken; in no other count."))
+                .into(),
+        ),
         ("errors", count().into()),
+        (
+            "storeBroken",
+            yes_or_no().description(Some("A store of its own could not answer the last check.")).into(),
+        ),
     ])
     .property("topDenied", part::list(denied));
     vec![(DECISION, decision.into()), (POLICY, policy.into())]

@@ -13,7 +13,7 @@ use super::super::reply;
 use super::super::request::Asked;
 use super::asked::{self, KeyText};
 use super::run::{self, Ran};
-use super::{Done, answer, check, policy, writer};
+use super::{Done, answer, check, policy, question, writer};
 use crate::policies::named::{Named, Place};
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Acquire<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
     /// A lease that is held, to be renewed.
-    #[serde(default, rename = "leaseId")]
+    #[serde(default, rename = "leaseId", deserialize_with = "asked::whole_or_none")]
     lease_id: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn acquire(here: &Here, asked: &Asked, name: &str) -> Done {
     let body: Acquire<'_> = asked::body(&asked.body, r#"{"key":"export"}"#)?;
     writer(asked)?;
     has_leases(&named)?;
-    let mut question = named.limiter.question(&body.key.0, 1)?;
+    let mut question = question(&named, &body.key.0, 1)?;
     if let Some(lease_id) = body.lease_id {
         question = question.renewing(whole(lease_id)?);
     }
@@ -44,7 +44,7 @@ pub(super) async fn acquire(here: &Here, asked: &Asked, name: &str) -> Done {
 struct Give<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(rename = "leaseId")]
+    #[serde(rename = "leaseId", deserialize_with = "asked::whole")]
     lease_id: u64,
 }
 
@@ -56,16 +56,16 @@ pub(super) async fn release(here: &Here, asked: &Asked, name: &str) -> Done {
     has_leases(&named)?;
     let lease_id = whole(body.lease_id)?;
     let once = run::once_of(asked, [&*named])?;
+    let at = question(&named, &body.key.0, 1)?.key().clone();
     let told = |released: &bool| json!({ "released": released });
     let released = match named.place {
         Place::Engine => {
-            let at = named.limiter.question(&body.key.0, 1)?.key().clone();
             let key = at.clone();
             let release = move |held: &mut dyn Applies| held.apply(&key, &Release { lease_id });
             let tell =
                 move |released: &bool| Ok(answer::kept_text(StatusCode::OK, &told(released).to_string()));
             match run::change(here, once, &at, release, tell).await? {
-                Ran::Again(reply) => return Ok(reply),
+                Ran::Again(kept) => return Ok(reply::kept(kept)),
                 Ran::New(released) => released,
             }
         }

@@ -29,6 +29,9 @@ mod told;
 use std::sync::Arc;
 
 use hyper::header::{ALLOW, HeaderValue};
+use keystead_core::Code;
+use keystead_limit::Question;
+use keystead_limit::strategy::AnyStrategy;
 
 use super::here::Here;
 use super::refused::Refused;
@@ -113,6 +116,21 @@ fn policy(here: &Here, name: &str) -> Result<Arc<Named>, Refused> {
                 format!("there is no policy '{name}': there are {}", names.join(", "))
             }
         })
+    })
+}
+
+/// A question to a policy about a key of a request.
+fn question(named: &Named, key: &[u8], cost: u64) -> Result<Question, Refused> {
+    if cost != 1 && matches!(named.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
+        return Err(Refused::bad(
+            "a concurrency policy counts what is under way, one lease at a time: leave cost out, or ask for each",
+        ));
+    }
+    named.limiter.question(key, cost).map_err(|error| match error.code() {
+        Code::TooLarge => {
+            Refused::TooLarge(format!("{}, with '{}:' before it", error.message(), named.prefix))
+        }
+        _ => error.into(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::super::request::Asked;
 use super::asked::{self, KeyText};
 use super::lease::whole;
 use super::run::{self, Ran};
-use super::{Done, answer, policy, writer};
+use super::{Done, answer, policy, question, writer};
 use crate::limits::{RESERVATION_MS, RESERVATION_MS_MAX};
 use crate::policies::named::{Named, Place};
 
@@ -24,9 +24,10 @@ use crate::policies::named::{Named, Place};
 struct Estimate<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
+    #[serde(deserialize_with = "asked::whole")]
     cost: u64,
     /// How long it waits to be settled.
-    #[serde(default, rename = "ttlMs")]
+    #[serde(default, rename = "ttlMs", deserialize_with = "asked::whole_or_none")]
     ttl_ms: Option<u64>,
 }
 
@@ -36,6 +37,7 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
     let body: Estimate<'_> = asked::body(&asked.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
     writer(asked)?;
     has_units(&named)?;
+    question(&named, &body.key.0, body.cost)?;
     let ttl_ms = body.ttl_ms.unwrap_or(RESERVATION_MS);
     if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
         return Err(Refused::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
@@ -58,7 +60,7 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
                 answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
             };
             match run::change(here, once, &key, move |held| reserving.run(held), tell).await {
-                Ok(Ran::Again(reply)) => return Ok(reply),
+                Ok(Ran::Again(kept)) => return Ok(answer::again(&named, kept, here.app.now())),
                 Ok(Ran::New(reserved)) => Ok(reserved),
                 Err(Refused::Broken(error)) => named
                     .limiter
@@ -69,7 +71,8 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
         }
         Place::Sync | Place::Elsewhere => named.limiter.reserve(&body.key.0, cost, ttl_ms).await,
     };
-    named.count(&body.key.0, answer.as_ref().ok().map(|reserved| &reserved.decision), stopwatch.elapsed());
+    named.count(&body.key.0, answer.as_ref().map(|reserved| &reserved.decision));
+    named.took(stopwatch.elapsed());
     let reserved = answer?;
     let (decision, now) = (reserved.decision, reserved.now);
     Ok(answer::decided(&named, &decision, now, more(&reserved).as_slice(), denial)?)
@@ -80,7 +83,9 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
 struct Bill<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
+    #[serde(deserialize_with = "asked::whole")]
     id: u64,
+    #[serde(deserialize_with = "asked::whole")]
     cost: u64,
 }
 
@@ -90,6 +95,7 @@ pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
     let body: Bill<'_> = asked::body(&asked.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
     writer(asked)?;
     has_units(&named)?;
+    question(&named, &body.key.0, 1)?;
     let id = whole(body.id)?;
     let once = run::once_of(asked, [&*named])?;
     let cost = body.cost;
@@ -104,7 +110,7 @@ pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
                 None => Ok(none().kept()),
             };
             match run::change(here, once, &key, settle, tell).await? {
-                Ran::Again(reply) => return Ok(reply),
+                Ran::Again(kept) => return Ok(reply::kept(kept)),
                 Ran::New(settled) => settled,
             }
         }

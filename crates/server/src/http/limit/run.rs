@@ -7,16 +7,19 @@ use keystead_model::keyspace::Held;
 use super::super::here::Here;
 use super::super::once;
 use super::super::refused::Refused;
-use super::super::reply::{self, Reply};
 use super::super::request::Asked;
 use crate::policies::named::{Named, Place};
+
+/// Why a request with a name is refused whose keys are on several shards: its answer is kept on one.
+pub(super) const NAMED_APART: &str =
+    "with an Idempotency-Key all keys must live together: give them the same {tag}";
 
 /// What came of a change.
 pub(super) enum Ran<T> {
     /// This.
     New(T),
     /// The request was sent before, and this is what it was told.
-    Again(Reply),
+    Again(Kept),
 }
 
 /// Looks at the steps of the shard that `key` lives on.
@@ -52,7 +55,7 @@ pub(super) async fn change<T: Send + 'static>(
         Ok::<_, Refused>((told(&result)?, Some(result)))
     });
     let (kept, result) = ran.await?;
-    Ok(result.map_or_else(|| Ran::Again(reply::kept(kept)), Ran::New))
+    Ok(result.map_or_else(|| Ran::Again(kept), Ran::New))
 }
 
 /// The name of a request that asks these policies, if it has one.

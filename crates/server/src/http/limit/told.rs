@@ -45,6 +45,8 @@ fn described(named: &Named) -> Value {
         "definition": definition.shown,
         "allowed": counts.allowed.get(),
         "denied": counts.denied.get(),
+        "failedOpen": counts.failed_open.get(),
         "errors": counts.errors.get(),
+        "storeBroken": named.is_store_broken(),
     })
 }
