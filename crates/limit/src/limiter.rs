@@ -117,6 +117,7 @@ impl<S: Store> Limiter<S> {
         self.ids.next()
     }
 
+    #[cfg(feature = "tower")]
     pub(crate) fn local_clock(&self) -> &dyn Clock {
         &*self.clock
     }

@@ -98,6 +98,24 @@ fn a_changed_file_takes_effect_and_a_bad_one_leaves_everything_as_it_was() {
     assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], 5);
 }
 
+/// Buckets of another width are other moments: what was counted in narrow ones must not lie ahead of the clock in wide ones.
+#[test]
+fn a_longer_sliding_window_begins_anew() {
+    let window = |ms: &str, limit: u64| {
+        format!(
+            "[limit.a]\nkind = \"slidingWindow\"\nlimit = {limit}\nwindowMs = \"{ms}\"\nfail = \"closed\"\n"
+        )
+    };
+    let house = House::with(&window("10m", 5), &["--durability", "memory"]);
+    let mut http = Http::connect(&house.server);
+    let before = http.check("a", r#"{"key":"k"}"#)["resetAt"].as_u64().unwrap();
+    write(house.home.path(), &window("1h", 6));
+    until(&house, "the longer window", |told| told["policies"][0]["limit"] == 6);
+    let after = http.check("a", r#"{"key":"k"}"#);
+    assert_eq!((&after["allowed"], &after["remaining"]), (&Value::from(true), &Value::from(5)));
+    assert!(after["resetAt"].as_u64().unwrap() < before + 2 * 3_600_000, "{before}: {after}");
+}
+
 #[test]
 fn a_file_that_comes_after_the_start_takes_effect() {
     let house = House { server: crate::common::start(&["--durability", "memory"]), home: dir() };
