@@ -44,9 +44,10 @@ impl Keyspace {
     ///
     /// # Errors
     /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
-    /// form; what the shelf says. Nothing changed then.
+    /// form, unless it is another one of the same job, which then fails as a whole; what the shelf says. Nothing changed then.
     pub fn apply_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
-        let Some(id) = self.find(key, now)? else {
+        self.within_bounds()?;
+        let Some(id) = self.find_ready(key, now)? else {
             return self.first_step(key, step, now);
         };
         self.expect_kind(id, Kind::State)?;
@@ -79,10 +80,16 @@ impl Keyspace {
     }
 
     fn next_state(&mut self, id: Id, slot: Option<AnyState>, ttl: Ttl, now: Millis) -> Result<()> {
-        let Some(state) = slot else { return Err(no_state()) };
-        let text = Bytes::from(state.encode()?.into_bytes());
+        let Some(mut state) = slot else { return Err(no_state()) };
         let before = self.table.expires_at(id);
         let expires_at = ttl.expires_at(now, before);
+        if expires_at == before {
+            match self.put_late(id, state) {
+                Some(back) => state = back,
+                None => return Ok(()),
+            }
+        }
+        let text = Bytes::from(state.encode()?.into_bytes());
         if expires_at <= now {
             self.end(id);
             return Ok(());
