@@ -7,8 +7,8 @@ use keystead_core::erased::reply_of;
 use keystead_core::table::Id;
 use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Step, Ttl, Verdict};
 
+use super::Keyspace;
 use super::native::Typed;
-use super::{Expire, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
@@ -74,9 +74,8 @@ impl Keyspace {
         };
         let Some(state) = slot else { return Err(no_state()) };
         let text = Bytes::from(state.encode()?.into_bytes());
-        let expire = Expire::At(ttl.expires_at(now, Millis::NEVER));
-        self.put(key, Value::State(StateCell::Native(state)), Fact::State(text), expire, now)?;
-        Ok(())
+        let expires_at = ttl.expires_at(now, Millis::NEVER);
+        self.put_new(key, Value::State(StateCell::Native(state)), Fact::State(text), expires_at, now)
     }
 
     fn next_state(&mut self, id: Id, slot: Option<AnyState>, ttl: Ttl, now: Millis) -> Result<()> {
@@ -129,6 +128,7 @@ mod tests {
     use keystead_core::{Change, step_fn};
 
     use super::*;
+    use crate::keyspace::Expire;
 
     const NOW: Millis = Millis(1000);
 
