@@ -12,8 +12,8 @@ pub const GUESTS_WAITING_MAX: usize = 1024;
 /// Most jobs of one batch. The rest waits for the next batch.
 pub const BATCH_JOBS_MAX: usize = 4096;
 
-/// Most bytes that one job may record: a string of Redis's largest size, and what is noted beside it. A larger one is answered
-/// `too_large` and undone.
+/// Most bytes that one job may record: a string of Redis's largest size, and what is noted beside it. One that goes over it
+/// is stopped there, answered `too_large` and undone.
 pub const JOB_BYTES_MAX: usize = 513 * 1024 * 1024;
 
 /// Bytes that a batch may record before it is sent on its way. The rest of its jobs makes another one.

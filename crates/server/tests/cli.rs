@@ -6,7 +6,7 @@ mod common;
 
 use std::net::{TcpListener, TcpStream};
 
-use common::{dir, get, launch, only_line, run, run_in, start, start_on};
+use common::{dir, get, launch, only_line, run, run_in, run_reading, start, start_on};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -244,6 +244,9 @@ fn help_teaches_and_version_tells() {
     let (_, help, _) = run(&["backup", "--help"]);
     assert!(help.contains("on its own file system") && help.contains("<DIR>"), "{help}");
     assert!(!help.contains('\u{1b}'), "no colours in a pipe");
+    let (_, help, _) = run(&["limit", "replay", "--help"]);
+    assert!(help.contains("--policy <POLICY>") && help.contains("--config <FILE>"), "{help}");
+    assert!(!help.contains("--http") && !help.contains("--durability"), "what means nothing here: {help}");
     assert_eq!(run(&["--version"]), (0, "keystead 0.1.0\n".to_owned(), String::new()));
 }
 
@@ -260,4 +263,95 @@ fn json_logs_are_one_object_per_line() {
     assert_eq!((&request["route"], &request["status"]), (&"/healthz".into(), &200.into()));
     assert!(lines.iter().all(|l| l["level"].is_string() && l["timestamp"].is_string()));
     assert!(!log.contains("s3cret"));
+}
+
+const TRAFFIC: &str = "\u{feff}{\"now\":1000,\"key\":\"ada\"}\n{\"now\":1001,\"key\":{\"base64\":\"/w==\"}}\n\
+                       {\"now\":1002,\"key\":\"ada\"}\n{\"now\":1003,\"key\":{\"base64\":\"/w==\"},\"cost\":1}\n";
+
+/// A directory with policies of every form, all of which allow each key once.
+fn policies() -> TempDir {
+    let dir = dir();
+    let table = "kind = \"fixedWindow\"\nlimit = 1\nwindowMs = \"1s\"\nfail = \"closed\"\nstore = \"memory\"\nheaders = [\"plain\"]\n";
+    write(&dir, "one.TOML", table);
+    write(&dir, "keystead.toml", &format!("http = \"off\"\n[limit.one]\n{table}[limit.again]\n{table}"));
+    write(&dir, "other.toml", &format!("[limit.elsewhere]\n{table}"));
+    let object = r#""kind":"fixedWindow","limit":1,"windowMs":1000"#;
+    write(&dir, "one.json", &format!("\u{feff}{{{object},\"store\":\"memory\",\"headers\":[]}}"));
+    write(&dir, "two.json", &format!("{{{}}}", object.replace("\"limit\":1", "\"limit\":2")));
+    dir
+}
+
+#[test]
+fn a_policy_to_try_is_json_a_file_or_the_name_of_one() {
+    let dir = policies();
+    for policy in [
+        &[r#"{"kind":"fixedWindow","limit":1,"windowMs":1000}"#][..],
+        &["@one.json"],
+        &["@one.TOML"],
+        &["one"],
+        &["elsewhere", "--config", "other.toml"],
+    ] {
+        let arguments = [&["limit", "replay", "--policy"], policy].concat();
+        let (code, stdout, stderr) = run_reading(TRAFFIC.as_bytes(), dir.path(), &arguments);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{policy:?}");
+        let lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let allowed: Vec<bool> = lines.map(|decision| decision["allowed"] == true).collect();
+        assert_eq!(allowed, [true, true, false, false], "{policy:?}");
+    }
+    let arguments = ["limit", "replay", "--policy", "again", "--compare", "@two.json"];
+    let (code, stdout, _) = run_reading(TRAFFIC.as_bytes(), dir.path(), &arguments);
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, lines.len()), (0, 3), "{stdout}");
+    assert_eq!((&lines[0]["key"], &lines[1]["key"]["base64"]), (&"ada".into(), &"/w==".into()));
+    assert_eq!(lines[2]["summary"]["keysAffected"], 2);
+}
+
+#[test]
+fn a_policy_that_cannot_be_tried_says_why() {
+    let dir = policies();
+    write(&dir, "broken.json", "{\n  \"limit\" 1\n}");
+    write(&dir, "bare.toml", "http = \"off\"\n");
+    for (arguments, begins, names) in [
+        (
+            &["nine"][..],
+            "--policy: there is no policy 'nine' in 'keystead.toml', which has again, one: ",
+            "@FILE",
+        ),
+        (
+            &["one", "--config", "bare.toml"],
+            "--policy: there is no policy 'one' in 'bare.toml', which has none: ",
+            "",
+        ),
+        (
+            &["one", "--config", "gone.toml"],
+            "--policy: cannot read settings file 'gone.toml': ",
+            "--config FILE",
+        ),
+        (&["@gone.json"], "--policy: cannot read 'gone.json': no such file or directory: ", ""),
+        (&["@broken.json"], "--policy: broken.json: expected `:` at line 2 column 11: ", ""),
+        (&["@other.toml"], "--policy: other.toml: this is a settings file: ", "--config FILE"),
+        (&["{\"limit\":1,}"], "--policy: trailing comma at line 1 column 12: ", "JSON"),
+        (
+            &["{\"limit\":1,\"limit\":2}"],
+            "--policy: the member \"limit\" is there twice at line 1 column ",
+            "",
+        ),
+        (&["{\"limit\":1,\"periodMs\":1,\"store\":\"memory\"}"], "--policy: gcra: ", "store"),
+        (
+            &["one", "--compare", "nine"],
+            "--compare: there is no policy 'nine' in 'keystead.toml'",
+            "again, one",
+        ),
+        (&["one", "--http", "off"], "--http means nothing to keystead limit: ", "leave it out"),
+    ] {
+        let line = refused_in(&dir, &[&["limit", "replay", "--policy"], arguments].concat(), &[]);
+        assert!(line.starts_with(begins) && line.contains(names), "{line}");
+    }
+    let line = refused(&["limit", "replay", "--policy", "one"]);
+    assert!(
+        line.starts_with("--policy: there is no policy 'one': there is no keystead.toml here: "),
+        "{line}"
+    );
+    let line = refused(&["--shards", "4", "limit", "replay", "--policy", "{}"]);
+    assert!(line.starts_with("--shards means nothing to keystead limit: "), "{line}");
 }

@@ -79,7 +79,8 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(keyspace: Keyspace, journal: Journal, shared: Shared) -> Self {
+    pub(crate) fn new(mut keyspace: Keyspace, journal: Journal, shared: Shared) -> Self {
+        keyspace.set_change_bytes_max(JOB_BYTES_MAX);
         Shard {
             keyspace,
             journal,
@@ -219,22 +220,13 @@ impl Shard {
             }
             self.keyspace.savepoint();
         }
-        let before = self.keyspace.effects().len();
         let keyspace = &mut self.keyspace;
         match catch_unwind(AssertUnwindSafe(|| run(keyspace))) {
             Ok((result, keep)) => {
-                if writes {
-                    let bytes: usize = self.keyspace.effects()[before..].iter().map(Effect::size_hint).sum();
-                    if bytes > JOB_BYTES_MAX {
-                        self.keyspace.rollback();
-                        return Err(too_large(bytes));
-                    }
-                    if keep {
-                        self.keyspace.release();
-                        self.batch_bytes += bytes;
-                    } else {
-                        self.keyspace.rollback();
-                    }
+                if writes && keep {
+                    self.batch_bytes += self.keyspace.release()?;
+                } else if writes {
+                    self.keyspace.rollback();
                 }
                 Ok((result, self.keyspace.take_seen()))
             }
@@ -344,6 +336,7 @@ impl Shard {
             if listeners.receiver_count() > 0 {
                 let _ = listeners.send(Arc::new(std::mem::take(&mut self.effects)));
             }
+            self.effects.clear();
             return self.shared.progress.set_durable(last);
         }
         let mut bytes = Vec::with_capacity(self.effects.len() * 64);
@@ -351,6 +344,8 @@ impl Shard {
         if bytes.len() > RECORD_BYTES_MAX {
             return self.poison(format!("a batch of {} bytes is too large for the journal", bytes.len()));
         }
+        // They may be large, and the next batch may be far.
+        self.effects.clear();
         let batch = Batch { first, last, effects: bytes };
         match &mut self.journal {
             Journal::Fsync(group) => group.send(batch),
@@ -427,11 +422,4 @@ impl Shard {
             ),
         )
     }
-}
-
-fn too_large(bytes: usize) -> Error {
-    Error::new(
-        Code::TooLarge,
-        format!("max change size exceeded. Limit: {JOB_BYTES_MAX} bytes, Actual: {bytes} bytes"),
-    )
 }

@@ -1,12 +1,17 @@
 //! Queues that are full, and things over a limit.
 
+use std::sync::mpsc::channel;
+
 use keystead_core::limits::{KEY_BYTES_MAX, STATE_BYTES_MAX};
-use keystead_core::{Code, Key, Outcome, StoreExt, Ttl};
-use keystead_engine::limits::SHARDS_MAX;
-use keystead_engine::{Engine, Options};
+use keystead_core::{Code, Key, Millis, Outcome, Result, StoreExt, Ttl};
+use keystead_engine::limits::{JOB_BYTES_MAX, SHARDS_MAX};
+use keystead_engine::{Durability, Engine, Options};
+use keystead_model::Bytes;
+use keystead_model::effect::Effect;
+use keystead_model::keyspace::{Expire, Keyspace};
 use keystead_testkit::steps::{look, put};
 
-use crate::common::{get, occupy, options, set};
+use crate::common::{dump, get, occupy, options, set};
 
 #[tokio::test]
 async fn a_full_queue_is_told_at_once_and_what_is_in_it_is_answered() {
@@ -51,6 +56,49 @@ async fn keys_and_states_over_their_limits_are_refused_and_leave_nothing() {
     let engine = Engine::open(&options(dir.path())).unwrap();
     assert_eq!(engine.apply(&key, &look::<String>()).await.unwrap(), Some(large));
     engine.close().await.unwrap();
+}
+
+/// Puts the same large string under many keys, far more than a job may record, and tells how many of them were taken.
+fn flood(keyspace: &mut Keyspace, now: Millis) -> Result<usize> {
+    // All of them share their bytes.
+    let value = Bytes::from(vec![b'x'; 1 << 20]);
+    keyspace.set_str(b"k", value.clone(), Expire::Keep, now)?;
+    let put = |n: usize| keyspace.set_str(format!("flood{n}").as_bytes(), value.clone(), Expire::Keep, now);
+    Ok((0..4 * JOB_BYTES_MAX / value.len()).map(put).filter(Result::is_ok).count())
+}
+
+#[tokio::test]
+async fn a_job_that_records_too_much_is_stopped_then_and_undone_though_it_goes_on() {
+    for level in [Durability::Fsync, Durability::Commit, Durability::Memory] {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
+        set(&engine, "k", "1").await.unwrap();
+        let (before, revision) = (dump(&engine, "k").await, engine.revision(0));
+        let (told, taken) = channel();
+        let ignores = move |keyspace: &mut Keyspace, now| {
+            let taken = flood(keyspace, now)?;
+            let recorded: usize = keyspace.effects().iter().map(Effect::size_hint).sum();
+            told.send((taken, recorded <= JOB_BYTES_MAX)).unwrap();
+            Ok(())
+        };
+        let error = engine.write(b"k", ignores).await.unwrap_err();
+        assert_eq!((error.code(), error.outcome()), (Code::TooLarge, Outcome::NotApplied));
+        assert!(error.message().contains("Limit: 537919488 bytes, Actual: 537972723 bytes"), "{error}");
+        assert_eq!(taken.recv().unwrap(), (512, true), "the one that went over the bound was the last");
+        let gives_up = |keyspace: &mut Keyspace, now| {
+            flood(keyspace, now)?;
+            keyspace.delete(b"k", now)
+        };
+        assert_eq!(engine.write(b"k", gives_up).await.unwrap_err().code(), Code::TooLarge);
+        assert_eq!((dump(&engine, "k").await, engine.revision(0)), (before, revision));
+        assert_eq!(set(&engine, "k", "2").await.unwrap(), 2);
+        engine.close().await.unwrap();
+        if level != Durability::Memory {
+            let engine = Engine::open(&options(dir.path())).unwrap();
+            assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("2"));
+            engine.close().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

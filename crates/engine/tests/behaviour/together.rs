@@ -3,6 +3,8 @@
 use keystead_core::{Applies, Change, Code, Error, Key, Result, Step, Store, StoreExt, Ttl, step_fn};
 use keystead_engine::{Engine, Options};
 
+use crate::common::{DURABLE, copy_dir, options};
+
 fn add(n: u64) -> impl Step<State = u64, Reply = u64> {
     step_fn(move |state: Option<&u64>, _| {
         let sum = state.copied().unwrap_or(0) + n;
@@ -40,6 +42,47 @@ async fn all_steps_count_or_none_does() {
     );
     assert_eq!(engine.get::<u64>(&Key::new("c").unwrap()).await.unwrap(), None);
     assert_eq!(store.apply_together(&[], |_| Ok(())).await.unwrap_err().code(), Code::BadRequest);
+}
+
+fn grow() -> impl Step<State = Vec<u64>, Reply = usize> {
+    step_fn(|state: Option<&Vec<u64>>, _| {
+        let mut state = state.cloned().unwrap_or_default();
+        state.push(state.len() as u64);
+        let len = state.len();
+        Change::Put(state, Ttl::Never, len)
+    })
+}
+
+#[tokio::test]
+async fn many_steps_on_a_key_are_one_state_in_the_journal() {
+    const STEPS: usize = 10_000;
+    for level in DURABLE {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
+        let both = keys(["a", "b"]);
+        let names = both.clone();
+        let job = move |held: &mut dyn Applies| -> Result<usize> {
+            (0..STEPS).try_fold(0, |_, n| held.apply(&names[n % 2], &grow()))
+        };
+        let mut feed = engine.subscribe(0, 0).unwrap();
+        let store = engine.together().unwrap();
+        assert_eq!(store.apply_together(&both, job).await.unwrap(), STEPS / 2);
+        let changes = feed.next().await.unwrap();
+        let told: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version)).collect();
+        assert_eq!(told, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
+        drop(feed);
+        let crashed = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), crashed.path());
+        engine.close().await.unwrap();
+        for dir in [dir.path(), crashed.path()] {
+            let engine = Engine::open(&options(dir)).unwrap();
+            for key in &both {
+                let state = engine.get::<Vec<u64>>(key).await.unwrap().unwrap();
+                assert!(state.into_iter().eq(0..STEPS as u64 / 2));
+            }
+            engine.close().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

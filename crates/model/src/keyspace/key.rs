@@ -85,6 +85,9 @@ impl Keyspace {
         each_fact(&entry.value, &mut |fact| facts.push(fact))?;
 
         self.before(|| Undo::MovedFrom(source));
+        if let Some(savepoint) = &mut self.savepoint {
+            savepoint.moved = true;
+        }
         let Some(value) = self.lift_value(source) else {
             return Ok(Renamed::Absent);
         };
@@ -140,16 +143,9 @@ impl Keyspace {
         let fields = std::mem::replace(&mut self.fields, FieldClock::new());
         let used_bytes = std::mem::take(&mut self.used_bytes);
         self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
-        self.revision += 1;
-        self.gone.note_all(self.revision);
-        self.see(self.revision);
-        self.effects.push(Effect {
-            id: 0,
-            key: Bytes::new(),
-            version: 0,
-            revision: self.revision,
-            fact: Fact::Flushed,
-        });
+        let revision = self.revision + 1;
+        self.gone.note_all(revision);
+        self.tell(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
     }
 
     /// Whether the entry at `id` is not expired.

@@ -8,6 +8,7 @@
 //! | hashes, lists, sets, sorted sets, streams       | [`edit`]   |
 //! | deleting, expiring, renaming, flushing          | `key`      |
 //! | steps                                           | `step`     |
+//! | recording: effects, and how much a job may      | `record`   |
 //! | undoing                                         | `undo`     |
 //! | effects applied again                           | `replay`   |
 //! | reclaiming what is expired                      | `expiry`   |
@@ -25,6 +26,7 @@ mod gone;
 mod key;
 mod native;
 pub mod read;
+mod record;
 mod replay;
 mod scalar;
 pub mod shelf;
@@ -34,11 +36,13 @@ mod walk;
 
 use std::cell::Cell;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use keystead_core::Millis;
 use keystead_core::table::{Id, Table};
 
 use crate::Bytes;
-use crate::effect::{Effect, Fact};
+use crate::effect::Effect;
 use crate::value::Value;
 use crate::value::heap::shared_bytes;
 
@@ -58,6 +62,9 @@ const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Bytes>() + 16 + 12;
 
 /// Parts of the index. With a million keys a part that grows moves a few thousand places.
 const INDEX_PARTS: usize = 256;
+
+/// How many effects and before-images there is always room for. What a larger job needed is given back after it.
+const BUFFER_KEPT: usize = 16 * 1024;
 
 /// What the directory knows of a key, beside its name and expiry.
 struct Entry {
@@ -80,6 +87,10 @@ pub struct Keyspace {
     seen: Cell<u64>,
     savepoint: Option<Savepoint>,
     undo: Vec<Undo>,
+    /// Keys whose last effect, one of the present job, tells an earlier state than they have.
+    late: HashSet<Id, RandomState>,
+    /// How many bytes a job may record.
+    change_bytes_max: usize,
     /// Keys that were found expired since the start.
     expired: u64,
 }
@@ -100,6 +111,8 @@ impl Keyspace {
             seen: Cell::new(0),
             savepoint: None,
             undo: Vec::new(),
+            late: HashSet::default(),
+            change_bytes_max: usize::MAX,
             expired: 0,
         }
     }
@@ -145,12 +158,13 @@ impl Keyspace {
         &self.effects
     }
 
-    /// Swaps the recorded effects for `empty`, whose capacity is used again.
+    /// Swaps the recorded effects for `empty`, whose capacity is used again unless it is far more than is usual.
     ///
     /// Not while a savepoint is open: what was handed out cannot be taken back.
     pub fn take_effects(&mut self, empty: &mut Vec<Effect>) {
         debug_assert!(self.savepoint.is_none(), "effects of an open savepoint were taken");
         empty.clear();
+        empty.shrink_to(BUFFER_KEPT);
         std::mem::swap(&mut self.effects, empty);
     }
 
@@ -167,21 +181,6 @@ impl Keyspace {
         if revision > self.seen.get() {
             self.seen.set(revision);
         }
-    }
-
-    /// Records a fact about the key at `id`, which carries `version` from now on.
-    fn record(&mut self, id: Id, version: u64, fact: Fact) {
-        let Some(key) = self.table.key(id).cloned() else {
-            return;
-        };
-        self.revision += 1;
-        let revision = self.revision;
-        if let Some(entry) = self.table.get_mut(id) {
-            entry.revision = revision;
-            entry.version = version;
-        }
-        self.see(revision);
-        self.effects.push(Effect { id, key, version, revision, fact });
     }
 
     /// Adds a key that is not there, without a fact.
@@ -209,7 +208,7 @@ impl Keyspace {
         self.before(|| Undo::took_out(id, key, entry, expires_at, fields_due));
     }
 
-    /// Puts another value in place of the one at `id`, without a fact, and keeps it as a before-image.
+    /// Puts another value in place of the one at `id`, without a fact. The first one of a job is kept as a before-image.
     fn swap_value(&mut self, id: Id, value: Value) {
         let Some(entry) = self.table.get_mut(id) else {
             return;
@@ -218,7 +217,9 @@ impl Keyspace {
         let old = std::mem::replace(&mut entry.value, value);
         self.used_bytes = self.used_bytes + added - old.mem_bytes();
         let fields_due = self.fields.take(id);
-        self.before(|| Undo::Value { id, value: old, fields_due });
+        if self.told_whole(id).is_none() {
+            self.before(|| Undo::Value { id, value: old, fields_due });
+        }
         self.watch_fields(id);
     }
 
@@ -226,7 +227,11 @@ impl Keyspace {
     fn next_version(&mut self, id: Id) -> u64 {
         let Some(entry) = self.table.get(id) else { return 1 };
         let (version, revision) = (entry.version, entry.revision);
-        self.before(|| Undo::Stamp { id, version, revision });
+        if let Some(savepoint) = &self.savepoint
+            && !savepoint.is_before(revision)
+        {
+            self.undo.push(Undo::Stamp { id, version, revision });
+        }
         version + 1
     }
 

@@ -250,6 +250,13 @@ impl Keyspace {
     /// Finds a key that is there and not expired. What is expired, the key or fields of it, is gone from now on.
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
+        self.ready()?;
+        self.find_ready(key, now)
+    }
+
+    /// The same for a job of which it is known that it may go on.
+    #[inline]
+    pub(super) fn find_ready(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
         let Some(id) = self.find_any(key) else {
             return Ok(None);
         };

@@ -119,20 +119,31 @@ impl Keyspace {
         Ok(placed.version)
     }
 
-    pub(super) fn put(
-        &mut self,
-        key: &[u8],
-        value: Value,
-        fact: Fact,
-        expire: Expire,
-        now: Millis,
-    ) -> Result<u64> {
+    fn put(&mut self, key: &[u8], value: Value, fact: Fact, expire: Expire, now: Millis) -> Result<u64> {
         let Some(placed) = self.place(key, value, false, expire, now)? else {
             return Ok(0);
         };
         self.record(placed.id, placed.version, fact);
         self.expire_anew(&placed);
         Ok(placed.version)
+    }
+
+    /// Puts the value of a key that was looked for and is not there.
+    pub(super) fn put_new(
+        &mut self,
+        key: &[u8],
+        value: Value,
+        fact: Fact,
+        expires_at: Millis,
+        now: Millis,
+    ) -> Result<()> {
+        check_size(key.len())?;
+        if expires_at > now {
+            let placed = Placed { id: self.add(key, value), version: 1, expires_at };
+            self.record(placed.id, placed.version, fact);
+            self.expire_anew(&placed);
+        }
+        Ok(())
     }
 
     /// Puts the value in its place, and records that it is fresh if its kind is another one or it is put `whole`. `None`

@@ -7,8 +7,8 @@ use keystead_core::erased::reply_of;
 use keystead_core::table::Id;
 use keystead_core::{AnyState, Applies, Code, ErasedStep, Error, Key, Millis, Result, Step, Ttl, Verdict};
 
+use super::Keyspace;
 use super::native::Typed;
-use super::{Expire, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
@@ -44,9 +44,10 @@ impl Keyspace {
     ///
     /// # Errors
     /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
-    /// form; what the shelf says. Nothing changed then.
+    /// form, unless it is another one of the same job, which then fails as a whole; what the shelf says. Nothing changed then.
     pub fn apply_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
-        let Some(id) = self.find(key, now)? else {
+        self.within_bounds()?;
+        let Some(id) = self.find_ready(key, now)? else {
             return self.first_step(key, step, now);
         };
         self.expect_kind(id, Kind::State)?;
@@ -73,16 +74,21 @@ impl Keyspace {
         };
         let Some(state) = slot else { return Err(no_state()) };
         let text = Bytes::from(state.encode()?.into_bytes());
-        let expire = Expire::At(ttl.expires_at(now, Millis::NEVER));
-        self.put(key, Value::State(StateCell::Native(state)), Fact::State(text), expire, now)?;
-        Ok(())
+        let expires_at = ttl.expires_at(now, Millis::NEVER);
+        self.put_new(key, Value::State(StateCell::Native(state)), Fact::State(text), expires_at, now)
     }
 
     fn next_state(&mut self, id: Id, slot: Option<AnyState>, ttl: Ttl, now: Millis) -> Result<()> {
-        let Some(state) = slot else { return Err(no_state()) };
-        let text = Bytes::from(state.encode()?.into_bytes());
+        let Some(mut state) = slot else { return Err(no_state()) };
         let before = self.table.expires_at(id);
         let expires_at = ttl.expires_at(now, before);
+        if expires_at == before {
+            match self.put_late(id, state) {
+                Some(back) => state = back,
+                None => return Ok(()),
+            }
+        }
+        let text = Bytes::from(state.encode()?.into_bytes());
         if expires_at <= now {
             self.end(id);
             return Ok(());
@@ -122,6 +128,7 @@ mod tests {
     use keystead_core::{Change, step_fn};
 
     use super::*;
+    use crate::keyspace::Expire;
 
     const NOW: Millis = Millis(1000);
 

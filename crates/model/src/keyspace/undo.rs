@@ -4,12 +4,12 @@
 //! the fact that was true before, for a whole value the value itself, moved and never cloned. Invariant: rolling back gives
 //! the keyspace as it was at the savepoint, revision and effects included; only the order of free places may differ.
 
-use keystead_core::Millis;
 use keystead_core::table::{Id, Table};
+use keystead_core::{Millis, Result};
 
 use super::expiry::FieldClock;
 use super::facts::apply_fact;
-use super::{ENTRY_BYTES, Entry, Keyspace};
+use super::{BUFFER_KEPT, ENTRY_BYTES, Entry, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::heap::shared_bytes;
@@ -17,8 +17,12 @@ use crate::value::{Kind, Value};
 
 /// Where a savepoint stands.
 pub(super) struct Savepoint {
-    revision: u64,
-    effects: usize,
+    pub(super) revision: u64,
+    pub(super) effects: usize,
+    /// What was recorded since, those effects included that were over the bound and are not kept.
+    pub(super) bytes: usize,
+    /// Whether a value was moved from one key to another since.
+    pub(super) moved: bool,
 }
 
 /// How to take back one change.
@@ -67,13 +71,24 @@ impl Keyspace {
     /// Opens a savepoint. There is at most one: opening another moves it here.
     pub fn savepoint(&mut self) {
         self.undo.clear();
-        self.savepoint = Some(Savepoint { revision: self.revision, effects: self.effects.len() });
+        let bytes = self.savepoint.take().map_or(0, |moved| moved.bytes);
+        self.savepoint =
+            Some(Savepoint { revision: self.revision, effects: self.effects.len(), bytes, moved: false });
     }
 
-    /// Keeps what was changed since the savepoint.
-    pub fn release(&mut self) {
-        self.savepoint = None;
+    /// Keeps what was changed since the savepoint, and answers how many bytes tell it.
+    ///
+    /// # Errors
+    /// `too_large` when these are more than may be, and what a state says that has no text form. Everything was taken back
+    /// then.
+    pub fn release(&mut self) -> Result<usize> {
+        if let Err(error) = self.ready() {
+            self.rollback();
+            return Err(error);
+        }
         self.undo.clear();
+        self.undo.shrink_to(BUFFER_KEPT);
+        Ok(self.savepoint.take().map_or(0, |savepoint| savepoint.bytes))
     }
 
     /// Takes back everything that was changed since the savepoint.
@@ -81,13 +96,16 @@ impl Keyspace {
         let Some(savepoint) = self.savepoint.take() else {
             return;
         };
+        self.late.clear();
         let mut undo = std::mem::take(&mut self.undo);
         let mut hand = None;
         for step in undo.drain(..).rev() {
             self.take_back(step, &mut hand);
         }
+        undo.shrink_to(BUFFER_KEPT);
         self.undo = undo;
         self.effects.truncate(savepoint.effects);
+        self.effects.shrink_to(BUFFER_KEPT);
         self.revision = savepoint.revision;
     }
 
@@ -167,7 +185,7 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         ks.savepoint();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
-        ks.release();
+        ks.release().unwrap();
         ks.rollback();
         assert!(ks.exists(b"a", NOW).unwrap());
     }

@@ -28,20 +28,35 @@ fn run(ks: &mut Keyspace, now: &mut Millis, history: &[Op]) {
     }
 }
 
-/// A history with reclaiming in between, and the effects of each operation. The archive is cut between operations only:
+/// How many operations every other job of a history has. The rest stand alone, outside of any.
+const JOB_OPS: usize = 10;
+
+/// A history with reclaiming in between, and the effects of each operation or job. The archive is cut between these only:
 /// in the middle of a change a collection may be empty.
 fn recorded(history: &[Op]) -> (Keyspace, Vec<Vec<Effect>>) {
     let (mut ks, mut now) = (Keyspace::in_memory(), START);
     let mut recorded = Vec::new();
-    for (n, op) in history.iter().enumerate() {
-        op.run(&mut ks, &mut now);
-        if n % 5 == 0 {
-            ks.reclaim(now, &mut 3).unwrap();
-        }
-        checked(&ks);
+    let mut take = |ks: &mut Keyspace| {
+        checked(ks);
         let mut effects = Vec::new();
         ks.take_effects(&mut effects);
         recorded.push(effects);
+    };
+    for (n, ops) in history.chunks(JOB_OPS).enumerate() {
+        if n % 2 == 1 {
+            ks.savepoint();
+            ops.iter().for_each(|op| op.run(&mut ks, &mut now));
+            ks.release().unwrap();
+            take(&mut ks);
+            continue;
+        }
+        for (n, op) in ops.iter().enumerate() {
+            op.run(&mut ks, &mut now);
+            if n % 5 == 0 {
+                ks.reclaim(now, &mut 3).unwrap();
+            }
+            take(&mut ks);
+        }
     }
     (ks, recorded)
 }

@@ -23,6 +23,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     about: "Ask the running server for a consistent copy of its database",
     operand: Some(Operand { name: "DIR", help: "Where the server writes the copy: a new or empty directory" }),
     flags: &[],
+    takes: |_| true,
     details: "\
 The server is found by the same settings as it was started with: --http, --token, their variables, the file. It
 goes on serving meanwhile, and writes the copy on its own file system, with its own rights. A relative DIR is taken

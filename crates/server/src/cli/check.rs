@@ -17,6 +17,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     about: "Check that a database no server has open is sound",
     operand: Some(Operand { name: "DIR", help: "The data directory, or a backup" }),
     flags: &[],
+    takes: |_| true,
     details: "\
 Reads everything: SQLite's own integrity, that every row has its key, the journal's checksums, and that both load
 together. Exits with 0 when the database is sound, 1 when it is not, 2 when it cannot be opened.",

@@ -16,6 +16,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     about: "Print every setting in force and where it came from",
     operand: None,
     flags: &[],
+    takes: |_| true,
     details: "",
     run,
 };

@@ -36,6 +36,8 @@ struct Subcommand {
     operand: Option<Operand>,
     /// The flags that only it has.
     flags: &'static [Flag],
+    /// Which settings mean something to it. The flags of others are refused.
+    takes: fn(&Setting) -> bool,
     /// What its own help says besides.
     details: &'static str,
     run: fn(&ArgMatches) -> Result<ExitCode>,
@@ -75,7 +77,7 @@ Examples:
   keystead config                            show every setting and where it came from
   keystead backup /backups/monday            copy the database of the running server
   keystead check /backups/monday             check that a copy is sound
-  keystead limit replay --policy JSON        try a rate limit on recorded traffic";
+  keystead limit replay --policy POLICY      try a rate limit on recorded traffic";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -106,7 +108,23 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
         None => (DEFAULT_SUBCOMMAND.run)(matches),
         Some((name, matches)) => {
             let chosen = SUBCOMMANDS.iter().find(|s| s.name == name).unwrap_or(&DEFAULT_SUBCOMMAND);
+            refuse_idle(chosen, matches)?;
             (chosen.run)(matches)
+        }
+    }
+}
+
+/// Refuses flags that would change nothing: whoever wrote them expects something else.
+fn refuse_idle(chosen: &Subcommand, matches: &ArgMatches) -> Result<()> {
+    let idle = |setting: &&Setting| !(chosen.takes)(setting) && matches.contains_id(setting.name);
+    match SETTINGS.iter().find(idle) {
+        None => Ok(()),
+        Some(setting) => {
+            let name = chosen.name;
+            Err(failure(
+                format_args!("{} means nothing to keystead {name}", setting.flag()),
+                format_args!("leave it out; see keystead {name} --help"),
+            ))
         }
     }
 }
@@ -132,7 +150,9 @@ fn subcommand(row: Subcommand) -> Command {
             .help(flag.help)
             .required(flag.required)
     });
-    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags)
+    // Every setting is a flag everywhere; those that mean nothing here stand in no help.
+    let idle = SETTINGS.iter().filter(|setting| !(row.takes)(setting)).map(|s| argument(s).hide(true));
+    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags).args(idle)
 }
 
 /// The word that a subcommand takes, as a path.
@@ -204,6 +224,21 @@ mod tests {
                     Some(&OsString::from("x")),
                     "{prefix:?} {flag}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_flag_that_means_nothing_is_refused_wherever_it_stands() {
+        let replay = ["limit", "replay", "--policy", "{}"];
+        for setting in SETTINGS {
+            let flag = [setting.flag(), "x".to_owned()];
+            let flag = flag.each_ref().map(String::as_str);
+            for words in [[&flag[..], &replay].concat(), [&replay[..], &flag].concat()] {
+                let matches = command().try_get_matches_from([&["keystead"], &words[..]].concat()).unwrap();
+                let (_, matches) = matches.subcommand().unwrap();
+                let refused = refuse_idle(&limit::SUBCOMMAND, matches);
+                assert_eq!(refused.is_ok(), setting.name == "config", "{words:?}");
             }
         }
     }

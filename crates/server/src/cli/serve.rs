@@ -14,6 +14,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     about: "Run the server (what keystead alone does)",
     operand: None,
     flags: &[],
+    takes: |_| true,
     details: "",
     run,
 };

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -44,13 +44,25 @@ pub(crate) type Ended = (i32, String, String);
 /// Runs the binary to its end in `dir`, with nothing set from outside but `variables`. Its RESP door is at a free port unless
 /// they or the arguments say otherwise: the usual one may be somebody else's.
 pub(crate) fn run_in(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    run_on(Stdio::null(), dir, arguments, variables)
+}
+
+/// The same with `input` on its stdin.
+pub(crate) fn run_reading(input: &[u8], dir: &Path, arguments: &[&str]) -> Ended {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input).unwrap();
+    file.rewind().unwrap();
+    run_on(file.into(), dir, arguments, &[])
+}
+
+fn run_on(stdin: Stdio, dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(BINARY);
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("KEYSTEAD_")) {
         command.env_remove(name);
     }
     command.env("KEYSTEAD_RESP", "127.0.0.1:0");
     command.args(arguments).current_dir(dir).envs(variables.iter().copied());
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&child);
     let (end, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || end.send(child.wait_with_output()));

@@ -58,6 +58,44 @@ fn two_hundred_combinations_at_once_admit_fifty() {
     assert!(admitted(&house, 200, "/limit", both) <= 50, "on two stores, asked in turn");
 }
 
+/// The most memory that the server has had, in bytes.
+#[cfg(target_os = "linux")]
+fn most_memory(house: &House) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", house.server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// Each lease makes the state longer, and ten thousand states of ten thousand lengths are more than a gigabyte.
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_thousand_leases_of_one_key_in_one_request_take_the_memory_of_one_state() {
+    const MEMORY_MAX: u64 = 128 << 20;
+    let policy = "[limit.conc]\nkind = \"concurrency\"\nlimit = 15000\nleaseMs = \"1h\"\nfail = \"closed\"\n";
+    for level in ["memory", "commit"] {
+        let mut house = House::with(policy, &["--durability", level]);
+        let mut http = Http::connect(&house.server);
+        let body = json!({ "keys": vec![json!({"key": "{c}"}); 10_000] }).to_string();
+        for admitted in [10_000, 5_000] {
+            let came = http.post("/limit/conc/check", &body);
+            assert_eq!(came.status, 200, "{}", came.text());
+            let decisions = came.json()["decisions"].as_array().unwrap().clone();
+            assert_eq!(decisions.iter().filter(|decision| decision["allowed"] == true).count(), admitted);
+            assert_eq!(decisions.len(), 10_000);
+        }
+        let most = most_memory(&house);
+        assert!(most < MEMORY_MAX, "{most} bytes of memory at {level}");
+        assert_eq!(http.post("/limit/conc", r#"{"key":"other"}"#).json()["allowed"], true);
+        if level == "commit" {
+            house.server.kill().unwrap();
+            house.server.restart().unwrap();
+            let mut http = Http::connect(&house.server);
+            let full = http.post("/limit/conc", r#"{"key":"{c}"}"#).json();
+            assert_eq!((&full["allowed"], &full["remaining"]), (&json!(false), &json!(0)));
+        }
+    }
+}
+
 #[test]
 fn what_was_admitted_counts_after_a_kill() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);

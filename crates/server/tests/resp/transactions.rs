@@ -177,3 +177,28 @@ fn watching_makes_a_counter_of_many_hands_exact() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(Client::connect(&server).ask("GET n"), "400");
 }
+
+/// Copies share their bytes in memory and are all told to the journal.
+#[test]
+fn a_change_that_is_too_large_is_undone_whole_and_the_next_is_not() {
+    let server = memory(&[]);
+    let mut client = Client::connect(&server);
+    client.ask_words(&["SET", "large", &"x".repeat(1 << 20)]);
+    let size = client.ask("DBSIZE");
+    let too_large = "max change size exceeded. Limit: 537919488 bytes, Actual: 53";
+
+    client.expect(&[("MULTI", "+OK"), ("SET k 1", "+QUEUED")]);
+    for n in 0..600 {
+        assert_eq!(client.ask(&format!("COPY large copy{n}")), "+QUEUED");
+    }
+    let answer = client.ask("EXEC");
+    assert!(answer.contains(too_large), "{}", &answer[..answer.len().min(300)]);
+    client.expect(&[("DBSIZE", &size), ("EXISTS k copy0", ":0")]);
+
+    // The script does not care that it was refused.
+    let ignores = "redis.call('SET', KEYS[1], 1) local taken = 0 for n = 1, 5000 do \
+                   if redis.pcall('COPY', 'large', 'copy' .. n) == 1 then taken = taken + 1 end end return taken";
+    let answer = client.ask_words(&["EVAL", ignores, "1", "k"]);
+    assert!(answer.starts_with('-') && answer.contains(too_large), "{answer}");
+    client.expect(&[("DBSIZE", &size), ("EXISTS k copy1", ":0"), ("SET k 2", "+OK"), ("GET k", "2")]);
+}

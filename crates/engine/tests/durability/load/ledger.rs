@@ -74,7 +74,7 @@ impl History {
     fn advance(&mut self, op: Op) {
         self.keyspace.savepoint();
         match op.run(&mut self.keyspace, Millis(1)) {
-            Ok(()) => self.keyspace.release(),
+            Ok(()) => drop(self.keyspace.release().unwrap()),
             Err(_) => self.keyspace.rollback(),
         }
         self.keyspace.take_effects(&mut Vec::new());

@@ -1,37 +1,50 @@
-//! `keystead limit replay --policy JSON [--compare JSON]`: what a policy would have decided. Touches stdin and stdout.
+//! `keystead limit replay --policy POLICY [--compare POLICY]`: what a policy would have decided. Touches stdin and stdout.
 //!
 //! Lines `{"now":..,"key":"..","cost":..}` come in, one decision a line goes out, in order. No server is needed.
+//!
+//! | To find                            | open        |
+//! |------------------------------------|-------------|
+//! | policies: JSON, files, names       | [`policy`]  |
+//! | recorded requests                  | [`request`] |
+
+mod policy;
+mod request;
 
 use std::collections::HashSet;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
 use keystead_core::{Code, Error, Result};
-use keystead_limit::{Decision, Policy, Replay};
-use serde::Deserialize;
+use keystead_limit::{Decision, Replay};
 use serde_json::{Value, json};
 
 use super::{Flag, Operand, Subcommand};
 use crate::failure::failure;
-use crate::limits::REPLAY_LINE_BYTES_MAX;
+use crate::settings::table::CONFIG;
+use request::{Request, bad, each};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "limit",
     about: "Try a rate limit on recorded traffic, without a server",
     operand: Some(Operand { name: "ACTION", help: "replay" }),
     flags: &[
-        Flag { name: "policy", value_name: "JSON", help: "The policy to try", required: true },
-        Flag { name: "compare", value_name: "JSON", help: "Another one: prints only where they differ", required: false },
+        Flag { name: "policy", value_name: "POLICY", help: "The policy to try: JSON, @FILE, or the NAME of one in the settings file", required: true },
+        Flag { name: "compare", value_name: "POLICY", help: "Another one: prints only where they differ", required: false },
     ],
+    takes: |setting| setting.name == CONFIG.name,
     details: "\
 Reads lines {\"now\":1700000000000,\"key\":\"ada\",\"cost\":1} from standard input (now in milliseconds; cost is 1 if it is
-not there) and prints one decision a line. With --compare it prints the lines on which two policies differ, and then a
-summary. A bad policy or line is one line on stderr and exit code 2.
+not there; a key that is no text is {\"base64\":\"...\"}) and prints one decision a line. With --compare it prints the lines on
+which two policies differ, and then a summary. A bad policy or line is one line on stderr and exit code 2.
+
+A policy is JSON, or @FILE: JSON, or TOML where its name ends in .toml; or NAME: the one that stands as [limit.NAME] in
+keystead.toml or the file of --config.
 
 Examples:
   keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"periodMs\":60000}' < traffic.ndjson
-  keystead limit replay --policy \"$(cat now.json)\" --compare \"$(cat next.json)\" < traffic.ndjson | tail -1",
+  keystead limit replay --policy login --compare @next.json < traffic.ndjson | tail -1
+  keystead limit replay --policy login --config /etc/keystead.toml < traffic.ndjson",
     run,
 };
 
@@ -43,7 +56,7 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
             "write keystead limit replay",
         ));
     }
-    let policy = replay(matches, "policy")?.ok_or_else(|| failure("no policy", "write --policy JSON"))?;
+    let policy = replay(matches, "policy")?.ok_or_else(|| failure("no policy", "write --policy POLICY"))?;
     let compare = replay(matches, "compare")?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match compare {
@@ -65,25 +78,20 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn replay(matches: &ArgMatches, flag: &str) -> Result<Option<Replay>> {
-    let Some(text) = matches.get_one::<String>(flag) else { return Ok(None) };
+    let Some(policy) = policy::of_flag(matches, flag)? else { return Ok(None) };
     let refused = |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
-    let policy = Policy::from_json(text).map_err(refused)?;
     Replay::new(policy).map(Some).map_err(refused)
+}
+
+/// A text without the mark of UTF-8 that some programs put before it.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// Why it ends before the input does.
 enum Stop {
     Input(Error),
     Output(io::Error),
-}
-
-/// One recorded request.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Request {
-    now: u64,
-    key: String,
-    cost: Option<u64>,
 }
 
 fn decide(mut policy: Replay, input: impl BufRead, out: &mut impl Write) -> std::result::Result<(), Stop> {
@@ -134,7 +142,7 @@ fn differ(
         }
         let text = |decision: &Decision| decision.to_json().map_err(|error| bad(number, error.message()));
         let (a, b) = (text(&a)?, text(&b)?);
-        let (key, now, cost) = (json!(request.key), request.now, request.cost.unwrap_or(1));
+        let (key, now, cost) = (request.key.shown(), request.now, request.cost());
         writeln!(
             out,
             r#"{{"line":{number},"now":{now},"key":{key},"cost":{cost},"policy":{a},"compare":{b}}}"#
@@ -149,44 +157,13 @@ fn differ(
 }
 
 fn check(policy: &mut Replay, number: u64, request: &Request) -> std::result::Result<Decision, Stop> {
-    policy
-        .check(request.now, &request.key, request.cost.unwrap_or(1))
-        .map_err(|error| bad(number, error.message()))
-}
-
-fn each(
-    mut input: impl BufRead,
-    mut run: impl FnMut(u64, &Request) -> std::result::Result<(), Stop>,
-) -> std::result::Result<(), Stop> {
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let mut limited = (&mut input).take(REPLAY_LINE_BYTES_MAX as u64 + 1);
-        let read = limited.read_until(b'\n', &mut line);
-        if read.map_err(|error| bad(number, &error.to_string()))? == 0 {
-            break;
-        }
-        if line.len() > REPLAY_LINE_BYTES_MAX {
-            return Err(bad(number, &format!("it has more than {REPLAY_LINE_BYTES_MAX} bytes")));
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let request = serde_json::from_slice(&line).map_err(|error| bad(number, &error.to_string()))?;
-        run(number, &request)?;
-    }
-    Ok(())
-}
-
-fn bad(number: u64, why: &str) -> Stop {
-    let words = format!(
-        "line {number} of the input: {why}: write lines like {{\"now\":1700000000000,\"key\":\"ada\",\"cost\":1}}"
-    );
-    Stop::Input(Error::new(Code::ConfigInvalid, words))
+    policy.check(request.now, &request.key.0, request.cost()).map_err(|error| bad(number, error.message()))
 }
 
 #[cfg(test)]
 mod tests {
+    use keystead_limit::Policy;
+
     use super::*;
 
     const ONE: &str = r#"{"kind":"fixedWindow","limit":1,"windowMs":1000}"#;

@@ -1,0 +1,167 @@
+//! A policy as `--policy` names it: JSON, a file, or one of the settings file. Touches these files, for reading.
+
+use std::fmt;
+use std::path::Path;
+
+use clap::ArgMatches;
+use keystead_core::{Error, Result};
+use keystead_limit::Policy;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::without_mark;
+use crate::failure::{failure, io_words};
+use crate::policies::file::TABLE;
+use crate::settings::file::DEFAULT_PATH;
+
+/// What a policy of the server has besides, and what a decision does not depend on.
+const SERVERS_OWN: [&str; 2] = ["store", "headers"];
+
+const FORMS: &str = "write JSON, @FILE, or the NAME of a policy in the settings file; see docs/limit-door.md";
+
+/// The policy that a flag names, if it is there.
+pub(super) fn of_flag(matches: &ArgMatches, flag: &str) -> Result<Option<Policy>> {
+    let Some(text) = matches.get_one::<String>(flag) else { return Ok(None) };
+    let policy = match text.strip_prefix('@') {
+        Some(path) => of_file(Path::new(path)),
+        None if text.trim_start().starts_with(['{', '[', '"']) => of_json(text),
+        None => of_settings(matches, text),
+    };
+    policy.map(Some).map_err(|error| error.context(format_args!("--{flag}")))
+}
+
+fn refused(error: &Error) -> Error {
+    failure(error.message(), "see docs/limits.md")
+}
+
+fn of_json(text: &str) -> Result<Policy> {
+    Policy::from_json_value(&Value::Object(members(text)?)).map_err(|error| refused(&error))
+}
+
+/// The members of an object, none of which may be there twice: which one counts could only be guessed.
+fn members(text: &str) -> Result<Map<String, Value>> {
+    let members: Members = serde_json::from_str(text).map_err(|error| failure(error, FORMS))?;
+    Ok(members.0)
+}
+
+fn of_file(path: &Path) -> Result<Policy> {
+    let shown = path.display();
+    let text = std::fs::read(path).map_err(|error| {
+        failure(format_args!("cannot read '{shown}': {}", io_words(&error)), "name a file that can be read")
+    })?;
+    let text = std::str::from_utf8(without_mark(&text))
+        .map_err(|_| failure(format_args!("'{shown}' is not UTF-8"), "write it in UTF-8"))?;
+    let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+    let policy = if is_toml { of_toml(text) } else { of_json_file(text) };
+    policy.map_err(|error| error.context(shown))
+}
+
+fn of_json_file(text: &str) -> Result<Policy> {
+    let mut members = members(text)?;
+    members.retain(|name, _| !SERVERS_OWN.contains(&name.as_str()));
+    Policy::from_json_value(&Value::Object(members)).map_err(|error| refused(&error))
+}
+
+fn of_toml(text: &str) -> Result<Policy> {
+    let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let (line, column) = place(text, error.span().map_or(0, |span| span.start));
+        failure(format_args!("{} at line {line} column {column}", error.message()), FORMS)
+    })?;
+    if table.get(TABLE).is_some_and(toml::Value::is_table) {
+        return Err(failure("this is a settings file", "write --policy NAME --config FILE"));
+    }
+    table.retain(|name, _| !SERVERS_OWN.contains(&name));
+    Policy::from_toml_table(&table).map_err(|error| refused(&error))
+}
+
+/// Line and column of an offset, both from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count())
+}
+
+fn of_settings(matches: &ArgMatches, name: &str) -> Result<Policy> {
+    let settings = super::super::load(matches)?.settings;
+    let Some(file) = &settings.config else {
+        let fix = format_args!("there is no {DEFAULT_PATH} here: name one with --config FILE, or {FORMS}");
+        return Err(failure(format_args!("there is no policy '{name}'"), fix));
+    };
+    if let Some(found) = settings.policies.iter().find(|definition| definition.name == name) {
+        return Ok(found.policy.clone());
+    }
+    let mut names: Vec<&str> = settings.policies.iter().map(|definition| definition.name.as_str()).collect();
+    names.sort_unstable();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let what = format_args!("there is no policy '{name}' in '{}', which has {there}", file.display());
+    Err(failure(what, FORMS))
+}
+
+struct Members(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor).map(Members)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a policy, which is an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if members.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("the member \"{name}\" is there twice")));
+            }
+            members.insert(name, map.next_value()?);
+        }
+        Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_is_no_policy_says_where_and_what_was_expected() {
+        for (text, words) in [
+            ("{\"limit\":1,}", "trailing comma at line 1 column 12"),
+            ("{\n\"limit\" 1}", "expected `:` at line 2 column 9"),
+            ("{\"limit\":1", "EOF while parsing an object at line 1 column 10"),
+            ("[1]", "invalid type: sequence, expected a policy, which is an object at line 1 column"),
+            (
+                "{\"limit\":1,\"periodMs\":5,\"limit\":9}",
+                "the member \"limit\" is there twice at line 1 column 31",
+            ),
+            ("{\"limit\":1} x", "trailing characters at line 1 column 13"),
+            ("{\"limit\":1,\"periodMs\":5,\"store\":\"memory\"}", "store"),
+        ] {
+            let error = of_json(text).unwrap_err();
+            assert!(error.message().contains(words), "{error}");
+        }
+        assert!(of_json("{\"limit\":1,\"periodMs\":5}").is_ok());
+    }
+
+    #[test]
+    fn a_file_may_have_what_only_the_server_needs() {
+        assert!(of_json_file("{\"limit\":1,\"periodMs\":5,\"store\":\"memory\",\"headers\":[]}").is_ok());
+        assert!(of_toml("limit = 1\nperiodMs = \"5s\"\nstore = \"memory\"\nfail = \"open\"").is_ok());
+        for (text, words) in [
+            ("limit = 1\nperiodMs = = 5", "at line 2 column 12"),
+            ("[limit.login]\nlimit = 1", "this is a settings file: write --policy NAME --config FILE"),
+            ("limit = 1\nperiod = 5", "gcra: "),
+        ] {
+            let error = of_toml(text).unwrap_err();
+            assert!(error.message().contains(words), "{error}");
+        }
+    }
+}
