@@ -40,6 +40,7 @@ pub mod server;
 pub mod settings;
 pub mod signals;
 mod suggest;
+mod written;
 
 /// The version of the binary and of every crate in the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

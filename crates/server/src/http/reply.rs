@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, RETRY_AFTER, WWW_AUTHENTICA
 use hyper::{Response, StatusCode};
 use keystead_commands::once::Kept;
 use keystead_core::{Code, Error};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::events::Source;
 use super::request::Refusal;
@@ -127,14 +127,6 @@ pub(super) fn kept(kept: Kept) -> Reply {
 pub(super) fn tag(reply: &mut Reply, version: u64) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{version}\"")) {
         reply.headers_mut().insert(ETAG, value);
-    }
-}
-
-/// A key in JSON: a string where it is text, else its bytes in an object.
-pub(super) fn name(key: &[u8]) -> Value {
-    match std::str::from_utf8(key) {
-        Ok(text) => Value::from(text),
-        Err(_) => json!({ "base64": data_encoding::BASE64.encode(key) }),
     }
 }
 

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::{Flag, Operand, Subcommand};
 use crate::failure::failure;
 use crate::settings::table::CONFIG;
+use crate::written;
 use request::{Request, bad, each};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
@@ -127,7 +128,7 @@ fn differ(
     out: &mut impl Write,
 ) -> std::result::Result<(), Stop> {
     let (mut ours, mut theirs, mut lines, mut differing) = (Sum::default(), Sum::default(), 0u64, 0u64);
-    let mut keys = HashSet::new();
+    let mut keys: HashSet<Vec<u8>> = HashSet::new();
     each(input, |number, request| {
         let (a, b) = (check(&mut policy, number, request)?, check(&mut other, number, request)?);
         ours.add(&a);
@@ -137,12 +138,12 @@ fn differ(
             return Ok(());
         }
         differing += 1;
-        if !keys.contains(&request.key) {
-            keys.insert(request.key.clone());
+        if !keys.contains(&*request.key.0) {
+            keys.insert(request.key.0.to_vec());
         }
         let text = |decision: &Decision| decision.to_json().map_err(|error| bad(number, error.message()));
         let (a, b) = (text(&a)?, text(&b)?);
-        let (key, now, cost) = (request.key.shown(), request.now, request.cost());
+        let (key, now, cost) = (written::shown(&request.key.0), request.now, request.cost());
         writeln!(
             out,
             r#"{{"line":{number},"now":{now},"key":{key},"cost":{cost},"policy":{a},"compare":{b}}}"#
@@ -156,7 +157,7 @@ fn differ(
     writeln!(out, "{summary}").map_err(Stop::Output)
 }
 
-fn check(policy: &mut Replay, number: u64, request: &Request) -> std::result::Result<Decision, Stop> {
+fn check(policy: &mut Replay, number: u64, request: &Request<'_>) -> std::result::Result<Decision, Stop> {
     policy.check(request.now, &request.key.0, request.cost()).map_err(|error| bad(number, error.message()))
 }
 

@@ -1,80 +1,36 @@
 //! Recorded requests, one a line: `{"now":1700000000000,"key":"ada","cost":1}`. Reads what it is given.
 
-use std::fmt;
 use std::io::{BufRead, Read};
 
 use keystead_core::{Code, Error};
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde::Deserialize;
 
 use super::{Stop, without_mark};
 use crate::limits::REPLAY_LINE_BYTES_MAX;
+use crate::written::{self, KeyText, Object};
 
 /// One recorded request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct Request<'a> {
+    #[serde(deserialize_with = "written::whole")]
     pub(super) now: u64,
-    pub(super) key: RecordedKey,
+    #[serde(borrow)]
+    pub(super) key: KeyText<'a>,
+    #[serde(default, deserialize_with = "written::whole_or_none")]
     cost: Option<u64>,
 }
 
-impl Request {
+impl Request<'_> {
     pub(super) fn cost(&self) -> u64 {
         self.cost.unwrap_or(1)
-    }
-}
-
-/// A key as the limit door takes it: text, or `{"base64":"..."}` where it is no text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RecordedKey(pub(super) Vec<u8>);
-
-impl RecordedKey {
-    /// As it is written.
-    pub(super) fn shown(&self) -> Value {
-        match std::str::from_utf8(&self.0) {
-            Ok(text) => Value::from(text),
-            Err(_) => json!({ "base64": data_encoding::BASE64.encode(&self.0) }),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for RecordedKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(KeyVisitor).map(RecordedKey)
-    }
-}
-
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Vec<u8>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key: text, or {\"base64\":\"...\"}")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Vec<u8>, E> {
-        Ok(text.as_bytes().to_vec())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<u8>, A::Error> {
-        let bytes = match map.next_entry::<String, String>()? {
-            Some((name, text)) if name == "base64" => data_encoding::BASE64.decode(text.as_bytes()).ok(),
-            _ => None,
-        };
-        match (bytes, map.next_key::<String>()?) {
-            (Some(bytes), None) => Ok(bytes),
-            _ => Err(A::Error::custom("a key that is an object is {\"base64\":\"...\"}")),
-        }
     }
 }
 
 /// Gives each request to `run`, with the number of its line. Empty lines are left out.
 pub(super) fn each(
     mut input: impl BufRead,
-    mut run: impl FnMut(u64, &Request) -> Result<(), Stop>,
+    mut run: impl FnMut(u64, &Request<'_>) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let mut line = Vec::new();
     for number in 1.. {
@@ -91,7 +47,8 @@ pub(super) fn each(
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let request = serde_json::from_slice(text).map_err(|error| bad(number, &error.to_string()))?;
+        let Object(request) =
+            serde_json::from_slice(text).map_err(|error| bad(number, &error.to_string()))?;
         run(number, &request)?;
     }
     Ok(())
@@ -111,7 +68,7 @@ mod tests {
     fn keys(input: &[u8]) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         let read = each(input, |_, request| {
-            keys.push(request.key.0.clone());
+            keys.push(request.key.0.to_vec());
             Ok(())
         });
         assert!(read.is_ok());
@@ -123,8 +80,6 @@ mod tests {
         let input = "\u{feff}{\"now\":1,\"key\":\"a\\u00e9\"}\n{\"now\":1,\"key\":{\"base64\":\"/w==\"}}\n";
         assert_eq!(keys(input.as_bytes()), ["aé".as_bytes(), b"\xff"]);
         assert_eq!(keys("\u{feff}\n".as_bytes()), Vec::<Vec<u8>>::new());
-        assert_eq!(RecordedKey(b"\xff".to_vec()).shown(), json!({"base64": "/w=="}));
-        assert_eq!(RecordedKey(b"a".to_vec()).shown(), json!("a"));
     }
 
     #[test]

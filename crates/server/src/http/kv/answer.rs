@@ -6,7 +6,7 @@ use keystead_commands::once::Kept;
 use keystead_core::Millis;
 
 use super::super::refused::Refused;
-use super::super::reply;
+use crate::written;
 
 /// What came of a change, as an answer that can be kept.
 pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kept {
@@ -31,7 +31,7 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kep
 
 /// `{"key":...,"value":...,"version":...}`; without a document only the key.
 pub(super) fn object(key: &[u8], document: Option<&Document>) -> String {
-    let mut text = format!("{{\"key\":{}", reply::name(key));
+    let mut text = format!("{{\"key\":{}", written::shown(key));
     if let Some(document) = document {
         text.push_str(",\"value\":");
         // A document is text by construction.

@@ -28,6 +28,7 @@ use super::answer;
 use super::asked::name;
 use super::{Done, read, watch};
 use crate::limits::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
+use crate::written;
 
 pub(super) const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
 pub(super) const LINES: &str = "application/x-ndjson";
@@ -174,7 +175,7 @@ fn slice(
             items.push(if wanted.lines {
                 answer::object(&name, None)
             } else {
-                reply::name(&name).to_string()
+                written::shown(&name).to_string()
             });
             continue;
         }

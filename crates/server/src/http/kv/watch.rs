@@ -22,11 +22,11 @@ use tokio::sync::oneshot;
 use super::super::events::{self, Source};
 use super::super::here::Here;
 use super::super::refused::Refused;
-use super::super::reply;
 use super::super::request::Asked;
 use super::answer;
 use super::{Done, read};
 use crate::limits::WAIT_MS_MAX;
+use crate::written;
 
 /// Batches without anything to tell after which a watcher lets others have their turn.
 const SILENT_BATCHES: usize = 16;
@@ -325,7 +325,7 @@ fn described(change: &[Effect]) -> (&'static str, String) {
         }
     }
     // Its expiry alone, or something that is no document.
-    ("change", format!("{{\"key\":{},\"version\":{version}}}", reply::name(key)))
+    ("change", format!("{{\"key\":{},\"version\":{version}}}", written::shown(key)))
 }
 
 fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {

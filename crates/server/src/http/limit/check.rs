@@ -16,17 +16,18 @@ use super::super::parameters::Parameters;
 use super::super::refused::Refused;
 use super::super::reply;
 use super::super::request::Asked;
-use super::asked::{self, KeyText, Object};
+use super::asked;
 use super::run::{self, Ran};
 use super::{Done, answer, policy, question, writer};
 use crate::policies::named::{Named, Place};
+use crate::written::{self, KeyText, Object};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct One<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(default = "asked::one", deserialize_with = "asked::whole")]
+    #[serde(default = "asked::one", deserialize_with = "written::whole")]
     cost: u64,
     #[serde(default)]
     peek: bool,
@@ -119,7 +120,7 @@ struct Many<'a> {
 struct KeyOf<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(default = "asked::one", deserialize_with = "asked::whole")]
+    #[serde(default = "asked::one", deserialize_with = "written::whole")]
     cost: u64,
 }
 

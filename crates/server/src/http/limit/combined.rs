@@ -35,13 +35,14 @@ use super::super::refused::Refused;
 use super::super::reply::{self, Reply};
 use super::super::request::Asked;
 use super::super::rest;
-use super::asked::{self, KeyText, Object};
+use super::asked;
 use super::run::{self, Ran};
 use super::{Done, answer, policy, question};
 use crate::call::place::place_of;
 use crate::call::transaction::run_queue;
 use crate::limits::{REST_ANSWER_BYTES_MAX, THEN_MAX};
 use crate::policies::named::{Named, Place};
+use crate::written::{self, KeyText, Object};
 
 const FORM: &str = r#"{"checks":[{"policy":"user","key":"ada"},{"policy":"all","key":"all"}]}"#;
 const APART: &str =
@@ -72,7 +73,7 @@ struct One<'a> {
     policy: String,
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(default = "asked::one", deserialize_with = "asked::whole")]
+    #[serde(default = "asked::one", deserialize_with = "written::whole")]
     cost: u64,
 }
 

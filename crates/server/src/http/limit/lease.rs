@@ -11,10 +11,11 @@ use super::super::parameters::Parameters;
 use super::super::refused::Refused;
 use super::super::reply;
 use super::super::request::Asked;
-use super::asked::{self, KeyText};
+use super::asked;
 use super::run::{self, Ran};
 use super::{Done, answer, check, policy, question, writer};
 use crate::policies::named::{Named, Place};
+use crate::written::{self, KeyText};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +23,7 @@ struct Acquire<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
     /// A lease that is held, to be renewed.
-    #[serde(default, rename = "leaseId", deserialize_with = "asked::whole_or_none")]
+    #[serde(default, rename = "leaseId", deserialize_with = "written::whole_or_none")]
     lease_id: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ pub(super) async fn acquire(here: &Here, asked: &Asked, name: &str) -> Done {
 struct Give<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(rename = "leaseId", deserialize_with = "asked::whole")]
+    #[serde(rename = "leaseId", deserialize_with = "written::whole")]
     lease_id: u64,
 }
 

@@ -12,22 +12,23 @@ use super::super::parameters::Parameters;
 use super::super::refused::Refused;
 use super::super::reply;
 use super::super::request::Asked;
-use super::asked::{self, KeyText};
+use super::asked;
 use super::lease::whole;
 use super::run::{self, Ran};
 use super::{Done, answer, policy, question, writer};
 use crate::limits::{RESERVATION_MS, RESERVATION_MS_MAX};
 use crate::policies::named::{Named, Place};
+use crate::written::{self, KeyText};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Estimate<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(deserialize_with = "asked::whole")]
+    #[serde(deserialize_with = "written::whole")]
     cost: u64,
     /// How long it waits to be settled.
-    #[serde(default, rename = "ttlMs", deserialize_with = "asked::whole_or_none")]
+    #[serde(default, rename = "ttlMs", deserialize_with = "written::whole_or_none")]
     ttl_ms: Option<u64>,
 }
 
@@ -83,9 +84,9 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
 struct Bill<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(deserialize_with = "asked::whole")]
+    #[serde(deserialize_with = "written::whole")]
     id: u64,
-    #[serde(deserialize_with = "asked::whole")]
+    #[serde(deserialize_with = "written::whole")]
     cost: u64,
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::here::Here;
 use super::super::parameters::Parameters;
-use super::super::reply::{self, name};
+use super::super::reply;
 use super::super::request::Asked;
 use super::{Done, policy};
 use crate::limits::DENIED_KEYS_TOLD;
 use crate::policies::named::Named;
+use crate::written;
 
 pub(super) fn list(here: &Here, asked: &Asked) -> Done {
     Parameters::of(&asked.head, &[])?;
@@ -26,7 +27,7 @@ pub(super) fn one(here: &Here, asked: &Asked, policy_name: &str) -> Done {
     let mut told = described(&named);
     let top = named.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
     let top: Vec<Value> =
-        top.iter().map(|(key, count)| json!({ "key": name(key), "denied": count })).collect();
+        top.iter().map(|(key, count)| json!({ "key": written::shown(key), "denied": count })).collect();
     if let Value::Object(told) = &mut told {
         told.insert("topDenied".to_owned(), Value::Array(top));
     }
