@@ -25,7 +25,7 @@ impl Keyspace {
     #[inline]
     pub(super) fn within_bounds(&self) -> Result<()> {
         match &self.savepoint {
-            Some(savepoint) if savepoint.bytes > self.change_bytes_max => {
+            Some(savepoint) if savepoint.over || savepoint.bytes > self.change_bytes_max => {
                 Err(too_large(self.change_bytes_max, savepoint.bytes))
             }
             _ => Ok(()),
@@ -105,6 +105,7 @@ impl Keyspace {
             savepoint.bytes += effect.size_hint();
             if savepoint.bytes > self.change_bytes_max {
                 // The job will be undone, and what it did until then is known without its effects.
+                savepoint.over = true;
                 return;
             }
         }
@@ -245,6 +246,25 @@ mod tests {
         assert_eq!(ks.release().unwrap_err().code(), Code::TooLarge);
         assert_eq!((ks.dump().unwrap(), ks.effects().to_vec()), before);
         ks.check().unwrap();
+    }
+
+    /// What was over the bound is not kept, so nothing may be kept, also where a state becomes smaller afterwards.
+    #[test]
+    fn a_job_that_was_over_its_bound_stays_over_it() {
+        let mut ks = Keyspace::in_memory();
+        let of =
+            |len: usize| step_fn(move |_: Option<&Vec<u64>>, _now| Change::Put(vec![1; len], Ttl::Never, ()));
+        ks.set_change_bytes_max(5000);
+        let before = ks.dump().unwrap();
+        ks.savepoint();
+        ks.apply(b"a", &of(2000), NOW).unwrap();
+        ks.apply(b"a", &of(1), NOW).unwrap();
+        // Over it, as long as the smaller state is not told.
+        ks.apply(b"b", &of(1000), NOW).unwrap();
+        assert_eq!(ks.exists(b"a", NOW).unwrap_err().code(), Code::TooLarge);
+        let error = ks.release().unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge);
+        assert_eq!(ks.dump().unwrap(), before);
     }
 
     #[test]

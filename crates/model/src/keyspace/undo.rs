@@ -19,8 +19,10 @@ use crate::value::{Kind, Value};
 pub(super) struct Savepoint {
     pub(super) revision: u64,
     pub(super) effects: usize,
-    /// What was recorded since, those effects included that were over the bound and are not kept.
+    /// What was recorded since, those effects included that were over the bound.
     pub(super) bytes: usize,
+    /// Whether one of them was not kept: then nothing may be, also if others become smaller.
+    pub(super) over: bool,
     /// Whether a value was moved from one key to another since.
     pub(super) moved: bool,
 }
@@ -70,10 +72,12 @@ impl Undo {
 impl Keyspace {
     /// Opens a savepoint. There is at most one: opening another moves it here.
     pub fn savepoint(&mut self) {
+        // What cannot be told now would be told by nobody.
+        let untold = self.ready().is_err();
         self.undo.clear();
-        let bytes = self.savepoint.take().map_or(0, |moved| moved.bytes);
-        self.savepoint =
-            Some(Savepoint { revision: self.revision, effects: self.effects.len(), bytes, moved: false });
+        let (bytes, over) = self.savepoint.take().map_or((0, false), |moved| (moved.bytes, moved.over));
+        let (revision, effects) = (self.revision, self.effects.len());
+        self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || untold, moved: false });
     }
 
     /// Keeps what was changed since the savepoint, and answers how many bytes tell it.
