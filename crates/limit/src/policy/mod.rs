@@ -51,13 +51,24 @@ impl Policy {
     /// # Errors
     /// `config_invalid` with the reason.
     pub fn from_json(text: &str) -> Result<Self> {
+        Policy::from_json_value(&serde_json::Value::Object(Policy::json_fields(text)?))
+    }
+
+    /// The fields of a policy in JSON text, for somebody who has fields of their own beside them.
+    ///
+    /// # Errors
+    /// `config_invalid` when it is no JSON object, and when a field is there twice: which one counts could only be guessed.
+    pub fn json_fields(text: &str) -> Result<serde_json::Map<String, serde_json::Value>> {
         check_len(text)?;
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|e| Error::new(Code::ConfigInvalid, "a policy must be JSON").with_source(e))?;
         if let Some(name) = names::twice(text) {
             return check::invalid(format!("'{name}' is there twice"));
         }
-        Policy::from_json_value(&value)
+        match value {
+            serde_json::Value::Object(fields) => Ok(fields),
+            other => check::invalid(format!("a policy must be an object, not {}", json_kind(&other))),
+        }
     }
 
     /// Reads a policy from a JSON value.

@@ -1,14 +1,11 @@
 //! A policy as `--policy` names it: JSON, a file, or one of the settings file. Touches these files, for reading.
 
-use std::fmt;
 use std::path::Path;
 
 use clap::ArgMatches;
 use keystead_core::{Error, Result};
 use keystead_limit::Policy;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::without_mark;
 use crate::failure::{failure, io_words};
@@ -36,13 +33,8 @@ fn refused(error: &Error) -> Error {
 }
 
 fn of_json(text: &str) -> Result<Policy> {
-    Policy::from_json_value(&Value::Object(members(text)?)).map_err(|error| refused(&error))
-}
-
-/// The members of an object, none of which may be there twice: which one counts could only be guessed.
-fn members(text: &str) -> Result<Map<String, Value>> {
-    let members: Members = serde_json::from_str(text).map_err(|error| failure(error, FORMS))?;
-    Ok(members.0)
+    let fields = Policy::json_fields(text).map_err(|error| failure(error, FORMS))?;
+    Policy::from_json_value(&Value::Object(fields)).map_err(|error| refused(&error))
 }
 
 fn of_file(path: &Path) -> Result<Policy> {
@@ -58,9 +50,9 @@ fn of_file(path: &Path) -> Result<Policy> {
 }
 
 fn of_json_file(text: &str) -> Result<Policy> {
-    let mut members = members(text)?;
-    members.retain(|name, _| !SERVERS_OWN.contains(&name.as_str()));
-    Policy::from_json_value(&Value::Object(members)).map_err(|error| refused(&error))
+    let mut fields = Policy::json_fields(text).map_err(|error| failure(error, FORMS))?;
+    fields.retain(|name, _| !SERVERS_OWN.contains(&name.as_str()));
+    Policy::from_json_value(&Value::Object(fields)).map_err(|error| refused(&error))
 }
 
 fn of_toml(text: &str) -> Result<Policy> {
@@ -98,35 +90,6 @@ fn of_settings(matches: &ArgMatches, name: &str) -> Result<Policy> {
     Err(failure(what, FORMS))
 }
 
-struct Members(Map<String, Value>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor).map(Members)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Map<String, Value>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a policy, which is an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
-        let mut members = Map::new();
-        while let Some(name) = map.next_key::<String>()? {
-            if members.contains_key(&name) {
-                return Err(A::Error::custom(format_args!("the member \"{name}\" is there twice")));
-            }
-            members.insert(name, map.next_value()?);
-        }
-        Ok(members)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,11 +100,8 @@ mod tests {
             ("{\"limit\":1,}", "trailing comma at line 1 column 12"),
             ("{\n\"limit\" 1}", "expected `:` at line 2 column 9"),
             ("{\"limit\":1", "EOF while parsing an object at line 1 column 10"),
-            ("[1]", "invalid type: sequence, expected a policy, which is an object at line 1 column"),
-            (
-                "{\"limit\":1,\"periodMs\":5,\"limit\":9}",
-                "the member \"limit\" is there twice at line 1 column 31",
-            ),
+            ("[1]", "a policy must be an object, not an array"),
+            ("{\"limit\":1,\"periodMs\":5,\"limit\":9}", "'limit' is there twice"),
             ("{\"limit\":1} x", "trailing characters at line 1 column 13"),
             ("{\"limit\":1,\"periodMs\":5,\"store\":\"memory\"}", "store"),
         ] {
