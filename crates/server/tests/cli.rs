@@ -328,7 +328,11 @@ fn a_policy_that_cannot_be_tried_says_why() {
             "--config FILE",
         ),
         (&["@gone.json"], "--policy: cannot read 'gone.json': no such file or directory: ", ""),
-        (&["@broken.json"], "--policy: broken.json: a policy must be JSON: expected `:` at line 2 column 11: ", ""),
+        (
+            &["@broken.json"],
+            "--policy: broken.json: a policy must be JSON: expected `:` at line 2 column 11: ",
+            "",
+        ),
         (&["@other.toml"], "--policy: other.toml: this is a settings file: ", "--config FILE"),
         (
             &["{\"limit\":1,}"],
