@@ -97,7 +97,7 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
         return queue(session, spec, args);
     }
     match spec.run {
-        Run::Conn(_) => Plan::Conn(spec),
+        Run::Conn(_) | Run::Shared(_) => Plan::Conn(spec),
         _ => Plan::Data(spec),
     }
 }
@@ -213,6 +213,7 @@ pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
 pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
     match spec.run {
         Run::Conn(run) => run(conn, args).into(),
+        Run::Shared(run) => run(conn.hub, conn.now, args).into(),
         _ => Reply::Error(errors::unknown_command(args)),
     }
 }

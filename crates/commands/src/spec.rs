@@ -4,10 +4,13 @@
 
 use std::ops::BitOr;
 
+use keystead_core::Millis;
+
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
 use crate::errors::{Answer, Fail};
+use crate::hub::Hub;
 use crate::keys_of::Keys;
 
 /// One row of the table.
@@ -44,6 +47,9 @@ pub enum Run {
     Data(fn(&mut Ctx<'_>, Args<'_>) -> Answer),
     /// It is about the connection or the server, and touches no key.
     Conn(fn(&mut Conn<'_>, Args<'_>) -> Answer),
+    /// It is about what all connections share and the commands on keys need: scripts and functions. In a transaction it runs
+    /// where it stands.
+    Shared(fn(&Hub, Millis, Args<'_>) -> Answer),
     /// It steers the transaction of a connection: the dispatcher knows it.
     Control(Control),
     /// It is a container of subcommands.
@@ -179,6 +185,18 @@ impl Spec {
         run: fn(&mut Conn<'_>, Args<'_>) -> Answer,
     ) -> Spec {
         Spec::new(name, full_name, arity, flags, Keys::None, Run::Conn(run))
+    }
+
+    /// A command about what all connections share.
+    #[must_use]
+    pub const fn shared(
+        name: &'static str,
+        full_name: &'static str,
+        arity: i32,
+        flags: Flags,
+        run: fn(&Hub, Millis, Args<'_>) -> Answer,
+    ) -> Spec {
+        Spec::new(name, full_name, arity, flags, Keys::None, Run::Shared(run))
     }
 
     /// A command that steers the transaction.

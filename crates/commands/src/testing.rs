@@ -94,7 +94,7 @@ impl Desk {
             Ok(spec) => spec,
             Err(fail) => return Reply::Error(fail),
         };
-        if matches!(spec.run, Run::Conn(_)) {
+        if matches!(spec.run, Run::Conn(_) | Run::Shared(_)) {
             let mut conn = Conn::new(&mut self.session, &self.hub, self.now);
             conn.dialect = self.dialect;
             return dispatch::run_conn(&mut conn, spec, command.args());

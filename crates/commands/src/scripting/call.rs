@@ -69,7 +69,7 @@ impl Running<'_, '_> {
         self.ctx.hub.monitor(spec, SCRIPT, self.ctx.now, args);
         self.ctx.wait = None;
         match spec.run {
-            Run::Conn(_) => {
+            Run::Conn(_) | Run::Shared(_) => {
                 let mut conn = Conn::new(self.session, self.ctx.hub, self.ctx.now);
                 conn.dialect = self.ctx.dialect;
                 dispatch::run_conn(&mut conn, spec, args)

@@ -6,6 +6,8 @@
 
 use std::sync::{Arc, PoisonError};
 
+use keystead_core::Millis;
+
 use super::compiled;
 use super::dump;
 use super::flags;
@@ -58,7 +60,7 @@ fn create(hub: &Hub, code: Vec<u8>) -> Result<Library, Fail> {
     Ok(Library { name, code, functions })
 }
 
-pub(super) fn load(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn load(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     let last = args.len() - 1;
     let mut replace = false;
     for option in args.from(2).take(last - 2) {
@@ -70,37 +72,37 @@ pub(super) fn load(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
     }
     let code = args.at(last);
     let name = flags::of_library(code)?.0;
-    change(conn.hub, |libraries| {
+    change(hub, |libraries| {
         if libraries.get(name).is_some() && !replace {
             let name = String::from_utf8_lossy(name);
             return Err(Fail::text(format!("ERR Library '{name}' already exists")));
         }
         libraries.remove(name);
-        libraries.add(Arc::new(create(conn.hub, code.to_vec())?))
+        libraries.add(Arc::new(create(hub, code.to_vec())?))
     })?;
     Ok(Reply::bulk(name))
 }
 
-pub(super) fn delete(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
-    change(conn.hub, |libraries| {
+pub(super) fn delete(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
+    change(hub, |libraries| {
         if libraries.remove(args.at(2)) { Ok(Reply::Ok) } else { Err(Fail::fixed("ERR Library not found")) }
     })
 }
 
-pub(super) fn flush(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn flush(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     if args.len() > 3 {
         return Err(crate::errors::subcommand_or_arity(args));
     }
     if !is_flush(args) {
         return Err(Fail::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    change(conn.hub, |libraries| {
+    change(hub, |libraries| {
         *libraries = Libraries::default();
         Ok(Reply::Ok)
     })
 }
 
-pub(super) fn restore(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn restore(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     if args.len() > 4 {
         return Err(crate::errors::subcommand_or_arity(args));
     }
@@ -112,10 +114,10 @@ pub(super) fn restore(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
         ));
     }
     let codes = dump::read(args.at(2)).ok_or(WRONG_DUMP)?.map_err(Fail::fixed)?;
-    change(conn.hub, |libraries| {
+    change(hub, |libraries| {
         let mut new = Libraries::default();
         for code in codes {
-            let library = create(conn.hub, code)?;
+            let library = create(hub, code)?;
             if new.get(&library.name).is_some() {
                 let name = String::from_utf8_lossy(&library.name);
                 return Err(Fail::text(format!("ERR Library '{name}' already exists")));
@@ -137,8 +139,8 @@ pub(super) fn restore(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-pub(super) fn dump(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
-    Ok(Reply::bulk(&payload(&conn.hub.scripts.libraries())))
+pub(super) fn dump(hub: &Hub, _: Millis, _: Args<'_>) -> Answer {
+    Ok(Reply::bulk(&payload(&hub.scripts.libraries())))
 }
 
 pub(super) fn kill(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
@@ -150,8 +152,8 @@ fn named(name: &'static str) -> Reply {
 }
 
 /// What runs is not told: an answer about it would come from the thread that it keeps busy.
-pub(super) fn stats(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
-    let (libraries, functions) = conn.hub.scripts.libraries().counts();
+pub(super) fn stats(hub: &Hub, _: Millis, _: Args<'_>) -> Answer {
+    let (libraries, functions) = hub.scripts.libraries().counts();
     let counts = Reply::Map(vec![
         (named("libraries_count"), Reply::count(libraries)),
         (named("functions_count"), Reply::count(functions)),
@@ -162,7 +164,7 @@ pub(super) fn stats(conn: &mut Conn<'_>, _: Args<'_>) -> Answer {
     ]))
 }
 
-pub(super) fn list(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn list(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     let (mut pattern, mut with_code) = (None, false);
     let mut cursor = args.cursor(2);
     while let Some(argument) = cursor.next() {
@@ -176,7 +178,7 @@ pub(super) fn list(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
             return Err(Fail::text(format!("ERR Unknown argument {argument}")));
         }
     }
-    let libraries = conn.hub.scripts.libraries();
+    let libraries = hub.scripts.libraries();
     // Patterns take no account of the case of letters.
     let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
     let fits = |library: &Library| {

@@ -1,34 +1,37 @@
 //! `SCRIPT LOAD script`, `SCRIPT EXISTS sha1 [sha1 ...]`, `SCRIPT FLUSH [ASYNC | SYNC]`, `SCRIPT KILL`
 //! `SCRIPT DEBUG YES | SYNC | NO`
 
+use keystead_core::Millis;
+
 use super::compiled::Scripts;
 use super::sha1;
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{Answer, Fail};
+use crate::hub::Hub;
 use crate::reply::Reply;
 
 /// A script that does not compile is refused here, so it is compiled at once.
-pub(super) fn load(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn load(hub: &Hub, now: Millis, args: Args<'_>) -> Answer {
     let text = args.at(2);
     let digits = sha1::hex(text);
-    let mut scripts = Scripts::take(conn.hub, conn.now.0)?;
+    let mut scripts = Scripts::take(hub, now.0)?;
     let compiled = if scripts.has(&digits) { Ok(()) } else { scripts.compile(digits, text) };
     scripts.put_back();
     compiled?;
-    conn.hub.scripts.keep(digits, text, true)?;
+    hub.scripts.keep(digits, text, true)?;
     Ok(Reply::bulk(&digits))
 }
 
-pub(super) fn exists(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
-    Ok(Reply::Array(args.from(2).map(|digits| Reply::yes(conn.hub.scripts.has(digits))).collect()))
+pub(super) fn exists(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
+    Ok(Reply::Array(args.from(2).map(|digits| Reply::yes(hub.scripts.has(digits))).collect()))
 }
 
-pub(super) fn flush(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(super) fn flush(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     if !is_flush(args) {
         return Err(Fail::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    conn.hub.scripts.flush();
+    hub.scripts.flush();
     Ok(Reply::Ok)
 }
 

@@ -48,17 +48,17 @@ pub(crate) const TABLE: &[Spec] = &[
 ];
 
 const SCRIPT: &[Spec] = &[
-    Spec::conn("LOAD", "script|load", 3, NO_SCRIPT, script::load).doc(
+    Spec::shared("LOAD", "script|load", 3, NO_SCRIPT, script::load).doc(
         "script",
         "Remembers a script and gives its SHA1.",
         "2.6.0",
     ),
-    Spec::conn("EXISTS", "script|exists", -3, NO_SCRIPT, script::exists).doc(
+    Spec::shared("EXISTS", "script|exists", -3, NO_SCRIPT, script::exists).doc(
         "sha1 [sha1 ...]",
         "Tells which scripts are known.",
         "2.6.0",
     ),
-    Spec::conn("FLUSH", "script|flush", -2, NO_SCRIPT, script::flush).doc(
+    Spec::shared("FLUSH", "script|flush", -2, NO_SCRIPT, script::flush).doc(
         "[ASYNC | SYNC]",
         "Forgets all scripts.",
         "2.6.0",
@@ -77,37 +77,37 @@ const SCRIPT: &[Spec] = &[
 ];
 
 const FUNCTION: &[Spec] = &[
-    Spec::conn("LOAD", "function|load", -3, RUNS, function::load).doc(
+    Spec::shared("LOAD", "function|load", -3, RUNS, function::load).doc(
         "[REPLACE] function-code",
         "Creates a library.",
         "7.0.0",
     ),
-    Spec::conn("DELETE", "function|delete", 3, RUNS, function::delete).doc(
+    Spec::shared("DELETE", "function|delete", 3, RUNS, function::delete).doc(
         "library-name",
         "Deletes a library.",
         "7.0.0",
     ),
-    Spec::conn("FLUSH", "function|flush", -2, RUNS, function::flush).doc(
+    Spec::shared("FLUSH", "function|flush", -2, RUNS, function::flush).doc(
         "[ASYNC | SYNC]",
         "Deletes all libraries.",
         "7.0.0",
     ),
-    Spec::conn("LIST", "function|list", -2, NO_SCRIPT, function::list).doc(
+    Spec::shared("LIST", "function|list", -2, NO_SCRIPT, function::list).doc(
         "[LIBRARYNAME library-name-pattern] [WITHCODE]",
         "Gives the libraries and their functions.",
         "7.0.0",
     ),
-    Spec::conn("STATS", "function|stats", 2, NO_SCRIPT, function::stats).doc(
+    Spec::shared("STATS", "function|stats", 2, NO_SCRIPT, function::stats).doc(
         "",
         "Gives how many libraries and functions there are.",
         "7.0.0",
     ),
-    Spec::conn("DUMP", "function|dump", 2, NO_SCRIPT, function::dump).doc(
+    Spec::shared("DUMP", "function|dump", 2, NO_SCRIPT, function::dump).doc(
         "",
         "Gives all libraries in one payload.",
         "7.0.0",
     ),
-    Spec::conn("RESTORE", "function|restore", -3, RUNS, function::restore).doc(
+    Spec::shared("RESTORE", "function|restore", -3, RUNS, function::restore).doc(
         "serialized-value [FLUSH | APPEND | REPLACE]",
         "Restores libraries from a payload.",
         "7.0.0",

@@ -177,7 +177,7 @@ impl Walk {
     }
 
     fn run(&mut self, spec: &'static Spec, command: &Command) -> Reply {
-        let reply = if matches!(spec.run, Run::Conn(_)) {
+        let reply = if matches!(spec.run, Run::Conn(_) | Run::Shared(_)) {
             let mut conn = Conn::new(&mut self.session, &self.hub, self.now);
             dispatch::run_conn(&mut conn, spec, command.args())
         } else {

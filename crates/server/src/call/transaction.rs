@@ -87,7 +87,7 @@ pub(crate) fn exec_in(
 /// What commands answered, and the messages that they send.
 pub(crate) type Answered = (Vec<Option<Reply>>, Vec<Publication>);
 
-/// Runs the commands of a transaction that touch keys. Those about the connection are left for its own loop: `None`.
+/// Runs the commands of a transaction on keys and on what all share. Those about the connection are left for its own loop: `None`.
 ///
 /// # Errors
 /// Why all of it must be undone: one of them failed half way, or their answers are too much.
@@ -100,13 +100,20 @@ pub(crate) fn run_queue(
     let mut room = Room::new(answer_bytes_max);
     let mut replies = Vec::with_capacity(queue.len());
     for queued in queue {
-        if !matches!(queued.spec.run, Run::Data(_)) {
-            replies.push(None);
-            continue;
-        }
-        // What it would wait for is not waited for, and must not be taken for the next one's.
-        ctx.wait = None;
-        match run_data(&mut ctx, queued.spec, queued.command.args()) {
+        let args = queued.command.args();
+        let reply = match queued.spec.run {
+            Run::Data(_) => {
+                // What it would wait for is not waited for, and must not be taken for the next one's.
+                ctx.wait = None;
+                run_data(&mut ctx, queued.spec, args)
+            }
+            Run::Shared(run) => run(ctx.hub, ctx.now, args).into(),
+            _ => {
+                replies.push(None);
+                continue;
+            }
+        };
+        match reply {
             Reply::Error(fail) if fail.undoes() => return Err(fail),
             reply if room.take(&reply) => replies.push(Some(reply)),
             _ => return Err(room.undone()),

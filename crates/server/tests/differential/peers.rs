@@ -157,8 +157,10 @@ impl Peer {
     pub(crate) fn clear(&mut self, patience: Duration) {
         self.conns.clear();
         self.patience = patience;
-        let flushed = self.conn('!').ask_words("FLUSHALL");
-        assert!(flushed.is_ok(), "{}: FLUSHALL is answered {flushed:?}", self.name);
+        for words in ["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"] {
+            let flushed = self.conn('!').ask_words(words);
+            assert!(flushed.is_ok(), "{}: {words} is answered {flushed:?}", self.name);
+        }
     }
 
     /// Stops Keystead and starts it again on what it has kept.

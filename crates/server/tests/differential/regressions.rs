@@ -46,6 +46,24 @@ pub(crate) const REGRESSIONS: &[Regression] = &[
         a> DISCARD
         }",
     ),
+    // What a transaction loads is there for its next command.
+    by_both(
+        "transactions",
+        "a> SCRIPT FLUSH
+        a> FUNCTION FLUSH
+        {
+        a> MULTI
+        a> SCRIPT LOAD \"return 'loaded'\"
+        a> EVALSHA b534286061d4b9e4026607613b95c06c06015ae8 0
+        a> SCRIPT FLUSH
+        a> EVALSHA b534286061d4b9e4026607613b95c06c06015ae8 0
+        a> FUNCTION LOAD \"#!lua name=l\\x0aredis.register_function('f',function() return 'called' end)\"
+        a> FCALL f 0
+        a> FUNCTION DELETE l
+        a> FCALL f 0
+        a> EXEC
+        }",
+    ),
     // What the groups of a stream remember is not what is watched, unless the stream is new.
     by_both(
         "transactions",

@@ -96,8 +96,8 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
                     restart(&mut peers).map_err(|words| format!("{words}\n\nthe script:\n{script}"))?;
                 }
             }
-            Err(_) => {
-                let (kind, words) = explain(subject, script, seed, &mut peers);
+            Err(difference) => {
+                let (kind, words) = explain(subject, script, &difference, seed, &mut peers);
                 if seen.insert(kind) {
                     told.push(words);
                 }
@@ -241,11 +241,12 @@ fn run_once(
 }
 
 /// Makes the script smaller and tells everything about it, with the words by which it is the same as another one.
-fn explain(subject: &Subject, script: Script, seed: u64, peers: &mut Peers) -> (String, String) {
+fn explain(subject: &Subject, script: Script, first: &str, seed: u64, peers: &mut Peers) -> (String, String) {
     let mut unused = Coverage::default();
     let small = shrink::shrink(script, |smaller| run_once(smaller, peers, &mut unused, HASTE).is_err());
     let difference = run_once(&small, peers, &mut unused, HASTE).err();
-    let difference = difference.unwrap_or_else(|| "it did not happen again: it depends on time".to_owned());
+    let difference =
+        difference.unwrap_or_else(|| format!("{first}\nit did not happen again: it depends on time"));
     let kind = small.steps().last().map(Step::name).unwrap_or_default();
     let words = format!(
         "{SEED_VARIABLE}={seed} repeats it in the test {}\n{difference}\n\nthe smallest script that shows it:\n{small}",

@@ -99,7 +99,7 @@ pub(crate) const KEY: &str = r##"
 
 /// JSON.
 pub(crate) const JSON: &str = r##"
-"return cjson.encode(cjson.decode(ARGV[1]))" "return tostring(cjson.decode(ARGV[1]))" "local ok,v=pcall(cjson.decode,ARGV[1]) return {ok,type(v)}" "return cjson.decode(ARGV[1])"
+"return cjson.encode(cjson.decode(ARGV[1]))" "local v=cjson.decode(ARGV[1]) return type(v)=='table' and 'table' or tostring(v)" "local ok,v=pcall(cjson.decode,ARGV[1]) return {ok,type(v)}" "return cjson.decode(ARGV[1])"
 "return cjson.encode(ARGV[1])" "return cjson.encode({1,2,nil,4})" "return cjson.encode({[100]=1})" "return cjson.encode(1/0)" "return cjson.encode({[true]=1})" "return cjson.encode()"
 "return cjson.encode(function() end)" "return cjson.encode({a={b={}}})" "return cjson.encode(123456789.123456789)" "return {cjson.encode_sparse_array()}" "return cjson.encode_max_depth(0)"
 "local c=cjson.new() c.encode_max_depth(1) return c.encode({{}})" "local c=cjson.new() c.decode_max_depth(1) return c.decode(ARGV[1])" "local c=cjson.new() c.encode_invalid_numbers('null') return c.encode({0/0})"
