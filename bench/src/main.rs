@@ -22,34 +22,59 @@ mod rest;
 mod step;
 mod throttlecrab;
 
-type Bench = (&'static str, &'static str, fn());
+/// A name, what it measures, the programs without which it measures nothing, and what runs it. A peer that is missing is a gap in
+/// the table, no more.
+type Bench = (&'static str, &'static str, &'static [&'static str], fn());
 
 const BENCHES: [Bench; 13] = [
-    ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", step::run),
-    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", limit::run),
-    ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", flat::run),
+    ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", &[], step::run),
+    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", &[], limit::run),
+    ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", &[], flat::run),
     (
         "engine",
         "get, set, hash field set, list push at each durability level, beside raw SQLite",
+        &[],
         engine::run,
     ),
     (
         "engine-keys",
         "set of 100 thousand, 1 and 10 million random keys, beside raw SQLite",
+        &[],
         engine::run_many_keys,
     ),
-    ("engine-start", "how long an engine with a million keys takes to start", engine::run_start),
-    ("codec", "ns per request to read one, beside the crate redis-protocol", codec::run),
-    ("resp", "redis-benchmark at each durability level, beside Redis at its matching setting", resp::run),
-    ("rest", "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis", rest::run),
-    ("kv", "read, write and compare-and-set of documents over HTTP with wrk, beside etcd", kv::run),
-    ("lua", "a rate limiter as a script by EVALSHA, beside Redis", lua::run),
+    ("engine-start", "how long an engine with a million keys takes to start", &[], engine::run_start),
+    ("codec", "ns per request to read one, beside the crate redis-protocol", &[], codec::run),
+    (
+        "resp",
+        "redis-benchmark at each durability level, beside Redis at its matching setting",
+        &["redis-benchmark"],
+        resp::run,
+    ),
+    (
+        "rest",
+        "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis",
+        &["wrk"],
+        rest::run,
+    ),
+    ("kv", "read, write and compare-and-set of documents over HTTP with wrk, beside etcd", &["wrk"], kv::run),
+    (
+        "lua",
+        "a rate limiter as a script by EVALSHA, beside Redis",
+        &["redis-benchmark", "redis-cli"],
+        lua::run,
+    ),
     (
         "limit-net",
         "rate limits over RESP and HTTP, beside throttlecrab and a script on Redis",
+        &["redis-benchmark", "wrk"],
         limit_net::run,
     ),
-    ("memory", "bytes of memory a key for a million small strings and hashes, beside Redis", memory::run),
+    (
+        "memory",
+        "bytes of memory a key for a million small strings and hashes, beside Redis",
+        &[],
+        memory::run,
+    ),
 ];
 
 fn main() {
@@ -57,15 +82,30 @@ fn main() {
     let is_known = |wanted: &String| BENCHES.iter().any(|(name, ..)| name == wanted);
     if wanted.is_empty() || !wanted.iter().all(is_known) {
         println!("usage: cargo run --release -p keystead-bench -- NAME...\n");
-        for (name, what, _) in BENCHES {
+        for (name, what, ..) in BENCHES {
             println!("  {name:14} {what}");
         }
         std::process::exit(2);
     }
-    for (name, what, run) in
-        BENCHES.into_iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name))
-    {
+    let chosen = || BENCHES.into_iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name));
+    // Before the first of them: a run of minutes must not end in the middle.
+    for (name, _, programs, _) in chosen() {
+        if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {
+            println!("{name} needs {missing}: apt-get install {}", package_of(missing));
+            std::process::exit(2);
+        }
+    }
+    for (name, what, _, run) in chosen() {
         println!("## {name}: {what}");
         run();
     }
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn package_of(program: &str) -> &str {
+    if program.starts_with("redis-") { "redis-tools" } else { program }
 }
