@@ -41,6 +41,29 @@ fn a_pipeline_over_all_shards_keeps_the_order_of_each_key() {
 }
 
 #[test]
+fn scripts_are_known_from_where_they_are_loaded_to_where_they_are_flushed() {
+    let (_server, mut connections) = sharded();
+    let digits = "b534286061d4b9e4026607613b95c06c06015ae8";
+    for (name, http) in connections.iter_mut().enumerate() {
+        let run = json!(["EVALSHA", digits, 1, format!("k{name}")]);
+        let load = json!(["SCRIPT", "LOAD", "return 'loaded'"]);
+        let flush = json!(["SCRIPT", "FLUSH"]);
+        let commands = vec![run.clone(), load.clone(), run.clone(), flush, run.clone()];
+        let unknown = json!({ "error": "NOSCRIPT No matching script. Please use EVAL." });
+        let expected = [
+            unknown.clone(),
+            json!({ "result": digits }),
+            json!({ "result": "loaded" }),
+            json!({ "result": "OK" }),
+            unknown,
+        ];
+        assert_eq!(pipeline(http, commands), Value::from(expected.to_vec()));
+        let came = http.post("/multi-exec", &json!([load, run, ["SCRIPT", "FLUSH"]]).to_string());
+        assert_eq!(came.json(), Value::from([&expected[1..4]].concat()));
+    }
+}
+
+#[test]
 fn commands_about_all_keys_stand_in_the_order_of_the_pipeline() {
     let (_server, mut connections) = sharded();
     let sets = |count: usize| (0..count).map(|n| json!(["SET", format!("k{n}"), n])).collect::<Vec<_>>();

@@ -196,6 +196,12 @@ impl Work {
                 (Err(fail), _) => self.answers[n] = Some(Reply::Error(fail)),
                 (Ok(Place::Shard(shard)), _) => parts[shard].push(n),
                 (Ok(Place::Here), Run::Data(_)) => parts[at].push(n),
+                (Ok(Place::Here), Run::Shared(_)) => {
+                    // What runs before it must not find what it loads.
+                    let (spec, command) = (*spec, command.clone());
+                    self.run_parts(here, &mut parts).await;
+                    self.answers[n] = Some(about_connection(here, spec, &command));
+                }
                 (Ok(Place::Here), _) => self.answers[n] = Some(about_connection(here, spec, command)),
                 (Ok(Place::Spread(spread)), _) => {
                     let (spec, command) = (*spec, command.clone());
