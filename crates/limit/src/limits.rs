@@ -54,3 +54,7 @@ pub const FORWARDED_MAX: usize = 32;
 /// Most keys that a local tier remembers by default. Beyond it one that was not used lately is forgotten, which costs a
 /// question to the shared store and never admits more.
 pub const LOCAL_KEYS: usize = 100_000;
+
+/// Longest that a local tier believes a denial by default, in milliseconds. After it the shared store is asked again: the key may
+/// have been reset elsewhere.
+pub const DENIAL_MS: u64 = 60_000;

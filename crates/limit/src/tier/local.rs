@@ -15,6 +15,7 @@ use keystead_core::{Code, Error, Key, Millis};
 use super::coalesce::{Lead, Turn, same_error};
 use super::units::Units;
 use crate::decision::Decision;
+use crate::limits::{DENIAL_MS, LOCAL_KEYS};
 
 /// Locks, so that keys of different shards do not wait for each other.
 const SHARDS: usize = 16;
@@ -22,7 +23,9 @@ const SHARDS: usize = 16;
 pub(super) struct Local {
     hasher: RandomState,
     shards: [Mutex<Table<Entry>>; SHARDS],
-    max_keys: usize,
+    pub(super) max_keys: usize,
+    /// How long a denial is believed.
+    pub(super) denial_ms: u64,
 }
 
 /// What is known of one key.
@@ -69,10 +72,10 @@ impl Entry {
         self.question.failure = Some((self.question.generation, error.code(), error.to_string()));
     }
 
-    fn denied(&mut self, now: Millis, cost: u64) -> Option<Decision> {
+    fn denied(&mut self, now: Millis, cost: u64, denial_ms: u64) -> Option<Decision> {
         let denied = self.denied.as_ref()?;
         // A clock that has jumped back cannot tell how long the denial holds.
-        if now < denied.since || now >= denied.until {
+        if now < denied.since || now >= denied.until || denied.since.plus_ms(denial_ms) <= now {
             self.denied = None;
             return None;
         }
@@ -91,10 +94,10 @@ impl Entry {
 }
 
 impl Local {
-    pub(super) fn new(max_keys: usize) -> Self {
+    pub(super) fn new() -> Self {
         let hasher = RandomState::default();
         let shards = std::array::from_fn(|_| Mutex::new(Table::with_state(1, hasher.clone())));
-        Local { hasher, shards, max_keys: max_keys.div_ceil(SHARDS) }
+        Local { hasher, shards, max_keys: LOCAL_KEYS, denial_ms: DENIAL_MS }
     }
 
     fn shard(&self, key: &Key) -> (u64, MutexGuard<'_, Table<Entry>>) {
@@ -116,7 +119,7 @@ impl Local {
     fn with_new<R>(&self, key: &Key, look: impl FnOnce(&mut Entry) -> R) -> Option<R> {
         let (hash, mut table) = self.shard(key);
         let id = table.find_hashed(hash, key.as_bytes()).unwrap_or_else(|| {
-            while table.len() >= self.max_keys {
+            while table.len() >= self.max_keys.div_ceil(SHARDS) {
                 let Some(id) = table.evictable(|_, entry| !entry.question.open) else { break };
                 table.remove(id);
             }
@@ -127,7 +130,7 @@ impl Local {
     }
 
     pub(super) fn denied(&self, key: &Key, now: Millis, cost: u64) -> Option<Decision> {
-        self.with(key, |entry| entry.denied(now, cost))?
+        self.with(key, |entry| entry.denied(now, cost, self.denial_ms))?
     }
 
     pub(super) fn deny(&self, key: &Key, sent_at: Millis, cost: u64, decision: &Decision) {
@@ -144,7 +147,8 @@ impl Local {
     /// Decides a check here if it can be, else says who asks.
     pub(super) fn turn<'a>(&'a self, key: &'a Key, now: Millis, cost: u64) -> Turn<'a> {
         let turn = self.with_new(key, |entry| {
-            if let Some(decision) = entry.spend(now, cost).or_else(|| entry.denied(now, cost)) {
+            let decision = entry.spend(now, cost).or_else(|| entry.denied(now, cost, self.denial_ms));
+            if let Some(decision) = decision {
                 return Turn::Decided(decision);
             }
             if entry.question.open {

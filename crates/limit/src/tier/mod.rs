@@ -3,7 +3,7 @@
 //! | Mode | What stays here | What it costs |
 //! |---|---|---|
 //! | [`Strict`](Mode::Strict) | nothing: every check asks the shared store | a round trip a check |
-//! | [`CachedDeny`](Mode::CachedDeny) | denials, until they can change | a round trip an allowed check |
+//! | [`CachedDeny`](Mode::CachedDeny) | denials, until they can change, or [for a minute](Tiered::max_denial) | a round trip an allowed check |
 //! | [`Leased`](Mode::Leased) | units taken in advance, until their window ends | a round trip a lease |
 //!
 //! No mode admits more than the limit, whatever the number of nodes. Leased units are consumed in the shared store before
@@ -16,12 +16,13 @@ mod local;
 mod units;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use keystead_core::{Clock, Code, Error, Key, Millis, Result, SteadyClock, Store};
 
 use crate::decision::Decision;
 use crate::limiter::{Limiter, ask};
-use crate::limits::{LOCAL_KEYS, WHOLE_MAX};
+use crate::limits::WHOLE_MAX;
 use crate::strategy::{AnyStrategy, Ask, Grant, Take};
 
 use coalesce::Turn;
@@ -33,7 +34,7 @@ pub use units::Units;
 pub enum Mode {
     /// Nothing.
     Strict,
-    /// Denials, until they can change.
+    /// Denials, until they can change, or [for a minute](Tiered::max_denial).
     CachedDeny,
     /// That many units at a time, taken in advance. For `fixedWindow` and `quota`, whose windows end at known moments.
     Leased {
@@ -113,7 +114,7 @@ impl<S: Store> Tiered<S> {
             }
         }
         let clock = Arc::new(SteadyClock);
-        Ok(Tiered { limiter, mode, local: Local::new(LOCAL_KEYS), clock })
+        Ok(Tiered { limiter, mode, local: Local::new(), clock })
     }
 
     /// Who counts how long units and denials are good here (default: a clock that nobody can set).
@@ -126,7 +127,15 @@ impl<S: Store> Tiered<S> {
     /// Most keys that the local tier remembers (default 100,000). Beyond it one that was not used lately is forgotten.
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
-        self.local = Local::new(max_keys.max(1));
+        self.local.max_keys = max_keys.max(1);
+        self
+    }
+
+    /// Longest that a denial is believed here before the shared store is asked again (default a minute): for so long a key that was
+    /// reset elsewhere may still be denied. It admits no more and no less; a longer one saves questions.
+    #[must_use]
+    pub fn max_denial(mut self, longest: Duration) -> Self {
+        self.local.denial_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self
     }
 

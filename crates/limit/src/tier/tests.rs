@@ -75,6 +75,36 @@ fn a_denial_is_forgotten_on_reset_and_when_the_clock_jumps_back() {
 }
 
 #[test]
+fn a_denial_is_believed_for_a_while_and_then_asked_again() {
+    let clock = ManualClock::at(START);
+    let store = Shared::new(&clock);
+    for (mode, longest_ms) in [(Mode::CachedDeny, None), (Mode::Leased { units: 4 }, Some(5000))] {
+        let month = Quota::new(10, Cadence::CalendarMonth, 0).unwrap();
+        let node = |prefix: &str| {
+            let limiter = Limiter::new(month, store.clone(), Fail::Closed).prefix(prefix);
+            let node = Tiered::new(limiter, mode).unwrap().clock(clock.clone());
+            match longest_ms {
+                None => node,
+                Some(ms) => node.max_denial(Duration::from_millis(ms)),
+            }
+        };
+        let (here, elsewhere) = (node(mode.as_str()), node(mode.as_str()));
+        now(here.check("k", 10)).unwrap();
+        let denied = now(here.check("k", 1)).unwrap();
+        assert!(now(elsewhere.reset("k")).unwrap());
+        let asked = store.applies();
+        clock.advance_ms(longest_ms.unwrap_or(60_000) - 1);
+        let still = now(here.check("k", 1)).unwrap();
+        assert!(!still.allowed, "nobody has told this node");
+        assert_eq!(still.reset_at, denied.reset_at, "and the whole wait is told");
+        assert!(still.retry_after_ms > 1_000_000_000, "{still:?}");
+        assert_eq!(store.applies(), asked);
+        clock.advance_ms(1);
+        assert!(now(here.check("k", 1)).unwrap().allowed, "{mode:?}");
+    }
+}
+
+#[test]
 fn leased_units_are_spent_here_and_never_in_the_next_window() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
