@@ -30,9 +30,10 @@ fn launch(script: &Path) -> Launch {
     Launch::new("/bin/sh").arg(script)
 }
 
-/// The shell waits for a child that ends with it: `read` on a pipe that nobody writes to.
+/// The shell looks for signals between two short sleeps. In one long wait it would sleep through a signal that comes just before
+/// the wait begins.
 fn waiting(before: &str) -> (TempDir, PathBuf) {
-    script(&format!("{before}\nmkfifo pipe 2>/dev/null\n{READY}\nread line <>pipe"))
+    script(&format!("{before}\n{READY}\nwhile :; do sleep 0.05 >/dev/null 2>&1; done"))
 }
 
 fn start(launch: Launch) -> Server {
