@@ -6,26 +6,20 @@
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 
 use super::Id;
+use super::places::Places;
 
 pub(super) struct Index {
     /// Seeded at random, so that nobody can choose keys that collide.
     state: RandomState,
-    parts: Box<[HashTable<Place>]>,
-}
-
-#[derive(Clone, Copy)]
-struct Place {
-    hash: u32,
-    id: Id,
+    parts: Box<[Places]>,
 }
 
 impl Index {
     pub(super) fn new(parts: usize, state: RandomState) -> Self {
         let parts = parts.next_power_of_two();
-        Index { state, parts: (0..parts).map(|_| HashTable::new()).collect() }
+        Index { state, parts: (0..parts).map(|_| Places::default()).collect() }
     }
 
     pub(super) fn emptied(&self) -> Self {
@@ -35,7 +29,7 @@ impl Index {
     pub(super) fn reserve(&mut self, additional: usize) {
         let each = additional / self.parts.len() + 1;
         for part in &mut self.parts {
-            part.reserve(each, |place| spread(place.hash));
+            part.reserve(each);
         }
     }
 
@@ -45,23 +39,19 @@ impl Index {
     }
 
     #[inline]
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
+    pub(super) fn find(&self, hash: u64, is_it: impl FnMut(Id) -> bool) -> Option<Id> {
         let (part, short) = self.split(hash);
-        self.parts[part]
-            .find(spread(short), |place| place.hash == short && is_it(place.id))
-            .map(|place| place.id)
+        self.parts[part].find(short, is_it)
     }
 
     pub(super) fn insert(&mut self, hash: u64, id: Id) {
         let (part, short) = self.split(hash);
-        self.parts[part].insert_unique(spread(short), Place { hash: short, id }, |place| spread(place.hash));
+        self.parts[part].insert(short, id);
     }
 
     pub(super) fn remove(&mut self, hash: u64, id: Id) {
         let (part, short) = self.split(hash);
-        if let Ok(found) = self.parts[part].find_entry(spread(short), |place| place.id == id) {
-            found.remove();
-        }
+        self.parts[part].remove(short, id);
     }
 
     /// The part comes from the upper half of the hash, what the part keeps is the lower half.
@@ -69,10 +59,4 @@ impl Index {
     fn split(&self, hash: u64) -> (usize, u32) {
         ((hash >> 32) as usize & (self.parts.len() - 1), hash as u32)
     }
-}
-
-/// 64 bits out of 32, with entropy at both ends, where the hash table looks.
-#[inline]
-fn spread(short: u32) -> u64 {
-    u64::from(short).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

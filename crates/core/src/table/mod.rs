@@ -8,6 +8,7 @@
 //! Invariant: an entry keeps its [`Id`] until it is removed, so walking ids sees every key that stays throughout.
 
 mod index;
+mod places;
 mod slab;
 mod wheel;
 

@@ -1,0 +1,237 @@
+//! A set of places by their hashes, one line of the cache at a time: whoever looks for a place reads one line that has the
+//! hashes and the places together, and then the entry.
+//!
+//! A place stands in the line that its hash names or, where that is full, in one of the next. So a search ends at the first
+//! line that is not full, and to remove from a full one is to look for a place that can come back into it.
+
+use super::Id;
+
+const WIDTH: usize = 8;
+/// No place: ids end before it.
+const NONE: Id = Id::MAX;
+
+/// Hashes and their places, from the front on; the rest is [`NONE`].
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    hashes: [u32; WIDTH],
+    ids: [Id; WIDTH],
+}
+
+const EMPTY: Line = Line { hashes: [0; WIDTH], ids: [NONE; WIDTH] };
+
+impl Line {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.ids[WIDTH - 1] != NONE
+    }
+
+    fn len(&self) -> usize {
+        self.ids.iter().position(|id| *id == NONE).unwrap_or(WIDTH)
+    }
+
+    /// A byte for each place, with all its bits set where the hash is this one. What is behind the last one may be among them.
+    #[inline]
+    fn with_hash(&self, hash: u32) -> u64 {
+        // In this form the compiler compares all eight at once.
+        u64::from_le_bytes(self.hashes.map(|other| if other == hash { u8::MAX } else { 0 }))
+    }
+
+    fn push(&mut self, hash: u32, id: Id) {
+        let at = self.len();
+        (self.hashes[at], self.ids[at]) = (hash, id);
+    }
+
+    fn take(&mut self, at: usize) -> (u32, Id) {
+        let (taken, last) = ((self.hashes[at], self.ids[at]), self.len() - 1);
+        (self.hashes[at], self.ids[at]) = (self.hashes[last], self.ids[last]);
+        self.ids[last] = NONE;
+        taken
+    }
+}
+
+/// Places by hash. The number of lines is a power of two or none, and at least one of them is not full.
+#[derive(Default)]
+pub(super) struct Places {
+    lines: Box<[Line]>,
+    len: usize,
+}
+
+impl Places {
+    #[inline]
+    pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
+        let mut at = self.home(hash);
+        loop {
+            let line = self.lines.get(at)?;
+            let mut found = line.with_hash(hash);
+            while found != 0 {
+                let first = found.trailing_zeros();
+                let id = line.ids[first as usize / 8];
+                if id != NONE && is_it(id) {
+                    return Some(id);
+                }
+                found &= !(0xFF << first);
+            }
+            if !line.is_full() {
+                return None;
+            }
+            at = self.after(at);
+        }
+    }
+
+    pub(super) fn insert(&mut self, hash: u32, id: Id) {
+        self.reserve(1);
+        self.len += 1;
+        self.put(hash, id);
+    }
+
+    pub(super) fn remove(&mut self, hash: u32, id: Id) {
+        let mut at = self.home(hash);
+        while let Some(line) = self.lines.get_mut(at) {
+            let was_full = line.is_full();
+            if let Some(place) = line.ids.iter().position(|other| *other == id) {
+                line.take(place);
+                self.len -= 1;
+                if was_full {
+                    self.fill(at);
+                }
+                return;
+            }
+            if !was_full {
+                return;
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Makes room for that many more.
+    pub(super) fn reserve(&mut self, additional: usize) {
+        let slots = self.lines.len() * WIDTH;
+        if self.len + additional <= slots - slots / 4 {
+            return;
+        }
+        let lines = (self.len + additional).div_ceil(WIDTH * 3 / 4).next_power_of_two();
+        let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines].into_boxed_slice());
+        for line in &old {
+            for at in 0..line.len() {
+                self.put(line.hashes[at], line.ids[at]);
+            }
+        }
+    }
+
+    fn put(&mut self, hash: u32, id: Id) {
+        let mut at = self.home(hash);
+        while self.lines[at].is_full() {
+            at = self.after(at);
+        }
+        self.lines[at].push(hash, id);
+    }
+
+    /// A line that was full has room: whoever stands behind it because of that, and could stand here, comes back.
+    fn fill(&mut self, mut hole: usize) {
+        let mut at = hole;
+        loop {
+            at = self.after(at);
+            let was_full = self.lines[at].is_full();
+            let line = &self.lines[at];
+            // Those whose line is not after the hole, counted from where they stand.
+            let behind = |hash: u32| self.before(at, self.home(hash)) >= self.before(at, hole);
+            if let Some(place) = (0..line.len()).find(|place| behind(line.hashes[*place])) {
+                let (hash, id) = self.lines[at].take(place);
+                self.lines[hole].push(hash, id);
+                hole = at;
+            }
+            if !was_full {
+                return;
+            }
+        }
+    }
+
+    /// The line where a hash is looked for first.
+    #[inline]
+    fn home(&self, hash: u32) -> usize {
+        // Spread, because the bits that chose this part of the index and its shard are the same for all.
+        let spread = u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (spread >> 32) as usize & self.lines.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.lines.len() - 1)
+    }
+
+    /// How many lines `earlier` is before `at`.
+    fn before(&self, at: usize, earlier: usize) -> usize {
+        at.wrapping_sub(earlier) & (self.lines.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// A cheap random sequence.
+    fn next(state: &mut u64) -> u32 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as u32
+    }
+
+    #[test]
+    fn a_line_is_a_line_of_the_cache() {
+        assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
+    }
+
+    #[test]
+    fn whatever_comes_and_goes_is_found_and_nothing_else() {
+        // Few hashes make long chains of full lines, which also run over the end.
+        for (hashes, keys) in [(3, 60), (40, 400), (u32::MAX, 5000)] {
+            let (mut places, mut model, mut state) = (Places::default(), BTreeMap::new(), 7);
+            for round in 0..60_000 {
+                let id = next(&mut state) % keys;
+                match model.remove(&id) {
+                    Some(hash) => places.remove(hash, id),
+                    None => {
+                        let hash = next(&mut state) % hashes;
+                        model.insert(id, hash);
+                        places.insert(hash, id);
+                    }
+                }
+                // In waves, so that lines are full, and empty again.
+                if round % 5000 > 4000 && model.len() > 4 {
+                    let (id, hash) = model.pop_first().unwrap();
+                    places.remove(hash, id);
+                }
+                assert_eq!(places.len, model.len());
+                let (seen, absent) = (next(&mut state) % keys, next(&mut state) % hashes);
+                assert_eq!(places.find(absent, |id| id == keys), None);
+                if let Some(hash) = model.get(&seen) {
+                    assert_eq!(places.find(*hash, |id| id == seen), Some(seen));
+                }
+                if round % 500 == 0 {
+                    check(&places, &model);
+                }
+            }
+        }
+    }
+
+    fn check(places: &Places, model: &BTreeMap<Id, u32>) {
+        for (id, hash) in model {
+            assert_eq!(places.find(*hash, |other| other == *id), Some(*id));
+        }
+        let there: usize = places.lines.iter().map(Line::len).sum();
+        assert_eq!(there, model.len(), "each is there once");
+        assert!(places.lines.is_empty() || places.lines.iter().any(|line| !line.is_full()));
+    }
+
+    #[test]
+    fn to_remove_what_is_not_there_changes_nothing() {
+        let mut places = Places::default();
+        places.remove(1, 1);
+        places.insert(1, 1);
+        places.remove(1, 2);
+        places.remove(2, 2);
+        assert_eq!((places.len, places.find(1, |_| true)), (1, Some(1)));
+    }
+}
