@@ -129,8 +129,9 @@ impl Local {
         table.get_mut(id).map(look)
     }
 
-    pub(super) fn denied(&self, key: &Key, now: Millis, cost: u64) -> Option<Decision> {
-        self.with(key, |entry| entry.denied(now, cost, self.denial_ms))?
+    /// The denial of a key that holds `now`, which is looked at under the lock, as in [`turn`](Local::turn).
+    pub(super) fn denied(&self, key: &Key, now: impl FnOnce() -> Millis, cost: u64) -> Option<Decision> {
+        self.with(key, |entry| entry.denied(now(), cost, self.denial_ms))?
     }
 
     pub(super) fn deny(&self, key: &Key, sent_at: Millis, cost: u64, decision: &Decision) {
@@ -144,9 +145,11 @@ impl Local {
         });
     }
 
-    /// Decides a check here if it can be, else says who asks.
-    pub(super) fn turn<'a>(&'a self, key: &'a Key, now: Millis, cost: u64) -> Turn<'a> {
+    /// Decides a check here if it can be, else says who asks. The clock is looked at under the lock: a time from before somebody
+    /// else's answer would look like a clock that was set back, and what came with the answer would be forgotten.
+    pub(super) fn turn<'a>(&'a self, key: &'a Key, now: impl FnOnce() -> Millis, cost: u64) -> Turn<'a> {
         let turn = self.with_new(key, |entry| {
+            let now = now();
             let decision = entry.spend(now, cost).or_else(|| entry.denied(now, cost, self.denial_ms));
             if let Some(decision) = decision {
                 return Turn::Decided(decision);

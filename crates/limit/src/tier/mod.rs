@@ -172,10 +172,10 @@ impl<S: Store> Tiered<S> {
     }
 
     async fn check_cached(&self, key: &Key, ask: Ask) -> Result<Decision> {
-        let sent_at = self.now();
-        if let Some(denied) = self.local.denied(key, sent_at, ask.cost) {
+        if let Some(denied) = self.local.denied(key, || self.now(), ask.cost) {
             return Ok(denied);
         }
+        let sent_at = self.now();
         let (decision, _) = self.limiter.check_timed(key, ask).await?;
         if !decision.allowed {
             self.local.deny(key, sent_at, ask.cost, &decision);
@@ -185,7 +185,7 @@ impl<S: Store> Tiered<S> {
 
     async fn check_leased(&self, key: &Key, cost: u64, units: u64) -> Result<Decision> {
         loop {
-            let turn = match self.local.turn(key, self.now(), cost) {
+            let turn = match self.local.turn(key, || self.now(), cost) {
                 Turn::Decided(decision) => return Ok(decision),
                 Turn::Wait(generation) => {
                     match self.local.wait(key, generation).await {
