@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
 
 use super::output::Output;
@@ -26,6 +27,7 @@ pub struct Launch {
     env: Vec<(OsString, OsString)>,
     dir: Option<Arc<TempDir>>,
     deadline: Duration,
+    address_space: Option<u64>,
 }
 
 impl Launch {
@@ -33,7 +35,14 @@ impl Launch {
     #[must_use]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let env = FREE_PORTS.map(|(name, value)| (name.into(), value.into())).to_vec();
-        Launch { binary: binary.into(), args: Vec::new(), env, dir: None, deadline: DEADLINE }
+        Launch {
+            binary: binary.into(),
+            args: Vec::new(),
+            env,
+            dir: None,
+            deadline: DEADLINE,
+            address_space: None,
+        }
     }
 
     /// Adds an argument.
@@ -63,6 +72,13 @@ impl Launch {
         self
     }
 
+    /// Limits the server's address space (`RLIMIT_AS`): one that grows beyond ends, whatever the machine has.
+    #[must_use]
+    pub fn address_space(mut self, bytes: u64) -> Self {
+        self.address_space = Some(bytes);
+        self
+    }
+
     /// Starts it and waits for the ready block.
     ///
     /// # Errors
@@ -84,6 +100,10 @@ impl Launch {
         let mut child = command
             .spawn()
             .map_err(|e| Failure::new(format_args!("cannot start {}: {e}", self.binary.display())))?;
+        if let Some(bytes) = self.address_space {
+            let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+            prlimit(Some(Pid::from_child(&child)), Resource::As, limit).map_err(std::io::Error::from)?;
+        }
         let output = Output::follow(&mut child)?;
         Ok((child, output))
     }

@@ -1,0 +1,44 @@
+//! What hostile and careless clients do, through the real binary: each test is an attack, and what must come of it.
+//!
+//! The server runs with a limit on its address space, so growth ends it and fails the test on any machine.
+//!
+//! | An attack with                                      | is in            |
+//! |-----------------------------------------------------|------------------|
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one that measures says what it saw"
+)]
+
+#[path = "../resp/client.rs"]
+#[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+
+use keystead_testkit::server::Server;
+
+/// Address space that an attacked server may take. One that idles has 0.5 GB of it, most of that stacks and arenas that are
+/// never touched.
+const ADDRESS_SPACE_BYTES: u64 = 2 << 30;
+
+/// A server under attack: everything in memory, bounded in address space, with these arguments beside.
+fn victim(arguments: &[&str]) -> Server {
+    let arguments = [&["--durability", "memory"], arguments].concat();
+    common::launch(&arguments).address_space(ADDRESS_SPACE_BYTES).start().unwrap()
+}
+
+/// What proves that a server is alive and well after an attack: it answers, and what was stored before is there.
+#[track_caller]
+fn assert_unharmed(server: &Server) {
+    assert!(server.is_running(), "the server has ended:\n{}", server.logs());
+    let mut client = client::Client::connect(server);
+    client.expect(&[("SET unharmed 1", "+OK"), ("GET unharmed", "1"), ("DEL unharmed", ":1")]);
+}
+
+#[test]
+fn a_server_that_idles_is_within_its_bounds() {
+    let server = victim(&[]);
+    assert_unharmed(&server);
+}
