@@ -1,0 +1,566 @@
+//! Expressions. It touches nothing beside the function that is being compiled.
+
+use super::func::Func;
+use super::lexer::Token;
+use super::op::{NO_REGISTER, Op, Rk};
+use super::place::{Exp, Expr, join};
+use super::{Compiler, Scope};
+use crate::error::Result;
+use crate::value::{StrId, Value};
+
+/// An operator between two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+    Concat,
+    NotEqual,
+    Equal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    And,
+    Or,
+}
+
+/// How strongly unary operators bind.
+const UNARY: u8 = 8;
+
+/// Values of a constructor that are put into the table at once.
+const FIELDS_PER_FLUSH: usize = 50;
+
+impl Binary {
+    fn of(token: Token) -> Option<Binary> {
+        Some(match token {
+            Token::Char(b'+') => Binary::Add,
+            Token::Char(b'-') => Binary::Sub,
+            Token::Char(b'*') => Binary::Mul,
+            Token::Char(b'/') => Binary::Div,
+            Token::Char(b'%') => Binary::Mod,
+            Token::Char(b'^') => Binary::Pow,
+            Token::Char(b'<') => Binary::Less,
+            Token::Char(b'>') => Binary::Greater,
+            Token::Sign("..") => Binary::Concat,
+            Token::Sign("~=") => Binary::NotEqual,
+            Token::Sign("==") => Binary::Equal,
+            Token::Sign("<=") => Binary::LessEqual,
+            Token::Sign(">=") => Binary::GreaterEqual,
+            Token::Word("and") => Binary::And,
+            Token::Word("or") => Binary::Or,
+            _ => return None,
+        })
+    }
+
+    /// How strongly it binds what is left and right of it.
+    fn binds(self) -> (u8, u8) {
+        match self {
+            Binary::Or => (1, 1),
+            Binary::And => (2, 2),
+            Binary::Concat => (5, 4),
+            Binary::Add | Binary::Sub => (6, 6),
+            Binary::Mul | Binary::Div | Binary::Mod => (7, 7),
+            Binary::Pow => (10, 9),
+            _ => (3, 3),
+        }
+    }
+}
+
+/// Lua's arithmetic on two numbers.
+pub(crate) fn modulo(a: f64, b: f64) -> f64 {
+    a - (a / b).floor() * b
+}
+
+impl Compiler<'_> {
+    pub(super) fn expr(&mut self) -> Result<Expr> {
+        self.subexpr(0).map(|(e, _)| e)
+    }
+
+    /// An expression of operators that bind more strongly than `limit`, and the operator behind it.
+    fn subexpr(&mut self, limit: u8) -> Result<(Expr, Option<Binary>)> {
+        self.deeper()?;
+        let unary = match self.token {
+            Token::Word("not") => Some(b'n'),
+            Token::Char(byte @ (b'-' | b'#')) => Some(byte),
+            _ => None,
+        };
+        let mut e = match unary {
+            Some(sign) => {
+                self.advance()?;
+                let (mut e, _) = self.subexpr(UNARY)?;
+                self.prefix(sign, &mut e)?;
+                e
+            }
+            None => self.simple()?,
+        };
+        let mut operator = Binary::of(self.token);
+        while let Some(binary) = operator.filter(|binary| binary.binds().0 > limit) {
+            self.advance()?;
+            self.infix(binary, &mut e)?;
+            let (right, next) = self.subexpr(binary.binds().1)?;
+            e = self.postfix(binary, e, right)?;
+            operator = next;
+        }
+        self.levels -= 1;
+        Ok((e, operator))
+    }
+
+    fn prefix(&mut self, sign: u8, e: &mut Expr) -> Result<()> {
+        match (sign, e.exp) {
+            (b'n', _) => return self.negate_truth(e),
+            (b'-', Exp::Number(number)) if !e.has_jumps() => e.exp = Exp::Number(-number),
+            _ => {
+                let b = self.to_any_register(e)?;
+                self.release(e);
+                let a = NO_REGISTER;
+                let op = if sign == b'-' { Op::Negate { a, b } } else { Op::Length { a, b } };
+                *e = Exp::Open(self.emit(op)?).into();
+            }
+        }
+        Ok(())
+    }
+
+    /// What must be done with the left operand before the right one is read.
+    fn infix(&mut self, binary: Binary, e: &mut Expr) -> Result<()> {
+        match binary {
+            Binary::And => self.go_if_true(e),
+            Binary::Or => self.go_if_false(e),
+            Binary::Concat => self.to_next_register(e).map(drop),
+            Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Mod | Binary::Pow => {
+                let is_number = matches!(e.exp, Exp::Number(_)) && !e.has_jumps();
+                if is_number { Ok(()) } else { self.to_operand(e) }
+            }
+            _ => self.to_operand(e),
+        }
+    }
+
+    /// As a register or a constant; what it is stays in the expression.
+    fn to_operand(&mut self, e: &mut Expr) -> Result<()> {
+        self.to_rk(e).map(drop)
+    }
+
+    fn postfix(&mut self, binary: Binary, mut left: Expr, mut right: Expr) -> Result<Expr> {
+        match binary {
+            Binary::And => {
+                self.discharge(&mut right)?;
+                join(&mut right.on_false, &mut left.on_false);
+                Ok(right)
+            }
+            Binary::Or => {
+                self.discharge(&mut right)?;
+                join(&mut right.on_true, &mut left.on_true);
+                Ok(right)
+            }
+            Binary::Concat => self.concat(&mut left, &mut right),
+            Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Mod | Binary::Pow => {
+                self.arithmetic(binary, &mut left, &mut right)
+            }
+            _ => self.comparison(binary, &mut left, &mut right),
+        }
+    }
+
+    fn concat(&mut self, left: &mut Expr, right: &mut Expr) -> Result<Expr> {
+        self.to_value(right)?;
+        let Exp::Register(from) = left.exp else { return Ok(Exp::Nil.into()) };
+        if let Exp::Open(pc) = right.exp
+            && let Op::Concat { first, .. } = &mut self.func().code[pc]
+        {
+            *first = from;
+            self.func().note(pc, from);
+            self.release(left);
+            return Ok(Exp::Open(pc).into());
+        }
+        let last = self.to_next_register(right)?;
+        self.release(right);
+        self.release(left);
+        let pc = self.emit(Op::Concat { a: NO_REGISTER, first: from, last })?;
+        Ok(Exp::Open(pc).into())
+    }
+
+    fn arithmetic(&mut self, binary: Binary, left: &mut Expr, right: &mut Expr) -> Result<Expr> {
+        if let Some(number) = folded(binary, left, right) {
+            return Ok(Exp::Number(number).into());
+        }
+        let (b, c) = self.operands(left, right)?;
+        let a = NO_REGISTER;
+        let op = match binary {
+            Binary::Add => Op::Add { a, b, c },
+            Binary::Sub => Op::Sub { a, b, c },
+            Binary::Mul => Op::Mul { a, b, c },
+            Binary::Div => Op::Div { a, b, c },
+            Binary::Mod => Op::Mod { a, b, c },
+            _ => Op::Pow { a, b, c },
+        };
+        Ok(Exp::Open(self.emit(op)?).into())
+    }
+
+    fn operands(&mut self, left: &mut Expr, right: &mut Expr) -> Result<(Rk, Rk)> {
+        let c = self.to_rk(right)?;
+        let b = self.to_rk(left)?;
+        let (high, low) = if b.0 > c.0 { (b, c) } else { (c, b) };
+        // A constant has the higher number and is nothing to give back.
+        self.func().release_rk(high);
+        self.func().release_rk(low);
+        Ok((b, c))
+    }
+
+    fn comparison(&mut self, binary: Binary, left: &mut Expr, right: &mut Expr) -> Result<Expr> {
+        let (b, c) = self.operands(left, right)?;
+        let op = match binary {
+            Binary::Equal => Op::Equal { want: true, b, c },
+            Binary::NotEqual => Op::Equal { want: false, b, c },
+            Binary::Less => Op::Less { want: true, b, c },
+            Binary::LessEqual => Op::LessEqual { want: true, b, c },
+            Binary::Greater => Op::Less { want: true, b: c, c: b },
+            _ => Op::LessEqual { want: true, b: c, c: b },
+        };
+        self.emit(op)?;
+        Ok(Exp::Jump(self.jump()?).into())
+    }
+
+    fn simple(&mut self) -> Result<Expr> {
+        let e = match self.token {
+            Token::Number(number) => Exp::Number(number).into(),
+            Token::String(id) => Exp::String(id).into(),
+            Token::Word("nil") => Exp::Nil.into(),
+            Token::Word("true") => Exp::True.into(),
+            Token::Word("false") => Exp::False.into(),
+            Token::Sign("...") => {
+                if !self.func().is_vararg {
+                    return Err(self.error_near("cannot use '...' outside a vararg function"));
+                }
+                let pc = self.emit(Op::Vararg { a: NO_REGISTER, count: 0 })?;
+                Exp::Vararg(pc).into()
+            }
+            Token::Char(b'{') => return self.constructor(),
+            Token::Word("function") => {
+                let line = self.line();
+                self.advance()?;
+                return self.body(false, line);
+            }
+            _ => return self.primary(),
+        };
+        self.advance()?;
+        Ok(e)
+    }
+
+    /// A variable by its name.
+    pub(super) fn variable(&mut self, name: StrId) -> Result<Exp> {
+        Ok(match self.resolve(name)? {
+            Scope::Local(register) => Exp::Local(register),
+            Scope::Upvalue(up) => Exp::Upvalue(up),
+            Scope::Global => Exp::Global(name),
+        })
+    }
+
+    fn prefixed(&mut self) -> Result<Expr> {
+        match self.token {
+            Token::Char(b'(') => {
+                let line = self.line();
+                self.advance()?;
+                let mut e = self.expr()?;
+                self.expect_close(")", "(", line)?;
+                self.discharge(&mut e)?;
+                Ok(e)
+            }
+            Token::Name(_) => {
+                let name = self.name()?;
+                Ok(self.variable(name)?.into())
+            }
+            _ => Err(self.error_near("unexpected symbol")),
+        }
+    }
+
+    /// A variable or something in parentheses, with what is called or picked of it.
+    pub(super) fn primary(&mut self) -> Result<Expr> {
+        let mut e = self.prefixed()?;
+        loop {
+            match self.token {
+                Token::Char(b'.') => self.dot(&mut e)?,
+                Token::Char(b'[') => {
+                    let table = self.to_any_register(&mut e)?;
+                    let key = self.bracket()?;
+                    e = Exp::Indexed { table, key }.into();
+                }
+                Token::Char(b':') => {
+                    self.advance()?;
+                    let name = self.name()?;
+                    self.method(&mut e, name)?;
+                    self.arguments(&mut e)?;
+                }
+                Token::Char(b'(' | b'{') | Token::String(_) => {
+                    self.to_next_register(&mut e)?;
+                    self.arguments(&mut e)?;
+                }
+                _ => return Ok(e),
+            }
+        }
+    }
+
+    /// `.name` behind an expression.
+    pub(super) fn dot(&mut self, e: &mut Expr) -> Result<()> {
+        let table = self.to_any_register(e)?;
+        self.advance()?;
+        let name = self.name()?;
+        let key = self.to_rk(&mut Exp::String(name).into())?;
+        *e = Exp::Indexed { table, key }.into();
+        Ok(())
+    }
+
+    /// `[key]`.
+    fn bracket(&mut self) -> Result<Rk> {
+        self.advance()?;
+        let mut key = self.expr()?;
+        self.to_value(&mut key)?;
+        let key = self.to_rk(&mut key)?;
+        self.expect_char(b']')?;
+        Ok(key)
+    }
+
+    fn method(&mut self, e: &mut Expr, name: StrId) -> Result<()> {
+        let object = self.to_any_register(e)?;
+        self.release(e);
+        let a = self.func().free as u8;
+        self.reserve(2)?;
+        let mut key = Exp::String(name).into();
+        let key = self.to_rk(&mut key)?;
+        self.func().release_rk(key);
+        self.emit(Op::Method { a, object, key })?;
+        *e = Exp::Register(a).into();
+        Ok(())
+    }
+
+    /// The arguments of a call of what is in the highest register (with the object behind it).
+    fn arguments(&mut self, e: &mut Expr) -> Result<()> {
+        let line = self.line();
+        let mut last: Expr = match self.token {
+            Token::Char(b'(') => {
+                if line != self.last_line {
+                    return Err(self.error_near("ambiguous syntax (function call x new statement)"));
+                }
+                self.advance()?;
+                let mut last: Expr = Exp::Void.into();
+                if !self.is_char(b')') {
+                    (last, _) = self.expr_list()?;
+                    self.values(&mut last, None)?;
+                }
+                self.expect_close(")", "(", line)?;
+                last
+            }
+            Token::Char(b'{') => self.constructor()?,
+            Token::String(id) => {
+                self.advance()?;
+                Exp::String(id).into()
+            }
+            _ => return Err(self.error_near("function arguments expected")),
+        };
+        let Exp::Register(a) = e.exp else { return Ok(()) };
+        let args = if last.is_open() {
+            0
+        } else {
+            if last.exp != Exp::Void {
+                self.to_next_register(&mut last)?;
+            }
+            (self.func().free - usize::from(a)) as u8
+        };
+        let pc = self.emit(Op::Call { a, args, results: 2 })?;
+        self.func().fix_line(line);
+        self.func().free = usize::from(a) + 1;
+        *e = Exp::Call(pc).into();
+        Ok(())
+    }
+
+    /// Expressions between commas: the last one, and how many. The others are in registers, in turn.
+    pub(super) fn expr_list(&mut self) -> Result<(Expr, usize)> {
+        let (mut e, mut count) = (self.expr()?, 1);
+        while self.accept_char(b',')? {
+            self.to_next_register(&mut e)?;
+            e = self.expr()?;
+            count += 1;
+        }
+        Ok((e, count))
+    }
+
+    fn constructor(&mut self) -> Result<Expr> {
+        let line = self.line();
+        let pc = self.emit(Op::NewTable { a: NO_REGISTER, array: 0, nodes: 0 })?;
+        let mut table: Expr = Exp::Open(pc).into();
+        let a = self.to_next_register(&mut table)?;
+        let (mut items, mut fields, mut pending) = (0_usize, 0_usize, 0_usize);
+        let mut last: Expr = Exp::Void.into();
+        self.expect_char(b'{')?;
+        while !self.is_char(b'}') {
+            if last.exp != Exp::Void {
+                self.to_next_register(&mut last)?;
+                last = Exp::Void.into();
+                if pending == FIELDS_PER_FLUSH {
+                    self.flush(a, pending, items)?;
+                    pending = 0;
+                }
+            }
+            let is_named = matches!(self.token, Token::Name(_)) && self.look_ahead()? == Token::Char(b'=');
+            if is_named || self.is_char(b'[') {
+                self.field_of(a)?;
+                fields += 1;
+            } else {
+                last = self.expr()?;
+                items += 1;
+                pending += 1;
+            }
+            if !(self.accept_char(b',')? || self.accept_char(b';')?) {
+                break;
+            }
+        }
+        self.expect_close("}", "{", line)?;
+        if pending > 0 {
+            self.flush_last(a, last, pending, &mut items)?;
+        }
+        if let Op::NewTable { array, nodes, .. } = &mut self.func().code[pc] {
+            (*array, *nodes) = (room(items), room(fields));
+        }
+        Ok(table)
+    }
+
+    /// `name = value` or `[key] = value` of a constructor.
+    fn field_of(&mut self, table: u8) -> Result<()> {
+        let free = self.func().free;
+        let key = match self.token {
+            Token::Name(name) => {
+                self.advance()?;
+                self.to_rk(&mut Exp::String(name).into())?
+            }
+            _ => self.bracket()?,
+        };
+        self.expect_char(b'=')?;
+        let mut value = self.expr()?;
+        let value = self.to_rk(&mut value)?;
+        self.emit(Op::SetIndex { table, key, value })?;
+        self.func().free = free;
+        Ok(())
+    }
+
+    fn flush(&mut self, a: u8, pending: usize, items: usize) -> Result<()> {
+        let block = ((items - 1) / FIELDS_PER_FLUSH + 1) as u32;
+        self.emit(Op::SetList { a, count: pending as u8 + 1, block })?;
+        self.func().free = usize::from(a) + 1;
+        Ok(())
+    }
+
+    fn flush_last(&mut self, a: u8, mut last: Expr, pending: usize, items: &mut usize) -> Result<()> {
+        if last.is_open() {
+            self.values(&mut last, None)?;
+            let block = ((*items - 1) / FIELDS_PER_FLUSH + 1) as u32;
+            self.emit(Op::SetList { a, count: 0, block })?;
+            self.func().free = usize::from(a) + 1;
+            *items -= 1;
+            return Ok(());
+        }
+        if last.exp != Exp::Void {
+            self.to_next_register(&mut last)?;
+        }
+        self.flush(a, pending, *items)
+    }
+
+    /// Parameters and statements of a function, up to its `end`.
+    pub(super) fn body(&mut self, is_method: bool, line: u32) -> Result<Expr> {
+        self.deeper()?;
+        self.heap.charge(size_of::<super::Proto>())?;
+        self.funcs.push(Func::new(line));
+        self.enter(false);
+        self.expect_char(b'(')?;
+        if is_method {
+            let name = self.heap.str(b"self")?;
+            self.add_parameter(name)?;
+        }
+        self.parameters()?;
+        self.expect_char(b')')?;
+        let count = self.func().locals.len();
+        self.func().params = count as u8;
+        self.reserve(count)?;
+        self.statements()?;
+        let end = self.line();
+        self.expect_close("end", "function", line)?;
+        self.leave()?;
+        self.emit(Op::Return { a: 0, count: 1 })?;
+        self.func().fix_line(end);
+        self.levels -= 1;
+        let Some(func) = self.funcs.pop() else { return Ok(Exp::Nil.into()) };
+        let proto = func.finish(std::rc::Rc::clone(&self.source));
+        let index = self.func().protos.len() as u32;
+        self.func().protos.push(std::rc::Rc::new(proto));
+        Ok(Exp::Open(self.emit(Op::Closure { a: NO_REGISTER, proto: index })?).into())
+    }
+
+    fn add_parameter(&mut self, name: StrId) -> Result<()> {
+        self.check_locals(1)?;
+        self.func().locals.push(name);
+        Ok(())
+    }
+
+    fn parameters(&mut self) -> Result<()> {
+        if self.is_char(b')') {
+            return Ok(());
+        }
+        loop {
+            match self.token {
+                Token::Name(_) => {
+                    let name = self.name()?;
+                    self.add_parameter(name)?;
+                }
+                Token::Sign("...") => {
+                    self.advance()?;
+                    self.func().is_vararg = true;
+                    return Ok(());
+                }
+                _ => return Err(self.error_near("<name> or '...' expected")),
+            }
+            if !self.accept_char(b',')? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What an operation on two numbers of the text gives, where that is a number.
+fn folded(binary: Binary, left: &Expr, right: &Expr) -> Option<f64> {
+    let (Exp::Number(a), Exp::Number(b)) = (left.exp, right.exp) else { return None };
+    if left.has_jumps() || right.has_jumps() {
+        return None;
+    }
+    let number = match binary {
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a * b,
+        Binary::Div if b != 0.0 => a / b,
+        Binary::Mod if b != 0.0 => modulo(a, b),
+        Binary::Pow => a.powf(b),
+        _ => return None,
+    };
+    (!number.is_nan()).then_some(number)
+}
+
+/// Room for so many, as Lua rounds it: to eight times a power of two, in eighths.
+fn room(count: usize) -> u16 {
+    let (mut mantissa, mut exponent) = (count, 0);
+    while mantissa >= 16 {
+        mantissa = mantissa.div_ceil(2);
+        exponent += 1;
+    }
+    u16::try_from(mantissa << exponent).unwrap_or(u16::MAX)
+}
+
+impl From<Value> for Exp {
+    fn from(value: Value) -> Exp {
+        match value {
+            Value::Num(number) => Exp::Number(number),
+            Value::Str(id) => Exp::String(id),
+            Value::Bool(true) => Exp::True,
+            Value::Bool(false) => Exp::False,
+            _ => Exp::Nil,
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! A Lua table: an array part and a chained scatter table, laid out as Lua 5.1 does it, so that `next` gives keys in the same
+//! order and `#` finds the same border. It touches nothing.
+//!
+//! A table does not know how large it may become: whoever adds to it asks [`Table::bytes`] before and after, and charges the difference.
+
+use crate::value::{TableId, Value};
+
+/// One slot of the scatter table. `hash`: of the key, so that its main position can be found again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    key: Value,
+    value: Value,
+    /// The next node of the chain, plus one; 0 ends it.
+    next: u32,
+    hash: u32,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    array: Vec<Value>,
+    /// Empty, or a power of two of them.
+    nodes: Vec<Node>,
+    /// All nodes from here on are taken.
+    last_free: u32,
+    pub(crate) meta: Option<TableId>,
+    /// Bit n: the metamethod n is known to be absent from this table, if it is a metatable.
+    pub(crate) absent: u8,
+    /// Scripts may not change it.
+    pub(crate) read_only: bool,
+    /// It was there before the run, and how it was is kept for the next one.
+    pub(crate) saved: bool,
+    /// Nobody refers to it.
+    pub(crate) is_free: bool,
+}
+
+/// Bits of the largest array part.
+const ARRAY_BITS_MAX: usize = 26;
+
+/// The hash of a key that is no string.
+fn hash_of(key: Value) -> u32 {
+    match key {
+        Value::Num(number) => {
+            let bits = (number + 0.0).to_bits();
+            (bits as u32).wrapping_add((bits >> 32) as u32)
+        }
+        Value::Bool(yes) => u32::from(yes),
+        Value::Table(id) => id.0,
+        Value::Func(id) => id.0,
+        Value::Native(id) => id.0,
+        Value::Thread(id) => id.0,
+        Value::Str(_) | Value::Nil | Value::Null => 0,
+    }
+}
+
+/// A number as the index of an array part: 1 or more.
+#[inline]
+fn array_index(number: f64) -> Option<usize> {
+    let index = number as u32;
+    (f64::from(index) == number && index > 0).then_some(index as usize)
+}
+
+/// The smallest n such that 2^n is at least `size`.
+fn ceil_log2(size: usize) -> u32 {
+    size.max(1).next_power_of_two().trailing_zeros()
+}
+
+impl Table {
+    /// What takes the place of a table that nobody refers to.
+    pub(crate) fn free() -> Table {
+        Table { is_free: true, ..Table::default() }
+    }
+
+    /// A table with room.
+    pub(crate) fn with_room(array: usize, nodes: usize) -> Table {
+        let mut table = Table { array: vec![Value::Nil; array], ..Table::default() };
+        table.set_nodes(nodes);
+        table
+    }
+
+    /// What a table with this room takes beside itself.
+    pub(crate) fn bytes_of(array: usize, nodes: usize) -> usize {
+        let nodes = if nodes == 0 { 0 } else { nodes.next_power_of_two() };
+        array * size_of::<Value>() + nodes * size_of::<Node>()
+    }
+
+    /// What it takes beside itself.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.array.capacity() * size_of::<Value>() + self.nodes.capacity() * size_of::<Node>()
+    }
+
+    /// What it takes at most once one more key is in it, whatever the key is.
+    pub(crate) fn bytes_after_growth(&self) -> usize {
+        let slots = self.array.len() + self.nodes.len();
+        (slots + 1).next_power_of_two() * 2 * size_of::<Node>()
+    }
+
+    /// Whether a new key would make it grow.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.last_free == 0
+    }
+
+    fn set_nodes(&mut self, size: usize) {
+        self.nodes = if size == 0 { Vec::new() } else { vec![Node::default(); size.next_power_of_two()] };
+        self.last_free = self.nodes.len() as u32;
+    }
+
+    /// Where the chain of a key begins.
+    #[inline]
+    fn main_position(&self, key: Value, hash: u32) -> usize {
+        let size = self.nodes.len();
+        match key {
+            Value::Str(_) | Value::Bool(_) => hash as usize & (size - 1),
+            Value::Num(0.0) => 0,
+            _ => hash as usize % ((size - 1) | 1),
+        }
+    }
+
+    #[inline]
+    fn find(&self, key: Value, hash: u32) -> Option<usize> {
+        if self.nodes.is_empty() {
+            return None;
+        }
+        let mut at = self.main_position(key, hash);
+        loop {
+            let node = &self.nodes[at];
+            if node.key == key {
+                return Some(at);
+            }
+            if node.next == 0 {
+                return None;
+            }
+            at = node.next as usize - 1;
+        }
+    }
+
+    /// The value of a string, of which the hash is known.
+    #[inline]
+    pub(crate) fn get_str(&self, key: Value, hash: u32) -> Value {
+        if self.nodes.is_empty() {
+            return Value::Nil;
+        }
+        let mut at = hash as usize & (self.nodes.len() - 1);
+        loop {
+            let node = &self.nodes[at];
+            if node.key == key {
+                return node.value;
+            }
+            if node.next == 0 {
+                return Value::Nil;
+            }
+            at = node.next as usize - 1;
+        }
+    }
+
+    /// The value of a number.
+    #[inline]
+    pub(crate) fn get_num(&self, number: f64) -> Value {
+        if let Some(index) = array_index(number)
+            && index <= self.array.len()
+        {
+            return self.array[index - 1];
+        }
+        let key = Value::Num(number);
+        self.find(key, hash_of(key)).map_or(Value::Nil, |at| self.nodes[at].value)
+    }
+
+    /// The value of a key. `hash`: of a string; of another key it does not matter.
+    #[inline]
+    pub(crate) fn get(&self, key: Value, hash: u32) -> Value {
+        match key {
+            Value::Str(_) => self.get_str(key, hash),
+            Value::Num(number) => self.get_num(number),
+            Value::Nil => Value::Nil,
+            _ => self.find(key, hash_of(key)).map_or(Value::Nil, |at| self.nodes[at].value),
+        }
+    }
+
+    /// Where the value of a key that is there is.
+    #[inline]
+    fn slot(&mut self, key: Value, hash: u32) -> Option<&mut Value> {
+        if let Value::Num(number) = key {
+            if let Some(index) = array_index(number)
+                && index <= self.array.len()
+            {
+                return self.array.get_mut(index - 1);
+            }
+            let at = self.find(key, hash_of(key))?;
+            return Some(&mut self.nodes[at].value);
+        }
+        let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
+        let at = self.find(key, hash)?;
+        Some(&mut self.nodes[at].value)
+    }
+
+    /// Puts a value where the key already has a place; whether it has.
+    #[inline]
+    pub(crate) fn replace(&mut self, key: Value, hash: u32, value: Value) -> bool {
+        match self.slot(key, hash) {
+            Some(slot) => {
+                *slot = value;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sets a key, which is neither nil nor NaN. `hash`: of a string.
+    pub(crate) fn set(&mut self, key: Value, hash: u32, value: Value) {
+        if !self.replace(key, hash, value) && !value.is_nil() {
+            self.insert(key, hash, value);
+        }
+    }
+
+    /// Adds a key that has no place.
+    fn insert(&mut self, key: Value, hash: u32, value: Value) {
+        let key = if let Value::Num(number) = key { Value::Num(number + 0.0) } else { key };
+        let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
+        if self.nodes.is_empty() {
+            return self.grow(key, hash, value);
+        }
+        let mut at = self.main_position(key, hash);
+        if !self.nodes[at].value.is_nil() {
+            let Some(free) = self.free_position() else {
+                return self.grow(key, hash, value);
+            };
+            let other = self.nodes[at];
+            let mut before = self.main_position(other.key, other.hash);
+            if before == at {
+                self.nodes[free].next = other.next;
+                self.nodes[at].next = free as u32 + 1;
+                at = free;
+            } else {
+                // The one that is here is not where it belongs: it makes room.
+                while self.nodes[before].next as usize != at + 1 {
+                    before = self.nodes[before].next as usize - 1;
+                }
+                self.nodes[before].next = free as u32 + 1;
+                self.nodes[free] = other;
+                self.nodes[at].next = 0;
+            }
+        }
+        let node = &mut self.nodes[at];
+        (node.key, node.hash, node.value) = (key, hash, value);
+    }
+
+    fn free_position(&mut self) -> Option<usize> {
+        while self.last_free > 0 {
+            self.last_free -= 1;
+            if self.nodes[self.last_free as usize].key.is_nil() {
+                return Some(self.last_free as usize);
+            }
+        }
+        None
+    }
+
+    /// Finds the sizes that fit what is there and one key more, and adds it.
+    fn grow(&mut self, key: Value, hash: u32, value: Value) {
+        // counts[n]: keys from 2^(n-1)+1 to 2^n.
+        let mut counts = [0_usize; ARRAY_BITS_MAX + 1];
+        let (mut integers, mut total) = (0, 1);
+        let mut count = |key: Value| {
+            if let Value::Num(number) = key
+                && let Some(index) = array_index(number)
+                && index <= 1 << ARRAY_BITS_MAX
+            {
+                counts[ceil_log2(index) as usize] += 1;
+                integers += 1;
+            }
+        };
+        for (i, value) in self.array.iter().enumerate() {
+            if !value.is_nil() {
+                total += 1;
+                count(Value::Num((i + 1) as f64));
+            }
+        }
+        for node in &self.nodes {
+            if !node.value.is_nil() {
+                total += 1;
+                count(node.key);
+            }
+        }
+        count(key);
+        let (array, kept) = array_size(&counts, integers);
+        self.resize(array, total - kept);
+        self.set(key, hash, value);
+    }
+
+    /// Gives it these sizes, and puts everything where it belongs.
+    pub(crate) fn resize(&mut self, array: usize, nodes: usize) {
+        let old_nodes = std::mem::take(&mut self.nodes);
+        let tail = if array < self.array.len() { self.array.split_off(array) } else { Vec::new() };
+        if array > self.array.len() {
+            self.array.reserve_exact(array - self.array.len());
+            self.array.resize(array, Value::Nil);
+        }
+        self.set_nodes(nodes);
+        for (i, value) in tail.into_iter().enumerate() {
+            if !value.is_nil() {
+                self.set(Value::Num((array + i + 1) as f64), 0, value);
+            }
+        }
+        for node in old_nodes.iter().rev() {
+            if !node.value.is_nil() {
+                self.set(node.key, node.hash, node.value);
+            }
+        }
+    }
+
+    /// Makes the array part at least so long.
+    pub(crate) fn reserve_array(&mut self, len: usize) {
+        if len > self.array.len() {
+            self.resize(len, self.nodes.len());
+        }
+    }
+
+    /// The slots of the array part.
+    #[inline]
+    pub(crate) fn array(&self) -> &[Value] {
+        &self.array
+    }
+
+    /// All keys and values of the scatter table, for whoever marks what is in use.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (Value, Value)> + '_ {
+        self.nodes.iter().filter(|node| !node.value.is_nil()).map(|node| (node.key, node.value))
+    }
+
+    /// A border: `t[n]` is there and `t[n+1]` is not.
+    pub(crate) fn len(&self) -> usize {
+        let mut high = self.array.len();
+        if high > 0 && self.array[high - 1].is_nil() {
+            let mut low = 0;
+            while high - low > 1 {
+                let middle = usize::midpoint(low, high);
+                if self.array[middle - 1].is_nil() { high = middle } else { low = middle }
+            }
+            return low;
+        }
+        if self.nodes.is_empty() { high } else { self.border_beyond(high) }
+    }
+
+    fn border_beyond(&self, mut low: usize) -> usize {
+        let is_there = |at: usize| !self.get_num(at as f64).is_nil();
+        let mut high = low + 1;
+        while is_there(high) {
+            low = high;
+            high *= 2;
+            if high > i32::MAX as usize {
+                // Somebody built it for this: look at each.
+                return (1..).find(|at| !is_there(*at)).unwrap_or(1) - 1;
+            }
+        }
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            if is_there(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    /// What comes behind a key; `None`: there is no such key. A key of nil begins, and is given at the end.
+    pub(crate) fn next(&self, key: Value, hash: u32) -> Option<(Value, Value)> {
+        let mut at = match key {
+            Value::Nil => 0,
+            Value::Num(number) if array_index(number).is_some_and(|index| index <= self.array.len()) => {
+                number as usize
+            }
+            _ => {
+                let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
+                self.find(key, hash)? + self.array.len() + 1
+            }
+        };
+        while at < self.array.len() {
+            if !self.array[at].is_nil() {
+                return Some((Value::Num((at + 1) as f64), self.array[at]));
+            }
+            at += 1;
+        }
+        let rest = &self.nodes[at - self.array.len()..];
+        let found = rest.iter().find(|node| !node.value.is_nil());
+        Some(found.map_or((Value::Nil, Value::Nil), |node| (node.key, node.value)))
+    }
+
+    /// How many slots `next` may look at.
+    pub(crate) fn slots(&self) -> usize {
+        self.array.len() + self.nodes.len()
+    }
+}
+
+/// The largest array part that is more than half full, and how many of the keys it takes.
+fn array_size(counts: &[usize], integers: usize) -> (usize, usize) {
+    let (mut size, mut kept, mut sum) = (0, 0, 0);
+    for (bits, count) in counts.iter().enumerate() {
+        let room = 1_usize << bits;
+        if room / 2 >= integers {
+            break;
+        }
+        sum += count;
+        if *count > 0 && sum > room / 2 {
+            (size, kept) = (room, sum);
+        }
+        if sum == integers {
+            break;
+        }
+    }
+    (size, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_grows_by_appending() {
+        let mut table = Table::default();
+        for i in 1..=1000 {
+            table.set(Value::Num(f64::from(i)), 0, Value::Num(f64::from(i)));
+            assert_eq!(table.len(), i as usize);
+        }
+        assert_eq!((table.array.len(), table.nodes.len()), (1024, 0));
+        assert_eq!(table.get_num(777.0), Value::Num(777.0));
+    }
+
+    #[test]
+    fn next_goes_through_every_key_once() {
+        let mut table = Table::default();
+        for i in 0..300 {
+            table.set(Value::Num(f64::from(i) * 0.5), 0, Value::Bool(true));
+        }
+        for i in 0..100 {
+            table.set(Value::Num(f64::from(i)), 0, Value::Nil);
+        }
+        let (mut key, mut count) = (Value::Nil, 0);
+        while let Some((next, _)) = table.next(key, 0)
+            && !next.is_nil()
+        {
+            (key, count) = (next, count + 1);
+        }
+        assert_eq!(count, 200);
+        assert!(table.next(Value::Num(1e9), 0).is_none());
+    }
+}

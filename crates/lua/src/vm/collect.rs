@@ -1,0 +1,191 @@
+//! What is no longer used: mark and sweep of what the run has made. It touches the heap.
+//!
+//! It only happens between instructions of the loop, so functions written in Rust may hold values while they do not call back; those
+//! that do leave theirs on the stack. What was there before the run is not collected.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+
+use super::Vm;
+use super::coroutine::Coroutine;
+use crate::bounds::GARBAGE_MIN_BYTES;
+use crate::compile::proto::Proto;
+use crate::heap::{Heap, THREAD_BYTES, UPVALUE_BYTES, Upvalue, closure_bytes};
+use crate::value::{FuncId, Id, TableId, ThreadId, Value};
+
+/// A set of numbers.
+#[derive(Default)]
+struct Marks(Vec<u64>);
+
+impl Marks {
+    fn with_room(slots: usize) -> Marks {
+        Marks(vec![0; slots.div_ceil(64)])
+    }
+
+    /// Adds a number; whether it was not there.
+    fn add(&mut self, id: Id) -> bool {
+        let (word, bit) = (id as usize / 64, 1 << (id % 64));
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
+
+    fn has(&self, id: Id) -> bool {
+        self.0[id as usize / 64] & 1 << (id % 64) != 0
+    }
+}
+
+struct Marker<'h> {
+    heap: &'h Heap,
+    strings: Marks,
+    tables: Marks,
+    closures: Marks,
+    upvalues: Marks,
+    threads: Marks,
+    /// Compiled functions whose constants are marked.
+    protos: HashSet<*const Proto, RandomState>,
+    /// Marked, and still to be looked into.
+    grey: Vec<Value>,
+}
+
+impl Marker<'_> {
+    fn mark(&mut self, value: Value) {
+        let is_new = match value {
+            Value::Str(id) => {
+                self.strings.add(id.0);
+                false
+            }
+            Value::Table(id) => self.tables.add(id.0),
+            Value::Func(id) => self.closures.add(id.0),
+            Value::Thread(id) => self.threads.add(id.0),
+            _ => false,
+        };
+        if is_new {
+            self.grey.push(value);
+        }
+    }
+
+    fn upvalue(&mut self, id: Id) {
+        if self.upvalues.add(id) {
+            match self.heap.upvalue_of(id) {
+                Upvalue::Closed(value) => self.mark(value),
+                Upvalue::Open(thread, _) => self.mark(Value::Thread(thread)),
+            }
+        }
+    }
+
+    fn table(&mut self, id: TableId) {
+        let table = self.heap.get_table(id);
+        if let Some(meta) = table.meta {
+            self.mark(Value::Table(meta));
+        }
+        for value in table.array() {
+            self.mark(*value);
+        }
+        for (key, value) in table.pairs() {
+            self.mark(key);
+            self.mark(value);
+        }
+    }
+
+    fn function(&mut self, id: FuncId) {
+        let closure = self.heap.closure_of(id);
+        for id in &closure.upvalues {
+            self.upvalue(*id);
+        }
+        self.proto(&closure.proto);
+    }
+
+    /// Constants are strings of the heap.
+    fn proto(&mut self, proto: &Proto) {
+        if !self.protos.insert(std::ptr::from_ref(proto)) {
+            return;
+        }
+        for value in &proto.constants {
+            self.mark(*value);
+        }
+        for named in &proto.names {
+            if let Some(name) = named.name {
+                self.mark(Value::Str(name));
+            }
+        }
+        for inner in &proto.protos {
+            self.proto(inner);
+        }
+    }
+
+    fn coroutine(&mut self, co: &Coroutine) {
+        for value in &co.stack {
+            self.mark(*value);
+        }
+        for frame in &co.frames {
+            self.mark(Value::Func(frame.closure));
+        }
+        for (_, id) in &co.open {
+            self.upvalue(*id);
+        }
+    }
+
+    fn trace(&mut self) {
+        while let Some(value) = self.grey.pop() {
+            match value {
+                Value::Table(id) => self.table(id),
+                Value::Func(id) => self.function(id),
+                Value::Thread(ThreadId(id)) => {
+                    if let Some(co) = &self.heap.threads.items[id as usize] {
+                        self.coroutine(co);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Vm {
+    /// Frees what nothing refers to.
+    pub(crate) fn collect(&mut self) {
+        let heap = &self.heap;
+        let mut marker = Marker {
+            heap,
+            strings: Marks::with_room(heap.strings.slots()),
+            tables: Marks::with_room(heap.tables.len()),
+            closures: Marks::with_room(heap.closures.items.len()),
+            upvalues: Marks::with_room(heap.upvalues.items.len()),
+            threads: Marks::with_room(heap.threads.items.len()),
+            protos: HashSet::default(),
+            grey: Vec::new(),
+        };
+        marker.coroutine(&self.co);
+        marker.mark(Value::Table(self.globals));
+        marker.mark(Value::Thread(self.current));
+        for thread in &self.resumers {
+            marker.mark(Value::Thread(*thread));
+        }
+        let (tables, upvalues) = heap.changed();
+        for id in tables {
+            marker.mark(Value::Table(id));
+        }
+        for id in upvalues {
+            marker.upvalue(id);
+        }
+        marker.trace();
+        let Marker { strings, tables, closures, upvalues, threads, .. } = marker;
+        let heap = &mut self.heap;
+        let mut freed = heap.strings.sweep(|id| strings.has(id));
+        freed += heap.sweep_tables(|id| tables.has(id));
+        freed += heap.closures.sweep(
+            |id| closures.has(id),
+            |closure| {
+                let is_last = std::rc::Rc::strong_count(&closure.proto) == 1;
+                closure_bytes(closure) + if is_last { closure.proto.bytes } else { 0 }
+            },
+        );
+        freed += heap.upvalues.sweep(|id| upvalues.has(id), |_| UPVALUE_BYTES);
+        freed += heap.threads.sweep(|id| threads.has(id), |co| THREAD_BYTES + co.bytes());
+        heap.release(freed);
+        heap.collect_at = heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
+        // Half of what is left is enough to wait for.
+        heap.collect_at = heap.collect_at.min(heap.used() + heap.left() / 2);
+    }
+}

@@ -1,0 +1,400 @@
+//! The machine: values on stacks, functions in frames, and one loop that executes them. It touches what its host lets it.
+//!
+//! | To find                                  | open          |
+//! |------------------------------------------|---------------|
+//! | the loop                                 | `run`         |
+//! | calls, returns, functions written in Rust| `call`        |
+//! | metatables, arithmetic, comparison       | `meta`        |
+//! | words of errors, and where they happened | `raise`       |
+//! | coroutines                               | [`coroutine`], `stdlib/coroutine` |
+//! | what is no longer used                   | `collect`     |
+
+mod call;
+mod collect;
+pub(crate) mod coroutine;
+mod meta;
+mod raise;
+mod run;
+
+use std::rc::Rc;
+
+use coroutine::{Caller, Coroutine, Status};
+
+use crate::bounds::WORK_BETWEEN_CHECKS;
+use crate::compile::{compile, proto::Proto};
+use crate::error::{Error, Kind, Result, Stop};
+use crate::heap::{Closure, Heap, Upvalue};
+use crate::stdlib;
+use crate::value::{FuncId, NativeId, StrId, TableId, ThreadId, Value};
+
+pub use call::Args;
+pub(crate) use meta::Event;
+
+/// What a run may reach beyond its values.
+pub trait Host {
+    /// Whether the run is over: its time is up, or somebody ended it. Asked often.
+    fn is_over(&mut self) -> bool;
+
+    /// Calls a function of the host's, by its number. The results are pushed, and counted.
+    ///
+    /// # Errors
+    /// What the function raises.
+    fn call(&mut self, vm: &mut Vm, function: u32, args: Args) -> Result<usize>;
+
+    /// Seconds of processor time, for `os.clock`.
+    fn clock(&mut self) -> f64 {
+        0.0
+    }
+}
+
+/// The chunk that the library's own functions are of.
+pub(crate) const BUILT_IN: &str = "=[C]";
+
+/// A function written in Rust: the results are pushed, and counted.
+pub type NativeFn = fn(&mut Vm, &mut dyn Host, Args) -> Result<usize>;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Native {
+    Rust(NativeFn),
+    Host(u32),
+}
+
+/// A Lua machine.
+pub struct Vm {
+    pub(crate) heap: Heap,
+    /// The coroutine that runs.
+    pub(crate) co: Coroutine,
+    pub(crate) current: ThreadId,
+    /// Those that have resumed it, outermost first.
+    pub(crate) resumers: Vec<ThreadId>,
+    globals: TableId,
+    pub(crate) string_meta: Option<TableId>,
+    pub(crate) natives: Vec<Native>,
+    pub(crate) events: Vec<StrId>,
+    /// Work that may be done before the host is asked.
+    fuel: i64,
+    /// Loops and functions written in Rust within one another.
+    pub(crate) depth: usize,
+    /// The instruction that the innermost Lua function executes.
+    pub(crate) pc: usize,
+    /// Behind the last of values whose number is open.
+    pub(crate) top: usize,
+    /// `next`, which loops call without a call.
+    pub(crate) next: Option<NativeId>,
+    /// What `ipairs` gives to loops.
+    pub(crate) ipairs_step: Value,
+    /// What makes the functions of `gmatch` and `coroutine.wrap`, and what these call.
+    pub(crate) gmatch: [Value; 2],
+    pub(crate) wrap: [Value; 2],
+    /// Who called the function written in Rust that runs; nobody while the loop does.
+    pub(crate) calling: Option<Caller>,
+    /// What the random numbers of a run begin with, and the next one.
+    pub(crate) seed: u64,
+    pub(crate) random: u64,
+    /// Whether `pcall` gives the words of a table with `err`, as Redis does.
+    pub(crate) pcall_unwraps: bool,
+}
+
+/// A function that has been compiled, and may be run again and again on the machine that compiled it.
+#[derive(Clone, Copy, Debug)]
+pub struct Script(FuncId);
+
+impl Script {
+    /// As a value.
+    #[must_use]
+    pub fn value(self) -> Value {
+        Value::Func(self.0)
+    }
+}
+
+impl Vm {
+    /// A machine with Lua's libraries, that may take so many bytes.
+    ///
+    /// # Errors
+    /// When they do not suffice even for that.
+    pub fn new(bytes_max: usize) -> Result<Vm> {
+        let mut heap = Heap::new(bytes_max);
+        let globals = heap.table(0, 64)?;
+        let current = heap.thread(Coroutine { status: Status::Running, ..Coroutine::default() })?;
+        let events = Event::NAMES.iter().map(|name| heap.str(name.as_bytes())).collect::<Result<_>>()?;
+        let mut vm = Vm {
+            heap,
+            co: Coroutine { status: Status::Running, ..Coroutine::default() },
+            current,
+            resumers: Vec::new(),
+            globals,
+            string_meta: None,
+            natives: Vec::new(),
+            events,
+            fuel: WORK_BETWEEN_CHECKS,
+            depth: 0,
+            pc: 0,
+            top: 0,
+            next: None,
+            ipairs_step: Value::Nil,
+            gmatch: [Value::Nil; 2],
+            wrap: [Value::Nil; 2],
+            calling: None,
+            seed: 0,
+            random: 0,
+            pcall_unwraps: false,
+        };
+        stdlib::open(&mut vm)?;
+        vm.keep();
+        Ok(vm)
+    }
+
+    /// What is there now is what every run begins with.
+    pub fn keep(&mut self) {
+        self.heap.keep();
+    }
+
+    /// Ends a run: everything it made is gone, and everything it changed is as it was.
+    pub fn reset(&mut self) {
+        self.co = Coroutine { status: Status::Running, ..Coroutine::default() };
+        self.resumers.clear();
+        self.current = ThreadId(0);
+        self.heap.reset();
+        (self.depth, self.pc, self.top) = (0, 0, 0);
+        self.calling = None;
+        self.fuel = WORK_BETWEEN_CHECKS;
+        self.random = self.seed;
+    }
+
+    /// Lets `math.random` begin every run with this seed.
+    pub fn set_seed(&mut self, seed: u64) {
+        (self.seed, self.random) = (seed, seed);
+    }
+
+    /// Lets `pcall` give the words of an error that is a table with `err`.
+    pub fn unwrap_errors(&mut self) {
+        self.pcall_unwraps = true;
+    }
+
+    /// Bytes in use.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.heap.used()
+    }
+
+    /// Bytes that stay when a run ends.
+    #[must_use]
+    pub fn base_bytes(&self) -> usize {
+        self.heap.base_used()
+    }
+
+    /// Sets how many bytes may be in use.
+    pub fn set_bytes_max(&mut self, max: usize) {
+        self.heap.set_max(max);
+    }
+
+    /// The table of globals.
+    #[must_use]
+    pub fn globals(&self) -> TableId {
+        self.globals
+    }
+
+    /// Lets all functions see another table of globals.
+    pub fn set_globals(&mut self, globals: TableId) {
+        self.globals = globals;
+    }
+
+    /// Counts work; about an instruction a unit.
+    ///
+    /// # Errors
+    /// When the host says that the run is over.
+    #[inline]
+    pub fn work(&mut self, host: &mut dyn Host, units: usize) -> Result<()> {
+        self.fuel -= units as i64;
+        if self.fuel < 0 { self.check(host) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check(&mut self, host: &mut dyn Host) -> Result<()> {
+        self.fuel = WORK_BETWEEN_CHECKS;
+        if host.is_over() { Err(Error::stop(Stop::Interrupted)) } else { Ok(()) }
+    }
+
+    /// Compiles a text to a function. `source`: its name with a mark, as errors have it.
+    ///
+    /// # Errors
+    /// `Ok(Err(words))` when the text is no program; otherwise when a budget is used up.
+    pub fn compile(
+        &mut self,
+        host: &mut dyn Host,
+        text: &[u8],
+        source: &[u8],
+    ) -> Result<std::result::Result<Script, Vec<u8>>> {
+        match compile(&mut self.heap, text, source, &mut || host.is_over()) {
+            Ok(proto) => Ok(Ok(Script(self.function(proto)?))),
+            Err(error) => match *error.0 {
+                Kind::Syntax(words) => Ok(Err(words)),
+                other => Err(Error(Box::new(other))),
+            },
+        }
+    }
+
+    /// A function of the library's own that is written in Lua. To errors it is one written in Rust.
+    pub(crate) fn built_in(&mut self, text: &[u8]) -> Result<Value> {
+        let proto = compile(&mut self.heap, text, BUILT_IN.as_bytes(), &mut || false)?;
+        self.function(proto).map(Value::Func)
+    }
+
+    fn function(&mut self, proto: Rc<Proto>) -> Result<FuncId> {
+        self.heap.closure(Closure { proto, upvalues: Box::default() })
+    }
+
+    /// Runs a function to its end; what it returned.
+    ///
+    /// # Errors
+    /// What it raised, or what stopped it.
+    pub fn run(&mut self, host: &mut dyn Host, function: Value, args: &[Value]) -> Result<Vec<Value>> {
+        let from = self.co.stack.len();
+        let count = self.call(host, function, args)?;
+        let results = self.co.stack[from..from + count].to_vec();
+        self.co.stack.truncate(from);
+        Ok(results)
+    }
+
+    // Values, for the host.
+
+    /// A string.
+    ///
+    /// # Errors
+    /// When the budget of bytes is used up. The same holds for the others.
+    pub fn string(&mut self, bytes: &[u8]) -> Result<Value> {
+        self.heap.str(bytes).map(Value::Str)
+    }
+
+    /// A string of bytes that are here already.
+    ///
+    /// # Errors
+    /// When the budget of bytes is used up.
+    pub fn string_owned(&mut self, bytes: Vec<u8>) -> Result<Value> {
+        self.heap.str_owned(bytes).map(Value::Str)
+    }
+
+    /// The bytes of a string.
+    #[must_use]
+    pub fn bytes(&self, id: StrId) -> &[u8] {
+        self.heap.strings.get(id)
+    }
+
+    /// A table with room for so many.
+    ///
+    /// # Errors
+    /// When the budget of bytes is used up.
+    pub fn table(&mut self, array: usize, fields: usize) -> Result<TableId> {
+        self.heap.table(array, fields)
+    }
+
+    /// Reads a key, past metatables.
+    #[must_use]
+    pub fn raw_get(&self, table: TableId, key: Value) -> Value {
+        self.heap.raw_get(table, key)
+    }
+
+    /// Reads a field by name, past metatables.
+    #[must_use]
+    pub fn raw_field(&self, table: TableId, name: &[u8]) -> Value {
+        self.heap.strings.find(name).map_or(Value::Nil, |id| self.heap.raw_get(table, Value::Str(id)))
+    }
+
+    /// Reads what stands at a number, past metatables.
+    #[must_use]
+    pub fn raw_index(&self, table: TableId, index: usize) -> Value {
+        self.heap.get_table(table).get_num(index as f64)
+    }
+
+    /// Sets a key that is neither nil nor NaN, past metatables, also of a table that is read-only.
+    ///
+    /// # Errors
+    /// When the budget of bytes is used up.
+    pub fn raw_set(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
+        self.heap.raw_set(table, key, value)
+    }
+
+    /// Sets a field by name.
+    ///
+    /// # Errors
+    /// When the budget of bytes is used up.
+    pub fn set_field(&mut self, table: TableId, name: &str, value: Value) -> Result<()> {
+        let key = self.string(name.as_bytes())?;
+        self.heap.raw_set(table, key, value)
+    }
+
+    /// A border of a table: Lua's `#`, past metatables.
+    #[must_use]
+    pub fn raw_len(&self, table: TableId) -> usize {
+        self.heap.get_table(table).len()
+    }
+
+    /// What comes behind a key, and its value; nil at the end; nothing if there is no such key.
+    #[must_use]
+    pub fn raw_next(&self, table: TableId, key: Value) -> Option<(Value, Value)> {
+        self.heap.get_table(table).next(key, self.heap.hash_of(key))
+    }
+
+    /// Lets no script change a table.
+    pub fn freeze(&mut self, table: TableId) {
+        self.heap.tables[table.0 as usize].read_only = true;
+    }
+
+    /// Gives a table a metatable.
+    pub fn set_metatable(&mut self, table: TableId, meta: Option<TableId>) {
+        self.heap.tables[table.0 as usize].meta = meta;
+    }
+
+    /// A function written in Rust. There is no way to give it back: it is for what every run begins with.
+    pub fn native(&mut self, function: NativeFn) -> Value {
+        self.natives.push(Native::Rust(function));
+        Value::Native(NativeId((self.natives.len() - 1) as u32))
+    }
+
+    /// A function of the host's, by its number.
+    pub fn host_function(&mut self, function: u32) -> Value {
+        self.natives.push(Native::Host(function));
+        Value::Native(NativeId((self.natives.len() - 1) as u32))
+    }
+
+    /// Checks that so many bytes could be taken: for what is made and dropped within one call.
+    ///
+    /// # Errors
+    /// When they could not.
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        self.heap.check_room(bytes)
+    }
+
+    /// Bytes that may still be taken.
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
+        self.heap.left()
+    }
+
+    // Variables that functions share.
+
+    pub(crate) fn upvalue(&self, id: u32) -> Value {
+        match self.heap.upvalue_of(id) {
+            Upvalue::Closed(value) => value,
+            Upvalue::Open(thread, at) if thread == self.current => self.co.stack[at as usize],
+            Upvalue::Open(thread, at) => match &self.heap.threads.items[thread.0 as usize] {
+                Some(other) => other.stack.get(at as usize).copied().unwrap_or_default(),
+                None => Value::Nil,
+            },
+        }
+    }
+
+    pub(crate) fn set_upvalue(&mut self, id: u32, value: Value) {
+        match self.heap.upvalue_of(id) {
+            Upvalue::Closed(_) => self.heap.set_upvalue(id, Upvalue::Closed(value)),
+            Upvalue::Open(thread, at) if thread == self.current => self.co.stack[at as usize] = value,
+            Upvalue::Open(thread, at) => {
+                if let Some(other) = &mut self.heap.threads.items[thread.0 as usize]
+                    && let Some(slot) = other.stack.get_mut(at as usize)
+                {
+                    *slot = value;
+                }
+            }
+        }
+    }
+}

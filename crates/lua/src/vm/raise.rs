@@ -1,0 +1,149 @@
+//! Words of errors, in Lua 5.1's own, and where they happened. It touches the heap.
+
+use super::coroutine::Caller;
+use super::{Args, Vm};
+use crate::compile::{RUN_NAME, chunk_id};
+use crate::compile::op::Op;
+use crate::error::{Error, Place};
+use crate::value::Value;
+
+impl Vm {
+    /// Where the innermost Lua function is.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let frame = self.co.frames.last()?;
+        Some(Place { source: std::rc::Rc::clone(&frame.proto.source), line: frame.proto.line(self.pc) })
+    }
+
+    /// `chunk:line: ` of the function at a level: 1 is the innermost Lua function, 2 the one that called it.
+    #[must_use]
+    pub fn place_at(&self, level: usize) -> String {
+        let (mut left, mut pc) = (level, self.pc);
+        for (at, frame) in self.co.frames.iter().enumerate().rev() {
+            if left <= 1 {
+                if &*frame.proto.source == super::BUILT_IN {
+                    return String::new();
+                }
+                let line = frame.proto.line(pc);
+                return format!("{}:{line}: ", chunk_id(frame.proto.source.as_bytes(), RUN_NAME));
+            }
+            // Calls that were replaced, and functions written in Rust in between, have no place.
+            let without = frame.tail_calls as usize + usize::from(frame.caller == Caller::Native);
+            left -= 1;
+            if left <= without {
+                return String::new();
+            }
+            left -= without;
+            let before = at.checked_sub(1).and_then(|at| self.co.frames.get(at));
+            pc = before.map_or(0, |before| before.pc.saturating_sub(1));
+        }
+        String::new()
+    }
+
+    /// The same, seen from a function written in Rust: 1 is who called it.
+    pub(crate) fn place_of_caller(&self, level: usize) -> String {
+        match (self.calling, level) {
+            (Some(Caller::Native), 1) => String::new(),
+            (Some(Caller::Native), _) => self.place_at(level - 1),
+            _ => self.place_at(level),
+        }
+    }
+
+    /// An error with the place of the innermost Lua function before its words.
+    #[cold]
+    pub fn error(&mut self, words: impl AsRef<[u8]>) -> Error {
+        let mut text = self.place_of_caller(1).into_bytes();
+        text.extend_from_slice(words.as_ref());
+        self.raise(&text)
+    }
+
+    /// An error of the machine itself: where a function written in Rust runs, it has no place.
+    #[cold]
+    pub(crate) fn fault(&mut self, words: impl AsRef<[u8]>) -> Error {
+        if self.calling.is_some() { self.raise(words.as_ref()) } else { self.error(words) }
+    }
+
+    /// An error of these words.
+    #[cold]
+    pub fn raise(&mut self, words: &[u8]) -> Error {
+        let place = self.place();
+        match self.string(words) {
+            Ok(value) => Error::raise_at(value, place),
+            Err(error) => error,
+        }
+    }
+
+    /// What an error calls the value of a register.
+    fn described(&self, value: Value, register: Option<u8>) -> String {
+        let kind = value.type_name();
+        let frame = if self.calling.is_some() { None } else { self.co.frames.last() };
+        let named = frame.zip(register).and_then(|(frame, register)| frame.proto.name_of(self.pc, register));
+        match named {
+            Some(named) => {
+                let name = named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)));
+                format!("{} '{name}' (a {kind} value)", named.naming.word())
+            }
+            None => format!("a {kind} value"),
+        }
+    }
+
+    #[cold]
+    pub(super) fn type_error(&mut self, action: &str, value: Value, register: Option<u8>) -> Error {
+        let described = self.described(value, register);
+        self.fault(format!("attempt to {action} {described}"))
+    }
+
+    /// What lies in a slot cannot be called.
+    #[cold]
+    pub(super) fn call_error(&mut self, slot: usize, value: Value) -> Error {
+        let base = self.co.frames.last().map_or(0, |frame| frame.base);
+        let register = slot.checked_sub(base).and_then(|register| u8::try_from(register).ok());
+        self.type_error("call", value, register)
+    }
+
+    #[cold]
+    pub(super) fn order_error(&mut self, a: Value, b: Value) -> Error {
+        let (a, b) = (a.type_name(), b.type_name());
+        if a == b {
+            return self.fault(format!("attempt to compare two {a} values"));
+        }
+        self.fault(format!("attempt to compare {a} with {b}"))
+    }
+
+    /// What the function written in Rust that runs is called, and whether as a method.
+    fn called(&self, args: Args) -> (String, bool) {
+        let unknown = ("?".to_owned(), false);
+        let Some(frame) = self.co.frames.last() else { return unknown };
+        let Some(Op::Call { a, .. } | Op::TailCall { a, .. }) = frame.proto.code.get(self.pc).copied() else {
+            return unknown;
+        };
+        // Another one may have been called in its place.
+        if args.first_slot() != frame.base + usize::from(a) + 1 {
+            return unknown;
+        }
+        match frame.proto.name_of(self.pc, a) {
+            Some(named) => {
+                let name = named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)).into_owned());
+                (name, named.naming == crate::compile::proto::Naming::Method)
+            }
+            None => unknown,
+        }
+    }
+
+    /// An argument is not what it should be; `at` counts from 0.
+    #[cold]
+    pub fn bad_argument(&mut self, args: Args, at: usize, words: &str) -> Error {
+        let (name, is_method) = self.called(args);
+        if is_method && at == 0 {
+            return self.error(format!("calling '{name}' on bad self ({words})"));
+        }
+        let number = if is_method { at } else { at + 1 };
+        self.error(format!("bad argument #{number} to '{name}' ({words})"))
+    }
+
+    /// An argument is of another type.
+    #[cold]
+    pub fn bad_type(&mut self, args: Args, at: usize, wanted: &str) -> Error {
+        let got = if at < args.len() { self.arg(args, at).type_name() } else { "no value" };
+        self.bad_argument(args, at, &format!("{wanted} expected, got {got}"))
+    }
+}
