@@ -55,10 +55,6 @@ mod keys;
 mod lists;
 mod pubsub;
 mod rate_limits;
-#[cfg(not(target_family = "wasm"))]
-mod scripting;
-#[cfg(target_family = "wasm")]
-#[path = "no_scripting.rs"]
 mod scripting;
 mod server;
 mod sets;

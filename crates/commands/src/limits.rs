@@ -78,14 +78,9 @@ pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// (`busy-reply-threshold`, 5 seconds).
 pub const FUNCTION_LOAD_MS_MAX: u64 = 500;
 
-/// Bytes of one Lua state: a script that wants more is stopped, and what it changed is undone.
+/// Bytes that one run of a script may take: its values, what is compiled and answered for it, and what it sends to others. One that
+/// wants more is stopped, and what it changed is undone.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Instructions of a script between two looks at the time.
-pub const SCRIPT_INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1000;
-
-/// Bytes of a pattern of `string.find` and its kin: matching takes from the thread's stack for each of its parts.
-pub const SCRIPT_PATTERN_BYTES_MAX: usize = 2048;
 
 /// Tables within tables in what a script returns; what is deeper is an error in its place.
 pub const SCRIPT_REPLY_DEPTH_MAX: usize = 1000;
@@ -96,11 +91,11 @@ pub const SCRIPT_DECODE_DEPTH_MAX: usize = 1000;
 /// Values that one call of `cmsgpack.unpack` gives.
 pub const SCRIPT_UNPACKED_MAX: usize = 7900;
 
-/// Bytes that one call of `struct.pack` makes.
-pub const SCRIPT_STRUCT_BYTES_MAX: usize = SCRIPT_MEMORY_BYTES_MAX;
-
 /// Lines that one script may write to the log; more are dropped.
 pub const SCRIPT_LOG_LINES_MAX: usize = 100;
+
+/// Bytes of one of those lines, as Redis has it; the rest of it is dropped.
+pub const SCRIPT_LOG_LINE_BYTES_MAX: usize = 1024;
 
 /// Scripts that are remembered by their SHA1. Those that came with EVAL make room, oldest first; SCRIPT LOAD is refused when
 /// only loaded ones are left.
@@ -118,5 +113,5 @@ pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of the texts of all libraries of functions.
 pub const LIBRARIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Where a script leaves a Lua state larger than this, everything in it that is no longer used is cleared away at once.
+/// A script that takes more than this leaves nothing compiled, so that the memory is given back.
 pub const SCRIPT_MEMORY_SWEEP_BYTES: usize = 16 * 1024 * 1024;

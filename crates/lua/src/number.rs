@@ -90,7 +90,9 @@ fn power(text: &[u8]) -> Option<i32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let value = digits.iter().fold(0_i32, |sum, digit| sum.saturating_mul(10).saturating_add(i32::from(digit - b'0')));
+    let value = digits
+        .iter()
+        .fold(0_i32, |sum, digit| sum.saturating_mul(10).saturating_add(i32::from(digit - b'0')));
     Some(if text[0] == b'-' { -value } else { value })
 }
 
@@ -148,7 +150,10 @@ fn trimmed(digits: &str) -> &str {
 #[must_use]
 pub fn format(value: f64) -> String {
     let integer = value as i64;
-    if integer as f64 == value && integer.unsigned_abs() < 100_000_000_000_000 && (integer != 0 || value.is_sign_positive()) {
+    if integer as f64 == value
+        && integer.unsigned_abs() < 100_000_000_000_000
+        && (integer != 0 || value.is_sign_positive())
+    {
         return integer.to_string();
     }
     general(value, 14)

@@ -1,137 +1,238 @@
-//! The `redis` table of scripts, but for `call` and `pcall`. It touches nothing.
+//! The functions that only Redis's scripts have: the `redis` table, and what globals do that are not there.
+//! `call` and `pcall` touch the keyspace; the others touch nothing.
 
-use std::rc::Rc;
+use keystead_lua::{Args, Error, Result, TableId, Value, Vm};
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
-
+use super::call;
+use super::convert::{self, error_table};
 use super::flags::{ScriptFlags, check_name};
-use super::raise::{Raised, bad_argument, bad_type, failed};
-use super::world::{For, Shared};
-use super::{call, convert, random, sha1};
+use super::sha1;
+use super::world::{For, Run};
 use crate::args::Command;
 use crate::connection::REDIS_VERSION;
 use crate::dispatch;
-use crate::limits::SCRIPT_LOG_LINES_MAX;
+use crate::limits::{SCRIPT_LOG_LINE_BYTES_MAX, SCRIPT_LOG_LINES_MAX};
 
 /// The version as one number: a byte for each of its parts.
 const REDIS_VERSION_NUMBER: u32 = 0x0007_0400;
 
 /// A function that a library registers.
+#[derive(Clone)]
 pub(super) struct Registered {
     pub(super) name: Vec<u8>,
     pub(super) description: Option<Vec<u8>>,
     pub(super) flags: ScriptFlags,
-    pub(super) callback: Function,
+    pub(super) callback: Value,
 }
 
-fn raised(words: &str) -> mlua::Error {
-    Raised::Table(format!("ERR {words}"), false).into()
+type HostFn = fn(&mut Run<'_, '_>, &mut Vm, Args) -> Result<usize>;
+
+/// All of them. Which of them a script sees is said below.
+pub(super) const ROWS: &[(&str, HostFn)] = &[
+    ("call", call::call),
+    ("pcall", call::pcall),
+    ("log", log),
+    ("sha1hex", sha1hex),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("set_repl", set_repl),
+    ("acl_check_cmd", acl_check_cmd),
+    ("setresp", setresp),
+    ("breakpoint", |_, vm, _| vm.one(false)),
+    ("debug", |_, _, _| Ok(0)),
+    ("replicate_commands", |_, vm, _| vm.one(true)),
+    ("register_function", register),
+    ("missing", missing),
+    ("__redis__err__handler", handler),
+];
+
+const REDIS: &[&str] = &[
+    "call",
+    "pcall",
+    "log",
+    "sha1hex",
+    "error_reply",
+    "status_reply",
+    "set_repl",
+    "acl_check_cmd",
+    "setresp",
+];
+
+/// Those that scripts have and functions do not.
+const OF_SCRIPTS: &[&str] = &["breakpoint", "debug", "replicate_commands"];
+
+/// A function of [`ROWS`] by its name.
+pub(super) fn host_function(vm: &mut Vm, name: &str) -> Value {
+    let at = ROWS.iter().position(|(known, _)| *known == name).unwrap_or(ROWS.len());
+    vm.host_function(at as u32)
 }
 
-/// Puts the tables `redis` and `loading` and the functions of chance among what the prelude is handed.
-pub(super) fn fill(lua: &Lua, native: &Table, purpose: For, shared: &Rc<Shared>) -> mlua::Result<Table> {
-    let redis = lua.create_table()?;
-    let loading = lua.create_table()?;
-    for table in [&redis, &loading] {
-        table.raw_set("REDIS_VERSION", REDIS_VERSION)?;
-        table.raw_set("REDIS_VERSION_NUM", REDIS_VERSION_NUMBER)?;
-        for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"].into_iter().enumerate()
-        {
-            table.raw_set(name, level)?;
-        }
-        let state = Rc::clone(shared);
-        table.raw_set("log", lua.create_function(move |_, args: MultiValue| log(&state, &args))?)?;
-    }
-    for (name, value) in
-        [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)]
-    {
-        redis.raw_set(name, value)?;
-    }
-    redis.raw_set("sha1hex", lua.create_function(|lua, args| sha1hex(lua, &args))?)?;
-    redis.raw_set("error_reply", lua.create_function(|lua, args| error_reply(lua, &args))?)?;
-    redis.raw_set("status_reply", lua.create_function(|lua, args| status_reply(lua, &args))?)?;
-    redis.raw_set("set_repl", lua.create_function(|lua, args| set_repl(lua, &args))?)?;
-    redis.raw_set("acl_check_cmd", lua.create_function(|lua, args| acl_check_cmd(lua, &args))?)?;
-    let state = Rc::clone(shared);
-    redis.raw_set("setresp", lua.create_function(move |_, args: MultiValue| setresp(&state, &args))?)?;
-    if purpose == For::Scripts {
-        redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
-        redis.raw_set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
-        redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
-    }
-    let state = Rc::clone(shared);
-    let register = lua.create_function(move |_, args: MultiValue| register(&state, &args))?;
-    loading.raw_set("register_function", register)?;
-    let state = Rc::clone(shared);
-    native.raw_set("random", lua.create_function(move |lua, args| roll(lua, &state, &args))?)?;
-    let state = Rc::clone(shared);
-    native.raw_set("randomseed", lua.create_function(move |lua, args| seed(lua, &state, &args))?)?;
-    native.raw_set("redis", &redis)?;
-    native.raw_set("loading", loading)?;
-    Ok(redis)
-}
-
-fn log(shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
-    if args.len() < 2 {
-        return Err(raised("redis.log() requires two arguments or more."));
-    }
-    let Some(level) = args.front().and_then(number) else {
-        return Err(raised("First argument must be a number (log level)."));
-    };
-    let level = u8::try_from(level as i64).ok().filter(|level| *level <= 3);
-    let level = level.ok_or_else(|| raised("Invalid debug level."))?;
-    let words: Vec<String> =
-        args.iter().skip(1).filter_map(|value| text(value).as_deref().map(lossy)).collect();
-    let mut log = shared.log.borrow_mut();
-    if log.len() < SCRIPT_LOG_LINES_MAX {
-        log.push((level, words.join(" ")));
+fn add(vm: &mut Vm, table: TableId, names: &[&str]) -> Result<()> {
+    for name in names {
+        let function = host_function(vm, name);
+        vm.set_field(table, name, function)?;
     }
     Ok(())
 }
 
-fn sha1hex(lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
-    if args.len() != 1 {
-        return Err(raised("wrong number of arguments"));
+/// What both tables called `redis` have.
+fn common(vm: &mut Vm) -> Result<TableId> {
+    let table = vm.table(0, 32)?;
+    let version = vm.string(REDIS_VERSION.as_bytes())?;
+    vm.set_field(table, "REDIS_VERSION", version)?;
+    vm.set_field(table, "REDIS_VERSION_NUM", Value::Num(f64::from(REDIS_VERSION_NUMBER)))?;
+    for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"].into_iter().enumerate() {
+        vm.set_field(table, name, Value::Num(level as f64))?;
     }
-    let bytes = args.front().and_then(text).unwrap_or_default();
-    Ok(Value::String(lua.create_string(sha1::hex(&bytes))?))
+    Ok(table)
 }
 
-fn error_reply(lua: &Lua, args: &MultiValue) -> mlua::Result<Table> {
-    let words = match (args.len(), args.front()) {
-        (1, Some(Value::String(words))) => convert::line_of(&words.as_bytes()),
+/// The table `redis`.
+pub(super) fn redis(vm: &mut Vm, purpose: For) -> Result<TableId> {
+    let table = common(vm)?;
+    for (name, value) in
+        [("REPL_NONE", 0.0), ("REPL_AOF", 1.0), ("REPL_SLAVE", 2.0), ("REPL_REPLICA", 2.0), ("REPL_ALL", 3.0)]
+    {
+        vm.set_field(table, name, Value::Num(value))?;
+    }
+    add(vm, table, REDIS)?;
+    if purpose == For::Scripts {
+        add(vm, table, OF_SCRIPTS)?;
+    }
+    Ok(table)
+}
+
+/// The same while a library is loaded.
+pub(super) fn loading(vm: &mut Vm) -> Result<TableId> {
+    let table = common(vm)?;
+    add(vm, table, &["log", "register_function"])?;
+    Ok(table)
+}
+
+/// An error table with these words.
+pub(super) fn raised(run: &Run<'_, '_>, vm: &mut Vm, words: &str, counted: bool) -> Error {
+    match error_table(vm, &run.names, words, counted) {
+        Ok(table) => Error::raise(table),
+        Err(error) => error,
+    }
+}
+
+fn refused(run: &Run<'_, '_>, vm: &mut Vm, words: &str) -> Error {
+    raised(run, vm, &format!("ERR {words}"), false)
+}
+
+/// `__index` of the globals.
+fn missing(_: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    let name = vm.arg(args, 1);
+    match vm.to_str(name)? {
+        Some(name) => {
+            let name = String::from_utf8_lossy(vm.bytes(name)).into_owned();
+            Err(vm.error(format!("Script attempted to access nonexistent global variable '{name}'")))
+        }
+        None => Err(vm.error("Second argument to luaRegisterErrorHandler must be a string or number")),
+    }
+}
+
+/// An error as the table that Redis makes of it.
+fn handler(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    let value = vm.arg(args, 0);
+    if let Value::Table(_) = value {
+        return vm.one(value);
+    }
+    let shown = vm.shown(run, value)?;
+    let words = match shown {
+        Value::Str(id) => String::from_utf8_lossy(vm.bytes(id)).into_owned(),
+        _ => String::new(),
+    };
+    let table = error_table(vm, &run.names, &format!("ERR {words}"), false)?;
+    vm.one(table)
+}
+
+fn log(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    if args.len() < 2 {
+        return Err(refused(run, vm, "redis.log() requires two arguments or more."));
+    }
+    let Some(level) = vm.to_number(vm.arg(args, 0)) else {
+        return Err(refused(run, vm, "First argument must be a number (log level)."));
+    };
+    let Some(level) = u8::try_from(level as i64).ok().filter(|level| *level <= 3) else {
+        return Err(refused(run, vm, "Invalid debug level."));
+    };
+    if run.log.len() >= SCRIPT_LOG_LINES_MAX {
+        return Ok(0);
+    }
+    let mut words = Vec::new();
+    for at in 1..args.len() {
+        let value = vm.arg(args, at);
+        let Some(id) = vm.to_str(value)? else { continue };
+        if !words.is_empty() {
+            words.push(b' ');
+        }
+        let left = SCRIPT_LOG_LINE_BYTES_MAX.saturating_sub(words.len());
+        words.extend(vm.bytes(id).iter().take(left));
+    }
+    run.log.push((level, String::from_utf8_lossy(&words).into_owned()));
+    Ok(0)
+}
+
+fn sha1hex(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    if args.len() != 1 {
+        return Err(refused(run, vm, "wrong number of arguments"));
+    }
+    let value = vm.arg(args, 0);
+    let digits = match vm.to_str(value)? {
+        Some(id) => {
+            vm.work(run, vm.bytes(id).len() / 2)?;
+            sha1::hex(vm.bytes(id))
+        }
+        None => sha1::hex(b""),
+    };
+    let digits = vm.string(&digits)?;
+    vm.one(digits)
+}
+
+fn error_reply(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    let words = match (args.len(), vm.arg(args, 0)) {
+        (1, Value::Str(id)) => {
+            vm.check_room(2 * vm.bytes(id).len())?;
+            convert::line_of(vm.bytes(id))
+        }
         _ => "ERR wrong number or type of arguments".into(),
     };
-    let table = lua.create_table_with_capacity(0, 1)?;
-    table.raw_set("err", convert::coded(words.strip_prefix('-').unwrap_or(&words)))?;
-    Ok(table)
+    let words = convert::coded(words.strip_prefix('-').unwrap_or(&words));
+    let table = error_table(vm, &run.names, &words, false)?;
+    vm.one(table)
 }
 
-fn status_reply(lua: &Lua, args: &MultiValue) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(0, 1)?;
-    match (args.len(), args.front()) {
-        (1, Some(Value::String(words))) => table.raw_set("ok", words)?,
-        _ => table.raw_set("err", "ERR wrong number or type of arguments")?,
+fn status_reply(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    if let (1, words @ Value::Str(_)) = (args.len(), vm.arg(args, 0)) {
+        let table = vm.table(0, 1)?;
+        vm.raw_set(table, run.names.ok, words)?;
+        return vm.one(table);
     }
-    Ok(table)
+    let table = error_table(vm, &run.names, "ERR wrong number or type of arguments", false)?;
+    vm.one(table)
 }
 
 /// Nothing is replicated: what is said is checked, and that is all.
-fn set_repl(_: &Lua, args: &MultiValue) -> mlua::Result<()> {
+fn set_repl(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() != 1 {
-        return Err(raised("redis.set_repl() requires two arguments."));
+        return Err(refused(run, vm, "redis.set_repl() requires two arguments."));
     }
-    let flags = args.front().and_then(number).unwrap_or(0.0) as i64;
+    let flags = vm.to_number(vm.arg(args, 0)).unwrap_or(0.0) as i64;
     if !(0..=3).contains(&flags) {
-        return Err(raised("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."));
+        let words = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(refused(run, vm, words));
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Whoever may run scripts may run every command.
-fn acl_check_cmd(_: &Lua, args: &MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let mut command = Command::default();
-    call::gather(&mut command, args).map_err(|words| Raised::Table(words.into(), false))?;
+    if let Err(words) = call::gather(vm, run, &mut command, args)? {
+        return Err(raised(run, vm, words, false));
+    }
     let args = command.args();
     let known = crate::table::find(args.name()).is_some_and(|spec| {
         spec.subcommands().is_empty()
@@ -139,168 +240,137 @@ fn acl_check_cmd(_: &Lua, args: &MultiValue) -> mlua::Result<bool> {
             || crate::table::find_within(spec.subcommands(), args.at(1)).is_some()
     });
     if known || dispatch::resolve(args).is_ok() {
-        return Ok(true);
+        return vm.one(true);
     }
-    Err(raised("Invalid command passed to redis.acl_check_cmd()"))
+    Err(refused(run, vm, "Invalid command passed to redis.acl_check_cmd()"))
 }
 
-fn setresp(shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
+fn setresp(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() != 1 {
-        return Err(raised("redis.setresp() requires one argument."));
+        return Err(refused(run, vm, "redis.setresp() requires one argument."));
     }
-    match args.front().and_then(number).unwrap_or(0.0) as i64 {
-        2 => shared.resp3.set(false),
-        3 => shared.resp3.set(true),
-        _ => return Err(raised("RESP version must be 2 or 3.")),
+    match vm.to_number(vm.arg(args, 0)).unwrap_or(0.0) as i64 {
+        2 => run.resp3 = false,
+        3 => run.resp3 = true,
+        _ => return Err(refused(run, vm, "RESP version must be 2 or 3.")),
     }
-    Ok(())
+    Ok(0)
 }
 
-fn register(shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
-    let mut registered = shared.registered.borrow_mut();
-    let Some(registered) = &mut *registered else {
-        return Err(raised("redis.register_function can only be called on FUNCTION LOAD command"));
-    };
+fn register(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
+    if run.registered.is_none() {
+        let words = "redis.register_function can only be called on FUNCTION LOAD command";
+        return Err(refused(run, vm, words));
+    }
     let function = match args.len() {
-        1 => named_arguments(args.front())?,
-        2 => positional(args)?,
-        _ => return Err(raised("wrong number of arguments to redis.register_function")),
+        1 => named_arguments(run, vm, args)?,
+        2 => positional(run, vm, args)?,
+        _ => return Err(refused(run, vm, "wrong number of arguments to redis.register_function")),
     };
-    check_name(&function.name).map_err(|fail| Raised::Table(fail.line().into_owned(), false))?;
-    if registered.iter().any(|known| known.name == function.name) {
-        return Err(raised("Function already exists in the library"));
+    if let Err(fail) = check_name(&function.name) {
+        return Err(raised(run, vm, &fail.line(), false));
     }
-    registered.push(function);
-    Ok(())
+    vm.charge(size_of::<Registered>() + function.name.len())?;
+    let known = run.registered.get_or_insert_default();
+    if known.iter().any(|known| known.name == function.name) {
+        return Err(refused(run, vm, "Function already exists in the library"));
+    }
+    let count = run.registered.as_ref().map_or(0, Vec::len);
+    vm.work(run, count)?;
+    run.registered.get_or_insert_default().push(function);
+    Ok(0)
 }
 
-fn positional(args: &MultiValue) -> mlua::Result<Registered> {
-    let name = args.front().and_then(text);
-    let name = name.ok_or_else(|| raised("first argument to redis.register_function must be a string"))?;
-    let Some(Value::Function(callback)) = args.get(1).cloned() else {
-        return Err(raised("second argument to redis.register_function must be a function"));
+/// A string, or a number as one.
+fn text(vm: &mut Vm, value: Value) -> Result<Option<Vec<u8>>> {
+    Ok(vm.to_str(value)?.map(|id| vm.bytes(id).to_vec()))
+}
+
+fn is_function(value: Value) -> bool {
+    matches!(value, Value::Func(_) | Value::Native(_))
+}
+
+fn positional(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Registered> {
+    let name = vm.arg(args, 0);
+    let Some(name) = text(vm, name)? else {
+        return Err(refused(run, vm, "first argument to redis.register_function must be a string"));
     };
+    let callback = vm.arg(args, 1);
+    if !is_function(callback) {
+        return Err(refused(run, vm, "second argument to redis.register_function must be a function"));
+    }
     Ok(Registered { name, description: None, flags: ScriptFlags::default(), callback })
 }
 
-fn named_arguments(value: Option<&Value>) -> mlua::Result<Registered> {
-    let Some(Value::Table(table)) = value else {
-        return Err(raised(
-            "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).",
-        ));
+fn named_arguments(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Registered> {
+    let Value::Table(table) = vm.arg(args, 0) else {
+        let words = "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).";
+        return Err(refused(run, vm, words));
     };
     let (mut name, mut description, mut callback, mut flags) = (None, None, None, ScriptFlags::default());
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        let Some(key) = text(&key) else {
-            return Err(raised("named argument key given to redis.register_function is not a string"));
+    let mut at = Value::Nil;
+    while let Some((key, value)) = vm.raw_next(table, at)
+        && !key.is_nil()
+    {
+        at = key;
+        let Some(key) = text(vm, key)? else {
+            let words = "named argument key given to redis.register_function is not a string";
+            return Err(refused(run, vm, words));
         };
         match key.to_ascii_lowercase().as_slice() {
-            b"function_name" => {
-                let wrong = "function_name argument given to redis.register_function must be a string";
-                name = Some(text(&value).ok_or_else(|| raised(wrong))?);
-            }
-            b"description" => {
-                let wrong = "description argument given to redis.register_function must be a string";
-                description = Some(text(&value).ok_or_else(|| raised(wrong))?);
-            }
+            b"function_name" => name = Some(named_text(run, vm, value, "function_name")?),
+            b"description" => description = Some(named_text(run, vm, value, "description")?),
+            b"callback" if is_function(value) => callback = Some(value),
             b"callback" => {
-                let Value::Function(function) = value else {
-                    return Err(raised(
-                        "callback argument given to redis.register_function must be a function",
-                    ));
-                };
-                callback = Some(function);
+                let words = "callback argument given to redis.register_function must be a function";
+                return Err(refused(run, vm, words));
             }
             b"flags" => {
                 let Value::Table(list) = value else {
-                    return Err(raised(
-                        "flags argument to redis.register_function must be a table representing function flags",
-                    ));
+                    let words = "flags argument to redis.register_function must be a table representing function flags";
+                    return Err(refused(run, vm, words));
                 };
-                flags = read_flags(&list)?;
+                flags = read_flags(run, vm, list)?;
             }
-            _ => return Err(raised("unknown argument given to redis.register_function")),
+            _ => return Err(refused(run, vm, "unknown argument given to redis.register_function")),
         }
     }
-    let name = name.ok_or_else(|| raised("redis.register_function must get a function name argument"))?;
-    let callback = callback.ok_or_else(|| raised("redis.register_function must get a callback argument"))?;
+    let Some(name) = name else {
+        return Err(refused(run, vm, "redis.register_function must get a function name argument"));
+    };
+    let Some(callback) = callback else {
+        return Err(refused(run, vm, "redis.register_function must get a callback argument"));
+    };
     Ok(Registered { name, description, flags, callback })
 }
 
-fn read_flags(list: &Table) -> mlua::Result<ScriptFlags> {
+fn named_text(run: &mut Run<'_, '_>, vm: &mut Vm, value: Value, what: &str) -> Result<Vec<u8>> {
+    match text(vm, value)? {
+        Some(bytes) => {
+            vm.charge(bytes.len())?;
+            Ok(bytes)
+        }
+        None => {
+            let words = format!("{what} argument given to redis.register_function must be a string");
+            Err(refused(run, vm, &words))
+        }
+    }
+}
+
+fn read_flags(run: &mut Run<'_, '_>, vm: &mut Vm, list: TableId) -> Result<ScriptFlags> {
     let mut flags = ScriptFlags::default();
     for i in 1.. {
-        let value: Value = list.get(i)?;
-        if value == Value::Nil {
+        let value = vm.raw_index(list, i);
+        if value.is_nil() {
             break;
         }
-        let flag = text(&value).and_then(|name| ScriptFlags::named(&name.to_ascii_lowercase()));
-        flags = flags.and(flag.ok_or_else(|| raised("unknown flag given"))?);
+        let name = text(vm, value)?;
+        match name.and_then(|name| ScriptFlags::named(&name.to_ascii_lowercase())) {
+            Some(flag) => flags = flags.and(flag),
+            None => return Err(refused(run, vm, "unknown flag given")),
+        }
     }
     Ok(flags)
-}
-
-/// `math.random`, as Redis has it: the same numbers for the same seed on every machine.
-fn roll(lua: &Lua, shared: &Shared, args: &MultiValue) -> mlua::Result<f64> {
-    let mut state = shared.random.get();
-    let share = random::share(&mut state);
-    shared.random.set(state);
-    let int = |at: usize| integer(lua, args, at, "random");
-    match args.len() {
-        0 => Ok(share),
-        1 => {
-            let high = int(0)?;
-            if high < 1 {
-                return Err(bad_argument(lua, 1, "random", "interval is empty"));
-            }
-            Ok((share * f64::from(high)).floor() + 1.0)
-        }
-        2 => {
-            let (low, high) = (int(0)?, int(1)?);
-            if low > high {
-                return Err(bad_argument(lua, 2, "random", "interval is empty"));
-            }
-            let span = high.wrapping_sub(low).wrapping_add(1);
-            Ok((share * f64::from(span)).floor() + f64::from(low))
-        }
-        _ => Err(failed(lua, "wrong number of arguments")),
-    }
-}
-
-fn seed(lua: &Lua, shared: &Shared, args: &MultiValue) -> mlua::Result<()> {
-    shared.random.set(random::seeded(integer(lua, args, 0, "randomseed")?));
-    Ok(())
-}
-
-fn integer(lua: &Lua, args: &MultiValue, at: usize, name: &str) -> mlua::Result<i32> {
-    let value = args.get(at).and_then(number);
-    let value = value.ok_or_else(|| bad_type(lua, at + 1, name, "number", args.get(at)))?;
-    Ok(convert::c_long(value) as i32)
-}
-
-/// A number, or a text that reads as one, as Lua's `lua_tonumber` takes it.
-pub(super) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Number(number) => Some(*number),
-        Value::String(text) => super::text::parse(&text.as_bytes()),
-        _ => None,
-    }
-}
-
-/// A text, or a number as one, as Lua's `lua_tolstring` takes it.
-pub(super) fn text(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) => Some(super::text::lua_number(*number as f64).into_bytes()),
-        Value::Number(number) => Some(super::text::lua_number(*number).into_bytes()),
-        _ => None,
-    }
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -311,5 +381,12 @@ mod tests {
     fn the_version_is_the_same_in_both_forms() {
         let parts = REDIS_VERSION.split('.').map(|part| part.parse::<u32>().unwrap());
         assert_eq!(parts.fold(0, |number, part| number << 8 | part), REDIS_VERSION_NUMBER);
+    }
+
+    #[test]
+    fn what_a_table_names_is_there() {
+        for name in [REDIS, OF_SCRIPTS, &["log", "register_function"]].concat() {
+            assert!(ROWS.iter().any(|(known, _)| *known == name), "{name}");
+        }
     }
 }

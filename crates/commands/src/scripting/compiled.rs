@@ -4,20 +4,23 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use mlua::Function;
+use keystead_lua::Value;
 
 use super::api::Registered;
+use super::execute::{stopped, words_of};
 use super::flags::{self, ScriptFlags};
 use super::libraries::{FunctionRow, Library};
-use super::raise;
 use super::sha1::Digits;
-use super::world::{For, Stop, World};
+use super::world::{Deadline, For, Run, Stop, Uncompiled, World};
 use crate::errors::Fail;
 use crate::hub::{Client, Hub};
-use crate::limits::{FUNCTION_LOAD_MS_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX};
+use crate::limits::{
+    FUNCTION_LOAD_MS_MAX, SCRIPT_MEMORY_BYTES_MAX, SCRIPTS_COMPILED_BYTES_MAX, SCRIPTS_COMPILED_MAX,
+};
 use crate::session::Session;
 
 thread_local! {
@@ -27,7 +30,7 @@ thread_local! {
 
 /// A script that is ready to run.
 pub(super) struct Script {
-    pub(super) function: Function,
+    pub(super) function: Value,
     /// What its first line says; `None` without such a line.
     pub(super) flags: Option<ScriptFlags>,
 }
@@ -42,28 +45,24 @@ pub(super) struct Scripts {
     bytes: usize,
 }
 
-fn broken(error: &mlua::Error) -> Fail {
-    Fail::text(format!("ERR Lua cannot be started: {error}"))
-}
-
 fn session() -> Session {
     Session::new(Arc::new(Client::unlisted()), true)
 }
 
 impl Scripts {
     /// This thread's, empty if they were flushed. They must be [put back](Scripts::put_back) to be used again.
-    pub(super) fn take(hub: &Hub, seed: u64) -> Result<Box<Scripts>, Fail> {
+    pub(super) fn take(hub: &Hub) -> Result<Box<Scripts>, Fail> {
         let (id, flushes) = (hub.scripts.id, hub.scripts.flushes());
         if let Some(scripts) = SCRIPTS.take()
             && scripts.hub == id
             && scripts.flushes == flushes
             && scripts.by_digits.len() < SCRIPTS_COMPILED_MAX
             && scripts.bytes < SCRIPTS_COMPILED_BYTES_MAX
+            && scripts.world.vm.base_bytes() < SCRIPT_MEMORY_BYTES_MAX
         {
             return Ok(scripts);
         }
-        let kills = Arc::clone(&hub.scripts.scripts.kills);
-        let world = World::new(For::Scripts, seed, kills).map_err(|error| broken(&error))?;
+        let world = new_world(For::Scripts, &hub.scripts.scripts.kills)?;
         let (by_digits, bytes) = (HashMap::default(), 0);
         Ok(Box::new(Scripts { hub: id, flushes, world, session: session(), by_digits, bytes }))
     }
@@ -77,17 +76,21 @@ impl Scripts {
     }
 
     /// A script that is compiled, and what it runs in.
-    pub(super) fn get(&mut self, digits: &Digits) -> Option<(&Script, &World, &mut Session)> {
-        Some((self.by_digits.get(digits)?, &self.world, &mut self.session))
+    pub(super) fn get(&mut self, digits: &Digits) -> Option<(&Script, &mut World, &mut Session)> {
+        Some((self.by_digits.get(digits)?, &mut self.world, &mut self.session))
     }
 
-    /// Compiles a text.
-    pub(super) fn compile(&mut self, digits: Digits, text: &[u8]) -> Result<(), Fail> {
+    /// Compiles a text, which may take so many milliseconds.
+    pub(super) fn compile(&mut self, digits: Digits, text: &[u8], max_ms: u64) -> Result<(), Fail> {
         let (flags, begin) = flags::of_script(text)?;
-        let function = self
-            .world
-            .compile(&text[begin..], "@user_script")
-            .map_err(|words| Fail::text(format!("ERR Error compiling script (new function): {words}")))?;
+        let deadline = Deadline::new(max_ms, &self.world.kills);
+        let function =
+            self.world.compile(deadline, &text[begin..], "@user_script").map_err(|error| match error {
+                Uncompiled::Words(words) => {
+                    Fail::text(format!("ERR Error compiling script (new function): {words}"))
+                }
+                Uncompiled::Stopped(stop) => stopped(stop, std::str::from_utf8(&digits).unwrap_or_default()),
+            })?;
         self.bytes += text.len();
         self.by_digits.insert(digits, Script { function, flags });
         Ok(())
@@ -111,7 +114,7 @@ struct Loaded {
 
 impl Functions {
     /// This thread's. They must be put back to be used again.
-    pub(super) fn take(hub: &Hub, seed: u64) -> Result<Box<Functions>, Fail> {
+    pub(super) fn take(hub: &Hub) -> Result<Box<Functions>, Fail> {
         let (id, changes) = (hub.scripts.id, hub.scripts.library_changes());
         if let Some(mut functions) = FUNCTIONS.take()
             && functions.hub == id
@@ -126,8 +129,7 @@ impl Functions {
             }
             return Ok(functions);
         }
-        let kills = Arc::clone(&hub.scripts.functions.kills);
-        let world = World::new(For::Functions, seed, kills).map_err(|error| broken(&error))?;
+        let world = new_world(For::Functions, &hub.scripts.functions.kills)?;
         let by_library = HashMap::default();
         Ok(Box::new(Functions { hub: id, changes, world, session: session(), by_library }))
     }
@@ -137,22 +139,26 @@ impl Functions {
     }
 
     /// A function of a library, which is loaded if this thread has not done so.
-    pub(super) fn get(&mut self, library: &Arc<Library>, name: &[u8]) -> Result<Function, Fail> {
+    pub(super) fn get(&mut self, library: &Arc<Library>, name: &[u8]) -> Result<Value, Fail> {
         if !self.by_library.contains_key(&library.name) {
-            let functions = load(&self.world, &library.code)?;
+            let functions = load(&mut self.world, &library.code)?;
             self.by_library.insert(library.name.clone(), Loaded { library: Arc::clone(library), functions });
         }
         let loaded = self.by_library.get(&library.name);
         let found = loaded.and_then(|loaded| loaded.functions.iter().find(|row| row.name == name));
-        found.map(|row| row.callback.clone()).ok_or(Fail::fixed("ERR Function not found"))
+        found.map(|row| row.callback).ok_or(Fail::fixed("ERR Function not found"))
     }
+}
+
+fn new_world(purpose: For, kills: &Arc<AtomicU64>) -> Result<World, Fail> {
+    let world = World::new(purpose, Arc::clone(kills));
+    world.map_err(|_| Fail::fixed("ERR a Lua machine does not fit into SCRIPT_MEMORY_BYTES_MAX"))
 }
 
 /// The rows of a library's functions, found by loading it in a world of its own.
 pub(super) fn rows(hub: &Hub, code: &[u8]) -> Result<Vec<FunctionRow>, Fail> {
-    let kills = Arc::clone(&hub.scripts.functions.kills);
-    let world = World::new(For::Functions, 0, kills).map_err(|error| broken(&error))?;
-    let registered = load(&world, code)?;
+    let mut world = new_world(For::Functions, &hub.scripts.functions.kills)?;
+    let registered = load(&mut world, code)?;
     let rows = registered.into_iter().map(|row| FunctionRow {
         name: row.name,
         description: row.description,
@@ -161,33 +167,39 @@ pub(super) fn rows(hub: &Hub, code: &[u8]) -> Result<Vec<FunctionRow>, Fail> {
     Ok(rows.collect())
 }
 
-/// Runs the text of a library and gives the functions that it registered.
-fn load(world: &World, code: &[u8]) -> Result<Vec<Registered>, Fail> {
+/// Runs the text of a library and gives the functions that it registered, which are then there for all runs.
+fn load(world: &mut World, code: &[u8]) -> Result<Vec<Registered>, Fail> {
     let (_, begin) = flags::of_library(code)?;
-    let function = world
-        .compile(&code[begin..], "@user_function")
-        .map_err(|words| Fail::text(format!("ERR Error compiling function: {words}")))?;
-    *world.shared.registered.borrow_mut() = Some(Vec::new());
-    let ended = world.load(&function, FUNCTION_LOAD_MS_MAX);
-    let registered = world.shared.registered.borrow_mut().take().unwrap_or_default();
-    let words = match (world.stopped(), ended) {
-        (Some(Stop::Time(_)), _) => "ERR FUNCTION LOAD timeout".to_owned(),
-        (Some(_), _) => "ERR Script killed by user with SCRIPT KILL...".to_owned(),
-        (None, Ok((true, _))) => return Ok(registered),
-        (None, Ok((false, value))) => words_of(&value),
-        (None, Err(error)) => format!("ERR {error}"),
-    };
-    Err(Fail::text(format!("ERR Error registering functions: {words}")))
+    let deadline = |world: &World| Deadline::new(FUNCTION_LOAD_MS_MAX, &world.kills);
+    let function = world.compile(deadline(world), &code[begin..], "@user_function");
+    let function = function.map_err(|error| match error {
+        Uncompiled::Words(words) => Fail::text(format!("ERR Error compiling function: {words}")),
+        Uncompiled::Stopped(stop) => not_registered(stop),
+    })?;
+    let mut run = Run::new(world, deadline(world), None);
+    run.registered = Some(Vec::new());
+    match world.load(&mut run, function) {
+        Ok(_) => {
+            world.vm.end_calls();
+            world.vm.keep();
+            Ok(run.registered.unwrap_or_default())
+        }
+        Err(error) => {
+            let fail = match (error.stopped(), words_of(&world.vm, &error)) {
+                (None, Some(words)) => Fail::text(format!("ERR Error registering functions: {words}")),
+                _ => not_registered(run.stop.unwrap_or(Stop::Memory)),
+            };
+            world.vm.reset();
+            Err(fail)
+        }
+    }
 }
 
-fn words_of(value: &mlua::Value) -> String {
-    if let mlua::Value::Table(table) = value
-        && let Ok(mlua::Value::String(words)) = table.raw_get("err")
-    {
-        return words.to_string_lossy();
-    }
-    match super::api::text(value) {
-        Some(words) => format!("ERR {}", String::from_utf8_lossy(&words)),
-        None => format!("ERR {}", raise::type_name(value)),
-    }
+fn not_registered(stop: Stop) -> Fail {
+    let words = match stop {
+        Stop::Time(_) => "FUNCTION LOAD timeout",
+        Stop::Memory => "not enough memory",
+        Stop::Killed | Stop::Broken => "Script killed by user with SCRIPT KILL...",
+    };
+    Fail::text(format!("ERR Error registering functions: ERR {words}"))
 }

@@ -1,89 +1,123 @@
 //! Answers as Lua values, and Lua values as answers, as Redis converts them. It touches nothing.
 
+use keystead_lua::number::to_long;
+use keystead_lua::{Host, Result, TableId, Value, Vm};
 use keystead_model::Bytes;
-use mlua::{Lua, LuaString, Table, Value};
 
-use super::raise;
 use crate::errors::Fail;
 use crate::limits::SCRIPT_REPLY_DEPTH_MAX;
 use crate::number::format_float;
 use crate::reply::Reply;
 
-/// Names of fields, which need not be made anew for every table.
+/// Names of fields, which need not be looked up for every table.
+#[derive(Clone, Copy)]
 pub(super) struct Names {
-    ok: LuaString,
-    okay: LuaString,
-    err: LuaString,
-    double: LuaString,
-    big_number: LuaString,
-    verbatim_string: LuaString,
-    map: LuaString,
-    set: LuaString,
+    pub(super) ok: Value,
+    okay: Value,
+    pub(super) err: Value,
+    double: Value,
+    big_number: Value,
+    verbatim_string: Value,
+    string: Value,
+    format: Value,
+    txt: Value,
+    map: Value,
+    set: Value,
+    ignore: Value,
+    pub(super) keys: Value,
+    pub(super) argv: Value,
 }
 
 impl Names {
-    pub(super) fn new(lua: &Lua) -> mlua::Result<Names> {
+    pub(super) fn new(vm: &mut Vm) -> Result<Names> {
         Ok(Names {
-            ok: lua.create_string("ok")?,
-            okay: lua.create_string("OK")?,
-            err: lua.create_string("err")?,
-            double: lua.create_string("double")?,
-            big_number: lua.create_string("big_number")?,
-            verbatim_string: lua.create_string("verbatim_string")?,
-            map: lua.create_string("map")?,
-            set: lua.create_string("set")?,
+            ok: vm.string(b"ok")?,
+            okay: vm.string(b"OK")?,
+            err: vm.string(b"err")?,
+            double: vm.string(b"double")?,
+            big_number: vm.string(b"big_number")?,
+            verbatim_string: vm.string(b"verbatim_string")?,
+            string: vm.string(b"string")?,
+            format: vm.string(b"format")?,
+            txt: vm.string(b"txt")?,
+            map: vm.string(b"map")?,
+            set: vm.string(b"set")?,
+            ignore: vm.string(b"ignore_error_stats_update")?,
+            keys: vm.string(b"KEYS")?,
+            argv: vm.string(b"ARGV")?,
         })
     }
 }
 
 /// An answer as a script gets it. `resp3`: the script asked for maps, sets and doubles (`redis.setresp(3)`).
-pub(super) fn to_lua(lua: &Lua, names: &Names, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
+pub(super) fn to_lua(vm: &mut Vm, names: &Names, reply: &Reply, resp3: bool) -> Result<Value> {
     Ok(match reply {
-        Reply::Ok => Value::Table(field(lua, &names.ok, &names.okay)?),
-        Reply::Status(text) => Value::Table(field(lua, &names.ok, &**text)?),
-        Reply::Int(value) => Value::Number(*value as f64),
-        Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
+        Reply::Ok => field(vm, names.ok, names.okay)?,
+        Reply::Status(text) => {
+            let text = vm.string(text.as_bytes())?;
+            field(vm, names.ok, text)?
+        }
+        Reply::Int(value) => Value::Num(*value as f64),
+        Reply::Bulk(bytes) => vm.string(bytes)?,
         Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
-        Reply::Nil | Reply::NilArray => Value::Boolean(false),
+        Reply::Nil | Reply::NilArray => Value::Bool(false),
         Reply::Array(items) | Reply::Push(items) | Reply::Several(items) => {
-            list(lua, names, items.iter(), items.len(), resp3)?
+            list(vm, names, items.iter(), items.len(), resp3)?
         }
         Reply::Set(items) if resp3 => {
-            let set = lua.create_table_with_capacity(0, items.len())?;
+            let set = vm.table(0, items.len())?;
             for item in items {
-                set.raw_set(to_lua(lua, names, item, resp3)?, true)?;
+                let item = to_lua(vm, names, item, resp3)?;
+                vm.raw_set(set, item, Value::Bool(true))?;
             }
-            Value::Table(field(lua, &names.set, set)?)
+            field(vm, names.set, set.into())?
         }
-        Reply::Set(items) => list(lua, names, items.iter(), items.len(), resp3)?,
-        Reply::Map(pairs) | Reply::Dict(pairs) if resp3 => map(lua, names, pairs)?,
-        Reply::Map(pairs) => flat(lua, names, pairs, resp3)?,
-        Reply::Pairs(pairs) if !resp3 => flat(lua, names, pairs, resp3)?,
+        Reply::Set(items) => list(vm, names, items.iter(), items.len(), resp3)?,
+        Reply::Map(pairs) | Reply::Dict(pairs) if resp3 => map(vm, names, pairs)?,
+        Reply::Map(pairs) => flat(vm, names, pairs, resp3)?,
+        Reply::Pairs(pairs) if !resp3 => flat(vm, names, pairs, resp3)?,
         Reply::Pairs(pairs) | Reply::Dict(pairs) => {
-            let table = lua.create_table_with_capacity(pairs.len(), 0)?;
-            for (name, value) in pairs {
-                table.raw_push(list(lua, names, [name, value].into_iter(), 2, resp3)?)?;
+            let table = vm.table(pairs.len(), 0)?;
+            for (i, (name, value)) in pairs.iter().enumerate() {
+                let pair = list(vm, names, [name, value].into_iter(), 2, resp3)?;
+                vm.raw_set(table, Value::Num((i + 1) as f64), pair)?;
             }
-            Value::Table(table)
+            table.into()
         }
-        Reply::Double(value) if resp3 => Value::Table(field(lua, &names.double, *value)?),
-        Reply::Double(value) => Value::String(lua.create_string(format_float(*value))?),
+        Reply::Double(value) if resp3 => field(vm, names.double, Value::Num(*value))?,
+        Reply::Double(value) => vm.string(format_float(*value).as_bytes())?,
         Reply::Number(text) if resp3 => {
             let value = crate::number::parse_float(text.as_bytes()).unwrap_or(f64::NAN);
-            Value::Table(field(lua, &names.double, value)?)
+            field(vm, names.double, Value::Num(value))?
         }
-        Reply::BigNumber(text) if resp3 => Value::Table(field(lua, &names.big_number, &**text)?),
-        Reply::Number(text) | Reply::BigNumber(text) => Value::String(lua.create_string(text)?),
-        Reply::Bool(yes) if resp3 => Value::Boolean(*yes),
-        Reply::Bool(yes) => Value::Number(f64::from(u8::from(*yes))),
+        Reply::BigNumber(text) if resp3 => {
+            let text = vm.string(text.as_bytes())?;
+            field(vm, names.big_number, text)?
+        }
+        Reply::Number(text) | Reply::BigNumber(text) => vm.string(text.as_bytes())?,
+        Reply::Bool(yes) if resp3 => Value::Bool(*yes),
+        Reply::Bool(yes) => Value::Num(f64::from(u8::from(*yes))),
         Reply::Verbatim(text) if resp3 => {
-            let parts = field(lua, "string", &**text)?;
-            parts.raw_set("format", "txt")?;
-            Value::Table(field(lua, &names.verbatim_string, parts)?)
+            let parts = vm.table(0, 2)?;
+            let text = vm.string(text.as_bytes())?;
+            vm.raw_set(parts, names.string, text)?;
+            vm.raw_set(parts, names.format, names.txt)?;
+            field(vm, names.verbatim_string, parts.into())?
         }
-        Reply::Verbatim(text) => Value::String(lua.create_string(text)?),
-        Reply::Error(fail) => raise::table(lua, &error_words(fail), true)?,
+        Reply::Verbatim(text) => vm.string(text.as_bytes())?,
+        Reply::Error(fail) => error_table(vm, names, &error_words(fail), true)?,
     })
+}
+
+/// An error table, as redis.pcall gives it. `counted`: a command refused, and has counted it.
+pub(super) fn error_table(vm: &mut Vm, names: &Names, words: &str, counted: bool) -> Result<Value> {
+    let table = vm.table(0, 2)?;
+    let words = vm.string(words.as_bytes())?;
+    vm.raw_set(table, names.err, words)?;
+    if counted {
+        vm.raw_set(table, names.ignore, Value::Bool(true))?;
+    }
+    Ok(table.into())
 }
 
 /// The words of a refusal as scripts get them: one without a code becomes an `ERR`.
@@ -99,110 +133,161 @@ pub(super) fn coded(line: &str) -> String {
     }
 }
 
-fn field(lua: &Lua, name: impl mlua::IntoLua, value: impl mlua::IntoLua) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(0, 1)?;
-    table.raw_set(name, value)?;
-    Ok(table)
+fn field(vm: &mut Vm, name: Value, value: Value) -> Result<Value> {
+    let table = vm.table(0, 1)?;
+    vm.raw_set(table, name, value)?;
+    Ok(table.into())
 }
 
 fn list<'r>(
-    lua: &Lua,
+    vm: &mut Vm,
     names: &Names,
     items: impl Iterator<Item = &'r Reply>,
     count: usize,
     resp3: bool,
-) -> mlua::Result<Value> {
-    let table = lua.create_table_with_capacity(count, 0)?;
+) -> Result<Value> {
+    let table = vm.table(count, 0)?;
     // By index: nothing (RESP3's null) leaves a hole.
     for (i, item) in items.enumerate() {
-        table.raw_set(i + 1, to_lua(lua, names, item, resp3)?)?;
+        let item = to_lua(vm, names, item, resp3)?;
+        vm.raw_set(table, Value::Num((i + 1) as f64), item)?;
     }
-    Ok(Value::Table(table))
+    Ok(table.into())
 }
 
-fn flat(lua: &Lua, names: &Names, pairs: &[(Reply, Reply)], resp3: bool) -> mlua::Result<Value> {
-    list(lua, names, pairs.iter().flat_map(|(name, value)| [name, value]), pairs.len() * 2, resp3)
+fn flat(vm: &mut Vm, names: &Names, pairs: &[(Reply, Reply)], resp3: bool) -> Result<Value> {
+    list(vm, names, pairs.iter().flat_map(|(name, value)| [name, value]), pairs.len() * 2, resp3)
 }
 
-fn map(lua: &Lua, names: &Names, pairs: &[(Reply, Reply)]) -> mlua::Result<Value> {
-    let map = lua.create_table_with_capacity(0, pairs.len())?;
+fn map(vm: &mut Vm, names: &Names, pairs: &[(Reply, Reply)]) -> Result<Value> {
+    let map = vm.table(0, pairs.len())?;
     for (name, value) in pairs {
-        map.raw_set(to_lua(lua, names, name, true)?, to_lua(lua, names, value, true)?)?;
+        let (name, value) = (to_lua(vm, names, name, true)?, to_lua(vm, names, value, true)?);
+        vm.raw_set(map, name, value)?;
     }
-    Ok(Value::Table(field(lua, &names.map, map)?))
+    field(vm, names.map, map.into())
 }
 
-/// What a script returned, as the answer to the client.
-pub(super) fn to_reply(names: &Names, value: &Value, resp3: bool) -> mlua::Result<Reply> {
-    nested(names, value, resp3, 0)
+/// What a script returned, as the answer to the client. What it takes counts as the script's own: a table that is in it
+/// many times is answered many times.
+pub(super) fn to_reply(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    names: &Names,
+    value: Value,
+    resp3: bool,
+) -> Result<Reply> {
+    Answering { vm, host, names, resp3 }.reply(value, 0)
 }
 
-fn nested(names: &Names, value: &Value, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    if depth > SCRIPT_REPLY_DEPTH_MAX {
-        return Ok(Reply::Error(Fail::fixed("ERR reached lua stack limit")));
-    }
-    Ok(match value {
-        Value::String(text) => Reply::Bulk(Bytes::from(&*text.as_bytes())),
-        Value::Integer(number) => Reply::Int(*number),
-        Value::Number(number) => Reply::Int(c_long(*number)),
-        Value::Boolean(yes) if resp3 => Reply::Bool(*yes),
-        Value::Boolean(true) => Reply::Int(1),
-        Value::Boolean(false) => Reply::Nil,
-        Value::Table(table) => from_table(names, table, resp3, depth + 1)?,
-        _ => Reply::Nil,
-    })
+struct Answering<'a> {
+    vm: &'a mut Vm,
+    host: &'a mut dyn Host,
+    names: &'a Names,
+    resp3: bool,
 }
 
-/// C's conversion of a double to a long: what does not fit is the smallest one, as x86 has it.
-pub(super) fn c_long(number: f64) -> i64 {
-    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
-    if fits { number as i64 } else { i64::MIN }
-}
+impl Answering<'_> {
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.vm.work(self.host, 2 + bytes / 16)?;
+        self.vm.charge(size_of::<Reply>() + bytes)
+    }
 
-fn from_table(names: &Names, table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    if let Value::String(words) = table.raw_get(&names.err)? {
-        return Ok(Reply::Error(Fail::text(line_of(&words.as_bytes()))));
-    }
-    if let Value::String(words) = table.raw_get(&names.ok)? {
-        let words = c_text(&words.as_bytes()).replace(['\r', '\n'], " ");
-        return Ok(Reply::Status(words.into()));
-    }
-    match table.raw_get(&names.double)? {
-        Value::Number(number) => return Ok(Reply::Double(number)),
-        Value::Integer(number) => return Ok(Reply::Double(number as f64)),
-        _ => {}
-    }
-    if let Value::String(digits) = table.raw_get(&names.big_number)? {
-        return Ok(Reply::BigNumber(digits.to_string_lossy().replace(['\r', '\n'], " ")));
-    }
-    if let Value::Table(parts) = table.raw_get(&names.verbatim_string)?
-        && let (Value::String(_), Value::String(text)) = (parts.raw_get("format")?, parts.raw_get("string")?)
-    {
-        return Ok(Reply::Verbatim(text.to_string_lossy()));
-    }
-    if let Value::Table(map) = table.raw_get(&names.map)? {
-        let mut pairs = Vec::new();
-        for pair in map.pairs::<Value, Value>() {
-            let (name, value) = pair?;
-            pairs.push((nested(names, &name, resp3, depth)?, nested(names, &value, resp3, depth)?));
+    fn reply(&mut self, value: Value, depth: usize) -> Result<Reply> {
+        if depth > SCRIPT_REPLY_DEPTH_MAX {
+            return Ok(Reply::Error(Fail::fixed("ERR reached lua stack limit")));
         }
-        return Ok(Reply::Map(pairs));
+        Ok(match value {
+            Value::Str(id) => {
+                self.charge(self.vm.bytes(id).len())?;
+                Reply::Bulk(Bytes::from(self.vm.bytes(id)))
+            }
+            Value::Table(table) => {
+                self.charge(0)?;
+                self.table(table, depth + 1)?
+            }
+            other => {
+                self.charge(0)?;
+                match other {
+                    Value::Num(number) => Reply::Int(to_long(number)),
+                    Value::Bool(yes) if self.resp3 => Reply::Bool(yes),
+                    Value::Bool(true) => Reply::Int(1),
+                    _ => Reply::Nil,
+                }
+            }
+        })
     }
-    if let Value::Table(set) = table.raw_get(&names.set)? {
+
+    /// A text as C sees it: it ends at a zero byte.
+    fn text(&mut self, value: Value) -> Result<Option<String>> {
+        let Value::Str(id) = value else { return Ok(None) };
+        self.charge(self.vm.bytes(id).len())?;
+        Ok(Some(c_text(self.vm.bytes(id))))
+    }
+
+    fn table(&mut self, table: TableId, depth: usize) -> Result<Reply> {
+        let names = *self.names;
+        if let Some(words) = self.text(self.vm.raw_get(table, names.err))? {
+            return Ok(Reply::Error(Fail::text(words.trim_matches(['\r', '\n']).to_owned())));
+        }
+        if let Some(words) = self.text(self.vm.raw_get(table, names.ok))? {
+            return Ok(Reply::Status(words.replace(['\r', '\n'], " ").into()));
+        }
+        if let Value::Num(number) = self.vm.raw_get(table, names.double) {
+            return Ok(Reply::Double(number));
+        }
+        if let Value::Str(digits) = self.vm.raw_get(table, names.big_number) {
+            self.charge(self.vm.bytes(digits).len())?;
+            let digits = String::from_utf8_lossy(self.vm.bytes(digits)).replace(['\r', '\n'], " ");
+            return Ok(Reply::BigNumber(digits));
+        }
+        if let Value::Table(parts) = self.vm.raw_get(table, names.verbatim_string)
+            && let (Value::Str(_), Value::Str(text)) =
+                (self.vm.raw_get(parts, names.format), self.vm.raw_get(parts, names.string))
+        {
+            self.charge(self.vm.bytes(text).len())?;
+            return Ok(Reply::Verbatim(String::from_utf8_lossy(self.vm.bytes(text)).into_owned()));
+        }
+        if let Value::Table(map) = self.vm.raw_get(table, names.map) {
+            let mut pairs = Vec::new();
+            self.each(map, |this, name, value| {
+                pairs.push((this.reply(name, depth)?, this.reply(value, depth)?));
+                Ok(())
+            })?;
+            return Ok(Reply::Map(pairs));
+        }
+        if let Value::Table(set) = self.vm.raw_get(table, names.set) {
+            let mut items = Vec::new();
+            self.each(set, |this, item, _| {
+                items.push(this.reply(item, depth)?);
+                Ok(())
+            })?;
+            return Ok(Reply::Set(items));
+        }
         let mut items = Vec::new();
-        for pair in set.pairs::<Value, Value>() {
-            items.push(nested(names, &pair?.0, resp3, depth)?);
+        for i in 1.. {
+            match self.vm.raw_index(table, i) {
+                Value::Nil => break,
+                value => items.push(self.reply(value, depth)?),
+            }
         }
-        return Ok(Reply::Set(items));
+        Ok(Reply::Array(items))
     }
-    let mut items = Vec::with_capacity(table.raw_len());
-    for i in 1.. {
-        match table.raw_get(i)? {
-            Value::Nil => break,
-            value => items.push(nested(names, &value, resp3, depth)?),
+
+    fn each(
+        &mut self,
+        table: TableId,
+        mut each: impl FnMut(&mut Self, Value, Value) -> Result<()>,
+    ) -> Result<()> {
+        let mut key = Value::Nil;
+        while let Some((next, value)) = self.vm.raw_next(table, key)
+            && !next.is_nil()
+        {
+            each(self, next, value)?;
+            key = next;
         }
+        Ok(())
     }
-    Ok(Reply::Array(items))
 }
 
 /// The words of an error as they go to the wire.
@@ -210,7 +295,6 @@ pub(super) fn line_of(words: &[u8]) -> String {
     c_text(words).trim_matches(['\r', '\n']).to_owned()
 }
 
-/// A text as C sees it: it ends at a zero byte.
 fn c_text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -36,7 +36,7 @@ fn digits(args: Args<'_>) -> Result<Digits, Fail> {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, digits: Digits, text: Option<&[u8]>, ro: bool) -> Answer {
     let keys = execute::count_keys(args, errors::NOT_INT)?;
-    let mut scripts = Scripts::take(ctx.hub, ctx.random.next())?;
+    let mut scripts = Scripts::take(ctx.hub)?;
     let (answer, healthy) = match prepare(ctx, &mut scripts, digits, text) {
         Ok(()) => run_compiled(ctx, &mut scripts, args, keys, &digits, ro),
         Err(fail) => (Err(fail), true),
@@ -52,12 +52,13 @@ fn prepare(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[
     if scripts.has(&digits) {
         return Ok(());
     }
+    let max_ms = ctx.hub.config.script_ms_max();
     if let Some(text) = text {
-        scripts.compile(digits, text)?;
+        scripts.compile(digits, text, max_ms)?;
         return ctx.hub.scripts.keep(digits, text, false);
     }
     let text = ctx.hub.scripts.text(&digits).ok_or(errors::NO_SCRIPT)?;
-    scripts.compile(digits, &text)
+    scripts.compile(digits, &text, max_ms)
 }
 
 fn run_compiled(
@@ -77,7 +78,7 @@ fn run_compiled(
     }
     let job = Job {
         name: std::str::from_utf8(digits).unwrap_or_default(),
-        function: &script.function,
+        function: script.function,
         globals: true,
         args,
         keys,

@@ -1,14 +1,11 @@
 //! One run of a script or a function: what it is given, what it may do, and what becomes of its end.
 //! It touches the keyspace, through the commands that it calls.
 
-use std::cell::RefCell;
-
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use keystead_lua::{Error, Place, Result, Value, Vm};
 
 use super::call::Running;
 use super::convert;
-use super::raise;
-use super::world::{Stop, World};
+use super::world::{Deadline, Run, Stop, World};
 use crate::args::{Args, Command};
 use crate::ctx::Ctx;
 use crate::errors::{Answer, Fail};
@@ -20,7 +17,7 @@ use crate::session::Session;
 pub(super) struct Job<'a> {
     /// What errors call it: its SHA1, or the function's name.
     pub(super) name: &'a str,
-    pub(super) function: &'a Function,
+    pub(super) function: Value,
     /// Whether KEYS and ARGV are globals, or handed to it.
     pub(super) globals: bool,
     /// The arguments of the command; keys begin at 3.
@@ -41,10 +38,15 @@ pub(super) fn count_keys(args: Args<'_>, not_a_number: Fail) -> Result<usize, Fa
     Ok(count)
 }
 
-/// Runs it. The second answer tells whether its world is fit for another.
-pub(super) fn run(world: &World, session: &mut Session, ctx: &mut Ctx<'_>, job: &Job<'_>) -> (Answer, bool) {
+/// Runs it. The second answer says whether its world is fit for another.
+pub(super) fn run(
+    world: &mut World,
+    session: &mut Session,
+    ctx: &mut Ctx<'_>,
+    job: &Job<'_>,
+) -> (Answer, bool) {
     let may_wait = std::mem::replace(&mut ctx.may_wait, false);
-    let limit_ms = ctx.hub.config.script_ms_max();
+    let deadline = Deadline::new(ctx.hub.config.script_ms_max(), &world.kills);
     let running = Running {
         ctx: &mut *ctx,
         session,
@@ -52,108 +54,79 @@ pub(super) fn run(world: &World, session: &mut Session, ctx: &mut Ctx<'_>, job: 
         read_only: job.read_only,
         broken: None,
     };
-    let running = RefCell::new(running);
-    let ended = within(world, &running, job, limit_ms);
-    let broken = running.into_inner().broken;
+    let mut run = Run::new(world, deadline, Some(running));
+    world.begin();
+    let ended = within(world, &mut run, job);
+    let answer = settle(&mut world.vm, &mut run, job.name, ended);
+    let fit = world.vm.used_bytes() - world.vm.base_bytes() < SCRIPT_MEMORY_SWEEP_BYTES;
+    finish(world);
+    let Run { running, log, .. } = run;
+    drop(running);
     (ctx.may_wait, ctx.wait) = (may_wait, None);
-    for (level, line) in world.shared.log.borrow_mut().drain(..) {
+    for (level, line) in log {
         ctx.hub.host.log(level, &line);
     }
-    if let Some(fail) = broken {
-        return (Err(fail), false);
+    (answer, fit)
+}
+
+/// Gives it what it is called with, and calls it.
+fn within(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Result<Value> {
+    let keys = list(&mut world.vm, job.args.from(3).take(job.keys))?;
+    let args = list(&mut world.vm, job.args.from(3 + job.keys))?;
+    if job.globals {
+        let names = world.names;
+        world.set_global(names.keys, keys)?;
+        world.set_global(names.argv, args)?;
+        return world.vm.run_for_one(run, job.function, &[]);
     }
-    if let Some(stop) = world.stopped() {
-        return (Err(stopped(stop, job.name)), false);
+    world.vm.run_for_one(run, job.function, &[keys, args])
+}
+
+/// Everything is as it was before the run.
+fn finish(world: &mut World) {
+    let names = world.names;
+    for name in [names.keys, names.argv] {
+        // They were there before, so nothing is taken; a world for functions has them nowhere.
+        let _ = world.clear_global(name);
     }
-    let answer = match ended {
-        Ok((true, value)) => convert::to_reply(&world.names, &value, world.shared.resp3.get()),
-        Ok((false, value)) if is_out_of_memory(&value) => return (Err(out_of_memory(job.name)), false),
-        Ok((false, value)) => return (Err(failed(&value, job.name)), true),
+    world.vm.reset();
+}
+
+fn list<'a>(vm: &mut Vm, items: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<Value> {
+    let table = vm.table(items.len(), 0)?;
+    for (i, item) in items.enumerate() {
+        let item = vm.string(item)?;
+        vm.raw_set(table, Value::Num((i + 1) as f64), item)?;
+    }
+    Ok(table.into())
+}
+
+/// The answer of a run that has ended.
+fn settle(vm: &mut Vm, run: &mut Run<'_, '_>, name: &str, ended: Result<Value>) -> Answer {
+    let names = run.names;
+    let resp3 = run.resp3;
+    let answered = match ended {
+        Ok(value) => convert::to_reply(vm, run, &names, value, resp3),
         Err(error) => Err(error),
     };
-    match answer {
-        Ok(reply) => {
-            let sweep = world.lua.used_memory() > SCRIPT_MEMORY_SWEEP_BYTES;
-            let healthy = !sweep || world.lua.gc_collect().is_ok();
-            (Ok(reply), healthy)
-        }
-        Err(error) if raise::is_memory(&error) => (Err(out_of_memory(job.name)), false),
-        Err(error) => {
-            let words = format!("ERR Error running script {}, {error}", job.name);
-            (Err(Fail::Undone(words.into())), false)
-        }
+    if let Some(fail) = run.running.as_mut().and_then(|running| running.broken.take()) {
+        return Err(fail);
+    }
+    match answered {
+        Ok(reply) => Ok(reply),
+        Err(error) if error.stopped().is_some() => Err(stopped(run.stop.unwrap_or(Stop::Memory), name)),
+        Err(error) => Err(failed(vm, &error, name)),
     }
 }
 
-/// Runs it with redis.call in place, which lives no longer than this.
-fn within(
-    world: &World,
-    running: &RefCell<Running<'_, '_>>,
-    job: &Job<'_>,
-    limit_ms: u64,
-) -> mlua::Result<(bool, Value)> {
-    let (lua, shared) = (&world.lua, &world.shared);
-    let call = |lua: &Lua, values: &MultiValue| {
-        shared.check()?;
-        let Ok(mut running) = running.try_borrow_mut() else {
-            return Err(raise::failed(lua, "redis.call is not to be called from itself"));
-        };
-        // Lua's own limit makes every call from here dear; what an answer takes is looked at when it is there.
-        lua.set_memory_limit(0)?;
-        let result = running.call(lua, &world.names, values, shared.resp3.get());
-        lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
-        if running.broken.is_some() {
-            shared.stop(Stop::Broken);
-        }
-        if lua.used_memory() > SCRIPT_MEMORY_BYTES_MAX {
-            return Err(mlua::Error::MemoryError("not enough memory".into()));
-        }
-        result
-    };
-    lua.scope(|scope| {
-        world.bind(scope.create_function(|lua, values: MultiValue| call(lua, &values))?)?;
-        let keys = list(lua, job.args.from(3).take(job.keys))?;
-        let args = list(lua, job.args.from(3 + job.keys))?;
-        if !job.globals {
-            return world.call(job.function, keys, args, limit_ms);
-        }
-        world.env.raw_set("KEYS", keys)?;
-        world.env.raw_set("ARGV", args)?;
-        world.run(job.function, limit_ms)
-    })
-}
-
-fn list<'a>(lua: &Lua, items: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(items.len(), 0)?;
-    for (i, item) in items.enumerate() {
-        table.raw_set(i + 1, lua.create_string(item)?)?;
-    }
-    Ok(table)
-}
-
-fn is_out_of_memory(value: &Value) -> bool {
-    match value {
-        Value::String(words) => *words == "not enough memory",
-        Value::Error(error) => raise::is_memory(error),
-        // Rust's own complaint went through the handler.
-        Value::Table(table) => {
-            matches!(table.raw_get("err"), Ok(Value::String(words)) if words == "ERR not enough memory")
-        }
-        _ => false,
-    }
-}
-
-fn out_of_memory(name: &str) -> Fail {
-    let words = format!(
-        "OOM Error running script {name}, not enough memory: it wanted more than {} MB, and what it changed is undone",
-        SCRIPT_MEMORY_BYTES_MAX >> 20
-    );
-    Fail::Undone(words.into())
-}
-
-fn stopped(stop: Stop, name: &str) -> Fail {
+/// The answer to a script that was stopped. What it changed is undone.
+pub(super) fn stopped(stop: Stop, name: &str) -> Fail {
     let killed = "Script killed by user with SCRIPT KILL...";
     let words = match stop {
+        Stop::Memory => format!(
+            "OOM Error running script {name}, not enough memory: it wanted more than {} MB, and what it changed is undone",
+            SCRIPT_MEMORY_BYTES_MAX >> 20
+        ),
         Stop::Time(ms) => format!(
             "ERR Error running script {name}, {killed} or because it took longer than {ms} ms; what it changed is undone"
         ),
@@ -164,23 +137,28 @@ fn stopped(stop: Stop, name: &str) -> Fail {
     Fail::Undone(words.into())
 }
 
-/// The answer to a script that ended with an error: its words, and where that was. What it changed stays.
-fn failed(value: &Value, name: &str) -> Fail {
-    let Value::Table(table) = value else {
-        let words = match value {
-            Value::String(words) => words.to_string_lossy(),
-            _ => "execution failure".into(),
-        };
-        let words: String = words.chars().take(100).collect();
-        return Fail::text(format!("ERR Error running script {name}, {words}"));
+/// The words of an error that nobody caught, as Redis's handler makes them.
+pub(super) fn words_of(vm: &Vm, error: &Error) -> Option<String> {
+    let (value, _) = error.raised()?;
+    let text = |value: Value| match value {
+        Value::Str(id) => Some(convert::line_of(vm.bytes(id))),
+        Value::Num(number) => Some(keystead_lua::number::format(number)),
+        _ => None,
     };
-    let field = |field: &str| table.get::<Value>(field).ok().and_then(|value| super::api::text(&value));
-    let Some(words) = field("err") else {
+    match value {
+        Value::Table(table) => text(vm.raw_field(table, b"err")),
+        Value::Nil => Some("ERR nil".into()),
+        Value::Bool(yes) => Some(format!("ERR {yes}")),
+        other => Some(format!("ERR {}", text(other).unwrap_or_else(|| other.type_name().into()))),
+    }
+}
+
+/// The answer to a script that ended with an error: its words, and where that was. What it changed stays.
+fn failed(vm: &Vm, error: &Error, name: &str) -> Fail {
+    let Some(mut line) = words_of(vm, error) else {
         return Fail::text(format!("ERR Error running script {name}, execution failure"));
     };
-    let mut line = convert::line_of(&words);
-    if let (Some(at), Some(source)) = (field("line"), field("source")) {
-        let (at, source) = (convert::line_of(&at), convert::line_of(&source));
+    if let Some((_, Some(Place { source, line: at }))) = error.raised() {
         line.push_str(&format!(" script: {name}, on {source}:{at}."));
     }
     Fail::text(line)

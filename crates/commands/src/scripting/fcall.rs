@@ -25,7 +25,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> Answer {
     if ro && !no_writes && ctx.dialect == Dialect::Redis {
         return Err(WRITES);
     }
-    let mut functions = Functions::take(ctx.hub, ctx.random.next())?;
+    let mut functions = Functions::take(ctx.hub)?;
     let function = match functions.get(library, &row.name) {
         Ok(function) => function,
         Err(fail) => {
@@ -35,7 +35,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> Answer {
     };
     let name = String::from_utf8_lossy(&row.name);
     let read_only = ro || no_writes;
-    let job = Job { name: &name, function: &function, globals: false, args, keys, read_only };
+    let job = Job { name: &name, function, globals: false, args, keys, read_only };
     let _entered = ctx.hub.scripts.functions.enter();
     let Functions { world, session, .. } = &mut *functions;
     let (answer, healthy) = execute::run(world, session, ctx, &job);

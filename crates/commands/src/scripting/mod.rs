@@ -7,13 +7,12 @@
 //! | libraries of functions, and their dump              | `libraries`, `dump` |
 //! | one run: limits, KEYS and ARGV, what it answers     | `execute`    |
 //! | what each thread keeps compiled                     | `compiled`   |
-//! | a Lua state and its sandbox                         | `world`, `prelude.lua` |
+//! | a Lua machine with Redis's globals                  | `world`      |
 //! | redis.call, and the rest of `redis`                 | `call`, `api` |
-//! | values and errors between Lua and Rust              | `convert`, `raise` |
-//! | patterns that could take for ever                   | `pattern`    |
+//! | values between Lua and Redis                        | `convert`    |
 //! | cjson, cmsgpack, struct, bit                        | `lib`        |
 //!
-//! Lua is C and does not exist on wasm32: there `no_scripting` stands for all this.
+//! Lua itself is the crate `keystead-lua`.
 
 mod api;
 mod call;
@@ -27,15 +26,11 @@ mod flags;
 mod function;
 mod lib;
 mod libraries;
-mod pattern;
-mod raise;
-mod random;
 mod script;
 mod sha1;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
 mod world;
 
 pub(crate) use function::restore_kept;

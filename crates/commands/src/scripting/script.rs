@@ -12,11 +12,12 @@ use crate::hub::Hub;
 use crate::reply::Reply;
 
 /// A script that does not compile is refused here, so it is compiled at once.
-pub(super) fn load(hub: &Hub, now: Millis, args: Args<'_>) -> Answer {
+pub(super) fn load(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
     let text = args.at(2);
     let digits = sha1::hex(text);
-    let mut scripts = Scripts::take(hub, now.0)?;
-    let compiled = if scripts.has(&digits) { Ok(()) } else { scripts.compile(digits, text) };
+    let mut scripts = Scripts::take(hub)?;
+    let compiled =
+        if scripts.has(&digits) { Ok(()) } else { scripts.compile(digits, text, hub.config.script_ms_max()) };
     scripts.put_back();
     compiled?;
     hub.scripts.keep(digits, text, true)?;

@@ -185,7 +185,9 @@ impl Func {
     pub(super) fn fix_jump(&mut self, pc: usize, target: usize) {
         let distance = target as i32 - (pc as i32 + 1);
         match &mut self.code[pc] {
-            Op::Jump { by } | Op::ForPrep { by, .. } | Op::ForLoop { by, .. } | Op::IterLoop { by, .. } => *by = distance,
+            Op::Jump { by } | Op::ForPrep { by, .. } | Op::ForLoop { by, .. } | Op::IterLoop { by, .. } => {
+                *by = distance
+            }
             _ => {}
         }
     }
@@ -341,7 +343,9 @@ impl Func {
 
     fn note_operands(&mut self, pc: usize, op: Op) {
         match op {
-            Op::GetIndex { table, .. } | Op::GetField { table, .. } | Op::SetIndex { table, .. } => self.note(pc, table),
+            Op::GetIndex { table, .. } | Op::GetField { table, .. } | Op::SetIndex { table, .. } => {
+                self.note(pc, table)
+            }
             Op::Method { object, .. } => self.note(pc, object),
             Op::Add { b, c, .. }
             | Op::Sub { b, c, .. }

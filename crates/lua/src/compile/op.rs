@@ -28,55 +28,192 @@ pub(crate) const NO_REGISTER: u8 = u8::MAX;
 /// Jumps count from the instruction behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    Move { a: u8, b: u8 },
-    LoadK { a: u8, k: u32 },
-    LoadBool { a: u8, value: bool, skip: bool },
+    Move {
+        a: u8,
+        b: u8,
+    },
+    LoadK {
+        a: u8,
+        k: u32,
+    },
+    LoadBool {
+        a: u8,
+        value: bool,
+        skip: bool,
+    },
     /// Registers from `a` to `last`.
-    LoadNil { a: u8, last: u8 },
-    GetUpvalue { a: u8, up: u8 },
-    SetUpvalue { a: u8, up: u8 },
-    GetGlobal { a: u8, k: u32 },
-    SetGlobal { a: u8, k: u32 },
-    GetIndex { a: u8, table: u8, key: Rk },
+    LoadNil {
+        a: u8,
+        last: u8,
+    },
+    GetUpvalue {
+        a: u8,
+        up: u8,
+    },
+    SetUpvalue {
+        a: u8,
+        up: u8,
+    },
+    GetGlobal {
+        a: u8,
+        k: u32,
+    },
+    SetGlobal {
+        a: u8,
+        k: u32,
+    },
+    GetIndex {
+        a: u8,
+        table: u8,
+        key: Rk,
+    },
     /// The key is a string among the constants.
-    GetField { a: u8, table: u8, k: u16 },
-    SetIndex { table: u8, key: Rk, value: Rk },
-    NewTable { a: u8, array: u16, nodes: u16 },
+    GetField {
+        a: u8,
+        table: u8,
+        k: u16,
+    },
+    SetIndex {
+        table: u8,
+        key: Rk,
+        value: Rk,
+    },
+    NewTable {
+        a: u8,
+        array: u16,
+        nodes: u16,
+    },
     /// `a` is the method, `a + 1` the object.
-    Method { a: u8, object: u8, key: Rk },
-    Add { a: u8, b: Rk, c: Rk },
-    Sub { a: u8, b: Rk, c: Rk },
-    Mul { a: u8, b: Rk, c: Rk },
-    Div { a: u8, b: Rk, c: Rk },
-    Mod { a: u8, b: Rk, c: Rk },
-    Pow { a: u8, b: Rk, c: Rk },
-    Negate { a: u8, b: u8 },
-    Not { a: u8, b: u8 },
-    Length { a: u8, b: u8 },
-    Concat { a: u8, first: u8, last: u8 },
-    Jump { by: i32 },
+    Method {
+        a: u8,
+        object: u8,
+        key: Rk,
+    },
+    Add {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Sub {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Mul {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Div {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Mod {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Pow {
+        a: u8,
+        b: Rk,
+        c: Rk,
+    },
+    Negate {
+        a: u8,
+        b: u8,
+    },
+    Not {
+        a: u8,
+        b: u8,
+    },
+    Length {
+        a: u8,
+        b: u8,
+    },
+    Concat {
+        a: u8,
+        first: u8,
+        last: u8,
+    },
+    Jump {
+        by: i32,
+    },
     /// Skips the next instruction, a jump, unless the comparison gives `want`.
-    Equal { want: bool, b: Rk, c: Rk },
-    Less { want: bool, b: Rk, c: Rk },
-    LessEqual { want: bool, b: Rk, c: Rk },
+    Equal {
+        want: bool,
+        b: Rk,
+        c: Rk,
+    },
+    Less {
+        want: bool,
+        b: Rk,
+        c: Rk,
+    },
+    LessEqual {
+        want: bool,
+        b: Rk,
+        c: Rk,
+    },
     /// Skips the jump behind it unless `a` is as true as `want`.
-    Test { a: u8, want: bool },
+    Test {
+        a: u8,
+        want: bool,
+    },
     /// The same, and sets `a` to `b` where it does not skip.
-    TestSet { a: u8, b: u8, want: bool },
-    Call { a: u8, args: u8, results: u8 },
-    TailCall { a: u8, args: u8 },
-    Return { a: u8, count: u8 },
-    ForPrep { a: u8, by: i32 },
-    ForLoop { a: u8, by: i32 },
+    TestSet {
+        a: u8,
+        b: u8,
+        want: bool,
+    },
+    Call {
+        a: u8,
+        args: u8,
+        results: u8,
+    },
+    TailCall {
+        a: u8,
+        args: u8,
+    },
+    Return {
+        a: u8,
+        count: u8,
+    },
+    ForPrep {
+        a: u8,
+        by: i32,
+    },
+    ForLoop {
+        a: u8,
+        by: i32,
+    },
     /// Calls the iterator at `a` for so many values at `a + 3`.
-    IterCall { a: u8, count: u8 },
+    IterCall {
+        a: u8,
+        count: u8,
+    },
     /// Jumps if the iterator gave something.
-    IterLoop { a: u8, by: i32 },
-    SetList { a: u8, count: u8, block: u32 },
+    IterLoop {
+        a: u8,
+        by: i32,
+    },
+    SetList {
+        a: u8,
+        count: u8,
+        block: u32,
+    },
     /// Ends the scope of variables from this register on.
-    Close { a: u8 },
-    Closure { a: u8, proto: u32 },
-    Vararg { a: u8, count: u8 },
+    Close {
+        a: u8,
+    },
+    Closure {
+        a: u8,
+        proto: u32,
+    },
+    Vararg {
+        a: u8,
+        count: u8,
+    },
 }
 
 const _: () = assert!(size_of::<Op>() == 8);

@@ -18,7 +18,10 @@ pub(super) enum Exp {
     Local(u8),
     Upvalue(u8),
     Global(StrId),
-    Indexed { table: u8, key: Rk },
+    Indexed {
+        table: u8,
+        key: Rk,
+    },
     /// A call, by its instruction; how many values it gives is open.
     Call(usize),
     Vararg(usize),

@@ -329,7 +329,9 @@ impl Compiler<'_> {
         }
         let mut targets = Vec::new();
         loop {
-            if !matches!(e.exp, Exp::Local(_) | Exp::Upvalue(_) | Exp::Global(_) | Exp::Indexed { .. }) || e.has_jumps() {
+            if !matches!(e.exp, Exp::Local(_) | Exp::Upvalue(_) | Exp::Global(_) | Exp::Indexed { .. })
+                || e.has_jumps()
+            {
                 return Err(self.error_near("syntax error"));
             }
             targets.push(e.exp);

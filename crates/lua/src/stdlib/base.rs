@@ -61,7 +61,11 @@ fn assert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
 
 /// The collector's pace is not a script's to set.
 fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
-    let what = if vm.arg(args, 0).is_nil() { b"collect".to_vec() } else { vm.check_str(args, 0).map(|id| vm.bytes(id).to_vec())? };
+    let what = if vm.arg(args, 0).is_nil() {
+        b"collect".to_vec()
+    } else {
+        vm.check_str(args, 0).map(|id| vm.bytes(id).to_vec())?
+    };
     let answer = match &what[..] {
         b"stop" | b"restart" => 0.0,
         b"setpause" | b"setstepmul" => 200.0,

@@ -58,7 +58,11 @@ impl Vm {
 
     /// Anything, but something.
     pub(super) fn check_any(&mut self, args: Args, at: usize) -> Result<Value> {
-        if at < args.len() { Ok(self.arg(args, at)) } else { Err(self.bad_argument(args, at, "value expected")) }
+        if at < args.len() {
+            Ok(self.arg(args, at))
+        } else {
+            Err(self.bad_argument(args, at, "value expected"))
+        }
     }
 
     /// A table that scripts may change; one that they may not is refused without a place, as C functions have none.

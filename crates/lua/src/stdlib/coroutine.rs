@@ -17,7 +17,8 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Makes the functions that `wrap` gives.
-pub(super) const WRAP: &[u8] = b"local resume, thread = ... return function(...) return resume(thread, ...) end";
+pub(super) const WRAP: &[u8] =
+    b"local resume, thread = ... return function(...) return resume(thread, ...) end";
 
 fn new(vm: &mut Vm, args: Args) -> Result<ThreadId> {
     let function = vm.arg(args, 0);

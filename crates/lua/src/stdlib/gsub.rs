@@ -21,7 +21,8 @@ fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) ->
     let (text, pattern) = (vm.check_str(args, 0)?, vm.check_str(args, 1)?);
     let init = position(vm.opt_int(args, 2, 1)?, vm.bytes(text).len()).max(1) as usize - 1;
     let init = init.min(vm.bytes(text).len());
-    let is_plain = || vm.arg(args, 3).truthy() || !vm.bytes(pattern).iter().any(|byte| SPECIALS.contains(byte));
+    let is_plain =
+        || vm.arg(args, 3).truthy() || !vm.bytes(pattern).iter().any(|byte| SPECIALS.contains(byte));
     if is_find && is_plain() {
         let found = plain(vm, host, text, pattern, init)?;
         let Some(start) = found else { return vm.one(Value::Nil) };
@@ -54,7 +55,13 @@ fn plain(vm: &mut Vm, host: &mut dyn Host, text: StrId, wanted: StrId, init: usi
 }
 
 /// Where a pattern fits first.
-fn search(vm: &mut Vm, host: &mut dyn Host, text: StrId, pattern: StrId, init: usize) -> Result<Option<Found>> {
+fn search(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    text: StrId,
+    pattern: StrId,
+    init: usize,
+) -> Result<Option<Found>> {
     let (bytes, whole) = (vm.bytes(text), vm.bytes(pattern));
     let anchored = whole.first() == Some(&b'^');
     let rest = if anchored { &whole[1..] } else { whole };
@@ -112,7 +119,8 @@ pub(super) fn gmatch(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usi
 }
 
 pub(super) fn gmatch_next(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
-    let [Value::Str(text), Value::Str(pattern), Value::Num(init)] = [0, 1, 2].map(|at| vm.arg(args, at)) else {
+    let [Value::Str(text), Value::Str(pattern), Value::Num(init)] = [0, 1, 2].map(|at| vm.arg(args, at))
+    else {
         return vm.one(Value::Nil);
     };
     let init = init as usize;

@@ -30,7 +30,8 @@ fn concat(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let separator = if vm.arg(args, 1).is_nil() { None } else { Some(vm.check_str(args, 1)?) };
     let table = vm.check_table(args, 0)?;
     let first = vm.opt_int(args, 2, 1)? as i32;
-    let last = if vm.arg(args, 3).is_nil() { vm.raw_len(table) as i32 } else { vm.check_int(args, 3)? as i32 };
+    let last =
+        if vm.arg(args, 3).is_nil() { vm.raw_len(table) as i32 } else { vm.check_int(args, 3)? as i32 };
     let mut result = Vec::new();
     for i in first..=last {
         match get(vm, table, i64::from(i)) {

@@ -224,7 +224,8 @@ impl Vm {
             varargs = args.saturating_sub(params);
             self.ensure(base + registers)?;
             for i in 0..params {
-                let value = if i < args { std::mem::take(&mut self.co.stack[func + 1 + i]) } else { Value::Nil };
+                let value =
+                    if i < args { std::mem::take(&mut self.co.stack[func + 1 + i]) } else { Value::Nil };
                 self.co.stack[base + i] = value;
             }
         } else {

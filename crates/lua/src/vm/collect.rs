@@ -184,7 +184,8 @@ impl Vm {
         freed += heap.upvalues.sweep(|id| upvalues.has(id), |_| UPVALUE_BYTES);
         freed += heap.threads.sweep(|id| threads.has(id), |co| THREAD_BYTES + co.bytes());
         heap.release(freed);
-        heap.collect_at = heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
+        heap.collect_at =
+            heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
         // Half of what is left is enough to wait for.
         heap.collect_at = heap.collect_at.min(heap.used() + heap.left() / 2);
     }

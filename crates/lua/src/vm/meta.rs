@@ -33,8 +33,23 @@ pub(crate) enum Event {
 
 impl Event {
     pub(crate) const NAMES: [&'static str; 17] = [
-        "__index", "__newindex", "__eq", "__len", "__call", "__add", "__sub", "__mul", "__div", "__mod", "__pow", "__unm",
-        "__lt", "__le", "__concat", "__tostring", "__metatable",
+        "__index",
+        "__newindex",
+        "__eq",
+        "__len",
+        "__call",
+        "__add",
+        "__sub",
+        "__mul",
+        "__div",
+        "__mod",
+        "__pow",
+        "__unm",
+        "__lt",
+        "__le",
+        "__concat",
+        "__tostring",
+        "__metatable",
     ];
 
     /// The bit by which a metatable remembers that it does not have it; the first few have one.

@@ -70,6 +70,8 @@ pub struct Vm {
     globals: TableId,
     pub(crate) string_meta: Option<TableId>,
     pub(crate) natives: Vec<Native>,
+    /// Those that were there before the run.
+    base_natives: usize,
     pub(crate) events: Vec<StrId>,
     /// Work that may be done before the host is asked.
     fuel: i64,
@@ -125,6 +127,7 @@ impl Vm {
             globals,
             string_meta: None,
             natives: Vec::new(),
+            base_natives: 0,
             events,
             fuel: WORK_BETWEEN_CHECKS,
             depth: 0,
@@ -147,6 +150,7 @@ impl Vm {
     /// What is there now is what every run begins with.
     pub fn keep(&mut self) {
         self.heap.keep();
+        self.base_natives = self.natives.len();
     }
 
     /// Ends a run: everything it made is gone, and everything it changed is as it was.
@@ -155,6 +159,7 @@ impl Vm {
         self.resumers.clear();
         self.current = ThreadId(0);
         self.heap.reset();
+        self.natives.truncate(self.base_natives);
         (self.depth, self.pc, self.top) = (0, 0, 0);
         self.calling = None;
         self.fuel = WORK_BETWEEN_CHECKS;
@@ -256,6 +261,20 @@ impl Vm {
         Ok(results)
     }
 
+    /// Runs a function to its end for the first of its results.
+    ///
+    /// # Errors
+    /// What it raised, or what stopped it.
+    pub fn run_for_one(&mut self, host: &mut dyn Host, function: Value, args: &[Value]) -> Result<Value> {
+        self.call_for_one(host, function, args)
+    }
+
+    /// Forgets calls, but nothing else: before what a run made is kept.
+    pub fn end_calls(&mut self) {
+        self.close(0);
+        self.co = Coroutine { status: Status::Running, ..Coroutine::default() };
+    }
+
     // Values, for the host.
 
     /// A string.
@@ -311,7 +330,35 @@ impl Vm {
     /// # Errors
     /// When the budget of bytes is used up.
     pub fn raw_set(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
+        debug_assert!(!key.is_nil() && key == key, "nil and NaN are no keys");
         self.heap.raw_set(table, key, value)
+    }
+
+    /// Sets a key that was there before the run, without remembering what it was: for what the host sets anew for every run.
+    ///
+    /// # Errors
+    /// When the key is not there and the budget of bytes is used up.
+    pub fn set_variable(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
+        let hash = self.heap.hash_of(key);
+        if self.heap.tables[table.0 as usize].replace(key, hash, value) {
+            return Ok(());
+        }
+        self.heap.raw_set(table, key, value)
+    }
+
+    /// Takes bytes of the budget until the run ends: for what the host keeps on behalf of a script.
+    ///
+    /// # Errors
+    /// When it is used up.
+    pub fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.heap.charge(bytes)
+    }
+
+    /// Lets no script change what strings have in common.
+    pub fn freeze_strings(&mut self) {
+        if let Some(meta) = self.string_meta {
+            self.freeze(meta);
+        }
     }
 
     /// Sets a field by name.
@@ -351,7 +398,7 @@ impl Vm {
         Value::Native(NativeId((self.natives.len() - 1) as u32))
     }
 
-    /// A function of the host's, by its number.
+    /// A function of the host's, by its number. One that is made in a run goes with it.
     pub fn host_function(&mut self, function: u32) -> Value {
         self.natives.push(Native::Host(function));
         Value::Native(NativeId((self.natives.len() - 1) as u32))

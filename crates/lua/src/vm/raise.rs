@@ -2,8 +2,8 @@
 
 use super::coroutine::Caller;
 use super::{Args, Vm};
-use crate::compile::{RUN_NAME, chunk_id};
 use crate::compile::op::Op;
+use crate::compile::{RUN_NAME, chunk_id};
 use crate::error::{Error, Place};
 use crate::value::Value;
 
@@ -122,7 +122,8 @@ impl Vm {
         }
         match frame.proto.name_of(self.pc, a) {
             Some(named) => {
-                let name = named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)).into_owned());
+                let name =
+                    named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)).into_owned());
                 (name, named.naming == crate::compile::proto::Naming::Method)
             }
             None => unknown,

@@ -245,7 +245,8 @@ impl Vm {
                 Op::ForLoop { a, by } => {
                     self.work(host, 2)?;
                     let at = here.base + usize::from(a);
-                    let [Value::Num(index), Value::Num(limit), Value::Num(step)] = self.co.stack[at..at + 3] else {
+                    let [Value::Num(index), Value::Num(limit), Value::Num(step)] = self.co.stack[at..at + 3]
+                    else {
                         continue;
                     };
                     let next = index + step;

@@ -4,6 +4,8 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | what is known of Redis's Lua, advisory by advisory  | [`advisories`]   |
+//! | scripts that take memory or time, or leave something | [`scripts`]     |
 
 #![allow(
     clippy::unwrap_used,
@@ -11,11 +13,13 @@
     reason = "a test that cannot go on has failed; one that measures says what it saw"
 )]
 
+mod advisories;
 #[path = "../resp/client.rs"]
 #[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod scripts;
 
 use keystead_testkit::server::Server;
 

@@ -1,59 +1,63 @@
 //! `bit`: operations on 32 bits, as Lua BitOp has them. It touches nothing.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use keystead_lua::{Args, Host, Result, TableId, Vm};
 
-use super::{library, one, string};
-use crate::scripting::api;
-use crate::scripting::raise::bad_type;
+use super::library;
 
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn table(vm: &mut Vm) -> Result<TableId> {
     library(
-        lua,
+        vm,
         &[
-            ("tobit", |lua, args| Ok(bits(arg(lua, args, 0, "tobit")?))),
-            ("bnot", |lua, args| Ok(bits(!arg(lua, args, 0, "bnot")?))),
-            ("band", |lua, args| fold(lua, args, "band", |a, b| a & b)),
-            ("bor", |lua, args| fold(lua, args, "bor", |a, b| a | b)),
-            ("bxor", |lua, args| fold(lua, args, "bxor", |a, b| a ^ b)),
-            ("lshift", |lua, args| shift(lua, args, "lshift", |b, n| b << n)),
-            ("rshift", |lua, args| shift(lua, args, "rshift", |b, n| b >> n)),
-            ("arshift", |lua, args| shift(lua, args, "arshift", |b, n| (b as i32 >> n) as u32)),
-            ("rol", |lua, args| shift(lua, args, "rol", u32::rotate_left)),
-            ("ror", |lua, args| shift(lua, args, "ror", u32::rotate_right)),
-            ("bswap", |lua, args| Ok(bits(arg(lua, args, 0, "bswap")?.swap_bytes()))),
+            ("tobit", |vm, _, args| map(vm, args, |x| x)),
+            ("bnot", |vm, _, args| map(vm, args, |x| !x)),
+            ("band", |vm, _, args| fold(vm, args, |a, b| a & b)),
+            ("bor", |vm, _, args| fold(vm, args, |a, b| a | b)),
+            ("bxor", |vm, _, args| fold(vm, args, |a, b| a ^ b)),
+            ("lshift", |vm, _, args| shift(vm, args, |b, n| b << n)),
+            ("rshift", |vm, _, args| shift(vm, args, |b, n| b >> n)),
+            ("arshift", |vm, _, args| shift(vm, args, |b, n| (b as i32 >> n) as u32)),
+            ("rol", |vm, _, args| shift(vm, args, u32::rotate_left)),
+            ("ror", |vm, _, args| shift(vm, args, u32::rotate_right)),
+            ("bswap", |vm, _, args| map(vm, args, |x| x.swap_bytes())),
             ("tohex", tohex),
         ],
     )
 }
 
-fn bits(value: u32) -> MultiValue {
-    one(Value::Number(f64::from(value as i32)))
+fn map(vm: &mut Vm, args: Args, op: fn(u32) -> u32) -> Result<usize> {
+    let value = arg(vm, args, 0)?;
+    bits(vm, op(value))
+}
+
+fn bits(vm: &mut Vm, value: u32) -> Result<usize> {
+    vm.one(f64::from(value as i32))
 }
 
 /// A number's lowest 32 bits, rounded as the addition of 2^52 + 2^51 rounds.
-fn arg(lua: &Lua, args: &MultiValue, at: usize, name: &str) -> mlua::Result<u32> {
-    let number = args.get(at).and_then(api::number);
-    let number = number.ok_or_else(|| bad_type(lua, at + 1, name, "number", args.get(at)))?;
+fn arg(vm: &mut Vm, args: Args, at: usize) -> Result<u32> {
+    let number = vm.check_num(args, at)?;
     Ok((number + 6_755_399_441_055_744.0).to_bits() as u32)
 }
 
-fn fold(lua: &Lua, args: &MultiValue, name: &str, op: fn(u32, u32) -> u32) -> mlua::Result<MultiValue> {
-    let mut value = arg(lua, args, 0, name)?;
+fn fold(vm: &mut Vm, args: Args, op: fn(u32, u32) -> u32) -> Result<usize> {
+    let mut value = arg(vm, args, 0)?;
     for at in (1..args.len()).rev() {
-        value = op(value, arg(lua, args, at, name)?);
+        value = op(value, arg(vm, args, at)?);
     }
-    Ok(bits(value))
+    bits(vm, value)
 }
 
-fn shift(lua: &Lua, args: &MultiValue, name: &str, op: fn(u32, u32) -> u32) -> mlua::Result<MultiValue> {
-    let value = arg(lua, args, 0, name)?;
-    Ok(bits(op(value, arg(lua, args, 1, name)? & 31)))
+fn shift(vm: &mut Vm, args: Args, op: fn(u32, u32) -> u32) -> Result<usize> {
+    let value = arg(vm, args, 0)?;
+    let by = arg(vm, args, 1)? & 31;
+    bits(vm, op(value, by))
 }
 
-fn tohex(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let value = arg(lua, args, 0, "tohex")?;
-    let count = if args.len() < 2 { 8 } else { arg(lua, args, 1, "tohex")? as i32 };
+fn tohex(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
+    let value = arg(vm, args, 0)?;
+    let count = if args.len() < 2 { 8 } else { arg(vm, args, 1)? as i32 };
     let digits = count.unsigned_abs().min(8) as usize;
     let text = if count < 0 { format!("{value:08X}") } else { format!("{value:08x}") };
-    Ok(one(string(lua, &text.as_bytes()[8 - digits..])?))
+    let text = vm.string(&text.as_bytes()[8 - digits..])?;
+    vm.one(text)
 }

@@ -1,53 +1,118 @@
-//! `cmsgpack`: MessagePack. It touches nothing.
+//! `cmsgpack`: MessagePack. It touches nothing outside of the machine.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use keystead_lua::number::to_long;
+use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
 
-use super::{check, check_number, check_text, library, one, opt_integer, string};
+use super::{describe, library};
 use crate::limits::{SCRIPT_DECODE_DEPTH_MAX, SCRIPT_UNPACKED_MAX};
-use crate::scripting::convert::c_long;
-use crate::scripting::raise::{Raised, bad_argument, failed};
 
 /// Tables within tables beyond so many are nothing, so circles end.
 const NESTING_MAX: usize = 16;
 
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn table(vm: &mut Vm) -> Result<TableId> {
     let table = library(
-        lua,
+        vm,
         &[("pack", pack), ("unpack", unpack), ("unpack_one", unpack_one), ("unpack_limit", unpack_limit)],
     )?;
-    table.raw_set("_NAME", "cmsgpack")?;
-    table.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
-    table.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
-    table.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
+    describe(
+        vm,
+        table,
+        &[
+            ("_NAME", "cmsgpack"),
+            ("_VERSION", "lua-cmsgpack 0.4.0"),
+            ("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo"),
+            ("_DESCRIPTION", "MessagePack C implementation for Lua"),
+        ],
+    )?;
     Ok(table)
 }
 
-fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     if args.is_empty() {
-        return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
+        return Err(vm.error("bad argument #0 to 'pack' (MessagePack pack needs input.)"));
     }
     let mut out = Vec::new();
-    for value in args {
-        encode(value, 0, &mut out)?;
+    for at in 0..args.len() {
+        let value = vm.arg(args, at);
+        Packer { vm: &mut *vm, host: &mut *host, out: &mut out }.value(value, 0)?;
     }
-    Ok(one(string(lua, &out)?))
+    let text = vm.string_owned(out)?;
+    vm.one(text)
 }
 
-fn encode(value: &Value, level: usize, out: &mut Vec<u8>) -> mlua::Result<()> {
-    match value {
-        Value::String(text) => encode_text(&text.as_bytes(), out),
-        Value::Boolean(yes) => out.push(if *yes { 0xC3 } else { 0xC2 }),
-        Value::Integer(number) => encode_int(*number, out),
-        Value::Number(number) if is_integer(*number) => encode_int(*number as i64, out),
-        Value::Number(number) => encode_double(*number, out),
-        Value::Table(table) if level < NESTING_MAX => encode_table(table, level, out)?,
-        _ => out.push(0xC0),
+struct Packer<'a> {
+    vm: &'a mut Vm,
+    host: &'a mut dyn Host,
+    out: &'a mut Vec<u8>,
+}
+
+impl Packer<'_> {
+    fn value(&mut self, value: Value, level: usize) -> Result<()> {
+        self.vm.work(self.host, 4)?;
+        self.vm.check_room(2 * self.out.len())?;
+        match value {
+            Value::Str(id) => {
+                let len = self.vm.bytes(id).len();
+                self.vm.work(self.host, len / 16)?;
+                self.vm.check_room(self.out.len() + len)?;
+                encode_text(self.vm.bytes(id), self.out);
+            }
+            Value::Bool(yes) => self.out.push(if yes { 0xC3 } else { 0xC2 }),
+            Value::Num(number) if is_integer(number) => encode_int(number as i64, self.out),
+            Value::Num(number) => encode_double(number, self.out),
+            Value::Table(table) if level < NESTING_MAX => self.table(table, level)?,
+            _ => self.out.push(0xC0),
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn table(&mut self, table: TableId, level: usize) -> Result<()> {
+        let (mut count, mut highest, mut is_list) = (0u64, 0.0f64, true);
+        let mut key = Value::Nil;
+        while let Some((next, _)) = self.vm.raw_next(table, key)
+            && !next.is_nil()
+        {
+            self.vm.work(self.host, 2)?;
+            count += 1;
+            match next {
+                Value::Num(index) if index > 0.0 && index.fract() == 0.0 && index <= f64::from(i32::MAX) => {
+                    highest = highest.max(index);
+                }
+                _ => is_list = false,
+            }
+            key = next;
+        }
+        if is_list && highest as u64 == count {
+            let len = self.vm.raw_len(table);
+            match len as u64 {
+                len @ 0..=15 => self.out.push(0x90 | len as u8),
+                len @ 16..=0xFFFF => sized(0xDC, len, 2, self.out),
+                len => sized(0xDD, len, 4, self.out),
+            }
+            for i in 1..=len {
+                self.value(self.vm.raw_index(table, i), level + 1)?;
+            }
+            return Ok(());
+        }
+        match count {
+            0..=15 => self.out.push(0x80 | count as u8),
+            16..=0xFFFF => sized(0xDE, count, 2, self.out),
+            _ => sized(0xDF, count, 4, self.out),
+        }
+        let mut key = Value::Nil;
+        while let Some((next, value)) = self.vm.raw_next(table, key)
+            && !next.is_nil()
+        {
+            self.value(next, level + 1)?;
+            self.value(value, level + 1)?;
+            key = next;
+        }
+        Ok(())
+    }
 }
 
 fn is_integer(number: f64) -> bool {
-    number.fract() == 0.0 && number.abs() < 9.3e18 && c_long(number) as f64 == number
+    number.fract() == 0.0 && number.abs() < 9.3e18 && to_long(number) as f64 == number
 }
 
 /// A mark, and a number in as many bytes as it says, high byte first.
@@ -89,119 +154,98 @@ fn encode_double(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-fn encode_table(table: &Table, level: usize, out: &mut Vec<u8>) -> mlua::Result<()> {
-    let (mut count, mut highest, mut is_list) = (0u64, 0.0f64, true);
-    for pair in table.pairs::<Value, Value>() {
-        count += 1;
-        match pair?.0 {
-            Value::Integer(key) if key > 0 && key <= i64::from(i32::MAX) => highest = highest.max(key as f64),
-            _ => is_list = false,
-        }
-    }
-    if is_list && highest as u64 == count {
-        let len = table.raw_len() as u64;
-        match len {
-            0..=15 => out.push(0x90 | len as u8),
-            16..=0xFFFF => sized(0xDC, len, 2, out),
-            _ => sized(0xDD, len, 4, out),
-        }
-        for i in 1..=len {
-            encode(&table.get::<Value>(i)?, level + 1, out)?;
-        }
-        return Ok(());
-    }
-    match count {
-        0..=15 => out.push(0x80 | count as u8),
-        16..=0xFFFF => sized(0xDE, count, 2, out),
-        _ => sized(0xDF, count, 4, out),
-    }
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        encode(&key, level + 1, out)?;
-        encode(&value, level + 1, out)?;
-    }
-    Ok(())
+/// The bytes of an argument, for as long as values are made of them.
+fn bytes_of(vm: &mut Vm, args: Args, at: usize) -> Result<Vec<u8>> {
+    let id = vm.check_str(args, at)?;
+    vm.check_room(vm.bytes(id).len())?;
+    Ok(vm.bytes(id).to_vec())
 }
 
-fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let bytes = check_text(lua, args, 0, "unpack")?;
-    unpack_from(lua, "unpack", &bytes, 0, 0)
+fn unpack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let bytes = bytes_of(vm, args, 0)?;
+    unpack_from(vm, host, args, &bytes, 0, 0)
 }
 
-fn unpack_one(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let offset = opt_integer(lua, args, 1, "unpack_one", 0)?;
-    let bytes = check_text(lua, args, 0, "unpack_one")?;
-    unpack_from(lua, "unpack_one", &bytes, 1, offset)
+fn unpack_one(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let offset = vm.opt_int(args, 1, 0)?;
+    let bytes = bytes_of(vm, args, 0)?;
+    unpack_from(vm, host, args, &bytes, 1, offset)
 }
 
-fn unpack_limit(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let limit = c_long(check_number(lua, args, 1, "unpack_limit")?);
-    let offset = opt_integer(lua, args, 2, "unpack_limit", 0)?;
-    let bytes = check_text(lua, args, 0, "unpack_limit")?;
-    unpack_from(lua, "unpack_limit", &bytes, limit, offset)
+fn unpack_limit(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let limit = vm.check_int(args, 1)?;
+    let offset = vm.opt_int(args, 2, 0)?;
+    let bytes = bytes_of(vm, args, 0)?;
+    unpack_from(vm, host, args, &bytes, limit, offset)
 }
 
-fn unpack_from(lua: &Lua, name: &str, bytes: &[u8], limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+fn unpack_from(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    args: Args,
+    bytes: &[u8],
+    limit: i64,
+    offset: i64,
+) -> Result<usize> {
     let all = limit == 0 && offset == 0;
     if offset < 0 || limit < 0 {
-        let words = format!(
-            "Invalid request to unpack with offset of {} and limit of {}.",
-            offset as i32,
-            bytes.len()
+        let (offset, len) = (offset as i32, bytes.len());
+        return Err(
+            vm.error(format!("Invalid request to unpack with offset of {offset} and limit of {len}."))
         );
-        return Err(failed(lua, words));
     }
     let Some(rest) = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)) else {
-        let words = format!("Start offset {} greater than input length {}.", offset as i32, bytes.len());
-        return Err(failed(lua, words));
+        let (offset, len) = (offset as i32, bytes.len());
+        return Err(vm.error(format!("Start offset {offset} greater than input length {len}.")));
     };
-    let mut input = Input { lua, rest };
+    vm.work(host, rest.len() / 8)?;
+    let mut input = Input { vm, host, rest };
     let mut values = Vec::new();
     while !input.rest.is_empty() && (all || (values.len() as i64) < limit) {
-        check(
-            lua,
-            values.len() < SCRIPT_UNPACKED_MAX,
-            1,
-            name,
-            "too many return values at once; use unpack_one or unpack_limit instead.",
-        )?;
+        if values.len() >= SCRIPT_UNPACKED_MAX {
+            let words = "too many return values at once; use unpack_one or unpack_limit instead.";
+            return Err(input.vm.bad_argument(args, 0, words));
+        }
         values.push(input.value(0)?);
     }
+    let left = input.rest.len();
     if !all {
-        let left = input.rest.len();
         let next = if left == 0 { -1.0 } else { (bytes.len() - left) as f64 };
-        values.insert(0, Value::Number(next));
+        vm.push(Value::Num(next));
     }
-    Ok(MultiValue::from_vec(values))
+    values.iter().for_each(|value| vm.push(*value));
+    Ok(values.len() + usize::from(!all))
 }
 
-struct Input<'a> {
-    lua: &'a Lua,
+struct Input<'v, 'a> {
+    vm: &'v mut Vm,
+    host: &'v mut dyn Host,
     rest: &'a [u8],
 }
 
-impl<'a> Input<'a> {
-    fn take(&mut self, count: usize) -> mlua::Result<&'a [u8]> {
+impl<'a> Input<'_, 'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else {
-            return Err(failed(self.lua, "Missing bytes in input."));
+            return Err(self.vm.error("Missing bytes in input."));
         };
         self.rest = rest;
         Ok(taken)
     }
 
     /// A number of so many bytes, high byte first.
-    fn number(&mut self, bytes: usize) -> mlua::Result<u64> {
+    fn number(&mut self, bytes: usize) -> Result<u64> {
         Ok(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn text(&mut self, len: u64) -> mlua::Result<Value> {
+    fn text(&mut self, len: u64) -> Result<Value> {
         let bytes = self.take(len as usize)?;
-        string(self.lua, bytes)
+        self.vm.string(bytes)
     }
 
-    fn value(&mut self, depth: usize) -> mlua::Result<Value> {
+    fn value(&mut self, depth: usize) -> Result<Value> {
+        self.vm.work(self.host, 4)?;
         let first = self.number(1)? as u8;
-        let signed = |number: i64| Ok(Value::Number(number as f64));
+        let signed = |number: i64| Ok(Value::Num(number as f64));
         match first {
             0..=0x7F => signed(i64::from(first)),
             0xE0.. => signed(i64::from(first as i8)),
@@ -209,14 +253,14 @@ impl<'a> Input<'a> {
             0x90..=0x9F => self.list(u64::from(first & 0xF), depth),
             0x80..=0x8F => self.map(u64::from(first & 0xF), depth),
             0xC0 => Ok(Value::Nil),
-            0xC2 => Ok(Value::Boolean(false)),
-            0xC3 => Ok(Value::Boolean(true)),
-            0xCA => Ok(Value::Number(f64::from(f32::from_bits(self.number(4)? as u32)))),
-            0xCB => Ok(Value::Number(f64::from_bits(self.number(8)?))),
+            0xC2 => Ok(Value::Bool(false)),
+            0xC3 => Ok(Value::Bool(true)),
+            0xCA => Ok(Value::Num(f64::from(f32::from_bits(self.number(4)? as u32)))),
+            0xCB => Ok(Value::Num(f64::from_bits(self.number(8)?))),
             0xCC => signed(self.number(1)? as i64),
             0xCD => signed(self.number(2)? as i64),
             0xCE => signed(self.number(4)? as i64),
-            0xCF => Ok(Value::Number(self.number(8)? as i64 as f64)),
+            0xCF => Ok(Value::Num(self.number(8)? as i64 as f64)),
             0xD0 => signed(i64::from(self.number(1)? as i8)),
             0xD1 => signed(i64::from(self.number(2)? as i16)),
             0xD2 => signed(i64::from(self.number(4)? as i32)),
@@ -233,38 +277,39 @@ impl<'a> Input<'a> {
                 let len = self.number(if first == 0xDE { 2 } else { 4 })?;
                 self.map(len, depth)
             }
-            _ => Err(failed(self.lua, "Bad data format in input.")),
+            _ => Err(self.vm.error("Bad data format in input.")),
         }
     }
 
-    fn deeper(&self, depth: usize) -> mlua::Result<usize> {
+    fn deeper(&mut self, depth: usize) -> Result<usize> {
         if depth >= SCRIPT_DECODE_DEPTH_MAX {
-            return Err(failed(self.lua, "stack overflow (in function mp_decode_to_lua_array)"));
+            return Err(self.vm.error("stack overflow (in function mp_decode_to_lua_array)"));
         }
         Ok(depth + 1)
     }
 
-    fn list(&mut self, len: u64, depth: usize) -> mlua::Result<Value> {
+    fn list(&mut self, len: u64, depth: usize) -> Result<Value> {
         let depth = self.deeper(depth)?;
-        let table = self.lua.create_table()?;
+        let table = self.vm.table(0, 0)?;
         for i in 1..=len {
-            table.raw_set(i, self.value(depth)?)?;
+            let value = self.value(depth)?;
+            self.vm.raw_set(table, Value::Num(i as f64), value)?;
         }
         Ok(Value::Table(table))
     }
 
-    fn map(&mut self, len: u64, depth: usize) -> mlua::Result<Value> {
+    fn map(&mut self, len: u64, depth: usize) -> Result<Value> {
         let depth = self.deeper(depth)?;
-        let table = self.lua.create_table()?;
+        let table = self.vm.table(0, 0)?;
         for _ in 0..len {
             let key = self.value(depth)?;
             let value = self.value(depth)?;
             match key {
-                Value::Nil => return Err(Raised::Words(b"table index is nil".to_vec()).into()),
-                Value::Number(number) if number.is_nan() => {
-                    return Err(Raised::Words(b"table index is NaN".to_vec()).into());
+                Value::Nil => return Err(self.vm.raise(b"table index is nil")),
+                Value::Num(number) if number.is_nan() => {
+                    return Err(self.vm.raise(b"table index is NaN"));
                 }
-                key => table.raw_set(key, value)?,
+                key => self.vm.raw_set(table, key, value)?,
             }
         }
         Ok(Value::Table(table))

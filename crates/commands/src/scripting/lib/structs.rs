@@ -1,23 +1,21 @@
 //! `struct`: bytes from values and values from bytes. It touches nothing.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use keystead_lua::number::to_long;
+use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
 
-use super::{check, check_number, check_text, library, one, opt_integer, string};
-use crate::limits::SCRIPT_STRUCT_BYTES_MAX;
-use crate::scripting::convert::c_long;
-use crate::scripting::raise::{bad_argument, failed};
+use super::library;
 
 const INT_SIZE_MAX: usize = 32;
 const ALIGN_MAX: usize = 8;
+/// Values that one call gives.
+const VALUES_MAX: usize = keystead_lua::bounds::VALUES_MAX;
 
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
-    library(lua, &[("pack", pack), ("unpack", unpack), ("size", size)])
+pub(super) fn table(vm: &mut Vm) -> Result<TableId> {
+    library(vm, &[("pack", pack), ("unpack", unpack), ("size", size)])
 }
 
 /// A format, read option by option.
 struct Format<'a> {
-    lua: &'a Lua,
-    name: &'static str,
     text: &'a [u8],
     at: usize,
     little: bool,
@@ -25,13 +23,13 @@ struct Format<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(lua: &'a Lua, name: &'static str, text: &'a [u8]) -> Self {
+    fn new(text: &'a [u8]) -> Self {
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-        Format { lua, name, text: &text[..end], at: 0, little: true, align: 1 }
+        Format { text: &text[..end], at: 0, little: true, align: 1 }
     }
 
     /// The next option with its size.
-    fn next(&mut self) -> mlua::Result<Option<(u8, usize)>> {
+    fn next(&mut self, vm: &mut Vm) -> Result<Option<(u8, usize)>> {
         let Some(&option) = self.text.get(self.at) else { return Ok(None) };
         self.at += 1;
         let size = match option {
@@ -39,12 +37,12 @@ impl<'a> Format<'a> {
             b'H' | b'h' => 2,
             b'L' | b'l' | b'T' | b'd' => 8,
             b'f' => 4,
-            b'c' => self.number(1)?,
+            b'c' => self.number(vm, 1)?,
             b'i' | b'I' => {
-                let size = self.number(4)?;
+                let size = self.number(vm, 4)?;
                 if size > INT_SIZE_MAX {
                     let words = format!("integral size {size} is larger than limit of {INT_SIZE_MAX}");
-                    return Err(failed(self.lua, words));
+                    return Err(vm.error(words));
                 }
                 size
             }
@@ -53,12 +51,13 @@ impl<'a> Format<'a> {
         Ok(Some((option, size)))
     }
 
-    fn number(&mut self, default: usize) -> mlua::Result<usize> {
+    fn number(&mut self, vm: &mut Vm, default: usize) -> Result<usize> {
         let mut number = None;
         while let Some(digit) = self.text.get(self.at).filter(|byte| byte.is_ascii_digit()) {
             let next = number.unwrap_or(0i32).checked_mul(10);
             let next = next.and_then(|n| n.checked_add(i32::from(digit - b'0')));
-            number = Some(next.ok_or_else(|| failed(self.lua, "integral size overflow"))?);
+            let Some(next) = next else { return Err(vm.error("integral size overflow")) };
+            number = Some(next);
             self.at += 1;
         }
         Ok(number.map_or(default, |number| number as usize))
@@ -74,21 +73,21 @@ impl<'a> Format<'a> {
     }
 
     /// What is no element: the order of bytes, alignment, space.
-    fn control(&mut self, option: u8) -> mlua::Result<()> {
+    fn control(&mut self, vm: &mut Vm, args: Args, option: u8) -> Result<()> {
         match option {
             b' ' => {}
             b'>' => self.little = false,
             b'<' => self.little = true,
             b'!' => {
-                let align = self.number(ALIGN_MAX)?;
+                let align = self.number(vm, ALIGN_MAX)?;
                 if !align.is_power_of_two() {
-                    return Err(failed(self.lua, format!("alignment {align} is not a power of 2")));
+                    return Err(vm.error(format!("alignment {align} is not a power of 2")));
                 }
                 self.align = align;
             }
             _ => {
                 let words = format!("invalid format option '{}'", char::from(option));
-                return Err(bad_argument(self.lua, 1, self.name, &words));
+                return Err(vm.bad_argument(args, 0, &words));
             }
         }
         Ok(())
@@ -106,25 +105,44 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, args, 0, "pack")?;
-    // As in the original, a nil stands behind the arguments and is what a missing one is called.
-    let mut args = args.clone();
-    args.push_back(Value::Nil);
-    let args = &args;
-    let mut format = Format::new(lua, "pack", &text);
+/// A copy of a string, for as long as it is read.
+fn bytes_of(vm: &mut Vm, args: Args, at: usize) -> Result<Vec<u8>> {
+    let id = vm.check_str(args, at)?;
+    vm.check_room(vm.bytes(id).len())?;
+    Ok(vm.bytes(id).to_vec())
+}
+
+/// As in the original, a nil stands behind the arguments and is what a missing one is called.
+fn pack_number(vm: &mut Vm, args: Args, at: usize) -> Result<f64> {
+    if at == args.len() {
+        return Err(vm.bad_argument(args, at, "number expected, got nil"));
+    }
+    vm.check_num(args, at)
+}
+
+fn pack_text(vm: &mut Vm, args: Args, at: usize) -> Result<Vec<u8>> {
+    if at == args.len() {
+        return Err(vm.bad_argument(args, at, "string expected, got nil"));
+    }
+    bytes_of(vm, args, at)
+}
+
+fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let text = bytes_of(vm, args, 0)?;
+    let mut format = Format::new(&text);
     let (mut out, mut arg) = (Vec::new(), 1);
     // Counted apart from what is written: Redis's library counts sizes that are 0 otherwise.
     let mut position = 0usize;
-    while let Some((option, mut size)) = format.next()? {
+    while let Some((option, mut size)) = format.next(vm)? {
         let padding = format.padding(position, option, size);
         position += padding;
+        vm.check_room(out.len() + padding)?;
         out.resize(out.len() + padding, 0);
         match option {
             _ if is_integer(option) => {
-                let number = check_number(lua, args, arg, "pack")?;
+                let number = pack_number(vm, args, arg)?;
                 arg += 1;
-                let value = if number < 0.0 { c_long(number) as u64 } else { number as u64 };
+                let value = if number < 0.0 { to_long(number) as u64 } else { number as u64 };
                 let mut bytes = [0; INT_SIZE_MAX];
                 bytes[..8].copy_from_slice(&value.to_le_bytes());
                 format.ordered(&mut bytes[..size]);
@@ -132,53 +150,64 @@ fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
             }
             b'x' => out.push(0),
             b'f' => {
-                let mut bytes = (check_number(lua, args, arg, "pack")? as f32).to_le_bytes();
+                let mut bytes = (pack_number(vm, args, arg)? as f32).to_le_bytes();
                 arg += 1;
                 format.ordered(&mut bytes);
                 out.extend_from_slice(&bytes);
             }
             b'd' => {
-                let mut bytes = check_number(lua, args, arg, "pack")?.to_le_bytes();
+                let mut bytes = pack_number(vm, args, arg)?.to_le_bytes();
                 arg += 1;
                 format.ordered(&mut bytes);
                 out.extend_from_slice(&bytes);
             }
             b'c' | b's' => {
-                let bytes = check_text(lua, args, arg, "pack")?;
+                let bytes = pack_text(vm, args, arg)?;
                 arg += 1;
                 size = if size == 0 { bytes.len() } else { size };
-                check(lua, bytes.len() >= size, arg + 1, "pack", "string too short")?;
+                if bytes.len() < size {
+                    return Err(vm.bad_argument(args, arg, "string too short"));
+                }
+                vm.work(host, size / 16)?;
                 out.extend_from_slice(&bytes[..size]);
                 if option == b's' {
                     out.push(0);
                     size += 1;
                 }
             }
-            _ => format.control(option)?,
+            _ => format.control(vm, args, option)?,
         }
         position += size;
-        if out.len() > SCRIPT_STRUCT_BYTES_MAX {
-            return Err(mlua::Error::MemoryError("not enough memory".into()));
-        }
+        vm.work(host, 4)?;
+        vm.check_room(2 * out.len())?;
     }
-    Ok(one(string(lua, &out)?))
+    let text = vm.string_owned(out)?;
+    vm.one(text)
 }
 
-fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, args, 0, "unpack")?;
-    let data = check_text(lua, args, 1, "unpack")?;
-    let position = opt_integer(lua, args, 2, "unpack", 1)?;
-    check(lua, position != 0, 3, "unpack", "offset must be 1 or greater")?;
+fn unpack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let text = bytes_of(vm, args, 0)?;
+    let data = bytes_of(vm, args, 1)?;
+    let position = vm.opt_int(args, 2, 1)?;
+    if position == 0 {
+        return Err(vm.bad_argument(args, 2, "offset must be 1 or greater"));
+    }
     let mut at = (position as usize).wrapping_sub(1);
-    let mut format = Format::new(lua, "unpack", &text);
+    let mut format = Format::new(&text);
     let mut values: Vec<Value> = Vec::new();
-    while let Some((option, mut size)) = format.next()? {
+    while let Some((option, mut size)) = format.next(vm)? {
         at = at.wrapping_add(format.padding(at, option, size));
         let fits = |size: usize| size <= data.len() && at <= data.len() - size;
-        check(lua, fits(size), 2, "unpack", "data string too short")?;
+        if !fits(size) {
+            return Err(vm.bad_argument(args, 1, "data string too short"));
+        }
+        if values.len() >= VALUES_MAX {
+            return Err(vm.error("too many results"));
+        }
+        vm.work(host, 4)?;
         match option {
             _ if is_integer(option) => {
-                values.push(Value::Number(integer(&data[at..at + size], &format, option)));
+                values.push(Value::Num(integer(&data[at..at + size], &format, option)));
             }
             b'x' => {}
             b'f' | b'd' => {
@@ -187,31 +216,35 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
                 format.ordered(&mut bytes[..size]);
                 let [a, b, c, d, ..] = bytes;
                 let single = f64::from(f32::from_le_bytes([a, b, c, d]));
-                values.push(Value::Number(if option == b'f' { single } else { f64::from_le_bytes(bytes) }));
+                values.push(Value::Num(if option == b'f' { single } else { f64::from_le_bytes(bytes) }));
             }
             b'c' => {
                 if size == 0 {
-                    let previous = values.last().and_then(crate::scripting::api::number);
-                    let previous =
-                        previous.ok_or_else(|| failed(lua, "format 'c0' needs a previous size"))?;
-                    values.pop();
-                    size = c_long(previous) as usize;
-                    check(lua, fits(size), 2, "unpack", "data string too short")?;
+                    let previous = values.pop().and_then(|value| vm.to_number(value));
+                    let Some(previous) = previous else {
+                        return Err(vm.error("format 'c0' needs a previous size"));
+                    };
+                    size = to_long(previous) as usize;
+                    if !fits(size) {
+                        return Err(vm.bad_argument(args, 1, "data string too short"));
+                    }
                 }
-                values.push(string(lua, &data[at..at + size])?);
+                values.push(vm.string(&data[at..at + size])?);
             }
             b's' => {
                 let end = data[at..].iter().position(|byte| *byte == 0);
-                let end = end.ok_or_else(|| failed(lua, "unfinished string in data"))?;
-                values.push(string(lua, &data[at..at + end])?);
+                let Some(end) = end else { return Err(vm.error("unfinished string in data")) };
+                vm.work(host, end / 16)?;
+                values.push(vm.string(&data[at..at + end])?);
                 size = end + 1;
             }
-            _ => format.control(option)?,
+            _ => format.control(vm, args, option)?,
         }
         at += size;
     }
-    values.push(Value::Number(at.wrapping_add(1) as f64));
-    Ok(MultiValue::from_vec(values))
+    values.push(Value::Num(at.wrapping_add(1) as f64));
+    values.iter().for_each(|value| vm.push(*value));
+    Ok(values.len())
 }
 
 fn integer(bytes: &[u8], format: &Format<'_>, option: u8) -> f64 {
@@ -226,20 +259,21 @@ fn integer(bytes: &[u8], format: &Format<'_>, option: u8) -> f64 {
     value as i64 as f64
 }
 
-fn size(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let text = check_text(lua, args, 0, "size")?;
-    let mut format = Format::new(lua, "size", &text);
+fn size(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
+    let text = bytes_of(vm, args, 0)?;
+    vm.work(host, text.len())?;
+    let mut format = Format::new(&text);
     let mut at = 0usize;
-    while let Some((option, size)) = format.next()? {
+    while let Some((option, size)) = format.next(vm)? {
         at += format.padding(at, option, size);
         if option == b's' || (option == b'c' && size == 0) {
             let words = format!("option '{}' has no fixed size", if option == b's' { "s" } else { "c0" });
-            return Err(bad_argument(lua, 1, "size", &words));
+            return Err(vm.bad_argument(args, 0, &words));
         }
         if !option.is_ascii_alphanumeric() {
-            format.control(option)?;
+            format.control(vm, args, option)?;
         }
         at += size;
     }
-    Ok(one(Value::Number(at as f64)))
+    vm.one(at as f64)
 }

@@ -1,19 +1,23 @@
-//! `cjson.decode`. It touches nothing.
+//! `cjson.decode`. It touches nothing outside of the machine.
 
-use mlua::{Lua, Value};
+use keystead_lua::{Args, Host, Result, Value, Vm};
 
 use super::{Settings, depth_max};
-use crate::scripting::raise::failed;
+use crate::scripting::world::Run;
 
-pub(super) fn run(lua: &Lua, settings: &Settings, text: &[u8]) -> mlua::Result<Value> {
+pub(super) fn run(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args, n: usize) -> Result<usize> {
+    let settings = run.cjson[n].clone();
+    let id = vm.check_str(args, 0)?;
+    vm.check_room(vm.bytes(id).len())?;
+    let text = vm.bytes(id).to_vec();
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
-        return Err(failed(lua, "JSON parser does not support UTF-16 or UTF-32"));
+        return Err(vm.error("JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut parser = Parser { lua, settings, text, at: 0, depth: 0 };
+    let mut parser = Parser { vm: &mut *vm, host: run, settings: &settings, text: &text, at: 0, depth: 0 };
     let token = parser.next();
     let value = parser.value(token)?;
     match parser.next() {
-        (Token::End, _) => Ok(value),
+        (Token::End, _) => vm.one(value),
         token => parser.unexpected("the end", &token),
     }
 }
@@ -56,7 +60,8 @@ impl Token {
 type Found = (Token, usize);
 
 struct Parser<'a> {
-    lua: &'a Lua,
+    vm: &'a mut Vm,
+    host: &'a mut dyn Host,
     settings: &'a Settings,
     text: &'a [u8],
     at: usize,
@@ -69,9 +74,9 @@ impl Parser<'_> {
         self.text.get(at).copied().unwrap_or(0)
     }
 
-    fn unexpected<T>(&self, wanted: &str, (token, at): &Found) -> mlua::Result<T> {
+    fn unexpected<T>(&mut self, wanted: &str, (token, at): &Found) -> Result<T> {
         let words = format!("Expected {wanted} but found {} at character {}", token.name(), at + 1);
-        Err(failed(self.lua, words))
+        Err(self.vm.error(words))
     }
 
     fn next(&mut self) -> Found {
@@ -189,31 +194,35 @@ impl Parser<'_> {
         Some((char::from_u32(code)?, 12))
     }
 
-    fn descend(&mut self) -> mlua::Result<()> {
+    fn descend(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth <= depth_max(self.settings.decode_depth_max) {
             return Ok(());
         }
         let words =
             format!("Found too many nested data structures ({}) at character {}", self.depth, self.at);
-        Err(failed(self.lua, words))
+        Err(self.vm.error(words))
     }
 
-    fn value(&mut self, found: Found) -> mlua::Result<Value> {
+    fn value(&mut self, found: Found) -> Result<Value> {
+        if let Token::Text(bytes) = &found.0 {
+            self.vm.work(self.host, bytes.len() / 4)?;
+        }
+        self.vm.work(self.host, 4)?;
         Ok(match found.0 {
-            Token::Text(bytes) => Value::String(self.lua.create_string(bytes)?),
-            Token::Number(number) => Value::Number(number),
-            Token::Boolean(yes) => Value::Boolean(yes),
-            Token::Null => Value::NULL,
+            Token::Text(bytes) => self.vm.string_owned(bytes)?,
+            Token::Number(number) => Value::Num(number),
+            Token::Boolean(yes) => Value::Bool(yes),
+            Token::Null => Value::Null,
             Token::ObjectBegin => self.object()?,
             Token::ArrayBegin => self.array()?,
             _ => return self.unexpected("value", &found),
         })
     }
 
-    fn object(&mut self) -> mlua::Result<Value> {
+    fn object(&mut self) -> Result<Value> {
         self.descend()?;
-        let table = self.lua.create_table()?;
+        let table = self.vm.table(0, 0)?;
         let mut found = self.next();
         if matches!(found.0, Token::ObjectEnd) {
             self.depth -= 1;
@@ -229,7 +238,8 @@ impl Parser<'_> {
             }
             found = self.next();
             let value = self.value(found)?;
-            table.raw_set(self.lua.create_string(key)?, value)?;
+            let key = self.vm.string_owned(key)?;
+            self.vm.raw_set(table, key, value)?;
             found = self.next();
             match found.0 {
                 Token::ObjectEnd => break,
@@ -241,9 +251,9 @@ impl Parser<'_> {
         Ok(Value::Table(table))
     }
 
-    fn array(&mut self) -> mlua::Result<Value> {
+    fn array(&mut self) -> Result<Value> {
         self.descend()?;
-        let table = self.lua.create_table()?;
+        let table = self.vm.table(0, 0)?;
         let mut found = self.next();
         if matches!(found.0, Token::ArrayEnd) {
             self.depth -= 1;
@@ -251,7 +261,7 @@ impl Parser<'_> {
         }
         for i in 1.. {
             let value = self.value(found)?;
-            table.raw_set(i, value)?;
+            self.vm.raw_set(table, Value::Num(i as f64), value)?;
             found = self.next();
             match found.0 {
                 Token::ArrayEnd => break,

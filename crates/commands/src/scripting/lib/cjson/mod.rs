@@ -1,22 +1,20 @@
-//! `cjson`: JSON, as lua-cjson 2.1 has it. It touches nothing.
+//! `cjson`: JSON, as lua-cjson 2.1 has it. It touches nothing outside of the machine.
 //!
-//! As in Redis, what a script sets here stays set for those that follow.
+//! What a script sets here holds until it ends: the next one finds what Redis begins with.
 
 mod decode;
 mod encode;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use keystead_lua::{Args, Result, TableId, Value, Vm};
 
-use mlua::{Lua, MultiValue, Table, Value};
-
-use super::{check, check_number, check_text, one};
+use super::describe;
 use crate::limits::SCRIPT_DECODE_DEPTH_MAX;
-use crate::scripting::convert::c_long;
-use crate::scripting::raise::bad_argument;
+use crate::scripting::api;
+use crate::scripting::world::Run;
 
 /// What a script can set.
-struct Settings {
+#[derive(Clone)]
+pub(in crate::scripting) struct Settings {
     sparse_convert: bool,
     sparse_ratio: i32,
     sparse_safe: i32,
@@ -45,111 +43,120 @@ impl Default for Settings {
     }
 }
 
-type Shared = Rc<RefCell<Settings>>;
-
 /// Deeper than this neither way, whatever is set: each level takes from the thread's stack.
 fn depth_max(set: i32) -> usize {
     usize::try_from(set).unwrap_or(0).min(SCRIPT_DECODE_DEPTH_MAX)
 }
 
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    let settings = Shared::default();
-    let add = |name: &'static str, f: fn(&Lua, &Settings, &MultiValue) -> mlua::Result<Value>| {
-        let settings = Rc::clone(&settings);
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            check(lua, args.len() == 1, 1, name, "expected 1 argument")?;
-            f(lua, &settings.borrow(), &args)
-        })?;
-        table.raw_set(name, function)
-    };
-    add("encode", |lua, settings, args| encode::run(lua, settings, args.front()))?;
-    add("decode", |lua, settings, args| decode::run(lua, settings, &check_text(lua, args, 0, "decode")?))?;
-    let set = |name: &'static str, max: usize, f: Setter| {
-        let settings = Rc::clone(&settings);
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            check(lua, args.len() <= max, max + 1, name, "found too many arguments")?;
-            f(&Given { lua, name, args: &args }, &mut settings.borrow_mut())
-        })?;
-        table.raw_set(name, function)
-    };
-    set("encode_sparse_array", 3, |given, settings| {
-        let convert = given.switch(0, &mut settings.sparse_convert)?;
-        let ratio = given.integer(1, &mut settings.sparse_ratio, 0, i32::MAX)?;
-        let safe = given.integer(2, &mut settings.sparse_safe, 0, i32::MAX)?;
-        Ok(MultiValue::from_iter([convert, ratio, safe]))
-    })?;
-    set("encode_max_depth", 1, |given, settings| {
-        given.integer(0, &mut settings.encode_depth_max, 1, i32::MAX).map(one)
-    })?;
-    set("decode_max_depth", 1, |given, settings| {
-        given.integer(0, &mut settings.decode_depth_max, 1, i32::MAX).map(one)
-    })?;
-    set("encode_number_precision", 1, |given, settings| {
-        given.integer(0, &mut settings.precision, 1, 14).map(one)
-    })?;
-    set("encode_keep_buffer", 1, |given, settings| given.switch(0, &mut settings.keep_buffer).map(one))?;
-    set("encode_invalid_numbers", 1, |given, settings| {
-        given.choice(0, &mut settings.encode_invalid_numbers, &["off", "on", "null"]).map(one)
-    })?;
-    set("decode_invalid_numbers", 1, |given, settings| {
-        given.switch(0, &mut settings.decode_invalid_numbers).map(one)
-    })?;
-    table.raw_set("new", lua.create_function(|lua, _: MultiValue| self::table(lua))?)?;
-    table.raw_set("null", Value::NULL)?;
-    table.raw_set("_NAME", "cjson")?;
-    table.raw_set("_VERSION", "2.1.0")?;
+type Function = fn(&mut Run<'_, '_>, &mut Vm, Args, usize) -> Result<usize>;
+
+/// The functions, with the most arguments that they take. Those of the n-th table that `new` gave have its settings.
+const ROWS: &[(&str, usize, Function)] = &[
+    ("encode", 1, encode::run),
+    ("decode", 1, decode::run),
+    ("encode_sparse_array", 3, sparse_array),
+    ("encode_max_depth", 1, |run, vm, args, n| {
+        integer(vm, args, 0, &mut run.cjson[n].encode_depth_max, 1, i32::MAX)
+    }),
+    ("decode_max_depth", 1, |run, vm, args, n| {
+        integer(vm, args, 0, &mut run.cjson[n].decode_depth_max, 1, i32::MAX)
+    }),
+    ("encode_number_precision", 1, |run, vm, args, n| {
+        integer(vm, args, 0, &mut run.cjson[n].precision, 1, 14)
+    }),
+    ("encode_keep_buffer", 1, |run, vm, args, n| switch(vm, args, 0, &mut run.cjson[n].keep_buffer)),
+    ("encode_invalid_numbers", 1, |run, vm, args, n| {
+        choice(vm, args, 0, &mut run.cjson[n].encode_invalid_numbers, &["off", "on", "null"])
+    }),
+    ("decode_invalid_numbers", 1, |run, vm, args, n| {
+        switch(vm, args, 0, &mut run.cjson[n].decode_invalid_numbers)
+    }),
+    ("new", usize::MAX, new),
+];
+
+/// What a table that `new` gives takes, with its settings and functions.
+const TABLE_BYTES: usize = 2048;
+
+/// The table, with the n-th settings.
+pub(super) fn table(vm: &mut Vm, n: usize) -> Result<TableId> {
+    let table = vm.table(0, 16)?;
+    for (at, (name, ..)) in ROWS.iter().enumerate() {
+        let function = vm.host_function((api::ROWS.len() + n * ROWS.len() + at) as u32);
+        vm.set_field(table, name, function)?;
+    }
+    vm.set_field(table, "null", Value::Null)?;
+    describe(vm, table, &[("_NAME", "cjson"), ("_VERSION", "2.1.0")])?;
     Ok(table)
 }
 
-type Setter = fn(&Given<'_>, &mut Settings) -> mlua::Result<MultiValue>;
-
-/// The arguments of a function that sets something.
-struct Given<'a> {
-    lua: &'a Lua,
-    name: &'static str,
-    args: &'a MultiValue,
+/// Calls a function by its number among those of all tables.
+pub(in crate::scripting) fn call(
+    run: &mut Run<'_, '_>,
+    vm: &mut Vm,
+    function: u32,
+    args: Args,
+) -> Result<usize> {
+    let (n, at) = (function as usize / ROWS.len(), function as usize % ROWS.len());
+    let (_, max, function) = ROWS[at];
+    match at {
+        0 | 1 if args.len() != 1 => Err(vm.bad_argument(args, 0, "expected 1 argument")),
+        _ if args.len() > max => Err(vm.bad_argument(args, max, "found too many arguments")),
+        _ => function(run, vm, args, n),
+    }
 }
 
-impl Given<'_> {
-    fn given(&self, at: usize) -> Option<&Value> {
-        self.args.get(at).filter(|value| !value.is_nil())
-    }
+fn new(run: &mut Run<'_, '_>, vm: &mut Vm, _: Args, _: usize) -> Result<usize> {
+    vm.charge(TABLE_BYTES)?;
+    run.cjson.push(Settings::default());
+    let table = table(vm, run.cjson.len() - 1)?;
+    vm.one(table)
+}
 
-    fn integer(&self, at: usize, setting: &mut i32, min: i32, max: i32) -> mlua::Result<Value> {
-        if self.given(at).is_some() {
-            let value = c_long(check_number(self.lua, self.args, at, self.name)?) as i32;
-            let words = format!("expected integer between {min} and {max}");
-            check(self.lua, min <= value && value <= max, 1, self.name, &words)?;
-            *setting = value;
+fn sparse_array(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args, n: usize) -> Result<usize> {
+    let settings = &mut run.cjson[n];
+    Ok(switch(vm, args, 0, &mut settings.sparse_convert)?
+        + integer(vm, args, 1, &mut settings.sparse_ratio, 0, i32::MAX)?
+        + integer(vm, args, 2, &mut settings.sparse_safe, 0, i32::MAX)?)
+}
+
+fn integer(vm: &mut Vm, args: Args, at: usize, setting: &mut i32, min: i32, max: i32) -> Result<usize> {
+    if !vm.arg(args, at).is_nil() {
+        let value = vm.check_int(args, at)? as i32;
+        if !(min..=max).contains(&value) {
+            return Err(vm.bad_argument(args, 0, &format!("expected integer between {min} and {max}")));
         }
-        Ok(Value::Number(f64::from(*setting)))
+        *setting = value;
     }
+    vm.one(f64::from(*setting))
+}
 
-    fn switch(&self, at: usize, setting: &mut bool) -> mlua::Result<Value> {
-        let mut choice = usize::from(*setting);
-        let value = self.choice(at, &mut choice, &["off", "on"])?;
-        *setting = choice == 1;
-        Ok(value)
-    }
+fn switch(vm: &mut Vm, args: Args, at: usize, setting: &mut bool) -> Result<usize> {
+    let mut chosen = usize::from(*setting);
+    let count = choice(vm, args, at, &mut chosen, &["off", "on"])?;
+    *setting = chosen == 1;
+    Ok(count)
+}
 
-    /// One of these words; the first two may also be said as false and true.
-    fn choice(&self, at: usize, setting: &mut usize, words: &[&str]) -> mlua::Result<Value> {
-        match self.given(at) {
-            None => {}
-            Some(Value::Boolean(yes)) => *setting = usize::from(*yes),
-            Some(_) => {
-                let word = check_text(self.lua, self.args, at, self.name)?;
-                let found = words.iter().position(|known| known.as_bytes() == word);
-                *setting = found.ok_or_else(|| {
-                    let words = format!("invalid option '{}'", String::from_utf8_lossy(&word));
-                    bad_argument(self.lua, at + 1, self.name, &words)
-                })?;
-            }
+/// One of these words; the first two may also be said as false and true.
+fn choice(vm: &mut Vm, args: Args, at: usize, setting: &mut usize, words: &[&str]) -> Result<usize> {
+    match vm.arg(args, at) {
+        Value::Nil => {}
+        Value::Bool(yes) => *setting = usize::from(yes),
+        _ => {
+            let id = vm.check_str(args, at)?;
+            let found = words.iter().position(|known| known.as_bytes() == vm.bytes(id));
+            let Some(found) = found else {
+                let words = format!("invalid option '{}'", String::from_utf8_lossy(vm.bytes(id)));
+                return Err(vm.bad_argument(args, at, &words));
+            };
+            *setting = found;
         }
-        match *setting {
-            choice @ (0 | 1) => Ok(Value::Boolean(choice == 1)),
-            choice => self.lua.create_string(words[choice]).map(Value::String),
+    }
+    match *setting {
+        chosen @ (0 | 1) => vm.one(chosen == 1),
+        chosen => {
+            let word = vm.string(words[chosen].as_bytes())?;
+            vm.one(word)
         }
     }
 }
