@@ -1,7 +1,7 @@
 //! Certificates of the RESP door. Touches the two files that the settings name.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use keystead_core::Result;
 use tokio_rustls::TlsAcceptor;
@@ -12,11 +12,38 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::failure::failure;
 use crate::settings::Settings;
 
-/// What encrypts the RESP door, if the settings ask for it.
-///
-/// # Errors
-/// `config_invalid` with the one line for the user.
-pub fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
+/// What encrypts the RESP listener, with the certificates that were read last.
+#[derive(Clone)]
+pub struct Tls(Arc<RwLock<TlsAcceptor>>);
+
+impl Tls {
+    /// With the certificates that the settings name, if they name any.
+    ///
+    /// # Errors
+    /// `config_invalid` with the one line for the user.
+    pub fn new(settings: &Settings) -> Result<Option<Tls>> {
+        Ok(acceptor(settings)?.map(|acceptor| Tls(Arc::new(RwLock::new(acceptor)))))
+    }
+
+    /// For a connection that comes now.
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the certificates again, for connections that come from now on.
+    ///
+    /// # Errors
+    /// When they do not serve; those that were read before stay.
+    pub fn read_again(&self, settings: &Settings) -> Result<()> {
+        if let Some(new) = acceptor(settings)? {
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = new;
+        }
+        Ok(())
+    }
+}
+
+fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
     let (certificate, key) = match (&settings.resp_tls_cert, &settings.resp_tls_key) {
         (None, None) => return Ok(None),
         (Some(certificate), Some(key)) => (certificate, key),

@@ -4,6 +4,10 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | files of ours that others read, files of others     | `files`          |
+//! | settings that would do nothing                      | `settings`       |
+//! | variables that platforms and people set             | `environment`    |
+//! | SIGHUP, and a backup of what is no HTTP             | `signals`        |
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +20,10 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod environment;
+mod files;
+mod settings;
+mod signals;
 
 use keystead_testkit::server::Server;
 
