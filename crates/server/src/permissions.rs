@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use keystead_core::Result;
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::failure::failure;
 
@@ -28,7 +29,8 @@ impl Access {
     /// That of a path, links followed. One that cannot be looked at is reported by whoever opens it.
     fn of(path: &Path) -> Option<Access> {
         let found = fs::metadata(path).ok()?;
-        Some(Access { owner: found.uid(), group: found.gid(), mode: found.mode() })
+        let mode = if is_read_only(path) { found.mode() & !(WRITE | WRITE << 3) } else { found.mode() };
+        Some(Access { owner: found.uid(), group: found.gid(), mode })
     }
 
     /// Whether somebody else than the owner has this right. A group with the number of its owner is the owner's own.
@@ -50,6 +52,11 @@ impl Access {
     fn is_foreign(self, me: u32) -> bool {
         self.owner != me && self.owner != ROOT
     }
+}
+
+/// Whether a path is on a file system that is mounted for reading only. Kubernetes mounts a ConfigMap so, in a directory with mode 777.
+fn is_read_only(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn me() -> u32 {

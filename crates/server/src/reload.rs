@@ -45,7 +45,7 @@ fn read_again(settings: &Settings, tls: Option<&Tls>) {
     for (part, outcome) in parts {
         if let Err(error) = outcome {
             all = false;
-            tracing::warn!(%error, "SIGHUP: the {part} could not be read again and stay as they were");
+            tracing::warn!(%error, "SIGHUP: {part}: not read again, what was in force stays");
         }
     }
     if all {

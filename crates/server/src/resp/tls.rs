@@ -10,6 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::failure::failure;
+use crate::permissions::{self, Exposure};
 use crate::settings::Settings;
 
 /// What encrypts the RESP listener, with the certificates that were read last.
@@ -57,15 +58,19 @@ fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|e| cannot_read("--resp-tls-cert", certificate, &e))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|e| cannot_read("--resp-tls-key", key, &e))?;
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).map_err(|e| {
-        failure(
-            format_args!(
-                "the certificate and the key of --resp-tls-cert and --resp-tls-key do not serve ({e})"
-            ),
-            "name a PEM certificate chain, its own first, and the PEM key that belongs to it",
-        )
-    })?;
+    let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| cannot_read("--resp-tls-key", key, &e))?;
+    let config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key_der).map_err(|e| {
+            failure(
+                format_args!(
+                    "the certificate and the key of --resp-tls-cert and --resp-tls-key do not serve ({e})"
+                ),
+                "name a PEM certificate chain, its own first, and the PEM key that belongs to it",
+            )
+        })?;
+    if let Some(Exposure::Open(warning)) = permissions::secret("--resp-tls-key", key) {
+        tracing::warn!("{warning}");
+    }
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 

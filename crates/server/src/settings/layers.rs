@@ -13,8 +13,7 @@ use super::table::{CONFIG, SETTINGS, Setting};
 use super::value::Refusal;
 use super::{ConfigText, Settings, environment, token_file};
 use crate::failure::failure;
-use crate::permissions::{self, Exposure};
-use crate::policies;
+use crate::{permissions, policies};
 
 /// What the user said, before anything is checked.
 #[derive(Default)]
@@ -134,12 +133,12 @@ impl Loaded {
         let mut loaded = settle(&[vec![config], flags, variables, from_file])?;
         (loaded.settings.policies, loaded.settings.config_text) = (policies, text.map(ConfigText));
         loaded.warnings = warnings;
-        loaded.read_secrets()?;
+        loaded.read_tokens()?;
         Ok(loaded)
     }
 
-    /// Reads the tokens that stand in files, and looks who else may read the key of the certificate.
-    fn read_secrets(&mut self) -> Result<()> {
+    /// Reads the tokens that stand in files.
+    fn read_tokens(&mut self) -> Result<()> {
         let settings = &mut self.settings;
         for (name, of, path, token) in [
             ("token-file", "token", &settings.token_file, &mut settings.token),
@@ -158,11 +157,6 @@ impl Loaded {
             let (read, warning) = token_file::read(path).map_err(|refusal| value.refused(&refusal))?;
             *token = Some(read);
             self.warnings.extend(warning);
-        }
-        let key = settings.resp_tls_key.as_deref();
-        if let Some(Exposure::Open(warning)) = key.and_then(|key| permissions::secret("--resp-tls-key", key))
-        {
-            self.warnings.push(warning);
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ fn what_clients_make_sure_of_and_what_only_tunes_is_accepted() {
 
 #[test]
 fn the_level_of_the_log_is_the_true_one() {
-    let server = victim(&["--log-level", "info"]);
+    let server = victim(&["--log-level", "debug"]);
     let mut client = Client::connect(&server);
-    client.expect(&[("CONFIG GET loglevel", "[loglevel notice]"), ("CONFIG SET loglevel notice", "+OK")]);
+    client.expect(&[("CONFIG GET loglevel", "[loglevel verbose]"), ("CONFIG SET loglevel verbose", "+OK")]);
 }
