@@ -1,6 +1,6 @@
-//! The text of docs/commands.md, made from the table. It touches nothing.
+//! The text of docs/commands.md and of a part of docs/redis.md, made from the tables. It touches nothing.
 //!
-//! `tests/docs.rs` fails when the file says something else.
+//! `tests/docs.rs` fails when a file says something else.
 
 use std::fmt::Write;
 
@@ -44,6 +44,17 @@ pub fn commands() -> String {
     }
     page
 }
+
+/// The part of docs/redis.md about CONFIG SET, between [`SETTINGS_BEGIN`] and [`SETTINGS_END`].
+#[must_use]
+pub fn settings() -> String {
+    crate::hub::config_page()
+}
+
+/// The line before the part of docs/redis.md that is made.
+pub const SETTINGS_BEGIN: &str = "<!-- Made from the table of settings: KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs -->\n";
+/// The line after it.
+pub const SETTINGS_END: &str = "<!-- The end of what is made. -->\n";
 
 /// One row of a table.
 fn line(page: &mut String, container: Option<&Spec>, spec: &Spec) {

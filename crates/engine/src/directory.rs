@@ -7,7 +7,7 @@
 //! DIR/shard-0/journal/*.journal what is not yet, or only just, at rest
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use keystead_core::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::SHARDS_MAX;
+use crate::private;
 
 const FORMAT: u32 = 1;
 
@@ -139,7 +140,7 @@ fn create(path: &Path, shards: usize) -> Result<Identity> {
 pub(crate) fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
     let (file, temporary) = (path.join("database.json"), path.join("database.json.new"));
     let write = || -> std::io::Result<()> {
-        let mut out = File::create(&temporary)?;
+        let mut out = private::options().write(true).create(true).truncate(true).open(&temporary)?;
         out.write_all(serde_json::to_string(identity)?.as_bytes())?;
         out.write_all(b"\n")?;
         out.sync_all()?;
@@ -151,7 +152,7 @@ pub(crate) fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
 
 fn lock(path: &Path) -> Result<File> {
     let file = path.join("lock");
-    let mut lock = OpenOptions::new()
+    let mut lock = private::options()
         .create(true)
         .truncate(false)
         .read(true)
@@ -198,7 +199,7 @@ impl ShardFiles {
 
     /// Makes the folders, and makes them last.
     pub(crate) fn create(&self) -> Result<()> {
-        fs::create_dir_all(&self.journal).map_err(|e| cannot("create", &self.journal, &e))?;
+        private::create_dir_all(&self.journal).map_err(|e| cannot("create", &self.journal, &e))?;
         let parent = self.dir.parent().unwrap_or(&self.dir);
         sync_dir(parent).and_then(|()| sync_dir(&self.dir)).map_err(|e| cannot("sync", &self.dir, &e))
     }
@@ -208,7 +209,7 @@ impl ShardFiles {
 /// that ended before it could do that.
 pub(crate) fn create_dirs(path: &Path) -> Result<()> {
     let made = path.ancestors().take_while(|folder| !folder.exists()).count();
-    fs::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
+    private::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
     let whole = path.canonicalize().map_err(|e| cannot("find", path, &e))?;
     for folder in whole.ancestors().skip(1).take(made.max(1)) {
         match sync_dir(folder) {

@@ -9,6 +9,7 @@
 //! | opening, submitting, closing                 | [`Engine`]    |
 //! | settings                                     | [`Options`]   |
 //! | what lies in the directory, its lock         | `directory`   |
+//! | who may read its files                       | `private`     |
 //! | the batch, the gate, the shard's loop        | `shard`       |
 //! | segments, records, group fsync, reading back | `journal`     |
 //! | SQLite, the archive thread, resting values   | `archive`     |
@@ -29,6 +30,7 @@ mod health;
 mod journal;
 pub mod limits;
 mod options;
+mod private;
 mod recovery;
 mod shard;
 mod store;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use keystead_core::{Code, ManualClock, Millis};
@@ -67,6 +68,39 @@ fn wait_until_free(dir: &Path) {
         assert!(watch.elapsed().as_secs() < 30, "{error}");
         std::thread::yield_now();
     }
+}
+
+/// Everything below a directory, itself included, that somebody else than its owner may use.
+fn open_to_others(dir: &Path) -> Vec<String> {
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut open = Vec::new();
+    if mode(dir) != 0o700 {
+        open.push(format!("{:o} {}", mode(dir), dir.display()));
+    }
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            open.extend(open_to_others(&path));
+        } else if mode(&path) != 0o600 {
+            open.push(format!("{:o} {}", mode(&path), path.display()));
+        }
+    }
+    open
+}
+
+#[tokio::test]
+async fn every_file_is_for_its_owner_alone() {
+    let outer = tempfile::tempdir().unwrap();
+    let (data, copy) = (outer.path().join("a/data"), outer.path().join("b/copy"));
+    let engine = Engine::open(&options(&data, Durability::Commit).shards(2)).unwrap();
+    for n in 0..500 {
+        set(&engine, &format!("k{n}"), &"x".repeat(1000)).await;
+    }
+    engine.backup(&copy).await.unwrap();
+    let open = || [open_to_others(&outer.path().join("a")), open_to_others(&outer.path().join("b"))].concat();
+    assert_eq!(open(), [""; 0], "while it is open");
+    engine.close().await.unwrap();
+    assert_eq!(open(), [""; 0], "when it is closed");
 }
 
 #[tokio::test]

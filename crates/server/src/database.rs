@@ -6,6 +6,7 @@ use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine, Options};
 
 use crate::failure::failure;
+use crate::permissions;
 use crate::settings::Settings;
 
 /// Opens or creates the database, and returns when every shard serves.
@@ -17,7 +18,13 @@ pub async fn open(settings: &Settings) -> Result<Engine> {
     // Recovery reads the whole journal, and a runtime may not be dropped on a thread that runs tasks.
     let opened = tokio::task::spawn_blocking(move || Engine::open(&options)).await;
     let opened = opened.unwrap_or_else(|e| Err(Error::new(Code::Internal, e.to_string())));
-    opened.map_err(|error| failure_of(&error))
+    let engine = opened.map_err(|error| failure_of(&error))?;
+    if settings.durability != Durability::Memory
+        && let Some(warning) = permissions::data(&settings.data)
+    {
+        tracing::warn!("{warning}");
+    }
+    Ok(engine)
 }
 
 fn options(settings: &Settings) -> Result<Options> {

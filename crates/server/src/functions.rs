@@ -3,8 +3,9 @@
 //! Invariant: the file is replaced as a whole, and synced with its directory before anybody is told. At durability memory
 //! there is none.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use keystead_commands::hub::Hub;
@@ -17,6 +18,9 @@ use crate::settings::Settings;
 /// The name of the file. It holds what FUNCTION DUMP gives.
 pub const FILE: &str = "functions.dump";
 
+/// For the owner alone, as everything in the data directory.
+const FILE_MODE: u32 = 0o600;
+
 /// Keeps a dump in a directory.
 ///
 /// # Errors
@@ -24,7 +28,8 @@ pub const FILE: &str = "functions.dump";
 pub fn keep(dir: &Path, dump: &[u8]) -> Result<()> {
     let write = || {
         let new = dir.join(format!("{FILE}.new"));
-        let mut file = File::create(&new)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&new)?;
         file.write_all(dump)?;
         file.sync_all()?;
         fs::rename(&new, dir.join(FILE))?;

@@ -16,6 +16,8 @@
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
 //! | named rate limits               | [`policies`] |
+//! | what SIGHUP does                | [`reload`]   |
+//! | who may read and change files   | `permissions` |
 //! | how large is large              | [`limits`]   |
 //! | what is counted and measured    | [`metrics`]  |
 //!
@@ -33,8 +35,10 @@ pub mod listen;
 pub mod logs;
 pub mod metrics;
 pub mod open_files;
+mod permissions;
 pub mod policies;
 pub mod ready;
+pub mod reload;
 pub mod resp;
 pub mod server;
 pub mod settings;

@@ -84,7 +84,7 @@ pub const RELOAD_AGAIN_LOOKS: u32 = 10;
 /// anew.
 pub const MEMORY_KEYS_MAX: usize = 1_000_000;
 
-/// Largest settings file that takes effect while the server runs, in bytes. The policies of a larger one stay as they were.
+/// Largest settings file, in bytes. A larger one is refused at start; while the server runs, the policies stay as they were.
 pub const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Denied keys that a policy remembers. Beyond it the least one makes room.
@@ -124,11 +124,17 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest token in bytes. A longer one is refused at start.
 pub const TOKEN_BYTES_MAX: usize = 1024;
 
+/// Largest file with a token, in bytes: the longest token and the end of its line. A larger one is refused, as "holds more than".
+pub const TOKEN_FILE_BYTES_MAX: u64 = TOKEN_BYTES_MAX as u64 + 2;
+
 /// Least memory for values. Less is refused at start: a server that evicts at every turn serves nobody.
 pub const MEMORY_BYTES_MIN: u64 = 1024 * 1024;
 
 /// How long a command may take to reach the server. Longer, and it says that none answers.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long what listens at the address may take to show that it speaks HTTP. Longer, and the command says that it does not.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Largest answer that a command takes from the server, in bytes. The rest is not read.
 pub const ANSWER_BYTES_MAX: u64 = 1024 * 1024;

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
 use keystead_core::{Error, Result};
 use tokio::net::TcpListener;
@@ -35,6 +36,20 @@ pub async fn open(flag: &str, listen: &Listen, has_token: bool) -> Result<Option
         ));
     }
     TcpListener::bind(&addresses[..]).await.map(Some).map_err(|e| cannot_listen(flag, listen, *port, &e))
+}
+
+/// Warns of a listener that other machines can reach in plain text.
+pub(crate) fn warn_if_plain(flag: &str, address: SocketAddr, tls: Option<&Path>) {
+    if is_loopback(&address) || tls.is_some() {
+        return;
+    }
+    let fix = match flag {
+        "--resp" => "set --resp-tls-cert and --resp-tls-key",
+        _ => "put a proxy that speaks TLS in front of it",
+    };
+    tracing::warn!(
+        "{flag} {address} can be reached from other machines without TLS, so the token and the data can be read on the way: {fix}"
+    );
 }
 
 /// A name may resolve to several addresses, and `::ffff:127.0.0.1` is a way to write a loopback one.

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use keystead_core::{Code, Error, Result};
@@ -12,9 +13,10 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::failure::failure;
 use crate::limits::Limits;
+use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings};
-use crate::signals::Signals;
-use crate::{VERSION, database, functions, http, listen, open_files, policies, ready, resp};
+use crate::signals::{self, Signals};
+use crate::{VERSION, database, functions, http, listen, open_files, ready, reload, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -28,13 +30,14 @@ pub async fn run(settings: Settings) -> Result<()> {
             "set --token as well, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32)",
         ));
     }
+    let hangups = signals::hangups()?;
     // The addresses first: a server that runs already is found before its database is touched.
-    let http = open_door("--http", &settings.http, &settings).await?;
-    let resp = open_door("--resp", &settings.resp, &settings).await?;
+    let http = open_door("--http", &settings.http, None, &settings).await?;
+    let resp = open_door("--resp", &settings.resp, settings.resp_tls_cert.as_deref(), &settings).await?;
     if http.is_none() && resp.is_none() {
         return Err(failure("every door is closed", "open one, for example --http 127.0.0.1:8080"));
     }
-    let tls = resp::tls::acceptor(&settings)?;
+    let tls = Tls::new(&settings)?;
     open_files::raise_limit();
     let engine = database::open(&settings).await?;
     // Not earlier: until the server is ready, a signal may simply kill it.
@@ -44,17 +47,14 @@ pub async fn run(settings: Settings) -> Result<()> {
     let resp_port = address(&resp).map_or(0, |address| address.port());
     let connections_max = open_files::connections_max(engine.shards());
     let app = Arc::new(App::new(settings, engine, resp_port, connections_max));
-    if let Err(error) = functions::restore(&app.settings, &app.hub) {
-        return app.engine.close().await.and(Err(error));
-    }
-    if let Err(error) = take_policies(&app).await {
+    if let Err(error) = prepare(&app).await {
         for store in app.policies.others() {
             // Why it does not start matters more.
             let _ = store.close().await;
         }
         return app.engine.close().await.and(Err(error));
     }
-    tokio::spawn(policies::reload::watch(Arc::clone(&app)));
+    reload::start(hangups, &app, tls.clone());
     let mut doors = JoinSet::new();
     if let Some((listener, _)) = http {
         let limits = Limits { connections_max, ..Limits::default() };
@@ -87,6 +87,12 @@ pub async fn run(settings: Settings) -> Result<()> {
     Ok(())
 }
 
+/// Brings functions back, and puts policies into force.
+async fn prepare(app: &Arc<App>) -> Result<()> {
+    functions::restore(&app.settings, &app.hub)?;
+    take_policies(app).await
+}
+
 /// Puts the policies of the settings into force.
 async fn take_policies(app: &Arc<App>) -> Result<()> {
     let of = Arc::clone(app);
@@ -103,12 +109,18 @@ fn broken() -> Error {
 
 type Door = (TcpListener, SocketAddr);
 
-async fn open_door(flag: &str, listen: &Listen, settings: &Settings) -> Result<Option<Door>> {
+async fn open_door(
+    flag: &str,
+    listen: &Listen,
+    tls: Option<&Path>,
+    settings: &Settings,
+) -> Result<Option<Door>> {
     let Some(door) = listen::open(flag, listen, settings.token.is_some()).await? else {
         return Ok(None);
     };
     let address =
         door.local_addr().map_err(|e| failure(e, format_args!("choose another address with {flag}")))?;
+    listen::warn_if_plain(flag, address, tls);
     Ok(Some((door, address)))
 }
 

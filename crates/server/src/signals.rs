@@ -1,9 +1,26 @@
-//! SIGTERM and SIGINT. Touches the process's signal handlers and, at the second signal, ends the process.
+//! SIGTERM, SIGINT and SIGHUP. Touches the process's signal handlers and, at the second signal to stop, ends the process.
 
 use keystead_core::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{failure, io_words};
+
+/// SIGHUP: what can be read again is to be. From here on it no longer ends the process.
+///
+/// # Errors
+/// `config_invalid` when the system refuses.
+pub fn hangups() -> Result<Signal> {
+    listen(SignalKind::hangup())
+}
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(|e| {
+        failure(
+            format_args!("cannot listen for signals ({})", io_words(&e)),
+            "check the limits of this process",
+        )
+    })
+}
 
 /// The signals that ask the server to stop.
 pub struct Signals {
@@ -17,14 +34,6 @@ impl Signals {
     /// # Errors
     /// `config_invalid` when the system refuses.
     pub fn listen() -> Result<Signals> {
-        let listen = |kind| {
-            signal(kind).map_err(|e| {
-                failure(
-                    format_args!("cannot listen for signals ({})", io_words(&e)),
-                    "check the limits of this process",
-                )
-            })
-        };
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

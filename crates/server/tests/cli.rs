@@ -227,9 +227,13 @@ fn whatever_is_wrong_in_the_file_is_told_with_its_line() {
 }
 
 #[test]
-fn a_misspelt_variable_is_refused() {
-    let line = refused_in(&dir(), &[], &[("KEYSTEAD_DURABILTY", "memory")]);
-    assert_eq!(line, "unknown variable 'KEYSTEAD_DURABILTY': did you mean 'KEYSTEAD_DURABILITY'?");
+fn a_misspelt_variable_draws_a_warning() {
+    let (code, stdout, stderr) = run_in(dir().path(), &["config"], &[("KEYSTEAD_DURABILTY", "memory")]);
+    assert_eq!(
+        stderr,
+        "keystead: warning: the variable KEYSTEAD_DURABILTY is no setting and has no effect: did you mean KEYSTEAD_DURABILITY?\n"
+    );
+    assert_eq!((code, config_line(&stdout, "durability").0.as_str()), (0, "fsync"));
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub struct Facts {
     pub process_id: u32,
     /// `fsync`, `commit` or `memory`.
     pub durability: &'static str,
+    /// The level of the log, in Redis's words: `debug`, `verbose`, `notice`, `warning` or `nothing`.
+    pub log_level: &'static str,
     /// Number of shards.
     pub shards: usize,
     /// The directory of the data.

@@ -14,6 +14,7 @@ mod stats;
 
 pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
+pub(crate) use config::page as config_page;
 pub use config::{Config, OutputLimit, Refusal};
 pub use host::{Facts, Host};
 pub use mailbox::{Mailbox, Message};

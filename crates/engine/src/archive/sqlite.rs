@@ -7,6 +7,9 @@ use keystead_model::rest::{Cell, Param, Sql};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
+use crate::directory::cannot;
+use crate::private;
+
 /// Statements that stay prepared: all that the model has.
 const STATEMENTS: usize = 64;
 
@@ -39,6 +42,9 @@ impl Database {
                 Code::Corrupt,
                 format!("{} is missing: restore it from a backup", path.display()),
             ));
+        }
+        if access == Access::Write {
+            private::create_file(path).map_err(|e| cannot("create", path, &e))?;
         }
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
@@ -100,6 +106,8 @@ impl Database {
 
     /// Writes a compact copy of what is committed to a new file.
     pub(crate) fn copy_to(&mut self, path: &Path) -> Result<()> {
+        // An empty file is what it may write into.
+        private::create_file(path).map_err(|e| cannot("create", path, &e))?;
         let target = path.to_string_lossy();
         self.connection.execute("VACUUM INTO ?1", [&*target]).map_err(|e| failed(path, &e))?;
         Ok(())

@@ -4,7 +4,7 @@
 //! sync of new records in it need not change the file system's own structures and takes about half the time.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use keystead_core::Result;
 use super::segment::path_of;
 use crate::directory::{cannot, sync_dir};
 use crate::limits::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
+use crate::private;
 
 /// How much of a new spare is written at a time.
 const BLANK_BYTES: u64 = 4 * 1024 * 1024;
@@ -94,7 +95,7 @@ impl Shelf {
             return Ok(());
         }
         let path = self.dir.join("next.blank");
-        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let mut file = private::options().create(true).append(true).open(&path)?;
         let missing = self.segment_bytes.saturating_sub(file.metadata()?.len());
         file.write_all(&vec![0; missing.min(BLANK_BYTES) as usize])?;
         if missing > BLANK_BYTES {

@@ -9,6 +9,7 @@ use super::record;
 use super::segment::{HEADER_BYTES, Owner, SegmentHeader, path_of};
 use super::shelf::Shelf;
 use crate::directory::sync_dir;
+use crate::private;
 
 /// The end of a shard's journal.
 pub(crate) struct Writer {
@@ -91,7 +92,7 @@ fn create(shelf: &Shelf, owner: Owner, first: u64, bytes: u64) -> io::Result<(Fi
             file
         }
         None => {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+            let file = private::options().read(true).write(true).create(true).truncate(true).open(&path)?;
             file.write_all_at(&header.encode(), 0)?;
             file.set_len(bytes)?;
             file.sync_all()?;

@@ -1,6 +1,6 @@
 //! `keystead backup DIR`: ask the running server for a copy of its database. Touches a socket, stdout and stderr.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use super::client::{self, Answer};
 use super::{Operand, Subcommand};
 use crate::failure::{failure, io_words, one_line};
+use crate::limits::PROBE_TIMEOUT;
 use crate::listen::reachable;
 use crate::settings::size::show_bytes;
-use crate::settings::{Listen, Settings};
+use crate::settings::{Listen, Loaded, Settings};
 
 const PATH: &str = "/admin/backup";
 
@@ -33,20 +34,14 @@ check it with keystead check DIR, serve it with keystead --data DIR.",
 };
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let settings = super::load(matches)?.settings;
+    let Loaded { settings, warnings, .. } = super::load(matches)?;
+    super::warn(&warnings);
     let dir = absolute(&super::operand_path(matches, "DIR")?)?;
     let addresses = addresses(&settings)?;
     let server = &settings.http;
-    let stream = client::connect(&addresses).map_err(|e| {
-        Error::new(
-            Code::StoreUnavailable,
-            format!(
-                "no server answers at {server} ({}): start it, or name its address with --http; a database that no server has open \
-                 can be copied like any directory",
-                io_words(&e)
-            ),
-        )
-    })?;
+    let connect = || client::connect(&addresses).map_err(|e| unreachable(server, &e));
+    client::probe(connect()?).map_err(|e| no_http(server, &e))?;
+    let stream = connect()?;
     let mut progress = Progress::new(&dir);
     let body = json!({ "dir": dir }).to_string();
     let answer = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.tell());
@@ -59,6 +54,31 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     })?;
     super::print(&outcome(server, &answer)?);
     Ok(ExitCode::SUCCESS)
+}
+
+fn unreachable(server: &Listen, error: &io::Error) -> Error {
+    let why = io_words(error);
+    Error::new(
+        Code::StoreUnavailable,
+        format!(
+            "no server answers at {server} ({why}): start it, or name its address with --http; a database that no server has open \
+             can be copied like any directory"
+        ),
+    )
+}
+
+/// What listens there is not the HTTP listener of a server that is well.
+fn no_http(server: &Listen, error: &io::Error) -> Error {
+    let what = match error.kind() {
+        io::ErrorKind::InvalidData => format!("what answers at {server} does not speak HTTP"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let seconds = PROBE_TIMEOUT.as_secs();
+            format!("what listens at {server} does not answer an HTTP request within {seconds} s")
+        }
+        _ => format!("what listens at {server} does not answer an HTTP request ({})", io_words(error)),
+    };
+    let fix = "name the address after \"http\" in the server's ready block with --http";
+    Error::new(Code::StoreUnavailable, format!("{what}: {fix}"))
 }
 
 /// The server runs in another directory, so it is told the whole path.

@@ -1,12 +1,20 @@
 //! One request to a running server and its answer: as much HTTP/1.1 as that takes. Touches a socket.
 //!
-//! The server is our own, so the answer is whole and has a length; whatever else answers is told apart by its form.
+//! The server is our own, so the answer is whole and has a length; whatever else answers is told apart by its first bytes. A copy of a
+//! database takes as long as it takes, so whether anybody is there who speaks HTTP is found out before it is asked for.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::limits::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, SILENCE};
+use keystead_core::Stopwatch;
+
+use crate::limits::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, PROBE_TIMEOUT, SILENCE};
 use crate::settings::Token;
+
+/// How every answer begins.
+const HTTP: &[u8] = b"HTTP/1.";
+
+const ENDED: &str = "the connection ended without an answer";
 
 /// What the server answered.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +35,37 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(refused)
 }
 
+/// Finds out whether what listens there speaks HTTP, within [`PROBE_TIMEOUT`] and without showing it the token.
+pub(super) fn probe(mut stream: TcpStream) -> io::Result<()> {
+    let watch = Stopwatch::start();
+    let host = stream.peer_addr()?;
+    stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
+    stream.write_all(
+        format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let (mut answer, mut buffer) = (Vec::new(), [0; HTTP.len()]);
+    while answer.len() < HTTP.len() {
+        let left = PROBE_TIMEOUT.checked_sub(watch.elapsed()).filter(|left| !left.is_zero());
+        stream.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED)),
+            read => answer.extend_from_slice(&buffer[..read]),
+        }
+        check_start(&answer)?;
+    }
+    Ok(())
+}
+
+/// Refuses an answer as soon as it cannot become one of HTTP.
+fn check_start(answer: &[u8]) -> io::Result<()> {
+    let seen = answer.len().min(HTTP.len());
+    if answer[..seen] == HTTP[..seen] { Ok(()) } else { Err(no_http()) }
+}
+
+fn no_http() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "the answer is not HTTP")
+}
+
 /// Posts JSON and waits for the answer, however long it takes. `waiting` is called now and then meanwhile.
 pub(super) fn post(
     mut stream: TcpStream,
@@ -43,12 +82,16 @@ pub(super) fn post(
     );
     stream.write_all(request.as_bytes())?;
     stream.set_read_timeout(Some(SILENCE))?;
-    let mut answer = Vec::new();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
     let mut limited = stream.take(ANSWER_BYTES_MAX);
     loop {
-        // What was read before a timeout stays in `answer`.
-        match limited.read_to_end(&mut answer) {
-            Ok(_) => break,
+        match limited.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => {
+                answer.extend_from_slice(&buffer[..read]);
+                check_start(&answer)?;
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => waiting(),
             Err(e) => return Err(e),
         }
@@ -59,9 +102,8 @@ pub(super) fn post(
 fn parse(answer: &[u8]) -> io::Result<Answer> {
     let text = String::from_utf8_lossy(answer);
     if text.is_empty() {
-        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection ended without an answer"));
+        return Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED));
     }
-    let no_http = || io::Error::new(ErrorKind::InvalidData, "the answer is not HTTP");
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(no_http)?;
     let mut words = head.split(' ');
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));

@@ -23,6 +23,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let loaded = super::load(matches)?;
+    super::warn(&loaded.warnings);
     super::print(&(columns(&loaded.values) + &limits(&loaded.settings.policies)));
     Ok(ExitCode::SUCCESS)
 }
@@ -63,9 +64,9 @@ mod tests {
         let loaded = Loaded::from_sources(Sources { flags, variables: Vec::new() }).unwrap();
         let text = columns(&loaded.values);
         assert_eq!(text.lines().count(), SETTINGS.len());
-        assert!(text.contains("http             127.0.0.1:8080       default\n"), "{text}");
-        assert!(text.contains("data             /a/rather/long/path  flag\n"), "{text}");
-        assert!(text.contains("token            (set)                flag\n"), "{text}");
+        assert!(text.contains("http                  127.0.0.1:8080       default\n"), "{text}");
+        assert!(text.contains("data                  /a/rather/long/path  flag\n"), "{text}");
+        assert!(text.contains("token                 (set)                flag\n"), "{text}");
     }
 
     #[test]

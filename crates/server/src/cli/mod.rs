@@ -18,9 +18,10 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 use keystead_core::{Code, Error, Result};
+use rustix::fs::Mode;
 
 use crate::VERSION;
-use crate::failure::{failure, line};
+use crate::failure::{failure, line, one_line};
 use crate::settings::{Loaded, SETTINGS, Setting, Sources};
 
 /// The exit code of a command that ran and failed.
@@ -82,6 +83,8 @@ Examples:
 /// Runs the command line and returns the exit code.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Whatever this process writes is for its user alone, also files that libraries make.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let done = match command().try_get_matches_from(arguments) {
         Ok(matches) => run(&matches),
         Err(error) if error.use_stderr() => Err(usage::failure_of(&error)),
@@ -187,6 +190,14 @@ fn load(matches: &ArgMatches) -> Result<Loaded> {
         flags: SETTINGS.iter().filter_map(flag).collect(),
         variables: std::env::vars_os().collect(),
     })
+}
+
+/// Prints warnings about the settings, for commands that have no log.
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        // Without a stderr there is nobody to warn.
+        let _ = writeln!(std::io::stderr(), "keystead: warning: {}", one_line(warning));
+    }
 }
 
 /// Prints on stdout. A reader that has gone away (`keystead config | head -1`) is no failure.

@@ -7,6 +7,7 @@ use keystead_core::Result;
 
 use super::Subcommand;
 use crate::failure::{failure, io_words};
+use crate::settings::Loaded;
 use crate::{logs, server};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
@@ -20,8 +21,11 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
 };
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let settings = super::load(matches)?.settings;
-    logs::start(&settings);
+    let Loaded { settings, warnings, .. } = super::load(matches)?;
+    logs::start(&settings)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| {
         failure(format_args!("cannot start threads ({})", io_words(&e)), "check the limits of this process")
     })?;

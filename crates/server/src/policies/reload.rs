@@ -9,10 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keystead_core::{Code, Error};
+use tokio::sync::Notify;
 
 use super::file;
 use crate::app::App;
 use crate::limits::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
+use crate::permissions;
 use crate::settings::{self, file::DEFAULT_PATH};
 
 /// Why a file was not taken.
@@ -22,8 +24,9 @@ struct Refusal {
     passes: bool,
 }
 
-/// Puts the policies of the settings file into force whenever it changes, until the server stops.
-pub async fn watch(app: Arc<App>) {
+/// Puts the policies of the settings file into force whenever it changes, and whenever somebody who is notified of it wants it read
+/// `at_once`, until the server stops.
+pub async fn watch(app: Arc<App>, at_once: Arc<Notify>) {
     // Somebody who starts without a file may write one.
     let path = app.settings.config.clone().unwrap_or_else(|| DEFAULT_PATH.into());
     // What stands there now was read at the start.
@@ -32,12 +35,16 @@ pub async fn watch(app: Arc<App>) {
     let mut seen = None;
     let mut looks_left = None;
     loop {
-        tokio::select! {
+        let wanted = tokio::select! {
             () = app.stopping() => return,
-            () = tokio::time::sleep(RELOAD_LOOK) => {}
-        }
+            () = at_once.notified() => true,
+            () = tokio::time::sleep(RELOAD_LOOK) => false,
+        };
         let text = read(&path).await;
-        if text == known {
+        let is_new = text != known || app.policies.set().problem.is_some();
+        if wanted && is_new {
+            // Whoever says so has finished writing.
+        } else if text == known {
             seen = None;
             looks_left = looks_left.map(|looks: u32| looks.saturating_sub(1));
             if looks_left != Some(0) {
@@ -64,7 +71,8 @@ async fn read(path: &Path) -> Option<String> {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || {
         let small = std::fs::metadata(&path).is_ok_and(|file| file.len() <= SETTINGS_BYTES_MAX);
-        small.then(|| std::fs::read_to_string(&path).ok()).flatten()
+        // What somebody else has put there in the meantime is no settings file.
+        (small && !permissions::is_foreign(&path)).then(|| std::fs::read_to_string(&path).ok()).flatten()
     });
     read.await.ok().flatten()
 }
@@ -73,7 +81,9 @@ async fn apply(app: &Arc<App>, path: &Path, taken: Option<&str>, text: Option<&s
     let shown = path.display().to_string();
     let replaced = match text {
         None => {
-            let problem = format!("{shown} cannot be read, or has more than {SETTINGS_BYTES_MAX} bytes");
+            let problem = format!(
+                "{shown} cannot be read, belongs to another user, or has more than {SETTINGS_BYTES_MAX} bytes"
+            );
             Err(Refusal { problem, passes: false })
         }
         Some(text) => replace(app, text, &shown).await,

@@ -17,6 +17,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::Connection;
+use super::tls::Tls;
 use crate::app::App;
 use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 
@@ -25,7 +26,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
 /// Serves connections until the app stops, then drains.
-pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<TlsAcceptor>) {
+pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopping = std::pin::pin!(app.stopping());
@@ -43,7 +44,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<TlsAcceptor
         match accepted {
             Ok((stream, peer)) => {
                 next_shard = (next_shard + 1) % app.engine.shards();
-                admit(stream, peer, &app, tls.clone(), next_shard);
+                admit(stream, peer, &app, tls.as_ref().map(Tls::acceptor), next_shard);
             }
             Err(error) => pause_after(&error).await,
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use keystead_commands::hub::{Facts, Host};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine};
+use tracing::level_filters::LevelFilter;
 
 use crate::VERSION;
 use crate::functions;
@@ -22,6 +23,7 @@ pub struct Server {
     functions: Option<PathBuf>,
     limit_bytes: Option<u64>,
     clients_max: usize,
+    log_level: &'static str,
     run_id: String,
 }
 
@@ -38,6 +40,7 @@ impl Server {
             functions: (settings.durability != Durability::Memory).then(|| settings.data.clone()),
             limit_bytes: settings.memory_bytes.map(|bytes| bytes as u64),
             clients_max,
+            log_level: log_level(settings.log_level),
             run_id: run_id(),
         }
     }
@@ -68,6 +71,7 @@ impl Host for Server {
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             process_id: std::process::id(),
             durability: durability.as_str(),
+            log_level: self.log_level,
             shards: self.engine.shards(),
             data: if durability == Durability::Memory { String::new() } else { self.data.clone() },
             keys: sum(|shard| shard.size.keys),
@@ -95,6 +99,17 @@ impl Host for Server {
             2 => tracing::info!(target: "script", "{line}"),
             _ => tracing::warn!(target: "script", "{line}"),
         }
+    }
+}
+
+/// The level of the log in Redis's words.
+fn log_level(level: LevelFilter) -> &'static str {
+    match level {
+        LevelFilter::OFF => "nothing",
+        LevelFilter::ERROR | LevelFilter::WARN => "warning",
+        LevelFilter::INFO => "notice",
+        LevelFilter::DEBUG => "verbose",
+        LevelFilter::TRACE => "debug",
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Whatever is wrong is reported as `FILE:LINE`.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use keystead_core::Result;
@@ -9,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::table::{Form, SETTINGS, Setting};
 use crate::failure::{failure, io_words};
+use crate::limits::SETTINGS_BYTES_MAX;
 use crate::{policies, suggest};
 
 /// The file that is read when nobody names one.
@@ -24,12 +27,17 @@ pub(crate) struct Entry {
 /// The text of the file at `path`.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let shown = path.display();
-    std::fs::read_to_string(path).map_err(|e| {
-        failure(
-            format_args!("cannot read settings file '{shown}': {}", io_words(&e)),
-            "name one that can be read with --config FILE",
-        )
-    })
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(SETTINGS_BYTES_MAX + 1).read_to_string(&mut text));
+    let fix = "name one that can be read with --config FILE";
+    match read {
+        Err(e) => Err(failure(format_args!("cannot read settings file '{shown}': {}", io_words(&e)), fix)),
+        Ok(read) if read as u64 > SETTINGS_BYTES_MAX => Err(failure(
+            format_args!("settings file '{shown}' has more than {SETTINGS_BYTES_MAX} bytes"),
+            fix,
+        )),
+        Ok(_) => Ok(text),
+    }
 }
 
 /// Whether two texts set something differently, policies apart. One that cannot be read sets nothing.

@@ -1,4 +1,4 @@
-//! Who wins: a flag over a variable over the file over the default. Touches the settings file, for reading.
+//! Who wins: a flag over a variable over the file over the default. Touches the settings file and token files, for reading.
 //!
 //! Every value keeps its source, so that `keystead config` and every refusal can name it.
 
@@ -11,11 +11,9 @@ use keystead_core::{Error, Result};
 use super::file::{self, DEFAULT_PATH, Entry};
 use super::table::{CONFIG, SETTINGS, Setting};
 use super::value::Refusal;
-use super::{ConfigText, Settings};
+use super::{ConfigText, Settings, environment, token_file};
 use crate::failure::failure;
-use crate::{policies, suggest};
-
-const VARIABLE_PREFIX: &str = "KEYSTEAD_";
+use crate::{permissions, policies};
 
 /// What the user said, before anything is checked.
 #[derive(Default)]
@@ -61,7 +59,7 @@ pub struct Value {
 }
 
 impl Value {
-    fn new(setting: &'static Setting, source: Source, text: String) -> Value {
+    pub(super) fn new(setting: &'static Setting, source: Source, text: String) -> Value {
         Value { setting, source, text: Some(text) }
     }
 
@@ -107,6 +105,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// As written, with sources, in the order of the table.
     pub values: Vec<Value>,
+    /// What keeps nobody from starting and should be seen to, a line each.
+    pub warnings: Vec<String>,
 }
 
 impl Loaded {
@@ -116,19 +116,49 @@ impl Loaded {
     /// `config_invalid` with the one line for the user.
     pub fn from_sources(sources: Sources) -> Result<Loaded> {
         let flags = flags(sources.flags)?;
-        let variables = variables(sources.variables)?;
+        let (variables, mut warnings) = environment::variables(sources.variables)?;
         let config = config(pick(&flags, CONFIG.name).or(pick(&variables, CONFIG.name)));
         let path = PathBuf::from(config.text.clone().unwrap_or_default());
         let text = config.text.as_ref().map(|path| file::read(Path::new(path))).transpose()?;
         let (shown, words) = (path.display().to_string(), text.as_deref().unwrap_or_default());
         let (entries, policies) = (file::parse(words, &shown)?, policies::file::parse(words, &shown)?);
+        if text.is_some() {
+            let holds_secret = entries.iter().any(|entry| entry.setting.secret);
+            warnings.extend(permissions::settings_file(&path, holds_secret)?);
+        }
         let from_file = entries
             .into_iter()
             .map(|Entry { setting, text, line }| Value::new(setting, Source::File(path.clone(), line), text))
             .collect();
         let mut loaded = settle(&[vec![config], flags, variables, from_file])?;
         (loaded.settings.policies, loaded.settings.config_text) = (policies, text.map(ConfigText));
+        loaded.warnings = warnings;
+        loaded.read_tokens()?;
         Ok(loaded)
+    }
+
+    /// Reads the tokens that stand in files.
+    fn read_tokens(&mut self) -> Result<()> {
+        let settings = &mut self.settings;
+        for (name, of, path, token) in [
+            ("token-file", "token", &settings.token_file, &mut settings.token),
+            (
+                "read-only-token-file",
+                "read-only-token",
+                &settings.read_only_token_file,
+                &mut settings.read_only_token,
+            ),
+        ] {
+            let (Some(path), Some(value)) = (path, pick(&self.values, name)) else { continue };
+            if let (Some(_), Some(other)) = (&token, pick(&self.values, of)) {
+                let why = format!("goes not with {}, which says it, too", other.written());
+                return Err(value.refused(&Refusal::new(why, "keep one of them")));
+            }
+            let (read, warning) = token_file::read(path).map_err(|refusal| value.refused(&refusal))?;
+            *token = Some(read);
+            self.warnings.extend(warning);
+        }
+        Ok(())
     }
 }
 
@@ -144,7 +174,7 @@ fn settle(layers: &[Vec<Value>]) -> Result<Loaded> {
         }
         values.push(value);
     }
-    Ok(Loaded { settings, values })
+    Ok(Loaded { settings, values, warnings: Vec::new() })
 }
 
 fn pick<'a>(layer: &'a [Value], name: &str) -> Option<&'a Value> {
@@ -172,44 +202,7 @@ fn flags(given: Vec<(&'static str, OsString)>) -> Result<Vec<Value>> {
     Ok(layer)
 }
 
-fn variables(environment: Vec<(OsString, OsString)>) -> Result<Vec<Value>> {
-    let mut layer = Vec::new();
-    for (name, text) in environment {
-        let Some(name) = name.to_str().filter(|n| n.starts_with(VARIABLE_PREFIX)) else {
-            continue;
-        };
-        if is_service_link(name, &text) {
-            continue;
-        }
-        let setting = SETTINGS.iter().find(|s| s.variable() == name).ok_or_else(|| unknown_variable(name))?;
-        layer.push(Value::new(setting, Source::Variable(name.to_owned()), utf8(text, name)?));
-    }
-    Ok(layer)
-}
-
-/// Docker and Kubernetes put such variables into every container beside a service that is called `keystead`.
-/// They are not ours, and refusing them would keep the server from starting there.
-fn is_service_link(name: &str, text: &OsString) -> bool {
-    let rest = &name[VARIABLE_PREFIX.len()..];
-    let is_url = || text.to_str().is_some_and(|t| t.contains("://"));
-    rest.starts_with("SERVICE_") || rest.starts_with("PORT_") || (rest == "PORT" && is_url())
-}
-
-fn unknown_variable(name: &str) -> Error {
-    // Compared without the prefix, which all of them share and which would make everything look similar.
-    let word = &name[VARIABLE_PREFIX.len()..];
-    let meant = suggest::nearest(word, SETTINGS.iter().map(|s| s.name));
-    let fix = match SETTINGS.iter().find(|s| Some(s.name) == meant) {
-        Some(setting) => format!("did you mean '{}'?", setting.variable()),
-        None => {
-            let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
-            format!("the variables are {}", names.join(", "))
-        }
-    };
-    failure(format_args!("unknown variable '{name}'"), fix)
-}
-
-fn utf8(text: OsString, whose: &str) -> Result<String> {
+pub(super) fn utf8(text: OsString, whose: &str) -> Result<String> {
     text.into_string()
         .map_err(|_| failure(format_args!("the value of {whose} is not UTF-8"), "write it in UTF-8"))
 }
@@ -276,27 +269,29 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_variable_is_refused_with_a_suggestion() {
-        assert_eq!(
-            refusal(&[], &[("KEYSTEAD_DURABILTY", "fsync")]),
-            "unknown variable 'KEYSTEAD_DURABILTY': did you mean 'KEYSTEAD_DURABILITY'?"
-        );
-        assert!(
-            refusal(&[], &[("KEYSTEAD_PORT", "8080")])
-                .starts_with("unknown variable 'KEYSTEAD_PORT': the variables are")
-        );
+    fn a_variable_that_is_none_of_ours_stops_nobody() {
+        let loaded = load(&[], &[("KEYSTEAD_DURABILTY", "fsync"), ("KEYSTEAD_PORT", "8080")]);
+        assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
+        assert!(loaded.warnings[0].ends_with("did you mean KEYSTEAD_DURABILITY?"));
     }
 
     #[test]
-    fn the_variables_of_a_container_platform_are_not_ours() {
-        load(
-            &[],
-            &[
-                ("KEYSTEAD_SERVICE_HOST", "10.0.0.1"),
-                ("KEYSTEAD_SERVICE_PORT", "8080"),
-                ("KEYSTEAD_PORT", "tcp://10.0.0.1:8080"),
-                ("KEYSTEAD_PORT_8080_TCP_ADDR", "10.0.0.1"),
-            ],
+    fn a_token_is_given_in_one_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "from-a-file\n").unwrap();
+        let file = file.to_str().unwrap();
+        let loaded = load(&[("token-file", file)], &[]);
+        assert!(loaded.settings.token.unwrap().matches(b"from-a-file"));
+        let loaded = load(&[("token", "full"), ("read-only-token-file", file)], &[]);
+        assert!(loaded.settings.read_only_token.unwrap().matches(b"from-a-file"));
+        assert_eq!(
+            refusal(&[("token-file", file)], &[("KEYSTEAD_TOKEN", "hunter2")]),
+            format!("--token-file {file} goes not with KEYSTEAD_TOKEN, which says it, too: keep one of them")
+        );
+        assert!(
+            refusal(&[], &[("KEYSTEAD_TOKEN_FILE", "none")])
+                .starts_with("KEYSTEAD_TOKEN_FILE=none cannot be read (no such file or directory): ")
         );
     }
 

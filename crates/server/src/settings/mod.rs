@@ -9,12 +9,16 @@
 //! | what a value may look like           | [`value`]    |
 //! | `512mb` as a number                  | `size`       |
 //! | flag over variable over file         | [`layers`]   |
+//! | variables that are none of ours      | `environment` |
+//! | tokens in files                      | `token_file` |
 //! | keystead.toml                        | [`mod@file`] |
 
+mod environment;
 pub mod file;
 pub mod layers;
 pub(crate) mod size;
 pub mod table;
+pub(crate) mod token_file;
 pub mod value;
 
 use std::fmt;
@@ -50,8 +54,14 @@ pub struct Settings {
     pub token: Option<Token>,
     /// The secret of those who may only read.
     pub read_only_token: Option<Token>,
+    /// The file that the secret was read from.
+    pub token_file: Option<PathBuf>,
+    /// The file that the other secret was read from.
+    pub read_only_token_file: Option<PathBuf>,
     /// The form of the log lines.
     pub log: LogFormat,
+    /// Where they go. None: to stderr.
+    pub log_file: Option<PathBuf>,
     /// The least important level that is logged.
     pub log_level: LevelFilter,
     /// The settings file that was read, if there is one.
@@ -73,6 +83,14 @@ impl fmt::Debug for ConfigText {
 }
 
 impl Settings {
+    /// The settings that name a file with a token, by their names, with what was read from it.
+    pub(crate) fn token_files(&self) -> [(&'static str, &Option<PathBuf>, &Option<Token>); 2] {
+        [
+            ("token-file", &self.token_file, &self.token),
+            ("read-only-token-file", &self.read_only_token_file, &self.read_only_token),
+        ]
+    }
+
     /// A canvas for the rows to fill. The defaults are in the table and nowhere else: every row with a
     /// default overwrites its field, which a test of the table checks.
     pub(crate) fn blank() -> Settings {
@@ -87,7 +105,10 @@ impl Settings {
             memory_bytes: Some(0),
             token: None,
             read_only_token: None,
+            token_file: None,
+            read_only_token_file: None,
             log: LogFormat::Json,
+            log_file: None,
             log_level: LevelFilter::OFF,
             config: None,
             config_text: None,

@@ -3,6 +3,7 @@
 //! A reader that refuses says why and what to write instead; who wrote the text is added by the layers.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 pub use keystead_engine::Durability;
 use keystead_engine::limits::SHARDS_MAX;
@@ -100,9 +101,10 @@ impl LogFormat {
     }
 }
 
-/// The secret that a request must bring. No form of it can be printed.
+/// The secret that a request must bring. No form of it can be printed. Clones are the same token: what replaces one replaces
+/// all of them.
 #[derive(Clone)]
-pub struct Token(String);
+pub struct Token(Arc<RwLock<String>>);
 
 impl Token {
     /// Reads a token: visible ASCII, because it must fit into an HTTP header as it is.
@@ -117,20 +119,41 @@ impl Token {
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(Refusal::new("contains a space or a character that no header can carry", fix));
         }
-        Ok(Token(text.to_owned()))
+        Ok(Token(Arc::new(RwLock::new(text.to_owned()))))
     }
 
     /// The header that a client brings: the one way out for the secret.
     pub(crate) fn authorization(&self) -> String {
-        format!("Authorization: Bearer {}\r\n", self.0)
+        format!("Authorization: Bearer {}\r\n", self.text())
     }
 
     /// Whether `offered` is this token. The time it takes tells nothing but the length.
     #[must_use]
     pub fn matches(&self, offered: &[u8]) -> bool {
-        self.0.as_bytes().ct_eq(offered).into()
+        self.text().as_bytes().ct_eq(offered).into()
+    }
+
+    /// Takes over the text of another one, for everybody who has this one.
+    pub(crate) fn replace(&self, other: &Token) {
+        let text = other.text().clone();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    fn text(&self) -> RwLockReadGuard<'_, String> {
+        // Nobody panics while it is replaced.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Token) -> bool {
+        // Not with both locks at once: they may be one.
+        let other = other.text().clone();
+        self.matches(other.as_bytes())
+    }
+}
+
+impl Eq for Token {}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -259,6 +282,10 @@ mod tests {
         assert!(token.matches(b"s3cret"));
         assert!(!token.matches(b"s3cre") && !token.matches(b"S3CRET") && !token.matches(b""));
         assert_eq!(format!("{token:?}"), "(set)");
+        let (shared, new) = (token.clone(), Token::parse("other").unwrap());
+        token.replace(&new);
+        assert!(shared.matches(b"other") && !shared.matches(b"s3cret"));
+        assert!(shared == new && shared == token && new != Token::parse("x").unwrap());
     }
 
     #[test]

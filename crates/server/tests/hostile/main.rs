@@ -6,6 +6,10 @@
 //! |-----------------------------------------------------|------------------|
 //! | what is known of Redis's Lua, advisory by advisory  | [`advisories`]   |
 //! | scripts that take memory or time, or leave something | [`scripts`]     |
+//! | files of ours that others read, files of others     | `files`          |
+//! | settings that would do nothing                      | `settings`       |
+//! | variables that platforms and people set             | `environment`    |
+//! | SIGHUP, and a backup of what is no HTTP             | `signals`        |
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +23,11 @@ mod advisories;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod environment;
+mod files;
 mod scripts;
+mod settings;
+mod signals;
 
 use keystead_testkit::server::Server;
 

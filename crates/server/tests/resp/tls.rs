@@ -73,6 +73,24 @@ fn a_client_is_served_behind_tls() {
 }
 
 #[test]
+fn sighup_takes_new_certificates_and_keeps_the_old_where_the_new_do_not_serve() {
+    let (home, server) = encrypted(&["--log-level", "info"]);
+    let mut before = connect(&home, &server);
+    assert_eq!(before.ask("SET k v"), "+OK");
+    let old = std::fs::read(home.path().join("cert.pem")).unwrap();
+    certificate(home.path());
+    assert_ne!(std::fs::read(home.path().join("cert.pem")).unwrap(), old);
+    signal(&server, Signal::HUP);
+    server.wait_for_log("certificates and policies are read again").unwrap();
+    assert_eq!(connect(&home, &server).ask("GET k"), "v", "with the new certificate as the only authority");
+    assert_eq!(before.ask("GET k"), "v", "who is connected stays");
+    std::fs::write(home.path().join("key.pem"), "no key").unwrap();
+    signal(&server, Signal::HUP);
+    server.wait_for_log("SIGHUP: certificates: not read again").unwrap();
+    assert_eq!(connect(&home, &server).ask("GET k"), "v", "the ones that served still do");
+}
+
+#[test]
 fn large_answers_arrive_whole_however_late_they_are_read() {
     let (home, server) = encrypted(&[]);
     let mut client = connect(&home, &server);

@@ -19,8 +19,6 @@ pub(super) enum Kind {
     BytesOrShare,
     /// Anything.
     Text,
-    /// Only nothing: a feature that is not there.
-    Nothing(&'static str),
     /// Pairs of seconds and changes.
     Save,
     /// Classes of connections and their limits.
@@ -56,13 +54,6 @@ impl Kind {
             }
             Kind::BytesOrShare => share(text),
             Kind::Text => Ok(text.to_owned()),
-            Kind::Nothing(why) => {
-                if text.is_empty() {
-                    Ok(String::new())
-                } else {
-                    Err(why.into())
-                }
-            }
             Kind::Save => save(text),
             Kind::OutputLimits => limit::read(text, present),
             Kind::Percentiles => percentiles(text),
@@ -175,7 +166,6 @@ mod tests {
             (Kind::Save, "900", Err("Invalid save parameters")),
             (Kind::Percentiles, "50 99.9", Ok("50 99.9")),
             (Kind::OomScores, "1 2", Err("wrong number of arguments")),
-            (Kind::Nothing("no"), "x", Err("no")),
             (limits, "replica 1kb 2kb 9", Ok("normal 0 0 0 slave 1024 2048 9 pubsub 4 5 6")),
             (limits, "normal 1", Err("Wrong number of arguments in buffer limit configuration.")),
             (limits, "x 1 1 1", Err("Invalid client class specified in buffer limit configuration.")),

@@ -1,9 +1,9 @@
 //! What CONFIG GET and CONFIG SET know. It touches nothing.
 //!
-//! Three sorts of settings, by their row in `table`: live ones, which doors ask for at every turn and which are therefore
-//! atomics; those that the server decides, which can be read only; and those that tune what Keystead does otherwise, which
-//! are accepted and remembered so that tools that set them go on working.
+//! What CONFIG SET does with a setting is said by its row in `table`. Those that take effect are read at every turn and are
+//! therefore atomics. One that would change what Redis does and changes nothing here is refused, unless it is set to what it is.
 
+mod docs;
 mod kind;
 mod limit;
 mod table;
@@ -17,7 +17,8 @@ pub use limit::OutputLimit;
 use super::{Facts, Kind};
 use crate::glob;
 use crate::limits::{REQUEST_BYTES_MAX, STRING_BYTES_MAX};
-use table::{ROWS, Row, Rule};
+pub(crate) use docs::page;
+use table::{Live, ROWS, Row, Rule};
 
 /// Settings by Redis's names.
 pub struct Config {
@@ -150,8 +151,13 @@ impl Config {
         let mut wrong = None;
         for (name, _) in pairs {
             let at = find(name).ok_or_else(|| Refusal::Unknown(shown(name)))?;
-            if wrong.is_none() && matches!(ROWS[at].rule, Rule::Fixed) {
-                wrong = Some(Refusal::Value(shown(name), "can't set immutable config".into()));
+            let why = match ROWS[at].rule {
+                Rule::Immutable => Some("can't set immutable config"),
+                Rule::Hidden(why) => Some(why),
+                _ => None,
+            };
+            if wrong.is_none() {
+                wrong = why.map(|why| Refusal::Value(shown(name), why.into()));
             }
             if wrong.is_none() && rows.contains(&at) {
                 wrong = Some(Refusal::Value(shown(name), "duplicate parameter".into()));
@@ -179,8 +185,11 @@ impl Config {
         let row = &ROWS[at];
         let value = row.kind.read(value, &self.present(at, facts))?;
         match row.rule {
-            Rule::Host(_, why) if value != self.present(at, facts) => Err(why.into()),
-            Rule::Clients
+            Rule::Start(_, why) if value != self.present(at, facts) => Err(why.into()),
+            Rule::Refused(why) if value != self.present(at, facts) => {
+                Err(format!("it has no effect here: {why}"))
+            }
+            Rule::Effective(Live::ClientsMax)
                 if facts.clients_max > 0 && value.parse().is_ok_and(|max| facts.clients_max < max) =>
             {
                 Err(format!(
@@ -195,23 +204,22 @@ impl Config {
     fn present(&self, at: usize, facts: &Facts) -> String {
         let row = &ROWS[at];
         match row.rule {
-            Rule::Host(value, _) => value(facts),
-            Rule::FirstHost(value) => self.lock().get(&at).cloned().unwrap_or_else(|| value(facts)),
+            Rule::Start(value, _) => value(facts),
             _ => self.lock().get(&at).cloned().unwrap_or_else(|| row.default.to_owned()),
         }
     }
 
     /// Makes a value felt, where anything feels it.
     fn enliven(&self, row: &Row, value: &str) {
-        let place = match row.name {
-            "maxclients" => &self.clients_max,
-            "timeout" => &self.client_timeout_s,
-            "tcp-keepalive" => &self.tcp_keepalive_s,
-            "proto-max-bulk-len" => &self.bulk_bytes_max,
-            "client-query-buffer-limit" => &self.query_bytes_max,
-            "busy-reply-threshold" => &self.script_ms_max,
-            "client-output-buffer-limit" => return self.output.set(value),
-            _ => return,
+        let Rule::Effective(live) = row.rule else { return };
+        let place = match live {
+            Live::ClientsMax => &self.clients_max,
+            Live::ClientTimeout => &self.client_timeout_s,
+            Live::TcpKeepalive => &self.tcp_keepalive_s,
+            Live::BulkBytes => &self.bulk_bytes_max,
+            Live::QueryBytes => &self.query_bytes_max,
+            Live::ScriptTime => &self.script_ms_max,
+            Live::Output => return self.output.set(value),
         };
         place.store(value.parse().unwrap_or(0), Ordering::Relaxed);
     }
@@ -290,8 +298,27 @@ mod tests {
         assert!(set(b"appendonly", b"yes").is_ok(), "it is what it is");
         assert!(set(b"appendonly", b"no").is_err() && set(b"requirepass", b"x").is_err());
         assert!(set(b"maxclients", b"101").is_err() && set(b"maxclients", b"100").is_ok());
-        set(b"maxmemory", b"10mb").unwrap();
-        assert_eq!(config.value("maxmemory", &facts).unwrap(), "10485760");
+        assert!(set(b"maxmemory", b"10mb").is_err() && set(b"maxmemory", b"5").is_ok());
+        assert_eq!(config.value("maxmemory", &facts).unwrap(), "5");
+        assert!(set(b"requirepass", b"").is_err(), "what is not shown cannot be what it is");
+    }
+
+    #[test]
+    fn what_would_change_nothing_here_is_refused_and_says_so() {
+        let config = Config::default();
+        for row in ROWS {
+            let Rule::Refused(why) = row.rule else { continue };
+            assert_eq!(set(&config, &[(row.name, row.default)]), Ok(()), "{}: it is what it is", row.name);
+            let other = ["yes", "no", "7", "1 2 3", "allkeys-lru", "KEA", "allchannels", "panic", "now"];
+            let others = other.into_iter().filter(|value| *value != row.default);
+            let told: Vec<_> =
+                others.map(|value| set(&config, &[(row.name, value), ("timeout", "9")])).collect();
+            let says_so = |told: &Result<(), Refusal>| matches!(told, Err(Refusal::Value(_, text)) if *text == format!("it has no effect here: {why}"));
+            assert!(told.iter().any(says_so), "{}: {told:?}", row.name);
+            assert!(told.iter().all(Result::is_err), "{}: {told:?}", row.name);
+            assert_eq!(config.value(row.name, &Facts::default()).as_deref(), Some(row.default));
+        }
+        assert_eq!(config.client_timeout_s(), 0, "one that is refused keeps the others from being set");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Every setting, with Redis's defaults. It touches nothing.
+//! Every setting of CONFIG, with its value where nobody set another, and what CONFIG SET does with it. It touches nothing.
 
 use super::kind::Kind::{
-    self, Bytes, BytesOrShare, Choice, Choices, Int, Nothing, OomScores, OutputLimits, Percentiles, Save,
-    Text, YesNo,
+    self, Bytes, BytesOrShare, Choice, Choices, Int, OomScores, OutputLimits, Percentiles, Save, Text, YesNo,
 };
 use crate::hub::Facts;
 
@@ -17,19 +16,34 @@ pub(super) struct Row {
     pub(super) rule: Rule,
 }
 
-/// Who decides a setting.
+/// What CONFIG SET does with a setting. A setting that would change how Redis behaves and changes nothing here never answers OK.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
-    /// CONFIG SET: it is remembered, and felt if doors ask for it.
-    Kept,
-    /// The start of the server, in Redis too.
-    Fixed,
-    /// The server; setting it to anything else is refused for this reason.
-    Host(fn(&Facts) -> String, &'static str),
-    /// The server, until somebody sets it.
-    FirstHost(fn(&Facts) -> String),
-    /// CONFIG SET, up to what the server can bear.
-    Clients,
+    /// It takes effect at once, as on Redis.
+    Effective(Live),
+    /// It tunes what is inside Redis and is built otherwise here, or what only a cluster or replicas feel: accepted and
+    /// remembered, so that tools that set it go on working.
+    Tunes,
+    /// It follows from how the server was started: it may be set to what it is, and to nothing else for this reason.
+    Start(fn(&Facts) -> String, &'static str),
+    /// It changes what Redis does and would change nothing here: it may be set to what it is, and to nothing else for this reason.
+    Refused(&'static str),
+    /// It is not shown, so it cannot be set even to what it is, for this reason.
+    Hidden(&'static str),
+    /// It cannot be set while the server runs.
+    Immutable,
+}
+
+/// What feels a setting that takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    ClientsMax,
+    ClientTimeout,
+    TcpKeepalive,
+    BulkBytes,
+    QueryBytes,
+    ScriptTime,
+    Output,
 }
 
 const I32: i64 = i32::MAX as i64;
@@ -40,7 +54,29 @@ const MEGABYTE: u64 = 1 << 20;
 
 const BY_DURABILITY: &str = "it follows from the durability that the server was started with (--durability)";
 const AT_START: &str = "it is decided when the server starts";
+const BY_LOG_LEVEL: &str = "it follows from the log level that the server was started with (--log-level)";
+const BY_MEMORY: &str =
+    "memory for values is bounded when the server starts (--memory), and no key is ever evicted";
+const BY_TOKEN: &str = "the password is the token that the server was started with (--token, --token-file)";
 const NO_EVENTS: &str = "keyspace notifications are not supported";
+const NO_EVICTION: &str = "no key is ever evicted: beyond --memory, values are read from disk";
+const NO_CLIENT_EVICTION: &str =
+    "clients are not evicted by memory: client-output-buffer-limit bounds each of them";
+const NO_USERS: &str = "there is one user, and no log of denied commands";
+const NO_AOF: &str = "there is no append-only file: the journal cuts a torn end off and has no timestamps";
+const NO_REWRITE: &str = "what --durability promises holds at every moment";
+const NO_CRASH_REPORT: &str = "there is no crash report: a panic is one line of the log";
+const NO_HIDING: &str = "what a script gives to redis.log is logged as it is";
+const NO_LATENCY: &str = "latencies are not kept by command: /metrics has figures";
+const NO_SLOW_LOG: &str = "slow commands are not kept";
+const NO_LOCALE: &str = "texts are compared byte by byte, whatever the locale";
+const NO_REPLICATION: &str = "there is no replication";
+const NO_PROCESS: &str = "the server leaves its title and its score for the OOM killer as they are";
+const PROTECTED: &str = "without a token only loopback addresses are served, always";
+const NO_RESTORE: &str = "there is no RESTORE";
+const NO_SHUTDOWN: &str = "SIGTERM and SIGINT end the server in one way, within its grace time";
+const NO_SNAPSHOT: &str = "there are no snapshots: a write that cannot be made durable is refused";
+const NO_TRACKING: &str = "CLIENT TRACKING is not supported";
 
 const POLICIES: &[&str] = &[
     "volatile-lru",
@@ -56,20 +92,24 @@ const SIGNALS: &[&str] = &["default", "save", "nosave", "now", "force"];
 const FACILITIES: &[&str] =
     &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
 
-const fn kept(name: &'static str, kind: Kind, default: &'static str) -> Row {
-    Row { name, also: "", kind, default, rule: Rule::Kept }
+const fn row(name: &'static str, kind: Kind, default: &'static str, rule: Rule) -> Row {
+    Row { name, also: "", kind, default, rule }
 }
 
-const fn fixed(name: &'static str, kind: Kind, default: &'static str) -> Row {
-    Row { name, also: "", kind, default, rule: Rule::Fixed }
+const fn live(name: &'static str, kind: Kind, default: &'static str, live: Live) -> Row {
+    row(name, kind, default, Rule::Effective(live))
 }
 
-const fn host(name: &'static str, kind: Kind, default: &'static str, value: fn(&Facts) -> String) -> Row {
-    Row { name, also: "", kind, default, rule: Rule::Host(value, AT_START) }
+const fn tunes(name: &'static str, kind: Kind, default: &'static str) -> Row {
+    row(name, kind, default, Rule::Tunes)
 }
 
-const fn durable(name: &'static str, kind: Kind, default: &'static str, value: fn(&Facts) -> String) -> Row {
-    Row { name, also: "", kind, default, rule: Rule::Host(value, BY_DURABILITY) }
+const fn refused(name: &'static str, kind: Kind, value: &'static str, why: &'static str) -> Row {
+    row(name, kind, value, Rule::Refused(why))
+}
+
+const fn immutable(name: &'static str, kind: Kind, value: &'static str) -> Row {
+    row(name, kind, value, Rule::Immutable)
 }
 
 impl Row {
@@ -77,11 +117,10 @@ impl Row {
         self.also = name;
         self
     }
+}
 
-    const fn by(mut self, rule: Rule) -> Row {
-        self.rule = rule;
-        self
-    }
+fn memory(facts: &Facts) -> String {
+    facts.limit_bytes.unwrap_or(0).to_string()
 }
 
 fn append_only(facts: &Facts) -> String {
@@ -98,190 +137,202 @@ fn append_fsync(facts: &Facts) -> String {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    // Live.
-    kept("maxclients", Int(1, u32::MAX as i64), "10000").by(Rule::Clients),
-    kept("timeout", Int(0, I32), "0"),
-    kept("tcp-keepalive", Int(0, I32), "300"),
-    kept("proto-max-bulk-len", Bytes(MEGABYTE, LONG), "536870912"),
-    kept("client-query-buffer-limit", Bytes(MEGABYTE, LONG), "1073741824"),
-    kept(
+    live("maxclients", Int(1, u32::MAX as i64), "10000", Live::ClientsMax),
+    live("timeout", Int(0, I32), "0", Live::ClientTimeout),
+    live("tcp-keepalive", Int(0, I32), "300", Live::TcpKeepalive),
+    live("proto-max-bulk-len", Bytes(MEGABYTE, LONG), "536870912", Live::BulkBytes),
+    live("client-query-buffer-limit", Bytes(MEGABYTE, LONG), "1073741824", Live::QueryBytes),
+    live(
         "client-output-buffer-limit",
         OutputLimits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        Live::Output,
     ),
-    // The server's.
-    durable("appendonly", YesNo, "yes", append_only),
-    durable("appendfsync", Choice(&["everysec", "always", "no"]), "always", append_fsync),
-    durable("save", Save, "", |_| String::new()),
-    host("port", Int(0, 65535), "0", |facts| facts.port.to_string()),
-    host("dir", Text, "", |facts| facts.data.clone()),
-    kept("maxmemory", Bytes(0, U64), "0")
-        .by(Rule::FirstHost(|facts| facts.limit_bytes.unwrap_or(0).to_string())),
-    fixed("databases", Int(1, I32), "1"),
-    fixed("cluster-enabled", YesNo, "no"),
-    fixed("requirepass", Text, ""),
-    kept("notify-keyspace-events", Nothing(NO_EVENTS), ""),
-    // Remembered: Keystead does otherwise, or has nothing to tune.
-    kept("acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels"),
-    fixed("aclfile", Text, ""),
-    kept("acllog-max-len", Int(0, I64), "128"),
-    kept("active-defrag-cycle-max", Int(1, 99), "25"),
-    kept("active-defrag-cycle-min", Int(1, 99), "1"),
-    kept("active-defrag-ignore-bytes", Bytes(1, LONG), "104857600"),
-    kept("active-defrag-max-scan-fields", Int(1, I64), "1000"),
-    kept("active-defrag-threshold-lower", Int(0, 1000), "10"),
-    kept("active-defrag-threshold-upper", Int(0, 1000), "100"),
-    kept("active-expire-effort", Int(1, 10), "1"),
-    kept("activedefrag", YesNo, "no"),
-    kept("activerehashing", YesNo, "yes"),
-    fixed("always-show-logo", YesNo, "no"),
-    kept("aof-disable-auto-gc", YesNo, "no"),
-    kept("aof-load-truncated", YesNo, "yes"),
-    kept("aof-rewrite-incremental-fsync", YesNo, "yes"),
-    kept("aof-timestamp-enabled", YesNo, "no"),
-    kept("aof-use-rdb-preamble", YesNo, "yes"),
-    fixed("aof_rewrite_cpulist", Text, ""),
-    fixed("appenddirname", Text, "appendonlydir"),
-    fixed("appendfilename", Text, "appendonly.aof"),
-    kept("auto-aof-rewrite-min-size", Bytes(0, LONG), "67108864"),
-    kept("auto-aof-rewrite-percentage", Int(0, I32), "100"),
-    fixed("bgsave_cpulist", Text, ""),
-    fixed("bind", Text, ""),
-    fixed("bind-source-addr", Text, ""),
-    fixed("bio_cpulist", Text, ""),
-    kept("busy-reply-threshold", Int(0, I64), "5000").also("lua-time-limit"),
-    kept("cluster-allow-pubsubshard-when-down", YesNo, "yes"),
-    kept("cluster-allow-reads-when-down", YesNo, "no"),
-    kept("cluster-allow-replica-migration", YesNo, "yes"),
-    kept("cluster-announce-bus-port", Int(0, 65535), "0"),
-    kept("cluster-announce-hostname", Text, ""),
-    kept("cluster-announce-human-nodename", Text, ""),
-    kept("cluster-announce-ip", Text, ""),
-    kept("cluster-announce-port", Int(0, 65535), "0"),
-    kept("cluster-announce-tls-port", Int(0, 65535), "0"),
-    fixed("cluster-config-file", Text, "nodes.conf"),
-    kept("cluster-link-sendbuf-limit", Bytes(0, LONG), "0"),
-    kept("cluster-migration-barrier", Int(0, I32), "1"),
-    kept("cluster-node-timeout", Int(0, I64), "15000"),
-    fixed("cluster-port", Int(0, 65535), "0"),
-    kept("cluster-preferred-endpoint-type", Choice(&["ip", "hostname", "unknown-endpoint"]), "ip"),
-    kept("cluster-replica-no-failover", YesNo, "no").also("cluster-slave-no-failover"),
-    kept("cluster-replica-validity-factor", Int(0, I32), "10").also("cluster-slave-validity-factor"),
-    kept("cluster-require-full-coverage", YesNo, "yes"),
-    kept("crash-log-enabled", YesNo, "yes"),
-    kept("crash-memcheck-enabled", YesNo, "yes"),
-    fixed("daemonize", YesNo, "no"),
-    fixed("dbfilename", Text, "dump.rdb"),
-    fixed("disable-thp", YesNo, "yes"),
-    kept("dynamic-hz", YesNo, "yes"),
-    fixed("enable-debug-command", Choice(&["no", "yes", "local"]), "no"),
-    fixed("enable-module-command", Choice(&["no", "yes", "local"]), "no"),
-    fixed("enable-protected-configs", Choice(&["no", "yes", "local"]), "no"),
-    kept("hash-max-listpack-entries", Int(0, I64), "512").also("hash-max-ziplist-entries"),
-    kept("hash-max-listpack-value", Bytes(0, LONG), "64").also("hash-max-ziplist-value"),
-    kept("hide-user-data-from-log", YesNo, "no"),
-    kept("hll-sparse-max-bytes", Bytes(0, LONG), "3000"),
-    kept("hz", Int(0, I32), "10"),
-    kept("ignore-warnings", Text, ""),
-    fixed("io-threads", Int(1, 128), "1"),
-    fixed("io-threads-do-reads", YesNo, "no"),
-    kept("jemalloc-bg-thread", YesNo, "yes"),
-    kept("latency-monitor-threshold", Int(0, I64), "0"),
-    kept("latency-tracking", YesNo, "yes"),
-    kept("latency-tracking-info-percentiles", Percentiles, "50 99 99.9"),
-    kept("lazyfree-lazy-eviction", YesNo, "no"),
-    kept("lazyfree-lazy-expire", YesNo, "no"),
-    kept("lazyfree-lazy-server-del", YesNo, "no"),
-    kept("lazyfree-lazy-user-del", YesNo, "no"),
-    kept("lazyfree-lazy-user-flush", YesNo, "no"),
-    kept("lfu-decay-time", Int(0, I32), "1"),
-    kept("lfu-log-factor", Int(0, I32), "10"),
-    kept("list-compress-depth", Int(0, I32), "0"),
-    kept("list-max-listpack-size", Int(i32::MIN as i64, I32), "-2").also("list-max-ziplist-size"),
-    kept("locale-collate", Text, ""),
-    fixed("logfile", Text, ""),
-    kept("loglevel", Choice(&["debug", "verbose", "notice", "warning", "nothing"]), "notice"),
-    kept("masterauth", Text, ""),
-    kept("masteruser", Text, ""),
-    kept("max-new-connections-per-cycle", Int(1, 1000), "10"),
-    kept("max-new-tls-connections-per-cycle", Int(1, 1000), "1"),
-    kept("maxmemory-clients", BytesOrShare, "0"),
-    kept("maxmemory-eviction-tenacity", Int(0, 100), "10"),
-    kept("maxmemory-policy", Choice(POLICIES), "noeviction"),
-    kept("maxmemory-samples", Int(1, 64), "5"),
-    kept("min-replicas-max-lag", Int(0, I32), "10").also("min-slaves-max-lag"),
-    kept("min-replicas-to-write", Int(0, I32), "0").also("min-slaves-to-write"),
-    kept("no-appendfsync-on-rewrite", YesNo, "no"),
-    kept("oom-score-adj", Choice(&["no", "yes", "relative", "absolute"]), "no"),
-    kept("oom-score-adj-values", OomScores, "0 200 800"),
-    fixed("pidfile", Text, ""),
-    kept("proc-title-template", Text, "{title} {listen-addr} {server-mode}"),
-    kept("propagation-error-behavior", Choice(&["ignore", "panic", "panic-on-replicas"]), "ignore"),
-    kept("protected-mode", YesNo, "yes"),
-    kept("rdb-del-sync-files", YesNo, "no"),
-    kept("rdb-save-incremental-fsync", YesNo, "yes"),
-    fixed("rdbchecksum", YesNo, "yes"),
-    kept("rdbcompression", YesNo, "yes"),
-    kept("repl-backlog-size", Bytes(1, LONG), "1048576"),
-    kept("repl-backlog-ttl", Int(0, I64), "3600"),
-    kept("repl-disable-tcp-nodelay", YesNo, "no"),
-    kept("repl-diskless-load", Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled"),
-    kept("repl-diskless-sync", YesNo, "yes"),
-    kept("repl-diskless-sync-delay", Int(0, I32), "5"),
-    kept("repl-diskless-sync-max-replicas", Int(0, I32), "0"),
-    kept("repl-ping-replica-period", Int(1, I32), "10").also("repl-ping-slave-period"),
-    kept("repl-timeout", Int(1, I32), "60"),
-    kept("replica-announce-ip", Text, "").also("slave-announce-ip"),
-    kept("replica-announce-port", Int(0, 65535), "0").also("slave-announce-port"),
-    kept("replica-announced", YesNo, "yes"),
-    kept("replica-ignore-disk-write-errors", YesNo, "no"),
-    kept("replica-ignore-maxmemory", YesNo, "yes").also("slave-ignore-maxmemory"),
-    kept("replica-lazy-flush", YesNo, "no").also("slave-lazy-flush"),
-    kept("replica-priority", Int(0, I32), "100").also("slave-priority"),
-    kept("replica-read-only", YesNo, "yes").also("slave-read-only"),
-    kept("replica-serve-stale-data", YesNo, "yes").also("slave-serve-stale-data"),
-    fixed("replicaof", Text, "").also("slaveof"),
-    kept("sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no"),
-    fixed("server_cpulist", Text, ""),
-    kept("set-max-intset-entries", Int(0, I64), "512"),
-    kept("set-max-listpack-entries", Int(0, I64), "128"),
-    kept("set-max-listpack-value", Bytes(0, LONG), "64"),
-    fixed("set-proc-title", YesNo, "yes"),
-    kept("shutdown-on-sigint", Choices(SIGNALS), "default"),
-    kept("shutdown-on-sigterm", Choices(SIGNALS), "default"),
-    kept("shutdown-timeout", Int(0, I32), "10"),
-    kept("slowlog-log-slower-than", Int(-1, I64), "10000"),
-    kept("slowlog-max-len", Int(0, I64), "128"),
-    fixed("socket-mark-id", Int(0, u32::MAX as i64), "0"),
-    kept("stop-writes-on-bgsave-error", YesNo, "yes"),
-    kept("stream-node-max-bytes", Bytes(0, LONG), "4096"),
-    kept("stream-node-max-entries", Int(0, I64), "100"),
-    fixed("supervised", Choice(&["upstart", "systemd", "auto", "no"]), "no"),
-    fixed("syslog-enabled", YesNo, "no"),
-    fixed("syslog-facility", Choice(FACILITIES), "local0"),
-    fixed("syslog-ident", Text, "redis"),
-    fixed("tcp-backlog", Int(0, I32), "511"),
-    fixed("tls-auth-clients", Choice(&["no", "yes", "optional"]), "yes"),
-    fixed("tls-ca-cert-dir", Text, ""),
-    fixed("tls-ca-cert-file", Text, ""),
-    fixed("tls-cert-file", Text, ""),
-    fixed("tls-ciphers", Text, ""),
-    fixed("tls-ciphersuites", Text, ""),
-    fixed("tls-client-cert-file", Text, ""),
-    fixed("tls-client-key-file", Text, ""),
-    fixed("tls-cluster", YesNo, "no"),
-    fixed("tls-dh-params-file", Text, ""),
-    fixed("tls-key-file", Text, ""),
-    fixed("tls-port", Int(0, 65535), "0"),
-    fixed("tls-prefer-server-ciphers", YesNo, "no"),
-    fixed("tls-protocols", Text, ""),
-    fixed("tls-replication", YesNo, "no"),
-    fixed("tls-session-cache-size", Int(0, I32), "20480"),
-    fixed("tls-session-cache-timeout", Int(0, I32), "300"),
-    fixed("tls-session-caching", YesNo, "yes"),
-    kept("tracking-table-max-keys", Int(0, I64), "1000000"),
-    fixed("unixsocket", Text, ""),
-    fixed("unixsocketperm", Int(0, 0o777), "0"),
-    kept("zset-max-listpack-entries", Int(0, I64), "128").also("zset-max-ziplist-entries"),
-    kept("zset-max-listpack-value", Bytes(0, LONG), "64").also("zset-max-ziplist-value"),
+    live("busy-reply-threshold", Int(0, I64), "5000", Live::ScriptTime).also("lua-time-limit"),
+    row("appendonly", YesNo, "yes", Rule::Start(append_only, BY_DURABILITY)),
+    row(
+        "appendfsync",
+        Choice(&["everysec", "always", "no"]),
+        "always",
+        Rule::Start(append_fsync, BY_DURABILITY),
+    ),
+    row("save", Save, "", Rule::Start(|_| String::new(), BY_DURABILITY)),
+    row("port", Int(0, 65535), "0", Rule::Start(|facts| facts.port.to_string(), AT_START)),
+    row("dir", Text, "", Rule::Start(|facts| facts.data.clone(), AT_START)),
+    row("maxmemory", Bytes(0, U64), "0", Rule::Start(memory, BY_MEMORY)),
+    row(
+        "loglevel",
+        Choice(&["debug", "verbose", "notice", "warning", "nothing"]),
+        "warning",
+        Rule::Start(|facts| facts.log_level.to_owned(), BY_LOG_LEVEL),
+    ),
+    row("requirepass", Text, "", Rule::Hidden(BY_TOKEN)),
+    immutable("databases", Int(1, I32), "1"),
+    immutable("cluster-enabled", YesNo, "no"),
+    refused("notify-keyspace-events", Text, "", NO_EVENTS),
+    refused("acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels", NO_USERS),
+    immutable("aclfile", Text, ""),
+    refused("acllog-max-len", Int(0, I64), "128", NO_USERS),
+    tunes("active-defrag-cycle-max", Int(1, 99), "25"),
+    tunes("active-defrag-cycle-min", Int(1, 99), "1"),
+    tunes("active-defrag-ignore-bytes", Bytes(1, LONG), "104857600"),
+    tunes("active-defrag-max-scan-fields", Int(1, I64), "1000"),
+    tunes("active-defrag-threshold-lower", Int(0, 1000), "10"),
+    tunes("active-defrag-threshold-upper", Int(0, 1000), "100"),
+    tunes("active-expire-effort", Int(1, 10), "1"),
+    tunes("activedefrag", YesNo, "no"),
+    tunes("activerehashing", YesNo, "yes"),
+    immutable("always-show-logo", YesNo, "no"),
+    tunes("aof-disable-auto-gc", YesNo, "no"),
+    refused("aof-load-truncated", YesNo, "yes", NO_AOF),
+    tunes("aof-rewrite-incremental-fsync", YesNo, "yes"),
+    refused("aof-timestamp-enabled", YesNo, "no", NO_AOF),
+    tunes("aof-use-rdb-preamble", YesNo, "yes"),
+    immutable("aof_rewrite_cpulist", Text, ""),
+    immutable("appenddirname", Text, "appendonlydir"),
+    immutable("appendfilename", Text, "appendonly.aof"),
+    tunes("auto-aof-rewrite-min-size", Bytes(0, LONG), "67108864"),
+    tunes("auto-aof-rewrite-percentage", Int(0, I32), "100"),
+    immutable("bgsave_cpulist", Text, ""),
+    immutable("bind", Text, ""),
+    immutable("bind-source-addr", Text, ""),
+    immutable("bio_cpulist", Text, ""),
+    tunes("cluster-allow-pubsubshard-when-down", YesNo, "yes"),
+    tunes("cluster-allow-reads-when-down", YesNo, "no"),
+    tunes("cluster-allow-replica-migration", YesNo, "yes"),
+    tunes("cluster-announce-bus-port", Int(0, 65535), "0"),
+    tunes("cluster-announce-hostname", Text, ""),
+    tunes("cluster-announce-human-nodename", Text, ""),
+    tunes("cluster-announce-ip", Text, ""),
+    tunes("cluster-announce-port", Int(0, 65535), "0"),
+    tunes("cluster-announce-tls-port", Int(0, 65535), "0"),
+    immutable("cluster-config-file", Text, "nodes.conf"),
+    tunes("cluster-link-sendbuf-limit", Bytes(0, LONG), "0"),
+    tunes("cluster-migration-barrier", Int(0, I32), "1"),
+    tunes("cluster-node-timeout", Int(0, I64), "15000"),
+    immutable("cluster-port", Int(0, 65535), "0"),
+    tunes("cluster-preferred-endpoint-type", Choice(&["ip", "hostname", "unknown-endpoint"]), "ip"),
+    tunes("cluster-replica-no-failover", YesNo, "no").also("cluster-slave-no-failover"),
+    tunes("cluster-replica-validity-factor", Int(0, I32), "10").also("cluster-slave-validity-factor"),
+    tunes("cluster-require-full-coverage", YesNo, "yes"),
+    refused("crash-log-enabled", YesNo, "no", NO_CRASH_REPORT),
+    refused("crash-memcheck-enabled", YesNo, "no", NO_CRASH_REPORT),
+    immutable("daemonize", YesNo, "no"),
+    immutable("dbfilename", Text, "dump.rdb"),
+    immutable("disable-thp", YesNo, "yes"),
+    tunes("dynamic-hz", YesNo, "yes"),
+    immutable("enable-debug-command", Choice(&["no", "yes", "local"]), "no"),
+    immutable("enable-module-command", Choice(&["no", "yes", "local"]), "no"),
+    immutable("enable-protected-configs", Choice(&["no", "yes", "local"]), "no"),
+    tunes("hash-max-listpack-entries", Int(0, I64), "512").also("hash-max-ziplist-entries"),
+    tunes("hash-max-listpack-value", Bytes(0, LONG), "64").also("hash-max-ziplist-value"),
+    refused("hide-user-data-from-log", YesNo, "no", NO_HIDING),
+    tunes("hll-sparse-max-bytes", Bytes(0, LONG), "3000"),
+    tunes("hz", Int(0, I32), "10"),
+    tunes("ignore-warnings", Text, ""),
+    immutable("io-threads", Int(1, 128), "1"),
+    immutable("io-threads-do-reads", YesNo, "no"),
+    tunes("jemalloc-bg-thread", YesNo, "yes"),
+    refused("latency-monitor-threshold", Int(0, I64), "0", NO_LATENCY),
+    refused("latency-tracking", YesNo, "no", NO_LATENCY),
+    refused("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", NO_LATENCY),
+    tunes("lazyfree-lazy-eviction", YesNo, "no"),
+    tunes("lazyfree-lazy-expire", YesNo, "no"),
+    tunes("lazyfree-lazy-server-del", YesNo, "no"),
+    tunes("lazyfree-lazy-user-del", YesNo, "no"),
+    tunes("lazyfree-lazy-user-flush", YesNo, "no"),
+    tunes("lfu-decay-time", Int(0, I32), "1"),
+    tunes("lfu-log-factor", Int(0, I32), "10"),
+    tunes("list-compress-depth", Int(0, I32), "0"),
+    tunes("list-max-listpack-size", Int(i32::MIN as i64, I32), "-2").also("list-max-ziplist-size"),
+    refused("locale-collate", Text, "", NO_LOCALE),
+    immutable("logfile", Text, ""),
+    refused("masterauth", Text, "", NO_REPLICATION),
+    refused("masteruser", Text, "", NO_REPLICATION),
+    tunes("max-new-connections-per-cycle", Int(1, 1000), "10"),
+    tunes("max-new-tls-connections-per-cycle", Int(1, 1000), "1"),
+    refused("maxmemory-clients", BytesOrShare, "0", NO_CLIENT_EVICTION),
+    tunes("maxmemory-eviction-tenacity", Int(0, 100), "10"),
+    refused("maxmemory-policy", Choice(POLICIES), "noeviction", NO_EVICTION),
+    tunes("maxmemory-samples", Int(1, 64), "5"),
+    refused("min-replicas-max-lag", Int(0, I32), "10", NO_REPLICATION).also("min-slaves-max-lag"),
+    refused("min-replicas-to-write", Int(0, I32), "0", NO_REPLICATION).also("min-slaves-to-write"),
+    refused("no-appendfsync-on-rewrite", YesNo, "no", NO_REWRITE),
+    refused("oom-score-adj", Choice(&["no", "yes", "relative", "absolute"]), "no", NO_PROCESS),
+    refused("oom-score-adj-values", OomScores, "0 200 800", NO_PROCESS),
+    immutable("pidfile", Text, ""),
+    refused("proc-title-template", Text, "{title} {listen-addr} {server-mode}", NO_PROCESS),
+    refused(
+        "propagation-error-behavior",
+        Choice(&["ignore", "panic", "panic-on-replicas"]),
+        "ignore",
+        NO_REPLICATION,
+    ),
+    refused("protected-mode", YesNo, "yes", PROTECTED),
+    refused("rdb-del-sync-files", YesNo, "no", NO_REPLICATION),
+    tunes("rdb-save-incremental-fsync", YesNo, "yes"),
+    immutable("rdbchecksum", YesNo, "yes"),
+    tunes("rdbcompression", YesNo, "yes"),
+    tunes("repl-backlog-size", Bytes(1, LONG), "1048576"),
+    tunes("repl-backlog-ttl", Int(0, I64), "3600"),
+    tunes("repl-disable-tcp-nodelay", YesNo, "no"),
+    tunes("repl-diskless-load", Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled"),
+    tunes("repl-diskless-sync", YesNo, "yes"),
+    tunes("repl-diskless-sync-delay", Int(0, I32), "5"),
+    tunes("repl-diskless-sync-max-replicas", Int(0, I32), "0"),
+    tunes("repl-ping-replica-period", Int(1, I32), "10").also("repl-ping-slave-period"),
+    tunes("repl-timeout", Int(1, I32), "60"),
+    refused("replica-announce-ip", Text, "", NO_REPLICATION).also("slave-announce-ip"),
+    refused("replica-announce-port", Int(0, 65535), "0", NO_REPLICATION).also("slave-announce-port"),
+    refused("replica-announced", YesNo, "yes", NO_REPLICATION),
+    refused("replica-ignore-disk-write-errors", YesNo, "no", NO_REPLICATION),
+    refused("replica-ignore-maxmemory", YesNo, "yes", NO_REPLICATION).also("slave-ignore-maxmemory"),
+    tunes("replica-lazy-flush", YesNo, "no").also("slave-lazy-flush"),
+    refused("replica-priority", Int(0, I32), "100", NO_REPLICATION).also("slave-priority"),
+    refused("replica-read-only", YesNo, "yes", NO_REPLICATION).also("slave-read-only"),
+    refused("replica-serve-stale-data", YesNo, "yes", NO_REPLICATION).also("slave-serve-stale-data"),
+    immutable("replicaof", Text, "").also("slaveof"),
+    refused("sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no", NO_RESTORE),
+    immutable("server_cpulist", Text, ""),
+    tunes("set-max-intset-entries", Int(0, I64), "512"),
+    tunes("set-max-listpack-entries", Int(0, I64), "128"),
+    tunes("set-max-listpack-value", Bytes(0, LONG), "64"),
+    immutable("set-proc-title", YesNo, "yes"),
+    refused("shutdown-on-sigint", Choices(SIGNALS), "default", NO_SHUTDOWN),
+    refused("shutdown-on-sigterm", Choices(SIGNALS), "default", NO_SHUTDOWN),
+    refused("shutdown-timeout", Int(0, I32), "10", NO_SHUTDOWN),
+    refused("slowlog-log-slower-than", Int(-1, I64), "-1", NO_SLOW_LOG),
+    refused("slowlog-max-len", Int(0, I64), "128", NO_SLOW_LOG),
+    immutable("socket-mark-id", Int(0, u32::MAX as i64), "0"),
+    refused("stop-writes-on-bgsave-error", YesNo, "yes", NO_SNAPSHOT),
+    tunes("stream-node-max-bytes", Bytes(0, LONG), "4096"),
+    tunes("stream-node-max-entries", Int(0, I64), "100"),
+    immutable("supervised", Choice(&["upstart", "systemd", "auto", "no"]), "no"),
+    immutable("syslog-enabled", YesNo, "no"),
+    immutable("syslog-facility", Choice(FACILITIES), "local0"),
+    immutable("syslog-ident", Text, "redis"),
+    immutable("tcp-backlog", Int(0, I32), "511"),
+    immutable("tls-auth-clients", Choice(&["no", "yes", "optional"]), "yes"),
+    immutable("tls-ca-cert-dir", Text, ""),
+    immutable("tls-ca-cert-file", Text, ""),
+    immutable("tls-cert-file", Text, ""),
+    immutable("tls-ciphers", Text, ""),
+    immutable("tls-ciphersuites", Text, ""),
+    immutable("tls-client-cert-file", Text, ""),
+    immutable("tls-client-key-file", Text, ""),
+    immutable("tls-cluster", YesNo, "no"),
+    immutable("tls-dh-params-file", Text, ""),
+    immutable("tls-key-file", Text, ""),
+    immutable("tls-port", Int(0, 65535), "0"),
+    immutable("tls-prefer-server-ciphers", YesNo, "no"),
+    immutable("tls-protocols", Text, ""),
+    immutable("tls-replication", YesNo, "no"),
+    immutable("tls-session-cache-size", Int(0, I32), "20480"),
+    immutable("tls-session-cache-timeout", Int(0, I32), "300"),
+    immutable("tls-session-caching", YesNo, "yes"),
+    refused("tracking-table-max-keys", Int(0, I64), "1000000", NO_TRACKING),
+    immutable("unixsocket", Text, ""),
+    immutable("unixsocketperm", Int(0, 0o777), "0"),
+    tunes("zset-max-listpack-entries", Int(0, I64), "128").also("zset-max-ziplist-entries"),
+    tunes("zset-max-listpack-value", Bytes(0, LONG), "64").also("zset-max-ziplist-value"),
 ];
