@@ -13,8 +13,10 @@ use super::here::Here;
 use super::reply::{self, Reply};
 use super::rights::{self, Rights, Stranger};
 use super::routes::{Access, Match, method_label};
-use super::{cors, rest};
+use super::{cors, health, rest};
+use crate::app::App;
 use crate::limits::Limits;
+use crate::settings::Settings;
 
 /// A request whose body has arrived.
 pub struct Asked {
@@ -78,10 +80,32 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     reply
 }
 
-/// The answer to a request on a connection that is one too many.
-pub(super) fn one_too_many(request: &Request<Incoming>) -> Reply {
-    let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
-    match Match::find(request.method(), request.uri().path()).access() {
+/// Why a request gets no shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unserved {
+    /// Its connection is one too many.
+    TooMany,
+    /// The shard is at a command that takes long.
+    Busy,
+}
+
+/// The answer to a request that gets no shard.
+pub(super) fn without_shard(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
+    let found = Match::find(request.method(), request.uri().path());
+    if let Err(stranger) = rights_of(&app.settings, found.access(), request) {
+        return refused(found, &Refusal::Stranger(stranger));
+    }
+    if let Match::Route(route) = found
+        && let Some(reply) = health::without_shard(app, why, route.path)
+    {
+        return reply;
+    }
+    let words = match why {
+        Unserved::TooMany => "too many connections are open: try again later",
+        Unserved::Busy => "a command takes long, and nothing else is served meanwhile: try again later",
+    };
+    let error = Error::new(Code::QueueFull, words);
+    match found.access() {
         Access::Rest => rest::failed(error),
         Access::Open | Access::Token | Access::Documents => reply::error(&error),
     }
@@ -91,7 +115,7 @@ async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Re
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &found.allow()));
     }
-    let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
+    let rights = rights_of(&here.app.settings, found.access(), &request).map_err(Refusal::Stranger)?;
     match found {
         Match::WrongMethod(_) => Err(Refusal::Method(found.allow())),
         Match::Route(route) => {
@@ -102,8 +126,7 @@ async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Re
     }
 }
 
-fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
-    let settings = &here.app.settings;
+fn rights_of(settings: &Settings, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
     match access {
         Access::Open => Ok(Rights::All),
         Access::Rest | Access::Documents => {

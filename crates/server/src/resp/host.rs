@@ -2,10 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use keystead_commands::hub::{Facts, Host};
+use keystead_commands::hub::{Facts, Host, ShutDown};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine};
+use tokio::sync::watch;
 
 use crate::VERSION;
 use crate::functions;
@@ -23,12 +25,19 @@ pub struct Server {
     limit_bytes: Option<u64>,
     clients_max: usize,
     run_id: String,
+    shut_down: Arc<watch::Sender<Option<ShutDown>>>,
 }
 
 impl Server {
-    /// The server with these settings, whose RESP door is at `port`.
+    /// The server with these settings, whose RESP door is at `port`. `shut_down` hears when a client ends it.
     #[must_use]
-    pub fn new(settings: &Settings, engine: Engine, port: u16, clients_max: usize) -> Self {
+    pub fn new(
+        settings: &Settings,
+        engine: Engine,
+        port: u16,
+        clients_max: usize,
+        shut_down: Arc<watch::Sender<Option<ShutDown>>>,
+    ) -> Self {
         Server {
             engine,
             token: settings.token.clone(),
@@ -39,6 +48,7 @@ impl Server {
             limit_bytes: settings.memory_bytes.map(|bytes| bytes as u64),
             clients_max,
             run_id: run_id(),
+            shut_down,
         }
     }
 }
@@ -86,6 +96,11 @@ impl Host for Server {
 
     fn keep_functions(&self, dump: &[u8]) -> Result<()> {
         self.functions.as_deref().map_or(Ok(()), |dir| functions::keep(dir, dump))
+    }
+
+    fn shut_down(&self, how: ShutDown) -> bool {
+        self.shut_down.send_replace(Some(how));
+        true
     }
 
     fn log(&self, level: u8, line: &str) {

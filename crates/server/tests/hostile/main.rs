@@ -4,6 +4,8 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | a script or command that never ends                 | [`busy`]         |
+//! | slow connections that take every place              | [`health`]       |
 
 #![allow(
     clippy::unwrap_used,
@@ -11,11 +13,13 @@
     reason = "a test that cannot go on has failed; one that measures says what it saw"
 )]
 
+mod busy;
 #[path = "../resp/client.rs"]
 #[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod health;
 
 use keystead_testkit::server::Server;
 
