@@ -231,6 +231,13 @@ impl Engine {
         self.inner.shards.get(shard).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
     }
 
+    /// When a shard's loop began its present turn; nothing before the first, and when the loop has ended. One that idles begins ten a
+    /// second.
+    #[must_use]
+    pub fn turn_began(&self, shard: usize) -> Option<Millis> {
+        self.inner.shards.get(shard)?.vitals.turn_began()
+    }
+
     /// Refuses new jobs, answers those that wait, archives everything, and lets go of the directory.
     ///
     /// # Errors

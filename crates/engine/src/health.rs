@@ -82,12 +82,14 @@ impl Vitals {
         self.turn_began_ms.store(0, Ordering::Relaxed);
     }
 
+    /// When the loop began its present turn, if it has begun any and has not ended.
+    pub(crate) fn turn_began(&self) -> Option<Millis> {
+        Some(Millis(self.turn_began_ms.load(Ordering::Relaxed))).filter(|began| began.0 > 0)
+    }
+
     /// How long the loop has been at its present turn.
     pub(crate) fn busy_ms(&self, now: Millis) -> u64 {
-        match self.turn_began_ms.load(Ordering::Relaxed) {
-            0 => 0,
-            began_ms => now.0.saturating_sub(began_ms),
-        }
+        self.turn_began().map_or(0, |began| now.0.saturating_sub(began.0))
     }
 
     /// Tells how much the shard holds.

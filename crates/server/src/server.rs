@@ -119,18 +119,15 @@ async fn close(app: &App) -> Result<()> {
 /// Waits until a shard's loop turns out not to come back. Then the process ends as if it was killed, which the journal bears at any
 /// time.
 async fn stuck(app: &App) -> Error {
-    sleep(CLOSE_TIMEOUT).await;
-    let is_stuck = |shard: &usize| Duration::from_millis(app.engine.busy_ms(*shard)) >= CLOSE_TIMEOUT;
+    let turns = || (0..app.engine.shards()).map(|shard| app.engine.turn_began(shard));
     loop {
-        if let Some(shard) = (0..app.engine.shards()).find(is_stuck) {
-            return Error::new(
-                Code::StoreUnavailable,
-                format!(
-                    "shard {shard} is at a command that does not end, so the database was not closed: the next start recovers what was acknowledged"
-                ),
-            );
+        let before: Vec<_> = turns().collect();
+        sleep(CLOSE_TIMEOUT).await;
+        let same = turns().zip(before).position(|(now, before)| now.is_some() && now == before);
+        if let Some(shard) = same {
+            let words = "is at a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
+            return Error::new(Code::StoreUnavailable, format!("shard {shard} {words}"));
         }
-        sleep(KILL_LOOK).await;
     }
 }
 

@@ -1,6 +1,8 @@
 //! Scripts and commands that never end: health, SCRIPT KILL, FUNCTION KILL and SHUTDOWN are answered, others hear `BUSY`, and
 //! SIGTERM ends the process.
 
+use std::io::Write;
+
 use keystead_testkit::server::Server;
 use rustix::process::Signal;
 
@@ -57,25 +59,16 @@ fn a_script_that_never_ends_is_killed_by_a_new_connection_and_others_hear_busy()
 fn requests_that_came_while_a_script_ran_are_answered_in_order_by_the_loop() {
     let server = victim(&[]);
     let mut script = Client::connect(&server);
-    script.expect(&[("SET k v", "+OK")]);
-    run_endless(&mut script, "k");
-    let mut admin = Client::connect(&server);
-    assert_eq!(admin.ask("PING"), BUSY);
-    // From now on BUSY is not due for long.
-    let mut early = Client::connect(&server);
-    admin.expect(&[("CLIENT SETNAME admin", "+OK")]);
-    drop(script);
-    until("the script is killed", || admin.ask("SCRIPT KILL") == "+OK");
-    early.expect(&[("CONFIG SET busy-reply-threshold 60000", "+OK")]);
-    early.send_raw(&endless("k"));
+    // BUSY is not due for long.
+    script.expect(&[("SET k v", "+OK"), ("CONFIG SET busy-reply-threshold 60000", "+OK")]);
+    script.send_raw(&endless("k"));
     pause(100);
     let mut patient = Client::connect(&server);
-    let large = "x".repeat(3_000_000);
-    let lines =
-        ["CLIENT SETNAME me", "GET k", &format!("SET large {large}"), "CLIENT GETNAME", "STRLEN large"];
-    let mut writer = patient.writer();
+    let large = format!("SET large {}", "x".repeat(3_000_000));
+    let lines = ["CLIENT SETNAME me", "GET k", &large, "CLIENT GETNAME", "STRLEN large"];
     let bytes: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
-    let sender = std::thread::spawn(move || std::io::Write::write_all(&mut writer, &bytes).unwrap());
+    let mut writer = patient.writer();
+    let sender = std::thread::spawn(move || writer.write_all(&bytes).unwrap());
     assert_eq!(patient.receive(), "+OK");
     assert!(patient.is_silent(), "what needs keys waits");
     Client::connect(&server).expect(&[("SCRIPT KILL", "+OK")]);
@@ -267,30 +260,25 @@ fn a_command_that_takes_long_leaves_health_answered_and_sigterm_ends_it() {
 fn scripts_that_never_end_on_every_shard_are_killed_by_a_new_connection() {
     let server = victim(&["--shards", "2"]);
     let mut scripts = [Client::connect(&server), Client::connect(&server)];
-    // Connections are dealt out in turn, and each script is on its own connection's shard.
-    let [first, second] = &mut scripts;
-    run_endless(first, "a");
-    let mut there = Client::connect(&server);
-    for n in 0..6 {
+    let exists = "return redis.pcall('EXISTS', ARGV[1])";
+    let mut is_elsewhere =
+        |key: &String| scripts[0].ask_words(&["EVAL", exists, "1", "a", key]).contains("non local key");
+    let elsewhere = (0..100).map(|n| format!("k{n}")).find(&mut is_elsewhere).unwrap();
+    run_endless(&mut scripts[0], "a");
+    for _ in 0..6 {
         // What is new goes where there is time.
-        assert_eq!(Client::connect(&server).ask("PING"), "+PONG", "{n}");
+        Client::connect(&server).expect(&[("PING", "+PONG")]);
+        assert_eq!(get(&server, "/healthz").status, 200);
     }
-    assert_eq!(get(&server, "/healthz").status, 200);
     until("a shard is busy", || get(&server, "/readyz").status == 503);
-    let key = (0..).map(|n| format!("k{n}")).find(|key| {
-        there.send_raw(&request(&format!("SET {key} v")));
-        !there.is_silent() && there.receive() == "+OK" || {
-            there = Client::connect(&server);
-            false
-        }
-    });
-    second.send_raw(&endless(&key.unwrap()));
+    let mut second = Client::connect(&server);
+    second.send_raw(&endless(&elsewhere));
     pause(100);
     let mut other = Client::connect(&server);
-    until("both are busy", || other.ask("PING") == BUSY);
+    other.expect(&[("PING", BUSY)]);
     assert_eq!(get(&server, "/healthz").status, 200);
     other.expect(&[("SCRIPT KILL", "+OK")]);
-    for script in &mut scripts {
+    for script in [&mut scripts[0], &mut second] {
         assert!(script.receive().contains("killed by user"));
     }
     assert_unharmed(&server);
