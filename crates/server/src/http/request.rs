@@ -16,7 +16,6 @@ use super::routes::{Access, Match, method_label};
 use super::{cors, health, rest};
 use crate::app::App;
 use crate::limits::Limits;
-use crate::settings::Settings;
 
 /// A request whose body has arrived.
 pub struct Asked {
@@ -89,12 +88,9 @@ pub(super) enum Unserved {
     Busy,
 }
 
-/// The answer to a request that gets no shard.
+/// The answer to a request that gets no shard. It says the same whatever token was brought, so nobody can guess here.
 pub(super) fn without_shard(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
     let found = Match::find(request.method(), request.uri().path());
-    if let Err(stranger) = rights_of(&app.settings, found.access(), request) {
-        return refused(found, &Refusal::Stranger(stranger));
-    }
     if let Match::Route(route) = found
         && let Some(reply) = health::without_shard(app, why, route.path)
     {
@@ -115,7 +111,7 @@ async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Re
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &found.allow()));
     }
-    let rights = rights_of(&here.app.settings, found.access(), &request).map_err(Refusal::Stranger)?;
+    let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
     match found {
         Match::WrongMethod(_) => Err(Refusal::Method(found.allow())),
         Match::Route(route) => {
@@ -126,7 +122,8 @@ async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Re
     }
 }
 
-fn rights_of(settings: &Settings, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
+fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
+    let settings = &here.app.settings;
     match access {
         Access::Open => Ok(Rights::All),
         Access::Rest | Access::Documents => {
