@@ -68,6 +68,9 @@ texts! {
     NOT_SCORE_RANGE = "ERR min or max is not a float";
     NOT_LEX_RANGE = "ERR min or max not valid string range item";
     TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
+    BUSY_SCRIPT = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    BUSY_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
+    BUSY_COMMAND = "BUSY A command takes long, and nothing else is served meanwhile: try again later. You can only call SHUTDOWN NOSAVE.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
     INVALID_START_ID = "ERR invalid start ID for the interval";

@@ -105,7 +105,7 @@ mod tests {
         let of_client = |spec: &Spec| spec.full_name.starts_with("client|");
         let refused = names(|spec| !spec.over_rest() && !of_client(spec));
         let expected = "asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cluster discard exec \
-            hello monitor multi psubscribe punsubscribe quit readonly readwrite reset select ssubscribe subscribe \
+            hello monitor multi psubscribe punsubscribe quit readonly readwrite reset select shutdown ssubscribe subscribe \
             sunsubscribe unsubscribe unwatch watch";
         assert_eq!(refused, expected.split_whitespace().collect::<Vec<_>>());
         assert!(names(|spec| spec.over_rest() && of_client(spec)).is_empty());

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::key;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Clock, Code, Error, Millis, Result};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::rest::Pending;
@@ -36,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
     journal_bytes_max: u64,
+    clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
 }
 
@@ -88,8 +89,8 @@ impl Engine {
             .collect::<Result<Vec<Handle>>>()?;
         let journal_bytes_max = options.journal_bytes_max;
         let durability = options.durability;
-        let last_ticket = AtomicU64::new(0);
-        Ok(Engine { inner: Arc::new(Inner { shards, durability, journal_bytes_max, last_ticket }) })
+        let (clock, last_ticket) = (Arc::clone(&options.clock), AtomicU64::new(0));
+        Ok(Engine { inner: Arc::new(Inner { shards, durability, journal_bytes_max, clock, last_ticket }) })
     }
 
     /// Number of shards.
@@ -207,7 +208,7 @@ impl Engine {
     /// How the database is.
     #[must_use]
     pub fn health(&self) -> Health {
-        let limit = self.inner.journal_bytes_max;
+        let (limit, now) = (self.inner.journal_bytes_max, self.inner.clock.now());
         let shards = self.inner.shards.iter().map(|shard| {
             let journal_bytes = shard.files.as_ref().map_or(0, |files| files.bytes());
             ShardHealth {
@@ -217,10 +218,24 @@ impl Engine {
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
+                busy_ms: shard.vitals.busy_ms(now),
                 size: shard.vitals.size(),
             }
         });
         Health { shards: shards.collect() }
+    }
+
+    /// How long a shard's loop has been at one turn: near 0 unless a command takes long.
+    #[must_use]
+    pub fn busy_ms(&self, shard: usize) -> u64 {
+        self.inner.shards.get(shard).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
+    }
+
+    /// When a shard's loop began its present turn; nothing before the first, and when the loop has ended. One that idles begins ten a
+    /// second.
+    #[must_use]
+    pub fn turn_began(&self, shard: usize) -> Option<Millis> {
+        self.inner.shards.get(shard)?.vitals.turn_began()
     }
 
     /// Refuses new jobs, answers those that wait, archives everything, and lets go of the directory.

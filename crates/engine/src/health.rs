@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use keystead_core::{Code, Error};
+use keystead_core::{Code, Error, Millis};
 use keystead_model::keyspace::Keyspace;
 
 /// How a database is.
@@ -38,6 +38,8 @@ pub struct ShardHealth {
     pub archived: u64,
     /// Bytes of journal on disk.
     pub journal_bytes: u64,
+    /// How long its loop has been at one turn: near 0 unless a command takes long.
+    pub busy_ms: u64,
     /// How much it holds.
     pub size: Size,
 }
@@ -64,9 +66,32 @@ pub(crate) struct Vitals {
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
     expired: AtomicU64,
+    /// When the loop began its last turn; 0 before the first one, and when the loop has ended.
+    turn_began_ms: AtomicU64,
 }
 
 impl Vitals {
+    /// Notes that the loop turns. A loop that idles does so ten times a second.
+    #[inline]
+    pub(crate) fn begin_turn(&self, now: Millis) {
+        self.turn_began_ms.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Notes that the loop has ended.
+    pub(crate) fn end_turns(&self) {
+        self.turn_began_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// When the loop began its present turn, if it has begun any and has not ended.
+    pub(crate) fn turn_began(&self) -> Option<Millis> {
+        Some(Millis(self.turn_began_ms.load(Ordering::Relaxed))).filter(|began| began.0 > 0)
+    }
+
+    /// How long the loop has been at its present turn.
+    pub(crate) fn busy_ms(&self, now: Millis) -> u64 {
+        self.turn_began().map_or(0, |began| now.0.saturating_sub(began.0))
+    }
+
     /// Tells how much the shard holds.
     pub(crate) fn set_size(&self, keyspace: &Keyspace) {
         self.keys.store(keyspace.count() as u64, Ordering::Relaxed);

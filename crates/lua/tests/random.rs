@@ -22,12 +22,27 @@ impl Rng {
 
 const NAMES: &[&str] = &["a", "b", "c", "t", "u", "f", "g", "undefined"];
 const NUMBERS: &[&str] = &["0", "1", "2", "-1", "3.5", "1e15", "0.1", "255", "2^53", "1/3", "7"];
-const STRINGS: &[&str] = &["''", "'a'", "'10'", "'hello world'", "'x=1, y=2'", "'0x10'", "'%d'", "'a\\0b'", "[[long]]"];
+const STRINGS: &[&str] =
+    &["''", "'a'", "'10'", "'hello world'", "'x=1, y=2'", "'0x10'", "'%d'", "'a\\0b'", "[[long]]"];
 const FIELDS: &[&str] = &["x", "y", "name", "n"];
-const BINARY: &[&str] =
-    &["+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or", "..", "+", "and", "or"];
-const PATTERNS: &[&str] =
-    &["'%a+'", "'(%w+)=(%w+)'", "'l'", "'.'", "'x*'", "'^h'", "'o$'", "'%s'", "'()'", "'[^a]'", "'%d-'", "'(.)%1'", "'%f[%w]%w+'"];
+const BINARY: &[&str] = &[
+    "+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or", "..", "+", "and", "or",
+];
+const PATTERNS: &[&str] = &[
+    "'%a+'",
+    "'(%w+)=(%w+)'",
+    "'l'",
+    "'.'",
+    "'x*'",
+    "'^h'",
+    "'o$'",
+    "'%s'",
+    "'()'",
+    "'[^a]'",
+    "'%d-'",
+    "'(.)%1'",
+    "'%f[%w]%w+'",
+];
 
 struct Program {
     rng: Rng,
@@ -52,7 +67,14 @@ impl Program {
                 let op = rng.one_of(&["-", "not ", "#"]);
                 format!("{op}({})", self.expr(d))
             }
-            10 => format!("{{{}, {} = {}, [{}] = {}}}", self.expr(d), "x", self.expr(d), self.expr(d), self.expr(d)),
+            10 => format!(
+                "{{{}, {} = {}, [{}] = {}}}",
+                self.expr(d),
+                "x",
+                self.expr(d),
+                self.expr(d),
+                self.expr(d)
+            ),
             11 => format!("({})[{}]", self.expr(d), self.expr(d)),
             12 => format!("f({}, {})", self.expr(d), self.expr(d)),
             13 => format!("(function(...) return {}, ... end)({})", self.expr(d), self.expr(d)),
@@ -63,15 +85,26 @@ impl Program {
                 format!("string.{function}({}, {pattern}{third})", self.expr(d))
             }
             15 => {
-                let format = rng.one_of(&["'%d'", "'%s'", "'%5.2f'", "'%g'", "'%x'", "'%q'", "'%-8s|'", "'%+.3e'", "'%05d'", "'%c'"]);
+                let format = rng.one_of(&[
+                    "'%d'", "'%s'", "'%5.2f'", "'%g'", "'%x'", "'%q'", "'%-8s|'", "'%+.3e'", "'%05d'", "'%c'",
+                ]);
                 format!("string.format({format}, {})", self.expr(d))
             }
             16 => {
-                let function = rng.one_of(&["tostring", "tonumber", "type", "math.floor", "string.len", "string.rep", "select"]);
+                let function = rng.one_of(&[
+                    "tostring",
+                    "tonumber",
+                    "type",
+                    "math.floor",
+                    "string.len",
+                    "string.rep",
+                    "select",
+                ]);
                 format!("{function}({}, {})", self.expr(d), self.rng.below(4))
             }
             17 => {
-                let function = rng.one_of(&["table.concat", "unpack", "next", "table.getn", "table.maxn", "rawget"]);
+                let function =
+                    rng.one_of(&["table.concat", "unpack", "next", "table.getn", "table.maxn", "rawget"]);
                 format!("{function}({}, {})", self.expr(d), self.expr(d))
             }
             _ => format!("select('#', pcall(f, {}))", self.expr(d)),
@@ -128,7 +161,10 @@ impl Program {
             }
             6 => {
                 let value = self.expr(2);
-                self.line(indent, &format!("for k, v in pairs(type({value}) == 'table' and {value} or t) do"));
+                self.line(
+                    indent,
+                    &format!("for k, v in pairs(type({value}) == 'table' and {value} or t) do"),
+                );
                 self.line(indent + 1, "b = v budget()");
                 self.block(d, indent + 1);
                 self.line(indent, "end");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use keystead_commands::hub::Hub;
+use keystead_commands::hub::{Hub, ShutDown};
 use keystead_core::{Clock, Millis, Stopwatch, SystemClock};
 use keystead_engine::Engine;
 use tokio::sync::watch;
@@ -31,13 +31,15 @@ pub struct App {
     requests: AtomicU64,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
+    shut_down: Arc<watch::Sender<Option<ShutDown>>>,
 }
 
 impl App {
     /// A server that starts now, whose RESP door is at `resp_port` and takes so many clients.
     #[must_use]
     pub fn new(settings: Settings, engine: Engine, resp_port: u16, clients_max: usize) -> App {
-        let host = Server::new(&settings, engine.clone(), resp_port, clients_max);
+        let shut_down = Arc::new(watch::Sender::new(None));
+        let host = Server::new(&settings, engine.clone(), resp_port, clients_max, Arc::clone(&shut_down));
         let hub = Arc::new(Hub::new(Box::new(host)));
         hub.config.set_clients_max(clients_max);
         let metrics = Metrics::new();
@@ -50,6 +52,7 @@ impl App {
             requests: AtomicU64::new(0),
             started: Stopwatch::start(),
             stopping: watch::Sender::new(false),
+            shut_down,
         }
     }
 
@@ -98,6 +101,14 @@ impl App {
     pub async fn stopping(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Waits until a client ends the server with SHUTDOWN.
+    pub async fn shut_down(&self) -> ShutDown {
+        let mut asked = self.shut_down.subscribe();
+        // The sender lives as long as `self`, so the wait cannot fail.
+        let how = asked.wait_for(Option::is_some).await.ok().and_then(|how| *how);
+        how.unwrap_or(ShutDown::Graceful)
     }
 
     /// A server with the default settings and an empty database in memory.

@@ -12,6 +12,7 @@
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | how a command reaches its shard | `call`       |
+//! | how a connection reaches its shard | `handover` |
 //! | functions between two starts    | [`functions`] |
 //! | the HTTP door and its routes    | [`http`]     |
 //! | the RESP door: Redis over TCP   | [`resp`]     |
@@ -29,6 +30,7 @@ pub mod cli;
 pub mod database;
 pub mod failure;
 pub mod functions;
+mod handover;
 pub mod http;
 pub mod limits;
 pub mod listen;

@@ -17,7 +17,8 @@ pub const FILES_RESERVED: usize = 256;
 /// Files of one shard: its loop, the journal, and two connections to the archive, each with its log and index.
 pub const FILES_PER_SHARD: usize = 16;
 
-/// Most connections that are being told `503` at a time. One more is closed without a word.
+/// Most connections over the limit that are being answered at a time, with their health or `503`. With one more the oldest is
+/// closed without a word: who asks for health sends its request at once.
 pub const REFUSALS_MAX: usize = 128;
 
 /// How long a connection over the limit may take to send its request and hear `503`. Longer, and it is
@@ -110,12 +111,33 @@ pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;
 /// How long a stream of events may be silent before it says that it is still there.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// How long a new connection waits for its shard's loop. Longer, and the listener answers what needs no keys: health, `AUTH`,
+/// `SCRIPT KILL`, `SHUTDOWN`. Shorter than the patience of a health check, longer than a loop under load takes.
+pub const TAKE_BACK_AFTER: Duration = Duration::from_millis(250);
+
+/// How long a command may keep its shard's loop before new connections are answered `BUSY` or `503`, where `busy-reply-threshold`
+/// is 0. Else it is that.
+pub const BUSY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a connection that waits for its shard's loop looks whether it is to be answered `BUSY`.
+pub const BUSY_LOOK: Duration = Duration::from_millis(50);
+
+/// Bytes of a request line by which a health check is known before it is read.
+pub const HEALTH_PEEK_BYTES: usize = 32;
+
 /// How often a paused request looks whether CLIENT PAUSE was ended.
 pub const PAUSE_LOOK: Duration = Duration::from_millis(10);
 
 /// How long requests in flight may take to finish after the signal to stop. Longer, and they are cut off.
 /// It leaves half of what `docker stop` grants before it kills.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often scripts are killed after [`DRAIN_TIMEOUT`]: behind one that is killed the next of a pipeline begins.
+pub const KILL_LOOK: Duration = Duration::from_millis(50);
+
+/// How long a shard's loop may be at one command when the database is closed. Longer, and the process ends without closing it, as
+/// if it was killed: what was acknowledged is in the journal.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long the door rests after the system refused it a connection, for example because no file handle is
 /// left.

@@ -5,14 +5,17 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use keystead_commands::hub::ShutDown;
 use keystead_core::{Code, Error, Result};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::app::App;
 use crate::failure::failure;
-use crate::limits::Limits;
+use crate::limits::{CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, Limits};
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings};
 use crate::signals::{self, Signals};
@@ -66,12 +69,19 @@ pub async fn run(settings: Settings) -> Result<()> {
     say(&block);
     tracing::info!(version = VERSION, "ready");
 
-    let signal = tokio::select! {
-        signal = signals.next() => signal,
-        _ = doors.join_next() => return app.engine.close().await.and(Err(broken())),
+    let patience = tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping");
+            DRAIN_TIMEOUT
+        }
+        how = app.shut_down() => {
+            tracing::info!("stopping: a client sent SHUTDOWN");
+            if how == ShutDown::Now { Duration::ZERO } else { DRAIN_TIMEOUT }
+        }
+        _ = doors.join_next() => return close(&app).await.and(Err(broken())),
     };
-    tracing::info!(signal, "stopping");
     app.stop();
+    tokio::spawn(kill_scripts(Arc::clone(&app), patience));
     // A second signal comes from somebody who will not wait for the drain.
     tokio::spawn(signals.exit_at_next());
     let mut drained = Ok(());
@@ -82,7 +92,7 @@ pub async fn run(settings: Settings) -> Result<()> {
         drained = drained.and(store.close().await);
     }
     // Whatever became of the doors, the database is closed. It says itself what it could not do.
-    app.engine.close().await.and(drained)?;
+    close(&app).await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -91,6 +101,40 @@ pub async fn run(settings: Settings) -> Result<()> {
 async fn prepare(app: &Arc<App>) -> Result<()> {
     functions::restore(&app.settings, &app.hub)?;
     take_policies(app).await
+}
+
+/// Kills whatever script runs, and those that are in line behind it.
+async fn kill_scripts(app: Arc<App>, patience: Duration) {
+    sleep(patience).await;
+    loop {
+        if app.hub.kill_scripts() {
+            tracing::warn!("killed a script, which would have held up the end; what it changed is undone");
+        }
+        sleep(KILL_LOOK).await;
+    }
+}
+
+/// Closes the database, as far as its loops come back.
+async fn close(app: &App) -> Result<()> {
+    tokio::select! {
+        closed = app.engine.close() => closed,
+        stuck = stuck(app) => Err(stuck),
+    }
+}
+
+/// Waits until a shard's loop turns out not to come back. Then the process ends as if it was killed, which the journal bears at any
+/// time.
+async fn stuck(app: &App) -> Error {
+    let turns = || (0..app.engine.shards()).map(|shard| app.engine.turn_began(shard));
+    loop {
+        let before: Vec<_> = turns().collect();
+        sleep(CLOSE_TIMEOUT).await;
+        let same = turns().zip(before).position(|(now, before)| now.is_some() && now == before);
+        if let Some(shard) = same {
+            let words = "is at a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
+            return Error::new(Code::StoreUnavailable, format!("shard {shard} {words}"));
+        }
+    }
 }
 
 /// Puts the policies of the settings into force.

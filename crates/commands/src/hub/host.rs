@@ -24,10 +24,25 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
+    /// Ends the server. False where commands cannot do that.
+    fn shut_down(&self, how: ShutDown) -> bool {
+        let _ = how;
+        false
+    }
+
     /// A line of a script for the server's log, from 0 (debug) to 3 (warning).
     fn log(&self, level: u8, line: &str) {
         let _ = (level, line);
     }
+}
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutDown {
+    /// Requests in flight may finish.
+    Graceful,
+    /// The same, but scripts that run are killed at once.
+    Now,
 }
 
 /// Figures of a server.

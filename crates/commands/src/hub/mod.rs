@@ -16,7 +16,7 @@ pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
 pub(crate) use config::page as config_page;
 pub use config::{Config, OutputLimit, Refusal};
-pub use host::{Facts, Host};
+pub use host::{Facts, Host, ShutDown};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
 #[cfg(not(target_family = "wasm"))]
@@ -66,6 +66,29 @@ impl Hub {
     #[cfg(not(target_family = "wasm"))]
     pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
         crate::scripting::restore_kept(self, dump)
+    }
+
+    /// Kills every script and function that runs; what they changed is undone. False when none runs.
+    pub fn kill_scripts(&self) -> bool {
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let killed = [self.scripts.scripts.kill(), self.scripts.functions.kill()];
+            killed.contains(&true)
+        }
+        #[cfg(target_family = "wasm")]
+        false
+    }
+
+    /// What Redis answers while a command takes so long that others are not served.
+    #[must_use]
+    pub fn busy(&self) -> crate::Fail {
+        #[cfg(not(target_family = "wasm"))]
+        if self.scripts.scripts.is_running() {
+            return crate::errors::BUSY_SCRIPT;
+        } else if self.scripts.functions.is_running() {
+            return crate::errors::BUSY_FUNCTION;
+        }
+        crate::errors::BUSY_COMMAND
     }
 
     /// Scripts that are remembered, their bytes, libraries and functions.

@@ -43,9 +43,14 @@ impl Runs {
         Entered(self)
     }
 
+    /// Whether any runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+
     /// Kills all that run; false when none does.
     pub(crate) fn kill(&self) -> bool {
-        let runs = self.running.load(Ordering::Relaxed) > 0;
+        let runs = self.is_running();
         if runs {
             self.kills.fetch_add(1, Ordering::Relaxed);
         }

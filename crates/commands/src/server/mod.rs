@@ -10,9 +10,9 @@ mod latency;
 mod lolwut;
 mod module;
 mod monitor;
-mod refused;
 mod replication;
 mod save;
+mod shutdown;
 mod slowlog;
 mod swapdb;
 mod time;
@@ -89,9 +89,9 @@ pub(crate) const TABLE: &[Spec] = &[
         "Answers OK: everything is kept already. Refused at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("SHUTDOWN", "shutdown", -1, RUNS_ALONE, refused::shutdown).doc(
+    Spec::conn("SHUTDOWN", "shutdown", -1, and(RUNS_ALONE, NO_REST), shutdown::run).doc(
         "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-        "Is refused: stop the process with SIGTERM.",
+        "Ends the server as SIGTERM does; with NOSAVE or NOW it does not wait for scripts.",
         "1.0.0",
     ),
     Spec::conn("SLAVEOF", "slaveof", 3, RUNS, replication::replicaof).doc(

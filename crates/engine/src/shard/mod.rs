@@ -104,7 +104,9 @@ impl Shard {
         self.journal_full =
             self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
         self.keyspace.set_archived(self.shared.progress.archived());
-        self.shared.clock.now()
+        let now = self.shared.clock.now();
+        self.shared.vitals.begin_turn(now);
+        now
     }
 
     /// Runs a batch of jobs and sends what they changed on its way.

@@ -70,6 +70,7 @@ pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) 
         pace.keep_in_memory(&shard).await;
     }
     let shard = &mut *shard.borrow_mut();
+    vitals.end_turns();
     shard.finish();
     // The journal's thread ends here, and with it everything that it was given is on disk.
     drop(std::mem::replace(&mut shard.journal, Journal::Memory(tokio::sync::broadcast::channel(1).0)));
@@ -105,6 +106,8 @@ impl Pace {
 
     /// Evicts, and tells whether the shard must wait for the archive before it may take more.
     fn is_over(&self, shard: &mut Shard, budget: usize) -> bool {
+        // The loop waits, which is not the same as being stuck.
+        shard.shared.vitals.begin_turn(shard.shared.clock.now());
         shard.keyspace.set_archived(shard.shared.progress.archived());
         shard.keyspace.evict(budget);
         shard.keyspace.used_bytes() > budget + budget / 4

@@ -1,14 +1,15 @@
 //! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
 //! Touches sockets.
 //!
-//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. When [`serve`] returns, no
+//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. Health is answered here
+//! where no connection is to be had, or the loop is at a command that takes long. When [`serve`] returns, no
 //! connection of the door is left.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,15 @@ use keystead_engine::Local;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::health;
 use super::here::Here;
-use super::request;
+use super::request::{self, Unserved};
 use crate::app::App;
-use crate::limits::{ACCEPT_PAUSE, Limits, REFUSAL_TIMEOUT, REFUSALS_MAX};
+use crate::handover::{self, OnLoop};
+use crate::limits::{ACCEPT_PAUSE, HEALTH_PEEK_BYTES, Limits, REFUSAL_TIMEOUT, REFUSALS_MAX};
 
 /// How far a door has come with its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +53,7 @@ struct Shared {
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, limits: Limits) {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
-    let refusal_slots = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let mut refusals = VecDeque::new();
     let stage = watch::Sender::new(Stage::Open);
     let shared = Shared { app: Arc::clone(&app), limits: Arc::new(limits), stage: stage.subscribe() };
     let mut beginnings = JoinSet::new();
@@ -71,13 +74,12 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, limits: Limits) {
             }
         };
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-            next_shard = (next_shard + 1) % app.engine.shards();
+            next_shard = handover::next_shard(&app.engine, next_shard);
             beginnings.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
         } else {
             app.metrics.http_connections_refused.inc();
-            if let Ok(slot) = Arc::clone(&refusal_slots).try_acquire_owned() {
-                beginnings.spawn(refuse(stream, slot));
-            }
+            make_room(&mut refusals);
+            refusals.push_back(beginnings.spawn(refuse(stream, Arc::clone(&app), Unserved::TooMany)));
         }
     }
     // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
@@ -124,24 +126,80 @@ async fn pause_after(error: &io::Error) {
     }
 }
 
+/// Makes room for one more that is over the limit. The oldest goes: if it had anything to ask, it would have asked by now.
+fn make_room(refusals: &mut VecDeque<AbortHandle>) {
+    if refusals.len() >= REFUSALS_MAX {
+        refusals.retain(|refusal| !refusal.is_finished());
+    }
+    if refusals.len() >= REFUSALS_MAX
+        && let Some(oldest) = refusals.pop_front()
+    {
+        oldest.abort();
+    }
+}
+
+/// A connection that no loop has yet.
+struct Newcomer {
+    /// Bare: a socket belongs to the loop that it was registered with.
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    shared: Shared,
+}
+
 /// Hands a connection to a shard's loop. A shard that is busy is waited for, and others are let in meanwhile.
 async fn admit(
     stream: TcpStream,
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,
     shared: Shared,
-    shard: usize,
+    mut shard: usize,
 ) {
     // Answers are written whole, so waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    // A socket belongs to the loop that it was registered with, so it goes over bare.
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
-    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(connection(stream, peer, slot, shared, local))
+    let mut newcomer = Newcomer { stream, peer, slot, shared };
+    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+        shard = handover::next_shard(&engine, shard);
+        let Some(held) = hold(back, shard).await else { return };
+        newcomer = held;
+    }
+}
+
+fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
+    Box::pin(connection(newcomer, local))
+}
+
+/// Keeps a connection until the shard's loop goes on. One that asks for health is answered meanwhile, and everyone once the shard is
+/// busy for too long.
+async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
+    let Newcomer { stream, peer, slot, shared } = newcomer;
+    let stream = TcpStream::from_std(stream).ok()?;
+    let app = &shared.app;
+    let goes_on = tokio::select! {
+        biased;
+        () = app.stopping() => return None,
+        () = handover::goes_on(&app.engine, shard) => true,
+        () = asks_for_health(&stream) => false,
+        () = handover::until_busy(app, shard) => false,
     };
-    if let Err(error) = engine.spawn_when_free(shard, Box::new(guest)).await {
-        tracing::warn!(%error, "cannot take a connection");
+    if goes_on {
+        return Some(Newcomer { stream: stream.into_std().ok()?, peer, slot, shared });
+    }
+    refuse(stream, Arc::clone(app), Unserved::Busy).await;
+    None
+}
+
+/// Waits for the beginning of a request for health, and leaves it where it is. Ends with no other request.
+async fn asks_for_health(stream: &TcpStream) {
+    let mut start = [0; HEALTH_PEEK_BYTES];
+    loop {
+        match stream.peek(&mut start).await {
+            Ok(count) if health::is_asked(&start[..count]) => return,
+            Ok(count) if 0 < count && count < HEALTH_PEEK_BYTES => sleep(ACCEPT_PAUSE).await,
+            _ => return std::future::pending().await,
+        }
     }
 }
 
@@ -161,13 +219,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-async fn connection(
-    stream: std::net::TcpStream,
-    peer: SocketAddr,
-    slot: OwnedSemaphorePermit,
-    shared: Shared,
-    local: Local,
-) {
+async fn connection(newcomer: Newcomer, local: Local) {
+    let Newcomer { stream, peer, slot, shared } = newcomer;
     let Shared { app, limits, mut stage } = shared;
     let counted = Counted::new(&app.metrics.http_connections);
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -215,10 +268,13 @@ async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
     let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
-/// Answers one request with "no". Closing at once would be cheaper, but most clients would report that as a
-/// network failure.
-async fn refuse(stream: TcpStream, _slot: OwnedSemaphorePermit) {
-    let service = service_fn(|request| async move { Ok::<_, Infallible>(request::one_too_many(&request)) });
+/// Answers one request without a shard: health, or "no". Closing at once would be cheaper, but most clients would report that as
+/// a network failure.
+async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
+    let service = service_fn(|request| {
+        let answer = request::without_shard(&app, why, &request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
     let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
 }
@@ -278,13 +334,18 @@ mod tests {
         let door = open(Limits { connections_max: 1, ..Limits::default() }).await;
         let mut kept = send(door.address, GET).await;
         assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
-        let refused = rest(send(door.address, GET).await).await;
+        let refused = rest(send(door.address, &GET.replace("/healthz", "/metrics")).await).await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
         assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
         let refused = rest(send(door.address, &GET.replace("/healthz", "/get/k")).await).await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#"{"error":"ERR "#), "{refused}");
+        let health = rest(send(door.address, GET).await).await;
+        assert!(health.starts_with("HTTP/1.1 200") && health.contains("connection: close"), "{health}");
+        let ready = rest(send(door.address, &GET.replace("/healthz", "/readyz")).await).await;
+        assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(r#"{"status":"busy"}"#), "{ready}");
         drop(kept);
-        while !rest(send(door.address, GET_AND_CLOSE).await).await.starts_with("HTTP/1.1 200") {}
+        let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
+        while !rest(send(door.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
         assert!(door.app.metrics.http_connections_refused.get() >= 1);
     }
 

@@ -1,22 +1,23 @@
 //! `GET /healthz`: is the process well? `GET /readyz`: should it get traffic? Touches nothing.
 //!
+//! Both are answered without a shard's loop, which may be at a command that takes long: then the process is well and gets no traffic.
+//!
 //! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
 //! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words, and so is a store of a
 //! policy that cannot answer: everything else goes on, and only the next check can tell whether it does again.
 
 use hyper::{Method, StatusCode};
-use keystead_core::Code;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
 
 use super::here::Here;
 use super::openapi::SERVER;
-use super::openapi::common::coded;
 use super::openapi::part::{self, Described, Shape};
 use super::reply::{self, Reply};
-use super::request::Asked;
+use super::request::{Asked, Unserved};
 use crate::VERSION;
 use crate::app::App;
+use crate::handover;
 use crate::policies::Set;
 
 const OK: &str = "ok";
@@ -24,6 +25,10 @@ const DEGRADED: &str = "degraded";
 const FAILING: &str = "failing";
 const READY: &str = "ready";
 const STOPPING: &str = "stopping";
+const BUSY: &str = "busy";
+
+const HEALTHZ: &str = "/healthz";
+const READYZ: &str = "/readyz";
 
 pub(super) async fn healthz(here: &Here, _: &Asked) -> Reply {
     health(&here.app)
@@ -33,8 +38,26 @@ pub(super) async fn readyz(here: &Here, _: &Asked) -> Reply {
     readiness(&here.app)
 }
 
+/// What these routes answer a request that gets no shard; nothing to other paths.
+pub(super) fn without_shard(app: &App, why: Unserved, path: &str) -> Option<Reply> {
+    match (path, why) {
+        (HEALTHZ, _) => Some(health(app)),
+        (READYZ, Unserved::TooMany) if !app.is_stopping() => Some(unready(BUSY)),
+        (READYZ, _) => Some(readiness(app)),
+        _ => None,
+    }
+}
+
+/// Whether a request that begins like this is for one of these routes.
+pub(super) fn is_asked(start: &[u8]) -> bool {
+    let path = start.strip_prefix(b"GET ").or_else(|| start.strip_prefix(b"HEAD ")).unwrap_or_default();
+    let ends = |rest: &[u8]| matches!(rest.first(), Some(b' ' | b'?'));
+    [HEALTHZ, READYZ].iter().any(|route| path.strip_prefix(route.as_bytes()).is_some_and(ends))
+}
+
 fn health(app: &App) -> Reply {
     let mut found = Found::of(&app.engine.health());
+    found.add_busy(app);
     found.add_policies(&app.policies.set());
     // By hand, so that people read the status first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
@@ -47,14 +70,19 @@ fn health(app: &App) -> Reply {
 }
 
 fn readiness(app: &App) -> Reply {
-    let (status, word) = if app.is_stopping() {
-        (StatusCode::SERVICE_UNAVAILABLE, STOPPING)
+    if app.is_stopping() {
+        unready(STOPPING)
     } else if Found::of(&app.engine.health()).poisoned {
-        (StatusCode::SERVICE_UNAVAILABLE, FAILING)
+        unready(FAILING)
+    } else if (0..app.engine.shards()).any(|shard| handover::is_busy(app, shard)) {
+        unready(BUSY)
     } else {
-        (StatusCode::OK, READY)
-    };
-    reply::json(status, json!({ "status": word }))
+        reply::json(StatusCode::OK, json!({ "status": READY }))
+    }
+}
+
+fn unready(word: &str) -> Reply {
+    reply::json(StatusCode::SERVICE_UNAVAILABLE, json!({ "status": word }))
 }
 
 pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
@@ -71,24 +99,18 @@ pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
     };
     let operation = part::operation(SERVER, "healthz", "Is the process well?")
         .response("200", part::json("It runs. `reasons` tells what is amiss.", health()))
-        .response(
-            "503",
-            part::json("A restart would help, or too many connections are open.", or_busy(health())),
-        );
+        .response("503", part::json("A restart would help.", health()));
     Described::here(operation)
 }
 
 pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
-    let status =
-        |words: &[&str]| part::required(part::closed(), [("status", part::one_of(words).into())]).into();
+    let status = |words: &[&str]| -> Shape {
+        part::required(part::closed(), [("status", part::one_of(words).into())]).into()
+    };
     let operation = part::operation(SERVER, "readyz", "Should it get traffic?")
         .response("200", part::json("Yes.", status(&[READY])))
-        .response("503", part::json("No.", or_busy(status(&[STOPPING, FAILING]))));
+        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])));
     Described::here(operation)
-}
-
-fn or_busy(shape: Shape) -> Shape {
-    part::any_of([shape, coded(&[Code::QueueFull.as_str()])])
 }
 
 /// What is wrong with a database.
@@ -123,6 +145,13 @@ impl Found {
         }
         self.poisoned |= shard.poisoned.is_some();
         self.full |= shard.journal_full;
+    }
+
+    fn add_busy(&mut self, app: &App) {
+        for shard in (0..app.engine.shards()).filter(|shard| handover::is_busy(app, *shard)) {
+            let seconds = app.engine.busy_ms(shard) / 1000;
+            self.reasons.push(format!("shard {shard}: a command has kept it busy for {seconds} s"));
+        }
     }
 
     fn add_policies(&mut self, set: &Set) {

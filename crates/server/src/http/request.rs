@@ -13,7 +13,8 @@ use super::here::Here;
 use super::reply::{self, Reply};
 use super::rights::{self, Rights, Stranger};
 use super::routes::{Access, Match, method_label};
-use super::{cors, rest};
+use super::{cors, health, rest};
+use crate::app::App;
 use crate::limits::Limits;
 
 /// A request whose body has arrived.
@@ -78,10 +79,29 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     reply
 }
 
-/// The answer to a request on a connection that is one too many.
-pub(super) fn one_too_many(request: &Request<Incoming>) -> Reply {
-    let error = Error::new(Code::QueueFull, "too many connections are open: try again later");
-    match Match::find(request.method(), request.uri().path()).access() {
+/// Why a request gets no shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unserved {
+    /// Its connection is one too many.
+    TooMany,
+    /// The shard is at a command that takes long.
+    Busy,
+}
+
+/// The answer to a request that gets no shard. It says the same whatever token was brought, so nobody can guess here.
+pub(super) fn without_shard(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
+    let found = Match::find(request.method(), request.uri().path());
+    if let Match::Route(route) = found
+        && let Some(reply) = health::without_shard(app, why, route.path)
+    {
+        return reply;
+    }
+    let words = match why {
+        Unserved::TooMany => "too many connections are open: try again later",
+        Unserved::Busy => "a command takes long, and nothing else is served meanwhile: try again later",
+    };
+    let error = Error::new(Code::QueueFull, words);
+    match found.access() {
         Access::Rest => rest::failed(error),
         Access::Open | Access::Token | Access::Documents => reply::error(&error),
     }

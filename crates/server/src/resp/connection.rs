@@ -76,6 +76,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    /// The same with what the listener has read already.
+    pub(super) fn with_input(mut self, input: Input) -> Self {
+        self.input = input;
+        self
+    }
+
     /// Serves the client until it goes, or must.
     pub(super) async fn serve(mut self) {
         poll_fn(|cx| {

@@ -1,24 +1,24 @@
 //! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
 //! Touches sockets.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keystead_commands::hub::Client;
 use keystead_commands::session::Session;
 use keystead_engine::Local;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::connection::Connection;
+use super::held::{self, Ended, Listed};
 use super::tls::Tls;
 use crate::app::App;
+use crate::handover::{self, OnLoop};
 use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 
 /// How often the door looks for idle clients, and while it drains for those that are left.
@@ -43,7 +43,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {
         };
         match accepted {
             Ok((stream, peer)) => {
-                next_shard = (next_shard + 1) % app.engine.shards();
+                next_shard = handover::next_shard(&app.engine, next_shard);
                 admit(stream, peer, &app, tls.as_ref().map(Tls::acceptor), next_shard);
             }
             Err(error) => pause_after(&error).await,
@@ -64,55 +64,90 @@ fn admit(stream: TcpStream, peer: SocketAddr, app: &Arc<App>, tls: Option<TlsAcc
         return;
     };
     // A socket belongs to the loop that it was registered with, so it goes over bare.
-    let Ok(stream) = stream.into_std() else {
-        app.hub.clients.remove(client.id);
-        return;
-    };
-    let id = client.id;
-    let (app, at_loop) = (Arc::clone(app), Arc::clone(app));
-    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(connection(stream, at_loop, client, tls, local))
-    };
+    let session = Session::new(client, !app.hub.host.needs_token());
+    let listed = Listed::new(Arc::clone(app), session);
+    let Ok(stream) = stream.into_std() else { return };
     // A shard that is busy is waited for, by as many as there may be clients, and others are let in meanwhile.
-    tokio::spawn(async move {
-        if let Err(error) = app.engine.spawn_when_free(shard, Box::new(guest)).await {
-            app.hub.clients.remove(id);
-            tracing::warn!(%error, "cannot take a connection");
-        }
-    });
+    tokio::spawn(hand_over(Newcomer { stream: Wire::Bare(stream, tls), listed }, shard));
 }
 
-async fn connection(
-    stream: std::net::TcpStream,
-    app: Arc<App>,
-    client: Arc<Client>,
-    tls: Option<TlsAcceptor>,
-    local: Local,
-) {
-    let seed = app.seed(client.id);
-    let session = Session::new(Arc::clone(&client), !app.hub.host.needs_token());
-    let Ok(stream) = TcpStream::from_std(stream) else {
-        app.hub.clients.remove(client.id);
-        return;
+/// A connection that no loop has yet.
+struct Newcomer {
+    stream: Wire,
+    listed: Listed,
+}
+
+/// What a connection comes with.
+enum Wire {
+    /// A socket, and how to agree on TLS if that is wanted.
+    Bare(std::net::TcpStream, Option<TlsAcceptor>),
+    /// TLS that the listener has agreed on. Its socket stays with the listener's runtime, which wakes the loop.
+    Agreed(Box<TlsStream<TcpStream>>),
+}
+
+async fn hand_over(mut newcomer: Newcomer, mut shard: usize) {
+    let engine = newcomer.listed.app.engine.clone();
+    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+        shard = handover::next_shard(&engine, shard);
+        let Some(held) = hold(back, shard).await else { return };
+        newcomer = held;
+    }
+}
+
+/// Serves a connection as far as that needs no keys, until the shard's loop goes on.
+async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
+    let Newcomer { stream, mut listed } = newcomer;
+    let app = Arc::clone(&listed.app);
+    let mut agreed = match stream {
+        Wire::Bare(stream, None) => {
+            let mut stream = TcpStream::from_std(stream).ok()?;
+            let ended = held::serve(&mut stream, &mut listed, shard).await;
+            let stream = (ended == Ended::GoesOn).then(|| stream.into_std().ok())??;
+            return Some(Newcomer { stream: Wire::Bare(stream, None), listed });
+        }
+        Wire::Bare(stream, Some(tls)) => {
+            Box::new(agree(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
+        }
+        Wire::Agreed(agreed) => agreed,
     };
-    let Some(tls) = tls else {
-        return Connection::new(stream, app, local, session, seed).serve().await;
-    };
+    let ended = held::serve(&mut agreed, &mut listed, shard).await;
+    (ended == Ended::GoesOn).then_some(Newcomer { stream: Wire::Agreed(agreed), listed })
+}
+
+fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
+    Box::pin(connection(newcomer, local))
+}
+
+async fn connection(newcomer: Newcomer, local: Local) {
+    let Newcomer { stream, listed } = newcomer;
+    let app = Arc::clone(&listed.app);
+    match stream {
+        Wire::Bare(stream, tls) => {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
+            let Some(tls) = tls else { return serve_on(stream, app, listed, local).await };
+            if let Some(stream) = agree(stream, &tls, &app).await {
+                serve_on(stream, app, listed, local).await;
+            }
+        }
+        Wire::Agreed(stream) => serve_on(stream, app, listed, local).await,
+    }
+}
+
+async fn serve_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, app: Arc<App>, listed: Listed, local: Local) {
+    let Some((session, input)) = listed.leave() else { return };
+    let seed = app.seed(session.client.id);
+    Connection::new(stream, app, local, session, seed).with_input(input).serve().await;
+}
+
+/// Agrees on TLS, or says in the log why not.
+async fn agree(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
     let agreed = tokio::select! {
         biased;
         // Who has not even begun does not hold up the end.
-        () = app.stopping() => None,
-        agreed = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => agreed.ok(),
+        () = app.stopping() => return None,
+        agreed = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => agreed.ok()?,
     };
-    match agreed {
-        Some(Ok(stream)) => Connection::new(stream, app, local, session, seed).serve().await,
-        failed => {
-            app.hub.clients.remove(client.id);
-            if let Some(Err(error)) = failed {
-                tracing::debug!(%error, client = client.id, "no TLS with this client");
-            }
-        }
-    }
+    agreed.inspect_err(|error| tracing::debug!(%error, "no TLS with a client")).ok()
 }
 
 async fn refuse(mut stream: TcpStream, words: &'static str) {

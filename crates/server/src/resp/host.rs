@@ -2,10 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use keystead_commands::hub::{Facts, Host};
+use keystead_commands::hub::{Facts, Host, ShutDown};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine};
+use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::VERSION;
@@ -25,12 +27,19 @@ pub struct Server {
     clients_max: usize,
     log_level: &'static str,
     run_id: String,
+    shut_down: Arc<watch::Sender<Option<ShutDown>>>,
 }
 
 impl Server {
-    /// The server with these settings, whose RESP door is at `port`.
+    /// The server with these settings, whose RESP door is at `port`. `shut_down` hears when a client ends it.
     #[must_use]
-    pub fn new(settings: &Settings, engine: Engine, port: u16, clients_max: usize) -> Self {
+    pub fn new(
+        settings: &Settings,
+        engine: Engine,
+        port: u16,
+        clients_max: usize,
+        shut_down: Arc<watch::Sender<Option<ShutDown>>>,
+    ) -> Self {
         Server {
             engine,
             token: settings.token.clone(),
@@ -42,6 +51,7 @@ impl Server {
             clients_max,
             log_level: log_level(settings.log_level),
             run_id: run_id(),
+            shut_down,
         }
     }
 }
@@ -90,6 +100,11 @@ impl Host for Server {
 
     fn keep_functions(&self, dump: &[u8]) -> Result<()> {
         self.functions.as_deref().map_or(Ok(()), |dir| functions::keep(dir, dump))
+    }
+
+    fn shut_down(&self, how: ShutDown) -> bool {
+        self.shut_down.send_replace(Some(how));
+        true
     }
 
     fn log(&self, level: u8, line: &str) {

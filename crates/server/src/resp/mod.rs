@@ -9,6 +9,7 @@
 //! | reading, running and writing, in turns         | `connection` |
 //! | what a connection waits for                    | `busy`       |
 //! | bytes that came, bytes that leave              | `input`, `output` |
+//! | what is answered while a loop is stuck         | `held`       |
 //! | readers that are too slow                      | `patience`   |
 //! | one request: here, in MULTI, waiting, elsewhere| `run`, `elsewhere` |
 //! | certificates                                   | [`tls`]      |
@@ -18,6 +19,7 @@ mod busy;
 mod connection;
 mod door;
 mod elsewhere;
+mod held;
 mod host;
 mod input;
 mod output;

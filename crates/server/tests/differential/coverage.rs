@@ -38,7 +38,7 @@ const EXEMPT: &[(&str, Ending, &str)] = &[
     ("monitor", Ending::Success, "it shows what others do; tests/resp has it"),
     ("script|kill", Ending::Success, "no script runs while it is asked"),
     ("function|kill", Ending::Success, "no function runs while it is asked"),
-    ("shutdown", Ending::Success, "it is not supported"),
+    ("shutdown", Ending::Success, "it ends the server; tests/hostile has it"),
     ("save", Ending::Success, "nothing is kept in memory; the test at commit has it"),
     ("bgsave", Ending::Success, "nothing is kept in memory; the test at commit has it"),
     ("bgrewriteaof", Ending::Success, "nothing is kept in memory; the test at commit has it"),

@@ -39,11 +39,6 @@ pub(crate) const OWN: &[Own] = &[
     own("streams", "XACKDEL own g IDS 0 1-1", "-ERR Number of IDs must be a positive integer"),
     own("streams", "DEL own", ":1"),
     own("server", "MONITOR x", "-ERR wrong number of arguments for \\'monitor\\' command"),
-    own(
-        "server",
-        "SHUTDOWN NOSAVE",
-        "-ERR SHUTDOWN is not supported: end the keystead process with SIGTERM, and it closes its database properly",
-    ),
     own("server", "SHUTDOWN ABORT", "-ERR No shutdown in progress."),
     own("server", "SHUTDOWN abc", "-ERR syntax error"),
     own("server", "REPLICAOF h 1", "-ERR replication is not supported: this server is always a master"),

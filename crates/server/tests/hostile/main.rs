@@ -10,6 +10,8 @@
 //! | settings that would do nothing                      | `settings`       |
 //! | variables that platforms and people set             | `environment`    |
 //! | SIGHUP, and a backup of what is no HTTP             | `signals`        |
+//! | a script or command that never ends                 | [`busy`]         |
+//! | slow connections that take every place              | [`health`]       |
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +20,7 @@
 )]
 
 mod advisories;
+mod busy;
 #[path = "../resp/client.rs"]
 #[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
 mod client;
@@ -25,6 +28,7 @@ mod client;
 mod common;
 mod environment;
 mod files;
+mod health;
 mod scripts;
 mod settings;
 mod signals;

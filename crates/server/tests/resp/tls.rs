@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::client::{Client, PATIENCE, pause, request};
+use crate::client::{Client, PATIENCE, pause, request, request_of};
 use crate::common::{dir, launch, only_line, run_in, signal};
 
 type Encrypted = Client<StreamOwned<ClientConnection, TcpStream>>;
@@ -88,6 +88,25 @@ fn sighup_takes_new_certificates_and_keeps_the_old_where_the_new_do_not_serve() 
     signal(&server, Signal::HUP);
     server.wait_for_log("SIGHUP: certificates: not read again").unwrap();
     assert_eq!(connect(&home, &server).ask("GET k"), "v", "the ones that served still do");
+}
+
+#[test]
+fn a_client_behind_tls_kills_a_script_on_its_own_shard_and_goes_on() {
+    let (home, server) = encrypted(&[]);
+    let mut script = connect(&home, &server);
+    assert_eq!(script.ask("CONFIG SET busy-reply-threshold 0"), "+OK");
+    script.send_raw(&request_of(["EVAL", "while true do end", "0"].map(str::as_bytes)));
+    pause(100);
+    let mut other = connect(&home, &server);
+    assert!(other.ask("GET k").starts_with("-BUSY "));
+    assert_eq!(other.ask("SCRIPT KILL"), "+OK");
+    assert!(script.receive().contains("Script killed by user"));
+    // The connection goes to the loop, with the socket that it has.
+    crate::client::until("the loop goes on", || other.ask("SET k v") == "+OK");
+    assert_eq!(other.ask_all(["GET k", "BLPOP l 0.05", "GET k"]), ["v", "*-1", "v"]);
+    let value = "v".repeat(1_000_000);
+    assert_eq!(other.ask(&format!("SET k {value}")), "+OK");
+    assert_eq!(other.ask("GET k").len(), value.len());
 }
 
 #[test]

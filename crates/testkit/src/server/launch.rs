@@ -28,6 +28,7 @@ pub struct Launch {
     dir: Option<Arc<TempDir>>,
     deadline: Duration,
     address_space: Option<u64>,
+    open_files: Option<u64>,
 }
 
 impl Launch {
@@ -42,6 +43,7 @@ impl Launch {
             dir: None,
             deadline: DEADLINE,
             address_space: None,
+            open_files: None,
         }
     }
 
@@ -79,6 +81,13 @@ impl Launch {
         self
     }
 
+    /// Limits the files and sockets that the server may hold (`RLIMIT_NOFILE`), and with them its connections.
+    #[must_use]
+    pub fn open_files(mut self, count: u64) -> Self {
+        self.open_files = Some(count);
+        self
+    }
+
     /// Starts it and waits for the ready block.
     ///
     /// # Errors
@@ -100,9 +109,11 @@ impl Launch {
         let mut child = command
             .spawn()
             .map_err(|e| Failure::new(format_args!("cannot start {}: {e}", self.binary.display())))?;
-        if let Some(bytes) = self.address_space {
-            let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-            prlimit(Some(Pid::from_child(&child)), Resource::As, limit).map_err(std::io::Error::from)?;
+        for (resource, most) in [(Resource::As, self.address_space), (Resource::Nofile, self.open_files)] {
+            if most.is_some() {
+                let limit = Rlimit { current: most, maximum: most };
+                prlimit(Some(Pid::from_child(&child)), resource, limit).map_err(std::io::Error::from)?;
+            }
         }
         let output = Output::follow(&mut child)?;
         Ok((child, output))
