@@ -4,6 +4,7 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | names that mean something to the JSON library       | [`json_names`]   |
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +17,7 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod json_names;
 
 use keystead_testkit::server::Server;
 
