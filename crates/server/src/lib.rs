@@ -32,6 +32,7 @@ pub mod limits;
 pub mod listen;
 pub mod logs;
 pub mod metrics;
+pub mod notice;
 pub mod open_files;
 pub mod policies;
 pub mod ready;

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::failure::failure;
-use crate::limits::Limits;
-use crate::settings::{Listen, Settings};
+use crate::limits::{Limits, TOKEN_BYTES_ADVISED};
+use crate::settings::{Listen, Settings, Token};
 use crate::signals::Signals;
 use crate::{VERSION, database, functions, http, listen, open_files, policies, ready, resp};
 
@@ -64,6 +64,7 @@ pub async fn run(settings: Settings) -> Result<()> {
         doors.spawn(resp::serve(listener, Arc::clone(&app), tls));
     }
     say(&block);
+    warn_of_short_tokens(&app.settings);
     tracing::info!(version = VERSION, "ready");
 
     let signal = tokio::select! {
@@ -85,6 +86,17 @@ pub async fn run(settings: Settings) -> Result<()> {
     app.engine.close().await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A token that might be guessed is better than none, so it is taken.
+fn warn_of_short_tokens(settings: &Settings) {
+    for (flag, token) in [("--token", &settings.token), ("--read-only-token", &settings.read_only_token)] {
+        if token.as_ref().is_some_and(Token::is_short) {
+            tracing::warn!(
+                "{flag} is shorter than {TOKEN_BYTES_ADVISED} characters and might be guessed: use the output of openssl rand -hex 32"
+            );
+        }
+    }
 }
 
 /// Puts the policies of the settings into force.

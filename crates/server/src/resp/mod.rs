@@ -10,6 +10,7 @@
 //! | what a connection waits for                    | `busy`       |
 //! | bytes that came, bytes that leave              | `input`, `output` |
 //! | readers that are too slow                      | `patience`   |
+//! | connections without the token                  | `stranger`   |
 //! | one request: here, in MULTI, waiting, elsewhere| `run`, `elsewhere` |
 //! | certificates                                   | [`tls`]      |
 //! | what commands ask about the server             | `host`       |
@@ -23,6 +24,7 @@ mod input;
 mod output;
 mod patience;
 mod run;
+mod stranger;
 pub mod tls;
 
 pub use door::serve;

@@ -50,6 +50,8 @@ pub struct Settings {
     pub token: Option<Token>,
     /// The secret of those who may only read.
     pub read_only_token: Option<Token>,
+    /// Names beside localhost that an HTTP request may ask for where no token is set.
+    pub allowed_hosts: Vec<String>,
     /// The form of the log lines.
     pub log: LogFormat,
     /// The least important level that is logged.
@@ -87,6 +89,7 @@ impl Settings {
             memory_bytes: Some(0),
             token: None,
             read_only_token: None,
+            allowed_hosts: Vec::new(),
             log: LogFormat::Json,
             log_level: LevelFilter::OFF,
             config: None,

@@ -4,6 +4,9 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | HTTP, TLS and other protocols on the Redis port     | [`cross_protocol`] |
+//! | garbage, guesses and bodies before the token        | [`before_auth`]  |
+//! | pages whose names point here, and caches            | [`rebinding`]    |
 //! | names that mean something to the JSON library       | [`json_names`]   |
 
 #![allow(
@@ -12,12 +15,15 @@
     reason = "a test that cannot go on has failed; one that measures says what it saw"
 )]
 
+mod before_auth;
 #[path = "../resp/client.rs"]
 #[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod cross_protocol;
 mod json_names;
+mod rebinding;
 
 use keystead_testkit::server::Server;
 
