@@ -139,7 +139,11 @@ async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
         Refusal::Stranger(Stranger::Wrong) => Box::pin(keep_back(here)).await,
         Refusal::Host(host) => {
             if let Some(more) = here.app.notices.foreign_host.pass(here.app.now()) {
-                tracing::warn!(host, more, "a request for another host than this machine: refused");
+                tracing::warn!(
+                    host = rights::shown(host),
+                    more,
+                    "a request for another host than this machine: refused"
+                );
             }
             false
         }

@@ -99,17 +99,18 @@ pub(super) fn check_host(
     hosts.try_for_each(|host| check(host.as_bytes()))
 }
 
+/// As much of a host as is shown to people.
+pub(super) fn shown(host: &str) -> &str {
+    &host[..host.floor_char_boundary(HOST_SHOWN_BYTES)]
+}
+
 /// What is said where [`check_host`] refuses.
 pub(super) fn foreign_host(host: &str) -> String {
-    let mut end = host.len().min(HOST_SHOWN_BYTES);
-    while !host.is_char_boundary(end) {
-        end -= 1;
-    }
     let name = host_of(host).filter(|name| is_host_name(name)).unwrap_or("NAME");
     format!(
         "a server without a token answers only requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
          set a token, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32), or allow the host: --allowed-hosts {name}",
-        &host[..end]
+        shown(host)
     )
 }
 
