@@ -129,7 +129,7 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
         limits.push((named, question));
     }
     let once = run::once_of(asked, limits.iter().map(|(named, _)| &**named))?;
-    let then = then(here, asked, body.then.map(|then| then.0))?;
+    let then = then(here, asked, body.then.as_ref().map(|then| &then.0))?;
     let plan = Plan { once, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(here, plan).await {
@@ -210,7 +210,7 @@ fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decisio
 }
 
 /// What is to be written, checked as far as that goes without running it.
-fn then(here: &Here, asked: &Asked, text: Option<ThenText<'_>>) -> Result<Then, Refused> {
+fn then(here: &Here, asked: &Asked, text: Option<&ThenText<'_>>) -> Result<Then, Refused> {
     let many = || Refused::TooLarge(format!("at most {THEN_MAX} commands or operations follow a decision"));
     match text {
         None => Ok(Then::Nothing),
