@@ -18,6 +18,12 @@ pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 /// Bytes of a request in one line of text, as people type it.
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
+/// Arguments of a request before AUTH, as Redis has it. More are answered `unauthenticated multibulk length`, and the connection is closed.
+pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+
+/// Bytes of an argument before AUTH, as Redis has it. More are answered `unauthenticated bulk length`, and the connection is closed.
+pub const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
+
 /// Elements that are picked at random with repetition in one answer (SRANDMEMBER, HRANDFIELD, ZRANDMEMBER with a negative
 /// count): what is picked does not end with the elements that are there.
 pub const RANDOM_PICKS_MAX: usize = 10_000_000;

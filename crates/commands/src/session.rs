@@ -48,6 +48,10 @@ pub struct Session {
     pub protocol: Protocol,
     /// Whether it brought the secret, or none is needed.
     pub authenticated: bool,
+    /// Wrong secrets that it brought since the last right one.
+    pub auth_failures: u32,
+    /// Whether the answer that comes next is to a wrong secret, and is kept back for a while.
+    pub delay_reply: bool,
     /// Whether answers are wanted.
     pub replies: Replies,
     /// The transaction that is being queued.
@@ -91,6 +95,8 @@ impl Session {
             monitor: None,
             protocol: Protocol::Resp2,
             authenticated,
+            auth_failures: 0,
+            delay_reply: false,
             replies: Replies::On,
             multi: None,
             channels: BTreeSet::new(),

@@ -12,6 +12,7 @@ use keystead_engine::Engine;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
+use crate::notice::Notices;
 use crate::policies::Policies;
 use crate::resp::Server;
 use crate::settings::Settings;
@@ -28,6 +29,8 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// The rate limits in force.
     pub policies: Policies,
+    /// Log lines that strangers cause.
+    pub notices: Notices,
     requests: AtomicU64,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
@@ -49,6 +52,7 @@ impl App {
             policies: Policies::new(engine.clone(), metrics.policies.clone()),
             engine,
             metrics,
+            notices: Notices::default(),
             requests: AtomicU64::new(0),
             started: Stopwatch::start(),
             stopping: watch::Sender::new(false),

@@ -36,6 +36,7 @@ pub mod limits;
 pub mod listen;
 pub mod logs;
 pub mod metrics;
+pub mod notice;
 pub mod open_files;
 mod permissions;
 pub mod policies;

@@ -143,6 +143,34 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a Redis client may take to bring the token, where one is set. Longer, and it is closed without a word.
+pub const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the answer to a wrong token is kept back: `WRONGPASS`, or `401` over HTTP. A right one is never.
+pub const AUTH_FAILURE_DELAY: Duration = Duration::from_millis(250);
+
+/// Most wrong tokens of one connection. The answer to the last of them closes it.
+pub const AUTH_FAILURES_MAX: u32 = 8;
+
+/// Bytes of requests that are read ahead before AUTH. A request that is longer closes the connection; while answers are not read, the
+/// rest stays with the client.
+pub const STRANGER_INPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of answers that may wait for a client before AUTH. While more do, nothing is read and run for it.
+pub const STRANGER_OUTPUT_BYTES_MAX: usize = 16 * 1024;
+
+/// How often a log line about what a stranger did is written, at most; those between are counted.
+pub const NOTICE_EVERY: Duration = Duration::from_secs(60);
+
+/// Bytes of a token below which there is a warning at start: a shorter one can be guessed.
+pub const TOKEN_BYTES_ADVISED: usize = 16;
+
+/// Bytes by which a refusal shows the `Host` that was asked for. Of a longer one only the beginning is shown.
+pub const HOST_SHOWN_BYTES: usize = 64;
+
+/// Most names in `allowed-hosts`. More are refused at start.
+pub const ALLOWED_HOSTS_MAX: usize = 100;
+
 /// Longest token in bytes. A longer one is refused at start.
 pub const TOKEN_BYTES_MAX: usize = 1024;
 

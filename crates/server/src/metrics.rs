@@ -89,6 +89,7 @@ struct Resp {
     accepted: Counter,
     refused: Counter,
     commands: Counter,
+    auth_failures: Counter,
     read_bytes: Counter,
     written_bytes: Counter,
 }
@@ -103,6 +104,7 @@ impl Resp {
                 "RESP connections refused because there were too many",
                 &self.refused,
             ),
+            ("resp_auth_failures", "Wrong tokens that RESP clients brought", &self.auth_failures),
             ("commands", "Redis commands that were sent, over RESP and REST", &self.commands),
             ("resp_read_bytes", "Bytes that RESP clients sent", &self.read_bytes),
             ("resp_written_bytes", "Bytes that RESP clients were sent", &self.written_bytes),
@@ -116,6 +118,7 @@ impl Resp {
         for (counter, count) in [
             (&self.accepted, &clients.accepted),
             (&self.refused, &clients.refused),
+            (&self.auth_failures, &clients.auth_failures),
             (&self.commands, &clients.commands),
             (&self.read_bytes, &clients.bytes_in),
             (&self.written_bytes, &clients.bytes_out),
@@ -140,6 +143,10 @@ pub struct Metrics {
     pub http_connections: Gauge,
     /// HTTP connections that were refused because there were too many.
     pub http_connections_refused: Counter,
+    /// Wrong tokens that HTTP requests brought.
+    pub http_auth_failures: Counter,
+    /// RESP connections that were closed because they speak HTTP or TLS.
+    pub resp_foreign: Counter,
 }
 
 impl Metrics {
@@ -155,6 +162,8 @@ impl Metrics {
             policies: PolicyMetrics::new(),
             http_connections: Gauge::default(),
             http_connections_refused: Counter::default(),
+            http_auth_failures: Counter::default(),
+            resp_foreign: Counter::default(),
         };
         metrics.registered()
     }
@@ -178,6 +187,16 @@ impl Metrics {
             "http_connections_refused",
             "HTTP connections refused because there were too many",
             self.http_connections_refused.clone(),
+        );
+        to.register(
+            "http_auth_failures",
+            "Wrong tokens that HTTP requests brought",
+            self.http_auth_failures.clone(),
+        );
+        to.register(
+            "resp_foreign_protocol",
+            "RESP connections closed because they spoke HTTP or TLS",
+            self.resp_foreign.clone(),
         );
         self.shards.register(to);
         self.resp.register(to);

@@ -15,9 +15,9 @@ use tokio::time::sleep;
 
 use crate::app::App;
 use crate::failure::failure;
-use crate::limits::{CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, Limits};
+use crate::limits::{CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, Limits, TOKEN_BYTES_ADVISED};
 use crate::resp::tls::Tls;
-use crate::settings::{Listen, Settings};
+use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
 use crate::{VERSION, database, functions, http, listen, open_files, ready, reload, resp};
 
@@ -67,6 +67,7 @@ pub async fn run(settings: Settings) -> Result<()> {
         doors.spawn(resp::serve(listener, Arc::clone(&app), tls));
     }
     say(&block);
+    warn_of_short_tokens(&app.settings);
     tracing::info!(version = VERSION, "ready");
 
     let patience = tokio::select! {
@@ -133,6 +134,17 @@ async fn stuck(app: &App) -> Error {
         if let Some(shard) = same {
             let words = "is at a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
             return Error::new(Code::StoreUnavailable, format!("shard {shard} {words}"));
+        }
+    }
+}
+
+/// A token that might be guessed is better than none, so it is taken.
+fn warn_of_short_tokens(settings: &Settings) {
+    for (flag, token) in [("--token", &settings.token), ("--read-only-token", &settings.read_only_token)] {
+        if token.as_ref().is_some_and(Token::is_short) {
+            tracing::warn!(
+                "{flag} is shorter than {TOKEN_BYTES_ADVISED} characters and might be guessed: use the output of openssl rand -hex 32"
+            );
         }
     }
 }

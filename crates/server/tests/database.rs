@@ -223,7 +223,7 @@ fn the_admin_route_takes_declared_json_with_an_absolute_path_only() {
         let mut client = Client::connect(&server);
         let length = body.len();
         client.send(&format!(
-            "POST /admin/backup HTTP/1.1\r\nHost: k\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /admin/backup HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
         ));
         let reply = client.receive("POST");
         assert_eq!(reply.status, 400);

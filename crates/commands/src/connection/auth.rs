@@ -1,5 +1,7 @@
 //! `AUTH [username] password`
 
+use std::sync::atomic::Ordering;
+
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{self, Answer, Fail};
@@ -22,11 +24,18 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> Answer {
 pub(super) fn bring(conn: &mut Conn<'_>, user: &[u8], secret: &[u8]) -> Result<(), Fail> {
     // The secret is looked at whoever the user is, so that time tells nothing about users.
     let right = conn.hub.host.is_token(secret) || !conn.hub.host.needs_token();
-    if !right || user != USER.as_bytes() {
-        return Err(errors::WRONG_PASS);
+    if right && user == USER.as_bytes() {
+        conn.session.authenticated = true;
+        conn.session.auth_failures = 0;
+        return Ok(());
     }
-    conn.session.authenticated = true;
-    Ok(())
+    // Where there is no secret nobody guesses.
+    if conn.hub.host.needs_token() {
+        conn.session.auth_failures = conn.session.auth_failures.saturating_add(1);
+        conn.session.delay_reply = true;
+        conn.hub.clients.auth_failures.fetch_add(1, Ordering::Relaxed);
+    }
+    Err(errors::WRONG_PASS)
 }
 
 #[cfg(test)]
@@ -66,8 +75,11 @@ pub(super) mod tests {
             ("AUTH someone sesame", WRONG),
             ("AUTH a b c", "-ERR syntax error"),
         ]);
-        assert!(!desk.session.authenticated);
+        assert!(!desk.session.authenticated && desk.session.delay_reply);
+        assert_eq!(desk.session.auth_failures, 3);
         desk.expect(&[("AUTH default sesame", "+OK"), ("AUTH wrong", WRONG)]);
+        let all = desk.hub.clients.auth_failures.load(super::Ordering::Relaxed);
+        assert_eq!((desk.session.auth_failures, all), (1, 4));
         assert!(desk.session.authenticated, "a wrong secret does not take it away");
     }
 

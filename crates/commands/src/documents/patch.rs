@@ -2,8 +2,12 @@
 
 use std::slice;
 
-use json_patch::{PatchErrorKind, PatchOperation};
-use serde_json::Value;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchErrorKind, PatchOperation, RemoveOperation,
+    ReplaceOperation, TestOperation,
+};
+use serde_json::{Map, Value};
 
 use crate::json::document::{self, Flaw};
 use crate::json::merge::{merge_patch, merge_shallow};
@@ -55,13 +59,17 @@ impl Patch {
             Form::Shallow => Patch::Shallow(tree),
             Form::Merge => Patch::Merge(tree),
             Form::Operations => {
-                let operations: json_patch::Patch =
-                    serde_json::from_value(tree).map_err(|error| Flaw::NotJson(error.to_string()))?;
-                if operations.0.len() > PATCH_OPERATIONS_MAX {
+                let Value::Array(operations) = tree else {
+                    return Err(Flaw::NotJson("a patch is an array of operations".to_owned()));
+                };
+                if operations.len() > PATCH_OPERATIONS_MAX {
                     let why = format!("a patch has at most {PATCH_OPERATIONS_MAX} operations");
                     return Err(Flaw::NotJson(why));
                 }
-                Patch::Operations(operations)
+                let read =
+                    |(n, one)| operation(one).map_err(|why| Flaw::NotJson(format!("operation {n}: {why}")));
+                let operations: Result<_, _> = operations.into_iter().enumerate().map(read).collect();
+                Patch::Operations(json_patch::Patch(operations?))
             }
         })
     }
@@ -92,6 +100,32 @@ impl Patch {
             }
         }
     }
+}
+
+/// One operation. Members that it does not know mean nothing, as the RFC has it. Not by serde: that would give a meaning to some names
+/// of members of the value.
+fn operation(one: Value) -> Result<PatchOperation, String> {
+    let Value::Object(mut members) = one else { return Err("it is no object".to_owned()) };
+    let path = pointer(&members, "path")?;
+    let from = |members: &Map<String, Value>| pointer(members, "from");
+    let value = |members: &mut Map<String, Value>| {
+        members.remove("value").ok_or_else(|| "it has no \"value\"".to_owned())
+    };
+    Ok(match members.get("op").and_then(Value::as_str) {
+        Some("add") => PatchOperation::Add(AddOperation { path, value: value(&mut members)? }),
+        Some("remove") => PatchOperation::Remove(RemoveOperation { path }),
+        Some("replace") => PatchOperation::Replace(ReplaceOperation { path, value: value(&mut members)? }),
+        Some("move") => PatchOperation::Move(MoveOperation { from: from(&members)?, path }),
+        Some("copy") => PatchOperation::Copy(CopyOperation { from: from(&members)?, path }),
+        Some("test") => PatchOperation::Test(TestOperation { path, value: value(&mut members)? }),
+        _ => return Err("its \"op\" is add, remove, replace, move, copy or test".to_owned()),
+    })
+}
+
+fn pointer(members: &Map<String, Value>, name: &str) -> Result<PointerBuf, String> {
+    let text = members.get(name).and_then(Value::as_str);
+    let text = text.ok_or_else(|| format!("its \"{name}\" is a JSON pointer"))?;
+    PointerBuf::parse(text).map_err(|error| format!("its \"{name}\" is a JSON pointer: {error}"))
 }
 
 /// Runs the operations one by one. A few of them could double a document again and again, or nest it without end, so what each
@@ -182,8 +216,34 @@ mod tests {
             patched(Form::Operations, Some(r#"{"a":1,"b":1e1}"#), numbers),
             Ok(r#"{"a":1,"b":1e+1}"#.to_owned())
         );
-        for text in ["{}", r#"[{"op":"fly"}]"#, r#"[{"op":"add","path":"a","value":1}]"#, "x"] {
+        for text in [
+            "{}",
+            "[1]",
+            r#"[{"op":"fly","path":"/a"}]"#,
+            r#"[{"op":"add","path":"a","value":1}]"#,
+            r#"[{"op":"add","path":"/a"}]"#,
+            r#"[{"op":"add","value":1}]"#,
+            r#"[{"op":"move","path":"/a"}]"#,
+            "x",
+        ] {
             assert!(Patch::read(Form::Operations, text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_may_have_members_of_any_name() {
+        for value in [
+            r#"{"$serde_json::private::Number":"1"}"#,
+            r#"{"$serde_json::private::RawValue":"[1]"}"#,
+            r#"[{"$serde_json::private::Number":{"$serde_json::private::RawValue":"1"}}]"#,
+        ] {
+            let merged = format!(r#"{{"a":{value}}}"#);
+            let added = format!(r#"[{{"op":"add","path":"/a","value":{value}}}]"#);
+            for (form, patch) in
+                [(Form::Shallow, &merged), (Form::Merge, &merged), (Form::Operations, &added)]
+            {
+                assert_eq!(patched(form, Some("{}"), patch), Ok(merged.clone()), "{form:?}");
+            }
         }
     }
 

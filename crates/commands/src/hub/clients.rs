@@ -19,6 +19,8 @@ pub struct Clients {
     pub accepted: AtomicU64,
     /// Connections that were refused because there were too many.
     pub refused: AtomicU64,
+    /// Wrong secrets that were brought since the start.
+    pub auth_failures: AtomicU64,
     /// Commands that ran since the start.
     pub commands: AtomicU64,
     /// Bytes that were read and written.
@@ -170,7 +172,14 @@ impl Clients {
 
     /// Begins to count anew (CONFIG RESETSTAT).
     pub fn reset_counters(&self) {
-        for count in [&self.accepted, &self.refused, &self.commands, &self.bytes_in, &self.bytes_out] {
+        for count in [
+            &self.accepted,
+            &self.refused,
+            &self.auth_failures,
+            &self.commands,
+            &self.bytes_in,
+            &self.bytes_out,
+        ] {
             count.store(0, Ordering::Relaxed);
         }
     }

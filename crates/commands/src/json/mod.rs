@@ -2,7 +2,7 @@
 //!
 //! | To find                                   | open                     |
 //! |-------------------------------------------|--------------------------|
-//! | text to tree and back, the stored form    | [`document`]             |
+//! | text to tree and back, the stored form    | [`document`], `tree`     |
 //! | paths, what they select                   | [`path`]                 |
 //! | places in a tree, and changes there       | [`place`]                |
 //! | RFC 7396 and shallow merging              | [`merge`]                |
@@ -28,6 +28,7 @@ mod strappend;
 #[cfg(test)]
 pub(crate) mod testing;
 mod toggle;
+mod tree;
 
 use crate::keys_of::Keys;
 use crate::spec::Spec;

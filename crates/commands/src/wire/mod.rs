@@ -1,5 +1,6 @@
 //! Bytes: requests in, answers out. It touches nothing.
 
+pub mod foreign;
 pub mod json;
 pub mod request;
 pub mod resp2;

@@ -4,11 +4,8 @@
 //! line, whose quotes must be taken off. Errors have Redis's words; after one, the connection is closed.
 
 use crate::args::{Args, Part};
-use crate::limits::{ARGUMENTS_MAX, INLINE_BYTES_MAX};
-
-/// Arguments of a request before AUTH, and bytes of one of them: a stranger may not make the server keep much.
-const STRANGER_ARGUMENTS_MAX: i64 = 10;
-const STRANGER_BULK_MAX: i64 = 16 * 1024;
+use crate::limits::{ARGUMENTS_MAX, INLINE_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX};
+use crate::wire::foreign::{self, Foreign};
 
 /// Places for arguments that are made beforehand, whatever number is announced.
 const PARTS_RESERVED_MAX: usize = 1024;
@@ -22,13 +19,24 @@ pub struct Bounds {
     pub trusted: bool,
 }
 
-/// Redis's words for what is no request.
+/// What is no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProtocolError(pub String);
+pub struct ProtocolError {
+    /// Redis's words for it.
+    pub words: String,
+    /// The protocol that it is, if it is a known one. Nothing that came behind it may run.
+    pub foreign: Option<Foreign>,
+}
 
 impl ProtocolError {
     fn new(words: impl Into<String>) -> Self {
-        ProtocolError(words.into())
+        ProtocolError { words: words.into(), foreign: None }
+    }
+}
+
+impl From<Foreign> for ProtocolError {
+    fn from(foreign: Foreign) -> Self {
+        ProtocolError { words: foreign.words().to_owned(), foreign: Some(foreign) }
     }
 }
 
@@ -108,7 +116,7 @@ impl Parser {
         };
         let count = signed(line).filter(|n| *n <= ARGUMENTS_MAX as i64);
         let count = count.ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
-        if !bounds.trusted && count > STRANGER_ARGUMENTS_MAX {
+        if !bounds.trusted && count > STRANGER_ARGUMENTS_MAX as i64 {
             return Err(ProtocolError::new("unauthenticated multibulk length"));
         }
         let count = usize::try_from(count).unwrap_or(0);
@@ -134,7 +142,7 @@ impl Parser {
                 let len = signed(line).and_then(|n| usize::try_from(n).ok());
                 let len = len.filter(|len| *len <= bounds.bulk_bytes_max);
                 let len = len.ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
-                if !bounds.trusted && len as i64 > STRANGER_BULK_MAX {
+                if !bounds.trusted && len > STRANGER_BULK_BYTES_MAX {
                     return Err(ProtocolError::new("unauthenticated bulk length"));
                 }
                 self.at = next;
@@ -153,6 +161,9 @@ impl Parser {
     }
 
     fn read_line(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        if let Some(foreign) = buffer.first().and_then(|byte| foreign::by_first_byte(*byte)) {
+            return Err(foreign.into());
+        }
         let Some(end) = buffer[self.at..].iter().position(|byte| *byte == b'\n').map(|n| self.at + n) else {
             self.at = buffer.len();
             return too_long(buffer.len(), "too big inline request");
@@ -162,6 +173,10 @@ impl Parser {
         self.line.clear();
         split_line(line, &mut self.line, &mut self.parts)
             .ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        let words = Args::new(&self.line, &self.parts);
+        if let Some(foreign) = foreign::by_words(words.from(0)) {
+            return Err(foreign.into());
+        }
         self.at = end + 1;
         self.left = Some(0);
         Ok(Some(self.at))
@@ -291,7 +306,7 @@ mod tests {
                         parser.finish();
                         start += len;
                     }
-                    Err(ProtocolError(words)) => return (found, Some(words)),
+                    Err(error) => return (found, Some(error.words)),
                 }
             }
         }
@@ -337,6 +352,8 @@ mod tests {
             ("GET \"a\r\n", BOUNDS, "unbalanced quotes in request"),
             ("GET \"a\"b\r\n", BOUNDS, "unbalanced quotes in request"),
             ("GET 'a\r\n", BOUNDS, "unbalanced quotes in request"),
+            ("POST / HTTP/1.1\r\n\r\nPING\r\n", BOUNDS, "HTTP on a port of the Redis protocol"),
+            ("\x16\x03\x01", BOUNDS, "TLS or binary data on a port of the Redis protocol without TLS"),
             (&long, BOUNDS, "too big inline request"),
             (&format!("*{long}"), BOUNDS, "too big mbulk count string"),
             (&format!("*1\r\n${long}"), BOUNDS, "too big bulk count string"),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::{Method, StatusCode};
+use keystead_commands::json::document;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ fn dir_of(headers: &HeaderMap, body: &[u8]) -> Result<PathBuf> {
     if !media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         return bad("the body is not declared as JSON");
     }
-    let Ok(body) = serde_json::from_slice::<Value>(body) else {
+    let Ok(body) = document::parse(body) else {
         return bad("the body is not JSON");
     };
     match body["dir"].as_str().map(PathBuf::from) {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 use tokio::time::{Sleep, sleep};
 
 use super::reply::{self, Body, Reply};
@@ -58,7 +58,6 @@ pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static(MEDIA), Vec::new());
     *reply.body_mut() = Body::Stream(Box::new(events));
     let headers = reply.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Asks nginx not to keep events back until there are many.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     reply

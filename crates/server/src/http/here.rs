@@ -1,9 +1,9 @@
 //! What a handler is given beside the request: the server, and the connection's place on a shard's loop. Touches the
 //! shards, through it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
@@ -29,18 +29,29 @@ pub struct Here {
     pub(super) caller: RefCell<Caller>,
     /// For commands about a connection. Nobody holds it across a wait.
     pub(super) session: RefCell<Session>,
+    /// The address of this machine that the client has connected to.
+    pub(super) at: IpAddr,
+    /// Wrong tokens that it brought since the last right one.
+    pub(super) auth_failures: Cell<u32>,
     /// The messages of the stream that it reads, if it reads one.
     pub(super) listening: RefCell<Weak<Mailbox>>,
 }
 
 impl Here {
-    pub(super) fn new(app: Arc<App>, limits: Arc<Limits>, local: Local, peer: SocketAddr) -> Here {
+    pub(super) fn new(
+        app: Arc<App>,
+        limits: Arc<Limits>,
+        local: Local,
+        peer: SocketAddr,
+        at: IpAddr,
+    ) -> Here {
         let client = app.hub.clients.unlisted(peer.to_string(), app.now());
         let seed = app.seed(client.id);
         let caller = Caller::new(Arc::clone(&app), local, Dialect::Upstash, seed);
         // Whoever gets as far as a command has shown its token.
         let (caller, session) = (RefCell::new(caller), RefCell::new(Session::new(client, true)));
-        Here { app, limits, caller, session, listening: RefCell::default() }
+        let auth_failures = Cell::new(0);
+        Here { app, limits, caller, session, at, auth_failures, listening: RefCell::default() }
     }
 
     /// Waits until the client turns out to read its stream too slowly. The stream itself cannot tell: nobody asks it for more

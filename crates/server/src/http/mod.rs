@@ -1,7 +1,7 @@
 //! The HTTP door: HTTP/1.1 with keep-alive on one listener. Touches sockets.
 //!
 //! ```text
-//! bytes -> connection, on a shard's loop -> request -> which route? -> token -> body -> the route's handler -> reply -> bytes
+//! bytes -> connection, on a shard's loop -> request -> which route? -> host, token -> body -> the route's handler -> reply -> bytes
 //! ```
 //!
 //! | To find                               | open           |

@@ -15,13 +15,14 @@ use serde_json::json;
 
 use super::events::Source;
 use super::request::Refusal;
+use super::rights::{self, Stranger};
 use super::status;
 
 /// Codes of refusals that are no errors of a store.
 pub mod code {
     /// No token, or another one.
     pub const UNAUTHORIZED: &str = "unauthorized";
-    /// A token that only reads.
+    /// A token that only reads, or a host that is not this machine where no token is set.
     pub const FORBIDDEN: &str = "forbidden";
     /// Nothing is there.
     pub const NOT_FOUND: &str = "not_found";
@@ -147,11 +148,18 @@ pub fn error(error: &Error) -> Reply {
 #[must_use]
 pub fn refused(refused: &Refusal) -> Reply {
     let (code, message) = match refused {
+        Refusal::Host(host) => (code::FORBIDDEN, rights::foreign_host(host)),
+        Refusal::Stranger(Stranger::Page) => (
+            code::UNAUTHORIZED,
+            "a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
+                .to_owned(),
+        ),
         Refusal::Stranger(_) => (
             code::UNAUTHORIZED,
             "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned(),
         ),
         Refusal::Method(allow) => (code::METHOD_NOT_ALLOWED, format!("this path takes {allow}")),
+        Refusal::TooLarge(0, _) => (Code::TooLarge.as_str(), "this path takes no body".to_owned()),
         Refusal::TooLarge(most, _) => (Code::TooLarge.as_str(), format!("the body is over {most} bytes")),
         Refusal::Unreadable(why) => (Code::BadRequest.as_str(), format!("the body cannot be read: {why}")),
         Refusal::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),

@@ -1,10 +1,14 @@
-//! One request's way: find its row, check the token, take the body, run the handler, count. Touches the
+//! One request's way: find its row, check the host and the token, take the body, run the handler, count. Touches the
 //! request's connection, through its body.
+//!
+//! Nothing of a body is read before the token was checked.
+
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{ALLOW, CONNECTION, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
@@ -12,10 +16,10 @@ use keystead_core::{Code, Error, Stopwatch};
 use super::here::Here;
 use super::reply::{self, Reply};
 use super::rights::{self, Rights, Stranger};
-use super::routes::{Access, Match, method_label};
+use super::routes::{Access, Match, Takes, method_label};
 use super::{cors, health, rest};
 use crate::app::App;
-use crate::limits::Limits;
+use crate::limits::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Limits};
 
 /// A request whose body has arrived.
 pub struct Asked {
@@ -32,6 +36,8 @@ pub struct Asked {
 pub enum Refusal {
     /// It may not.
     Stranger(Stranger),
+    /// No token is set, and it asks for this host, which is not this machine.
+    Host(String),
     /// The path takes other methods: these.
     Method(String),
     /// The body is too large: the limit, and its length as far as that is known.
@@ -48,6 +54,7 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Refusal::Stranger(_) => StatusCode::UNAUTHORIZED,
+            Refusal::Host(_) => StatusCode::FORBIDDEN,
             Refusal::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Refusal::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::Unreadable(_) => StatusCode::BAD_REQUEST,
@@ -64,8 +71,10 @@ pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
     let is_page = cors::is_page(request.headers());
     let mut reply = match run(here, found, request).await {
         Ok(reply) => reply,
-        Err(refusal) => refused(found, &refusal),
+        Err(refusal) => refused(here, found, &refusal).await,
     };
+    // What was stored is in no other place, also not in the cache of a browser or a proxy.
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if found.access() == Access::Rest {
         rest::finish(here, &mut reply);
     }
@@ -89,7 +98,18 @@ pub(super) enum Unserved {
 }
 
 /// The answer to a request that gets no shard. It says the same whatever token was brought, so nobody can guess here.
-pub(super) fn without_shard(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
+///
+/// `at`: the address that the connection came in on.
+pub(super) fn without_shard(app: &App, at: IpAddr, why: Unserved, request: &Request<Incoming>) -> Reply {
+    let mut reply = match rights::check_host(&app.settings, at, request.uri(), request.headers()) {
+        Ok(()) => unserved(app, why, request),
+        Err(host) => reply::refused(&Refusal::Host(host)),
+    };
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+fn unserved(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
     let found = Match::find(request.method(), request.uri().path());
     if let Match::Route(route) = found
         && let Some(reply) = health::without_shard(app, why, route.path)
@@ -108,15 +128,24 @@ pub(super) fn without_shard(app: &App, why: Unserved, request: &Request<Incoming
 }
 
 async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    let settings = &here.app.settings;
+    rights::check_host(settings, here.at, request.uri(), request.headers()).map_err(Refusal::Host)?;
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &found.allow()));
     }
     let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
+    if found.access() != Access::Open {
+        here.auth_failures.set(0);
+    }
     match found {
         Match::WrongMethod(_) => Err(Refusal::Method(found.allow())),
         Match::Route(route) => {
             let (head, body) = request.into_parts();
-            let body = whole(&here.limits, body).await?;
+            let most = match route.takes {
+                Takes::Body => here.limits.body_bytes_max,
+                Takes::Nothing => 0,
+            };
+            let body = whole(&here.limits, most, body).await?;
             Ok(route.answer(here, &Asked { head, body, rights }).await)
         }
     }
@@ -130,7 +159,6 @@ fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result
             rights::of(settings, request.headers(), || rest::token_in(request.uri().query()))
         }
         // What these tell and do is not for those who may only look at keys.
-        Access::Token if settings.token.is_none() => Ok(Rights::All),
         Access::Token => match rights::of(settings, request.headers(), || None)? {
             Rights::All => Ok(Rights::All),
             Rights::ReadOnly => Err(Stranger::Token),
@@ -138,42 +166,67 @@ fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result
     }
 }
 
-fn refused(found: Match, refusal: &Refusal) -> Reply {
+async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
+    let is_last = match refusal {
+        // In a box: everybody's future would be as large.
+        Refusal::Stranger(Stranger::Wrong) => Box::pin(keep_back(here)).await,
+        Refusal::Host(host) => {
+            if let Some(more) = here.app.notices.foreign_host.pass(here.app.now()) {
+                tracing::warn!(
+                    host = rights::shown(host),
+                    more,
+                    "a request for another host than this machine: refused"
+                );
+            }
+            false
+        }
+        // The rest of the body may still come, so the connection cannot carry another request.
+        Refusal::TimedOut => true,
+        _ => false,
+    };
     let mut reply = match found.access() {
         Access::Rest => rest::refused(refusal),
         Access::Open | Access::Token | Access::Documents => reply::refused(refusal),
     };
-    match refusal {
-        // The rest of the body may still come, so the connection cannot carry another request.
-        Refusal::TimedOut => {
-            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        Refusal::Method(allow) => {
-            if let Ok(allow) = HeaderValue::from_str(allow) {
-                reply.headers_mut().insert(ALLOW, allow);
-            }
-        }
-        _ => {}
+    if is_last {
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Refusal::Method(allow) = refusal
+        && let Ok(allow) = HeaderValue::from_str(allow)
+    {
+        reply.headers_mut().insert(ALLOW, allow);
     }
     reply
 }
 
-/// Waits for the whole body, within its limits of size and time.
-async fn whole(limits: &Limits, body: Incoming) -> Result<Bytes, Refusal> {
+/// Keeps back the answer to a wrong token, and tells whether it is the connection's last. Only this connection waits, and whoever
+/// brings the right token never does, so nobody who guesses keeps others out.
+async fn keep_back(here: &Here) -> bool {
+    let failures = here.auth_failures.get().saturating_add(1);
+    here.auth_failures.set(failures);
+    here.app.metrics.http_auth_failures.inc();
+    if let Some(more) = here.app.notices.wrong_token.pass(here.app.now()) {
+        let client = here.session.borrow().client.address.clone();
+        tracing::warn!(client, more, "an HTTP request brought a wrong token");
+    }
+    tokio::time::sleep(AUTH_FAILURE_DELAY).await;
+    failures >= AUTH_FAILURES_MAX
+}
+
+/// Waits for the whole body, of at most so many bytes, within its limit of time.
+async fn whole(limits: &Limits, most: usize, body: Incoming) -> Result<Bytes, Refusal> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     // A client that says how much it will send is answered before it sends it.
     let said = body.size_hint().lower();
-    if said > limits.body_bytes_max as u64 {
-        return Err(Refusal::TooLarge(limits.body_bytes_max, said));
+    if said > most as u64 {
+        return Err(Refusal::TooLarge(most, said));
     }
-    let whole = Limited::new(body, limits.body_bytes_max).collect();
+    let whole = Limited::new(body, most).collect();
     match tokio::time::timeout(limits.body_timeout, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => {
-            Err(Refusal::TooLarge(limits.body_bytes_max, limits.body_bytes_max as u64 + 1))
-        }
+        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(Refusal::TooLarge(most, most as u64 + 1)),
         Ok(Err(e)) => Err(Refusal::Unreadable(e.to_string())),
         Err(_) => Err(Refusal::TimedOut),
     }

@@ -1,11 +1,18 @@
-//! Who may do what: tokens, and pages of other sites. Pure.
+//! Who may do what: tokens, hosts, and pages of other sites. Pure.
+//!
+//! Without a token everybody on this machine may do everything, and a browser on it lets pages of any site send requests. A page
+//! whose name was made to point here (DNS rebinding) may even read the answers. What it cannot do is ask for another host than its own,
+//! so without a token every request must ask for this machine.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
+use hyper::Uri;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
+use crate::limits::HOST_SHOWN_BYTES;
 use crate::settings::Settings;
+use crate::settings::value::is_host_name;
 
 /// What a request may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +26,10 @@ pub enum Rights {
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stranger {
-    /// It brought no token, or another one.
+    /// It brought no token, or one that is not for this.
     Token,
+    /// It brought a token that is none of ours.
+    Wrong,
     /// It comes from a page of another site, and no token protects the server.
     Page,
 }
@@ -48,7 +57,7 @@ pub(super) fn of(
     match (token.matches(&offered), may_read) {
         (true, _) => Ok(Rights::All),
         (_, true) => Ok(Rights::ReadOnly),
-        _ => Err(Stranger::Token),
+        _ => Err(Stranger::Wrong),
     }
 }
 
@@ -58,29 +67,83 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(SCHEME).then_some(offered)
 }
 
+/// Whether a server without a token may answer: every host that the request names is this machine, the address `at` that the
+/// connection came in on, or a name that the settings allow.
+///
+/// # Errors
+/// The host that is none of these, or an empty one where there is none.
+pub(super) fn check_host(
+    settings: &Settings,
+    at: IpAddr,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), String> {
+    if settings.token.is_some() {
+        return Ok(());
+    }
+    let is_ours = |authority: &str| {
+        is_local(authority)
+            || host_of(authority).is_some_and(|host| {
+                settings.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+                    || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical() == at.to_canonical())
+            })
+    };
+    let check = |authority: &[u8]| match std::str::from_utf8(authority).is_ok_and(is_ours) {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(authority).into_owned()),
+    };
+    let mut hosts = headers.get_all(HOST).iter();
+    check(hosts.next().map_or(&b""[..], HeaderValue::as_bytes))?;
+    // What stands in the first line counts as much as the header.
+    uri.authority().map_or(Ok(()), |authority| check(authority.as_str().as_bytes()))?;
+    hosts.try_for_each(|host| check(host.as_bytes()))
+}
+
+/// As much of a host as is shown to people.
+pub(super) fn shown(host: &str) -> &str {
+    &host[..host.floor_char_boundary(HOST_SHOWN_BYTES)]
+}
+
+/// What is said where [`check_host`] refuses.
+pub(super) fn foreign_host(host: &str) -> String {
+    let name = host_of(host).filter(|name| is_host_name(name)).unwrap_or("NAME");
+    format!(
+        "a server without a token answers only requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
+         set a token, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32), or allow the host: --allowed-hosts {name}",
+        shown(host)
+    )
+}
+
 /// Whether the request comes from a page which is not of this machine, as far as browsers tell. An image on such a page has no
-/// `Origin`, but then there is `Sec-Fetch-Site`; and a page whose name was made to point here has neither, but asks for its name.
+/// `Origin`, but then there is `Sec-Fetch-Site`.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(origin) = headers.get(ORIGIN) {
         let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
         return !authority.is_some_and(|(_, authority)| is_local(authority));
     }
-    let is_browser = text(USER_AGENT).is_some_and(|agent| agent.starts_with("Mozilla/"));
-    text(SITE) == Some("cross-site") || is_browser && !text(HOST).is_some_and(is_local)
+    headers.get(SITE).is_some_and(|site| site == "cross-site")
 }
 
-/// Whether a host, with or without a port, is this machine.
-fn is_local(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(ipv6) => ipv6.split(']').next(),
-        None => authority.split(':').next(),
+/// The host of `HOST`, `HOST:PORT` or `[IPV6]:PORT`, without brackets; nothing where it is none of these.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(ipv6) => ipv6.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
-    let host = host.unwrap_or_default().to_ascii_lowercase();
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    let is_port =
+        |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    // A name may be written with the dot of the root.
+    (rest.is_empty() || is_port(rest)).then(|| host.strip_suffix('.').unwrap_or(host))
+}
+
+/// Whether a host, with or without a port, is this machine. Browsers take names below `localhost` for it, too.
+fn is_local(authority: &str) -> bool {
+    const LOCALHOST: &str = "localhost";
+    let Some(host) = host_of(authority) else { return false };
+    let last = host.rsplit('.').next().unwrap_or_default();
+    last.eq_ignore_ascii_case(LOCALHOST)
+        || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -106,10 +169,10 @@ mod tests {
             ("Bearer s3cret", Ok(Rights::All)),
             ("bearer s3cret", Ok(Rights::All)),
             ("BEARER look", Ok(Rights::ReadOnly)),
-            ("Bearer  s3cret", Err(Stranger::Token)),
-            ("Bearer s3cret ", Err(Stranger::Token)),
+            ("Bearer  s3cret", Err(Stranger::Wrong)),
+            ("Bearer s3cret ", Err(Stranger::Wrong)),
             ("Bearer", Err(Stranger::Token)),
-            ("Bearer ", Err(Stranger::Token)),
+            ("Bearer ", Err(Stranger::Wrong)),
             ("Basic s3cret", Err(Stranger::Token)),
             ("s3cret", Err(Stranger::Token)),
             ("", Err(Stranger::Token)),
@@ -124,7 +187,7 @@ mod tests {
         let settings = settings(Some("s3cret"), None);
         let there = || Some(b"s3cret".to_vec());
         assert_eq!(of(&settings, &HeaderMap::new(), there), Ok(Rights::All));
-        assert_eq!(of(&settings, &headers(&[("authorization", "Bearer x")]), there), Err(Stranger::Token));
+        assert_eq!(of(&settings, &headers(&[("authorization", "Bearer x")]), there), Err(Stranger::Wrong));
     }
 
     #[test]
@@ -145,18 +208,66 @@ mod tests {
         ] {
             assert_eq!(of(&open, &headers(&[(name, value)]), || None), rights, "{name}: {value}");
         }
-        let browser = ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)");
-        for (host, rights) in
-            [("localhost:8080", Ok(Rights::All)), ("evil.example:8080", Err(Stranger::Page))]
-        {
-            assert_eq!(of(&open, &headers(&[("host", host), browser]), || None), rights, "{host}");
-            assert_eq!(
-                of(&open, &headers(&[("host", host), ("user-agent", "curl/8")]), || None),
-                Ok(Rights::All)
-            );
-        }
         let locked = settings(Some("s3cret"), None);
         let page = headers(&[("origin", "https://example.com"), ("authorization", "Bearer s3cret")]);
         assert_eq!(of(&locked, &page, || None), Ok(Rights::All));
+    }
+    fn host(settings: &Settings, target: &'static str, hosts: &[&'static str]) -> Result<(), String> {
+        let pairs: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
+        let mut all = HeaderMap::new();
+        for (name, value) in pairs {
+            all.append(name, HeaderValue::from_static(value));
+        }
+        check_host(settings, "127.0.0.1".parse().unwrap(), &Uri::from_static(target), &all)
+    }
+
+    #[test]
+    fn without_a_token_only_this_machine_may_be_asked_for() {
+        let mut open = settings(None, None);
+        for name in [
+            "localhost",
+            "LocalHost:8080",
+            "localhost.:8080",
+            "app.localhost",
+            "127.0.0.1:8080",
+            "127.9.9.9",
+            "[::1]:8080",
+            "[::ffff:127.0.0.1]",
+        ] {
+            assert_eq!(host(&open, "/", &[name]), Ok(()), "{name}");
+        }
+        for name in [
+            "",
+            "k",
+            "evil.example:8080",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "notlocalhost",
+            "localhost:80@evil.example",
+            "localhost:8080/",
+            "[::1",
+            "[::1]evil",
+            "0.0.0.0",
+            "192.168.1.2",
+            "db",
+        ] {
+            assert_eq!(host(&open, "/", &[name]), Err(name.to_owned()));
+        }
+        assert_eq!(host(&open, "/", &[]), Err(String::new()), "and one must be");
+        assert!(host(&open, "/", &["localhost", "evil.example"]).is_err(), "all of them count");
+        assert!(host(&open, "http://evil.example/", &["localhost"]).is_err(), "the first line, too");
+        assert!(host(&open, "http://127.0.0.1:8080/", &["localhost"]).is_ok());
+        open.allowed_hosts = vec!["db".to_owned()];
+        assert_eq!(host(&open, "/", &["DB:8080"]), Ok(()));
+        assert!(host(&open, "/", &["db.evil.example"]).is_err());
+        assert_eq!(host(&settings(Some("s3cret"), None), "/", &["evil.example"]), Ok(()));
+    }
+
+    #[test]
+    fn the_refusal_of_a_host_says_what_to_do() {
+        let words = foreign_host("keystead:8080");
+        assert!(words.contains("'keystead:8080'") && words.ends_with("--allowed-hosts keystead"), "{words}");
+        let words = foreign_host(&"é".repeat(1000));
+        assert!(words.len() < 500 && words.ends_with("--allowed-hosts NAME"), "{words}");
     }
 }

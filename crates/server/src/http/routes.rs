@@ -24,6 +24,15 @@ pub enum Access {
     Documents,
 }
 
+/// Whether a route takes a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// It does, or clients are used to send one that means nothing (`DELETE`). It is read after the token was checked.
+    Body,
+    /// It does not: a request with one is answered `413`, and none of it is read.
+    Nothing,
+}
+
 /// One route.
 pub struct Route {
     /// `GET` also takes `HEAD`.
@@ -32,6 +41,8 @@ pub struct Route {
     pub path: &'static str,
     /// The same for all routes of a path.
     pub access: Access,
+    /// Whether its requests have a body.
+    pub takes: Takes,
     /// What OpenAPI tells of it, for one of its methods.
     pub(super) described: fn(&Method) -> Vec<Described>,
     endpoint: Endpoint,
@@ -39,7 +50,7 @@ pub struct Route {
 
 /// Makes the table, and the `match` that runs a row's handler.
 macro_rules! routes {
-    ($($endpoint:ident: $($method:ident)+, $path:literal, $access:ident => $handler:path, $described:path;)+) => {
+    ($($endpoint:ident: $($method:ident)+, $path:literal, $access:ident, $takes:ident => $handler:path, $described:path;)+) => {
         /// What answers a route.
         #[derive(Clone, Copy)]
         enum Endpoint { $($endpoint),+ }
@@ -49,6 +60,7 @@ macro_rules! routes {
             methods: &[$(Method::$method),+],
             path: $path,
             access: Access::$access,
+            takes: Takes::$takes,
             described: $described,
             endpoint: Endpoint::$endpoint,
         }),+];
@@ -63,29 +75,29 @@ macro_rules! routes {
 }
 
 routes! {
-    Healthz: GET, "/healthz", Open => health::healthz, health::healthz_described;
-    Readyz: GET, "/readyz", Open => health::readyz, health::readyz_described;
-    Metrics: GET, "/metrics", Token => metrics::metrics, metrics::described;
-    Openapi: GET, "/openapi.json", Open => openapi::openapi, openapi::described;
-    Backup: POST, "/admin/backup", Token => backup::backup, backup::described;
-    KvList: GET, "/kv", Documents => kv::list, kv::described::list;
-    KvBatch: POST, "/kv:batch", Documents => kv::batch, kv::described::batch;
-    KvGet: GET, "/kv/*", Documents => kv::get, kv::described::get;
-    KvPut: PUT, "/kv/*", Documents => kv::put, kv::described::put;
-    KvPatch: PATCH, "/kv/*", Documents => kv::patch, kv::described::patch;
-    KvDelete: DELETE, "/kv/*", Documents => kv::delete, kv::described::delete;
-    LimitList: GET, "/limit", Documents => limit::list, limit::described::list;
-    LimitCombined: POST, "/limit", Documents => limit::combined, limit::described::combined;
-    LimitGet: GET, "/limit/*", Documents => limit::get, limit::described::get;
-    LimitPost: POST, "/limit/*", Documents => limit::post, limit::described::post;
-    LimitDelete: DELETE, "/limit/*", Documents => limit::delete, limit::described::delete;
-    Pipeline: POST PUT, "/pipeline", Rest => rest::pipeline, rest::described::pipeline;
-    MultiExec: POST PUT, "/multi-exec", Rest => rest::multi_exec, rest::described::multi_exec;
-    Subscribe: GET POST, "/subscribe/*", Rest => rest::subscribe, rest::described::subscribe;
-    Psubscribe: GET POST, "/psubscribe/*", Rest => rest::psubscribe, rest::described::psubscribe;
-    Monitor: GET POST, "/monitor", Rest => rest::monitor, rest::described::monitor;
+    Healthz: GET, "/healthz", Open, Nothing => health::healthz, health::healthz_described;
+    Readyz: GET, "/readyz", Open, Nothing => health::readyz, health::readyz_described;
+    Metrics: GET, "/metrics", Token, Nothing => metrics::metrics, metrics::described;
+    Openapi: GET, "/openapi.json", Open, Nothing => openapi::openapi, openapi::described;
+    Backup: POST, "/admin/backup", Token, Body => backup::backup, backup::described;
+    KvList: GET, "/kv", Documents, Nothing => kv::list, kv::described::list;
+    KvBatch: POST, "/kv:batch", Documents, Body => kv::batch, kv::described::batch;
+    KvGet: GET, "/kv/*", Documents, Nothing => kv::get, kv::described::get;
+    KvPut: PUT, "/kv/*", Documents, Body => kv::put, kv::described::put;
+    KvPatch: PATCH, "/kv/*", Documents, Body => kv::patch, kv::described::patch;
+    KvDelete: DELETE, "/kv/*", Documents, Body => kv::delete, kv::described::delete;
+    LimitList: GET, "/limit", Documents, Nothing => limit::list, limit::described::list;
+    LimitCombined: POST, "/limit", Documents, Body => limit::combined, limit::described::combined;
+    LimitGet: GET, "/limit/*", Documents, Nothing => limit::get, limit::described::get;
+    LimitPost: POST, "/limit/*", Documents, Body => limit::post, limit::described::post;
+    LimitDelete: DELETE, "/limit/*", Documents, Body => limit::delete, limit::described::delete;
+    Pipeline: POST PUT, "/pipeline", Rest, Body => rest::pipeline, rest::described::pipeline;
+    MultiExec: POST PUT, "/multi-exec", Rest, Body => rest::multi_exec, rest::described::multi_exec;
+    Subscribe: GET POST, "/subscribe/*", Rest, Body => rest::subscribe, rest::described::subscribe;
+    Psubscribe: GET POST, "/psubscribe/*", Rest, Body => rest::psubscribe, rest::described::psubscribe;
+    Monitor: GET POST, "/monitor", Rest, Body => rest::monitor, rest::described::monitor;
     // The last: whatever is left is a command.
-    Command: GET POST PUT, "/*", Rest => rest::command, rest::described::command;
+    Command: GET POST PUT, "/*", Rest, Body => rest::command, rest::described::command;
 }
 
 impl Route {
@@ -96,7 +108,7 @@ impl Route {
         }
     }
 
-    fn takes(&self, method: &Method) -> bool {
+    fn has_method(&self, method: &Method) -> bool {
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.methods.contains(method)
     }
@@ -118,7 +130,7 @@ impl Match {
         // A path that is nobody's (`OPTIONS *`) is the last row's.
         let first = ROUTES.iter().find(|route| route.has(path)).unwrap_or(&ROUTES[ROUTES.len() - 1]);
         let mut of_path = ROUTES.iter().filter(|route| route.path == first.path);
-        of_path.find(|route| route.takes(method)).map_or(Match::WrongMethod(first), Match::Route)
+        of_path.find(|route| route.has_method(method)).map_or(Match::WrongMethod(first), Match::Route)
     }
 
     fn route(self) -> &'static Route {

@@ -11,6 +11,7 @@ use tokio::time::Sleep;
 
 use super::connection::Worker;
 use super::run::Came;
+use super::stranger::Late;
 use crate::call::ended;
 use crate::call::job::Served;
 use crate::call::transaction::{Executed, Transaction};
@@ -25,6 +26,8 @@ pub(super) enum Busy {
     Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
     /// The end of CLIENT PAUSE.
     Paused(Pin<Box<Sleep>>),
+    /// The time to answer a wrong token.
+    Late(Late),
 }
 
 /// A request that runs on a shard.
@@ -57,6 +60,7 @@ impl Busy {
                     Came::Busy(_) => return Poll::Ready(None),
                 }
             }
+            Busy::Late(late) => return late.poll(cx),
             Busy::Paused(pause) => {
                 ready!(pause.as_mut().poll(cx));
                 return Poll::Ready(None);

@@ -26,10 +26,12 @@ use super::input::Input;
 use super::output::Output;
 use super::patience::Patience;
 use super::run::Came;
+use super::stranger::{self, Deadline};
 use crate::app::App;
 use crate::call::Caller;
+use crate::call::job::Served;
 use crate::call::transaction::Watched;
-use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_WAITING_INPUT_BYTES};
+use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
@@ -54,6 +56,7 @@ pub(super) struct Connection<S> {
     /// Something was written and may not have been sent.
     flushing: bool,
     patience: Patience,
+    deadline: Deadline,
 }
 
 /// Why a connection ends at once.
@@ -73,6 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ended: false,
             flushing: false,
             patience: Patience::default(),
+            deadline: Deadline::default(),
         }
     }
 
@@ -111,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Does everything that can be done now, and tells whether there may be more.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
-        if self.worker.session.client.is_killed() {
+        if self.worker.session.client.is_killed() || self.deadline.is_over(&self.worker.session, cx) {
             return Err(Broken);
         }
         let mut progress = self.poll_busy(cx);
@@ -122,6 +126,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(ran) => progress |= ran,
                 None => held = true,
             }
+        }
+        held |= stranger::must_read(&self.worker.session, &self.output);
+        // What is complete has run, so this is one request.
+        if self.busy.is_none() && !held && stranger::is_too_long(&self.worker.session, &self.input) {
+            return Err(Broken);
         }
         if self.busy.is_none() {
             self.input.rest();
@@ -140,20 +149,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
-        if self.ended || self.worker.session.closing || self.worker.caller.app.is_stopping() {
+        let session = &self.worker.session;
+        if self.ended || session.closing || self.worker.caller.app.is_stopping() {
             return Ok(false);
         }
-        let most = if self.busy.is_some() {
-            RESP_WAITING_INPUT_BYTES
-        } else {
-            self.worker.caller.app.hub.config.query_bytes_max()
-        };
-        if self.input.len() >= most {
-            if self.busy.is_none() {
-                tracing::warn!(client = self.worker.session.client.id, "a request over the limit: closed");
-                return Err(Broken);
+        if !session.authenticated {
+            if self.input.len() >= STRANGER_INPUT_BYTES_MAX || stranger::must_read(session, &self.output) {
+                return Ok(false);
             }
-            return Ok(false);
+        } else if self.busy.is_some() {
+            if self.input.len() >= RESP_WAITING_INPUT_BYTES {
+                return Ok(false);
+            }
+        } else if self.input.len() >= self.worker.caller.app.hub.config.query_bytes_max() {
+            tracing::warn!(client = session.client.id, "a request over the limit: closed");
+            return Err(Broken);
         }
         let mut room = ReadBuf::new(self.input.room());
         match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
@@ -180,13 +190,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
         let mut count = 0;
         let mut published = Vec::new();
-        while !worker.session.closing && busy.is_none() {
+        while !worker.session.closing && busy.is_none() && !stranger::must_read(&worker.session, output) {
             let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
             let request = match input.next(bounds) {
                 Ok(Some(request)) => request,
                 Ok(None) => break,
                 Err(error) => {
-                    let words = format!("ERR Protocol error: {}", error.0);
+                    if let Some(foreign) = error.foreign {
+                        worker.note_foreign(foreign);
+                    }
+                    let words = format!("ERR Protocol error: {}", error.words);
                     encode(worker.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
                     output.mark(0, turn.durable(), Vec::new());
                     worker.session.closing = true;
@@ -205,6 +218,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 count += 1;
                 match worker.run(&mut turn, args) {
+                    Came::Answer(reply, revision, publish) if worker.session.delay_reply => {
+                        let served = Served { reply, publish, in_vain: false };
+                        *busy = Some(Busy::Late(worker.keep_back(served, revision)));
+                    }
                     Came::Answer(reply, revision, publish) => {
                         let left = worker.answer(output, &reply, revision, turn.durable(), publish);
                         published.extend(left);

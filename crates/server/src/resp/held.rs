@@ -139,7 +139,7 @@ impl Listed {
                 Ok(Some(request)) => request,
                 Ok(None) => return Next::Read,
                 Err(error) => {
-                    let fail = Fail::text(format!("ERR Protocol error: {}", error.0));
+                    let fail = Fail::text(format!("ERR Protocol error: {}", error.words));
                     encode(session.protocol, &Reply::Error(fail), output);
                     return Next::Close;
                 }

@@ -11,6 +11,7 @@
 //! | bytes that came, bytes that leave              | `input`, `output` |
 //! | what is answered while a loop is stuck         | `held`       |
 //! | readers that are too slow                      | `patience`   |
+//! | connections without the token                  | `stranger`   |
 //! | one request: here, in MULTI, waiting, elsewhere| `run`, `elsewhere` |
 //! | certificates                                   | [`tls`]      |
 //! | what commands ask about the server             | `host`       |
@@ -25,6 +26,7 @@ mod input;
 mod output;
 mod patience;
 mod run;
+mod stranger;
 pub mod tls;
 
 pub use door::serve;

@@ -58,6 +58,8 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// The file that the other secret was read from.
     pub read_only_token_file: Option<PathBuf>,
+    /// Names beside localhost that an HTTP request may ask for where no token is set.
+    pub allowed_hosts: Vec<String>,
     /// The form of the log lines.
     pub log: LogFormat,
     /// Where they go. None: to stderr.
@@ -107,6 +109,7 @@ impl Settings {
             read_only_token: None,
             token_file: None,
             read_only_token_file: None,
+            allowed_hosts: Vec::new(),
             log: LogFormat::Json,
             log_file: None,
             log_level: LevelFilter::OFF,

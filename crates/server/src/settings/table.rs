@@ -3,7 +3,7 @@
 use tracing::level_filters::LevelFilter;
 
 use super::Settings;
-use super::value::{Listen, LogFormat, Refusal, Token, durability, memory, one_of, path, shards};
+use super::value::{Listen, LogFormat, Refusal, Token, durability, host_names, memory, one_of, path, shards};
 
 /// One setting.
 pub struct Setting {
@@ -168,6 +168,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.read_only_token_file = Some(v)),
+    },
+    Setting {
+        name: "allowed-hosts",
+        value_name: "NAMES",
+        default: None,
+        help: "Names beside localhost by which HTTP may be asked for without a token, with commas between",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| host_names(text).map(|v| s.allowed_hosts = v),
     },
     Setting {
         name: "log",

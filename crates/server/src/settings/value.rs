@@ -9,7 +9,7 @@ pub use keystead_engine::Durability;
 use keystead_engine::limits::SHARDS_MAX;
 use subtle::ConstantTimeEq;
 
-use crate::limits::{MEMORY_BYTES_MIN, TOKEN_BYTES_MAX};
+use crate::limits::{ALLOWED_HOSTS_MAX, MEMORY_BYTES_MIN, TOKEN_BYTES_ADVISED, TOKEN_BYTES_MAX};
 use crate::suggest;
 
 use super::size::{parse_size_bytes, show_bytes};
@@ -122,6 +122,12 @@ impl Token {
         Ok(Token(Arc::new(RwLock::new(text.to_owned()))))
     }
 
+    /// Whether it is so short that it might be guessed.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.text().len() < TOKEN_BYTES_ADVISED
+    }
+
     /// The header that a client brings: the one way out for the secret.
     pub(crate) fn authorization(&self) -> String {
         format!("Authorization: Bearer {}\r\n", self.text())
@@ -159,6 +165,30 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(set)")
     }
+}
+
+/// Reads names of hosts with commas between.
+pub(crate) fn host_names(text: &str) -> Result<Vec<String>, Refusal> {
+    let fix = "write names or addresses without ports, for example keystead,db.internal";
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.len() > ALLOWED_HOSTS_MAX {
+        return Err(Refusal::new(format!("has more than {ALLOWED_HOSTS_MAX} names"), fix));
+    }
+    match names.iter().find(|name| !is_host_name(name)) {
+        Some(name) if name.contains('*') => {
+            Err(Refusal::new("allows any host", format!("set a token instead, or {fix}")))
+        }
+        Some(name) if name.is_empty() => Err(Refusal::new("has an empty name", fix)),
+        Some(_) => Err(Refusal::new("has a name that no host can have", fix)),
+        None => Ok(names),
+    }
+}
+
+/// Whether this can be the name of a host, or its address without brackets.
+pub(crate) fn is_host_name(name: &str) -> bool {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_address = || name.parse::<std::net::IpAddr>().is_ok();
+    !name.is_empty() && name.len() <= 253 && (name.bytes().all(is_name) || is_address())
 }
 
 /// Reads a number of shards.
@@ -273,6 +303,22 @@ mod tests {
                 refusal.why.contains(why) && refusal.fix.ends_with(", or unlimited"),
                 "{text}: {refusal:?}"
             );
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_without_ports() {
+        assert_eq!(host_names("keystead, db.internal,10.0.0.1,::1").unwrap().len(), 4);
+        for (text, why) in [
+            ("", "empty name"),
+            ("a,,b", "empty name"),
+            ("*", "any host"),
+            ("*.example", "any host"),
+            ("db:8080", "no host can have"),
+            ("http://db", "no host can have"),
+            ("a b", "no host can have"),
+        ] {
+            assert!(host_names(text).unwrap_err().why.contains(why), "{text}");
         }
     }
 

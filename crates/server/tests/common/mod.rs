@@ -128,7 +128,7 @@ pub(crate) fn get(server: &Server, path: &str) -> Response {
 /// One request on a connection of its own. `headers` are whole lines.
 pub(crate) fn request(server: &Server, method: &str, path: &str, headers: &str) -> Response {
     let mut client = Client::connect(server);
-    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: k\r\n{headers}\r\n"));
+    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
     client.receive(method)
 }
 

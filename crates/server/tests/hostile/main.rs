@@ -12,6 +12,10 @@
 //! | SIGHUP, and a backup of what is no HTTP             | `signals`        |
 //! | a script or command that never ends                 | [`busy`]         |
 //! | slow connections that take every place              | [`health`]       |
+//! | HTTP, TLS and other protocols on the Redis port     | [`cross_protocol`] |
+//! | garbage, guesses and bodies before the token        | [`before_auth`]  |
+//! | pages whose names point here, and caches            | [`rebinding`]    |
+//! | names that mean something to the JSON library       | [`json_names`]   |
 
 #![allow(
     clippy::unwrap_used,
@@ -20,15 +24,19 @@
 )]
 
 mod advisories;
+mod before_auth;
 mod busy;
 #[path = "../resp/client.rs"]
 #[allow(dead_code, reason = "shared with the suite of RESP, which uses all of it")]
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod cross_protocol;
 mod environment;
 mod files;
 mod health;
+mod json_names;
+mod rebinding;
 mod scripts;
 mod settings;
 mod signals;

@@ -127,21 +127,21 @@ fn paths_that_are_no_command_are_400() {
 fn requests_that_break_off_or_lie_about_their_length_hang_nobody() {
     let server = memory(&[]);
     for bytes in [
-        &b"POST / HTTP/1.1\r\nHost: k\r\nContent-Length: 20\r\n\r\n[\"SET\",\"k\",\"v\"]"[..],
-        b"POST / HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n[\"SET\"",
-        b"POST /pipeline HTTP/1.1\r\nHost: k\r\nContent-Le",
+        &b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n[\"SET\",\"k\",\"v\"]"[..],
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nf\r\n[\"SET\"",
+        b"POST /pipeline HTTP/1.1\r\nHost: localhost\r\nContent-Le",
     ] {
         let mut http = Http::connect(&server);
         http.send_raw(bytes);
         drop(http);
     }
     for bytes in [
-        &b"POST / HTTP/1.1\r\nHost: k\r\nContent-Length: -1\r\n\r\n"[..],
-        b"POST / HTTP/1.1\r\nHost: k\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: k\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]",
-        b"POST / HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        &b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"[..],
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"\x16\x03\x01\x02\x00\r\n\r\n",
-        b"GET /get/a b HTTP/1.1\r\nHost: k\r\n\r\n",
+        b"GET /get/a b HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"*1\r\n$4\r\nPING\r\n",
     ] {
         let mut http = Http::connect(&server);

@@ -76,7 +76,7 @@ impl Http {
 
     /// Sends a request. `headers` are whole lines without their end.
     pub(crate) fn send(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) {
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: k\r\n");
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for header in headers {
             head.push_str(header);
             head.push_str("\r\n");

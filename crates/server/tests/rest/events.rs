@@ -26,7 +26,7 @@ fn channels_and_patterns_are_told_what_is_published() {
         // What stands behind a '?' is a query.
         assert_eq!((patterns.next(), patterns.next()), ("psubscribe,c*,1".into(), "psubscribe,d,2".into()));
         assert!(channels.answer.header("upstash-sync-token").is_some());
-        assert_eq!(channels.answer.header("cache-control"), Some("no-cache"));
+        assert_eq!(channels.answer.header("cache-control"), Some("no-store"));
         assert_eq!(http.post("/publish/c", "a, b\u{fc}").text(), r#"{"result":2}"#);
         assert_eq!(channels.next(), "message,c,a, b\u{fc}");
         assert_eq!(patterns.next(), "pmessage,c*,c,a, b\u{fc}");

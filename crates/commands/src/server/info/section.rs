@@ -250,6 +250,7 @@ fn stats(look: &Look<'_>, out: &mut String) {
             ("tracking_total_items", &0),
             ("tracking_total_prefixes", &0),
             ("total_error_replies", &errors),
+            ("acl_access_denied_auth", &count(&clients.auth_failures)),
         ],
     );
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
+use keystead_commands::json::document;
 use keystead_commands::once::{Kept, Once};
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
@@ -82,8 +83,8 @@ struct One<'a> {
 struct ThenText<'a> {
     #[serde(borrow, default)]
     commands: Option<&'a RawValue>,
-    #[serde(default)]
-    operations: Option<Vec<Value>>,
+    #[serde(borrow, default)]
+    operations: Option<&'a RawValue>,
 }
 
 /// What is written if the rule admits.
@@ -128,7 +129,7 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
         limits.push((named, question));
     }
     let once = run::once_of(asked, limits.iter().map(|(named, _)| &**named))?;
-    let then = then(here, asked, body.then.map(|then| then.0))?;
+    let then = then(here, asked, body.then.as_ref().map(|then| &then.0))?;
     let plan = Plan { once, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(here, plan).await {
@@ -148,7 +149,8 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
 
 /// The first answer once more, with the headers of the policy that was binding.
 fn again(limits: &[(Arc<Named>, Question)], kept: Kept, now: Millis) -> Reply {
-    let told: Option<Value> = serde_json::from_slice(&kept.body).ok();
+    // By this reader, because it has what the client wrote in it.
+    let told = document::parse(&kept.body).ok();
     let name = told.as_ref().and_then(|told| told["policy"].as_str());
     match limits.iter().find(|(named, _)| Some(named.definition.name.as_str()) == name) {
         Some((named, _)) => answer::again(named, kept, now),
@@ -208,7 +210,7 @@ fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decisio
 }
 
 /// What is to be written, checked as far as that goes without running it.
-fn then(here: &Here, asked: &Asked, text: Option<ThenText<'_>>) -> Result<Then, Refused> {
+fn then(here: &Here, asked: &Asked, text: Option<&ThenText<'_>>) -> Result<Then, Refused> {
     let many = || Refused::TooLarge(format!("at most {THEN_MAX} commands or operations follow a decision"));
     match text {
         None => Ok(Then::Nothing),
@@ -228,7 +230,12 @@ fn then(here: &Here, asked: &Asked, text: Option<ThenText<'_>>) -> Result<Then, 
             };
             commands.into_iter().enumerate().map(queued).collect::<Result<_, _>>().map(Then::Commands)
         }
-        Some(ThenText { commands: None, operations: Some(operations) }) => {
+        Some(ThenText { commands: None, operations: Some(text) }) => {
+            let tree = document::parse(text.get().as_bytes())
+                .map_err(|flaw| Refused::flaw("\"operations\"", &flaw))?;
+            let Value::Array(operations) = tree else {
+                return Err(Refused::bad("\"operations\" is an array"));
+            };
             if operations.len() > THEN_MAX {
                 return Err(many());
             }

@@ -23,6 +23,8 @@ pub(in crate::http) const ERROR: &str = "Error";
 pub(in crate::http) const STRANGER: &str =
     "A token is set and was not brought, or a page of another site asks a server without one.";
 
+pub(in crate::http) const FOREIGN_HOST: &str = "No token is set, and the request asks for another host than this machine: set one, or allow the name with `allowed-hosts`.";
+
 const BEARER: &str = "bearer";
 const QUERY: &str = "query";
 
@@ -138,6 +140,7 @@ fn unauthorized() -> Common {
 
 fn refusals() -> Vec<Common> {
     vec![
+        ("403", "Forbidden", refusal(FOREIGN_HOST, &[code::FORBIDDEN]).build()),
         ("408", "TimedOut", refusal(&too_slow(), &[code::TIMED_OUT]).build()),
         ("413", "TooLarge", refusal(&too_large(), &[Code::TooLarge.as_str()]).build()),
         ("431", "HeadersTooLarge", headers_too_large()),
@@ -150,7 +153,7 @@ pub(in crate::http) fn too_slow() -> String {
 }
 
 pub(in crate::http) fn too_large() -> String {
-    format!("The body is over {BODY_BYTES_MAX} bytes.")
+    format!("The body is over {BODY_BYTES_MAX} bytes, or there is one where none is taken.")
 }
 
 pub(in crate::http) fn headers_too_large() -> Response {

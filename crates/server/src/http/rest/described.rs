@@ -14,7 +14,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::super::events;
 use super::super::openapi::common::{
-    NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
+    FOREIGN_HOST, NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
 };
 use super::super::openapi::part::{self, Common, Described, Shape};
 use super::SYNC_TOKEN;
@@ -61,6 +61,7 @@ fn failure(about: &str) -> ResponseBuilder {
 pub(in super::super) fn refusals() -> Vec<Common> {
     vec![
         ("401", "RedisUnauthorized", failure(STRANGER).build()),
+        ("403", "RedisForbidden", failure(FOREIGN_HOST).build()),
         ("408", "RedisTimedOut", failure(&too_slow()).build()),
         ("413", "RedisTooLarge", failure(&too_large()).build()),
         ("431", "RedisHeadersTooLarge", headers_too_large()),

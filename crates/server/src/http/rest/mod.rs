@@ -29,7 +29,7 @@ use keystead_core::Error;
 use super::here::Here;
 use super::reply::Reply;
 use super::request::{Asked, Refusal};
-use super::rights::{Rights, Stranger};
+use super::rights::{self, Rights, Stranger};
 use answer::Form;
 use body::Refused;
 use named::Shape;
@@ -134,7 +134,8 @@ pub(super) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
 /// The answer to a request that is not even run.
 pub(super) fn refused(refusal: &Refusal) -> Reply {
     let words = match refusal {
-        Refusal::Stranger(Stranger::Token) => "WRONGPASS invalid or missing auth token".to_owned(),
+        Refusal::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
+        Refusal::Stranger(Stranger::Token | Stranger::Wrong) => "WRONGPASS invalid or missing auth token".to_owned(),
         Refusal::Stranger(Stranger::Page) => {
             "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned()

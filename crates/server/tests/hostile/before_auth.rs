@@ -1,0 +1,280 @@
+//! Somebody who has no token: gets little memory, little time, few guesses, and keeps nobody else out.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use keystead_core::Stopwatch;
+use keystead_testkit::server::Server;
+
+use crate::client::{Client, info, pause, request_of};
+use crate::{common, victim};
+
+const TOKEN: &str = "correct-horse-battery-staple";
+const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
+/// The delay of the answer to a wrong token, and how many a connection may bring.
+const DELAY: Duration = Duration::from_millis(250);
+const TRIES: usize = 8;
+
+fn locked() -> Server {
+    victim(&["--token", TOKEN])
+}
+
+/// Bytes of memory that the server has, as the system tells.
+fn resident(server: &Server) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Somebody with the token is served.
+#[track_caller]
+fn assert_serves(server: &Server) {
+    assert!(server.is_running(), "the server has ended:\n{}", server.logs());
+    let mut client = Client::connect(server);
+    client.expect(&[(&format!("AUTH {TOKEN}"), "+OK"), ("SET unharmed 1", "+OK"), ("GET unharmed", "1")]);
+    let header = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(common::request(server, "GET", "/get/unharmed", &header).body, r#"{"result":"1"}"#);
+}
+
+/// Sends as much as is taken of `bytes`, and reads nothing.
+fn push(stream: &mut TcpStream, bytes: &[u8]) -> usize {
+    stream.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(count) if count > 0 => sent += count,
+            _ => break,
+        }
+    }
+    sent
+}
+
+#[test]
+fn garbage_of_strangers_who_do_not_read_takes_no_memory() {
+    let server = locked();
+    let before = resident(&server);
+    let mut streams = Vec::new();
+    for line in [&b"x\r\n"[..], b"PING\r\n", b"*1\r\n$1\r\nx\r\n", b"HELLO 3\r\n"] {
+        let mut stream = TcpStream::connect(server.resp().unwrap()).unwrap();
+        let garbage = line.repeat((20 << 20) / line.len());
+        let sent = push(&mut stream, &garbage);
+        assert!(sent < garbage.len(), "all of it was read although nobody reads the answers");
+        streams.push(stream);
+    }
+    let more = resident(&server).saturating_sub(before);
+    assert!(more < 16 << 20, "strangers made the server keep {more} bytes");
+    assert_serves(&server);
+}
+
+#[test]
+fn a_stranger_who_reads_late_gets_all_its_answers() {
+    let server = locked();
+    let mut client = Client::connect(&server);
+    let many = 20_000;
+    let mut writer = client.writer();
+    let sender = std::thread::spawn(move || {
+        writer.write_all(&b"*1\r\n$4\r\nPING\r\n".repeat(many)).unwrap();
+        writer.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    pause(300);
+    let answers = client.rest();
+    sender.join().unwrap();
+    assert_eq!(answers.len(), many);
+    assert!(answers.iter().all(|one| one == "-NOAUTH Authentication required."));
+}
+
+#[test]
+fn requests_that_strangers_never_finish_take_little_memory() {
+    let server = locked();
+    let before = resident(&server);
+    let part = [b'x'; 16_384];
+    let whole = request_of([&part[..]; 10]);
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(server.resp().unwrap()).unwrap();
+        push(&mut stream, &whole[..whole.len() - 10]);
+        streams.push(stream);
+    }
+    let more = resident(&server).saturating_sub(before);
+    assert!(more < 20 << 20, "200 strangers made the server keep {more} bytes");
+    assert_serves(&server);
+}
+
+#[test]
+fn a_request_of_a_stranger_that_is_too_long_closes_the_connection() {
+    let server = locked();
+    for bytes in [request_of([&[b'x'; 16_384][..]; 10]), vec![b'x'; 64_000]] {
+        let mut client = Client::connect(&server);
+        client.send_raw(&bytes);
+        client.rest();
+        assert!(client.is_closed());
+    }
+    assert_serves(&server);
+}
+
+#[test]
+fn a_stranger_who_brings_no_token_is_closed_after_a_while_and_others_are_not() {
+    let server = locked();
+    let mut friend = Client::connect(&server);
+    assert_eq!(friend.ask(&format!("AUTH {TOKEN}")), "+OK");
+    let mut strangers: Vec<_> = (0..3).map(|_| Client::connect(&server)).collect();
+    strangers[1].send_raw(b"*2\r\n$4\r\nAUTH\r\n");
+    assert!(strangers[2].ask("PING").starts_with("-NOAUTH"));
+    for stranger in &mut strangers {
+        assert!(stranger.is_closed());
+    }
+    assert_eq!(friend.ask("PING"), "+PONG");
+}
+
+#[test]
+fn guesses_over_resp_are_slow_few_counted_and_logged_once() {
+    let mut server = locked();
+    let mut client = Client::connect(&server);
+    let watch = Stopwatch::start();
+    client.send_raw(&b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n".repeat(10_000));
+    // The last answers may be lost: what was not read of the pipeline makes the close a reset.
+    let answers = client.rest();
+    assert!(answers.len() <= TRIES && answers.iter().all(|one| one == WRONG), "{answers:?}");
+    assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
+    // Neither another form nor RESET gives more.
+    let mut client = Client::connect(&server);
+    client.send_raw(&b"HELLO 3 AUTH default guess\r\nRESET\r\n".repeat(100));
+    client.rest();
+    let mut admin = Client::connect(&server);
+    assert_eq!(admin.ask(&format!("AUTH {TOKEN}")), "+OK");
+    assert_eq!(info(&mut admin, "stats", "acl_access_denied_auth"), 2 * TRIES as u64);
+    let header = format!("Authorization: Bearer {TOKEN}\r\n");
+    let metrics = common::request(&server, "GET", "/metrics", &header).body;
+    assert!(metrics.contains(&format!("keystead_resp_auth_failures_total {}\n", 2 * TRIES)), "{metrics}");
+    server.stop().unwrap();
+    let logs = server.logs();
+    assert_eq!(logs.matches("wrong token").count(), 1, "{logs}");
+    assert!(!logs.contains("guess") && !logs.contains(TOKEN), "{logs}");
+}
+
+/// Guesses until the connection is closed.
+fn guess_over_http(server: &Server, target: &str) {
+    let mut client = common::Client::connect(server);
+    let header = if target.contains('?') { "" } else { "Authorization: Bearer guess\r\n" };
+    let watch = Stopwatch::start();
+    for n in 1..=TRIES {
+        // What needs no token does not make a connection a friend's.
+        client.send(&format!(
+            "GET /healthz HTTP/1.1\r\nHost: k\r\n\r\nGET {target} HTTP/1.1\r\nHost: k\r\n{header}\r\n"
+        ));
+        assert_eq!(client.receive("GET").status, 200);
+        let reply = client.receive("GET");
+        assert_eq!(reply.status, 401, "{target}");
+        assert_eq!(reply.head.contains("connection: close"), n == TRIES, "{target}: {n}");
+    }
+    assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
+    assert!(client.is_closed(), "{target}");
+}
+
+#[test]
+fn guesses_over_http_are_slow_few_and_counted() {
+    let server = locked();
+    std::thread::scope(|scope| {
+        for target in ["/get/k", "/get/k?_token=guess", "/metrics", "/kv/k"] {
+            scope.spawn(|| guess_over_http(&server, target));
+        }
+    });
+    let header = format!("Authorization: Bearer {TOKEN}\r\n");
+    let metrics = common::request(&server, "GET", "/metrics", &header).body;
+    assert!(metrics.contains(&format!("keystead_http_auth_failures_total {}\n", 4 * TRIES)), "{metrics}");
+    // Who brings none guesses nothing.
+    let mut client = common::Client::connect(&server);
+    for _ in 0..3 * TRIES {
+        client.send("GET /get/k HTTP/1.1\r\nHost: k\r\n\r\n");
+        assert_eq!(client.receive("GET").status, 401);
+    }
+}
+
+#[test]
+fn who_has_the_token_is_let_in_while_others_guess() {
+    let server = locked();
+    let guess = b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n".repeat(100);
+    let mut guessing = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(server.resp().unwrap()).unwrap();
+        push(&mut stream, &guess);
+        let mut http = TcpStream::connect(server.http().unwrap()).unwrap();
+        push(&mut http, b"GET /get/k HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer guess\r\n\r\n");
+        guessing.push((stream, http));
+    }
+    for _ in 0..20 {
+        assert_serves(&server);
+    }
+}
+
+#[test]
+fn bodies_that_no_route_needs_are_not_read() {
+    let server = locked();
+    let before = resident(&server);
+    let mut held = Vec::new();
+    for n in 0..100 {
+        let (head, status) = match n % 4 {
+            0 => ("GET /healthz HTTP/1.1\r\nHost: k\r\nContent-Length: 10000000\r\n\r\n", "413"),
+            1 => ("GET /readyz HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n989680\r\n", "413"),
+            2 => ("POST / HTTP/1.1\r\nHost: k\r\nContent-Length: 10000000\r\n\r\n", "401"),
+            _ => ("PUT /kv/k HTTP/1.1\r\nHost: k\r\nContent-Length: 10000000\r\n\r\n", "401"),
+        };
+        let mut stream = TcpStream::connect(server.http().unwrap()).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        push(&mut stream, &vec![b'x'; 9_999_999]);
+        held.push((stream, status));
+    }
+    let more = resident(&server).saturating_sub(before);
+    assert!(more < 32 << 20, "100 bodies made the server keep {more} bytes");
+    for (stream, status) in &mut held {
+        let mut start = [0; 12];
+        // One that was closed while it still sent may have lost its answer.
+        if stream.read_exact(&mut start).is_ok() {
+            assert_eq!(std::str::from_utf8(&start[9..]).unwrap(), *status);
+        }
+    }
+    assert_serves(&server);
+}
+
+#[test]
+fn a_body_where_none_is_taken_is_refused_in_words() {
+    let server = victim(&[]);
+    for (method, path) in [
+        ("GET", "/healthz"),
+        ("HEAD", "/readyz"),
+        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
+        ("GET", "/kv"),
+        ("GET", "/kv/k"),
+        ("GET", "/limit"),
+        ("GET", "/limit/p"),
+    ] {
+        let reply = common::request(&server, method, path, "Content-Length: 10\r\n");
+        assert_eq!(reply.status, 413, "{method} {path}");
+        assert!(method == "HEAD" || reply.body.contains("this path takes no body"), "{}", reply.body);
+        // An empty one is none, however it is announced.
+        for header in ["Content-Length: 0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n"] {
+            assert_ne!(
+                common::request(&server, method, path, header).status,
+                413,
+                "{method} {path} {header}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_token_that_might_be_guessed_draws_a_warning() {
+    for (arguments, warnings) in [
+        (&["--token", "s3cret"][..], 1),
+        (&["--token", "s3cret", "--read-only-token", "look"], 2),
+        (&["--token", TOKEN], 0),
+        (&[], 0),
+    ] {
+        let mut server = victim(arguments);
+        server.stop().unwrap();
+        let logs = server.logs();
+        assert_eq!(logs.matches("shorter than 16 characters").count(), warnings, "{logs}");
+        assert!(!logs.contains("s3cret"), "{logs}");
+    }
+}
