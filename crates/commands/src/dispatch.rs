@@ -12,6 +12,7 @@ use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
 use crate::hub::Hub;
 use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX};
+use crate::meter::{self, ReplyBound};
 use crate::reply::Reply;
 use crate::session::{Multi, Protocol, Queued, Session};
 use crate::spec::{Control, Run, Spec, flag};
@@ -200,20 +201,22 @@ fn allowed_while_subscribed(spec: &Spec) -> bool {
     spec.full_name.ends_with("subscribe") || matches!(spec.full_name, "ping" | "quit" | "reset")
 }
 
-/// Runs a command on the keyspace.
+/// Runs a command on the keyspace, within the bounds of its reply and its work.
 #[inline]
 pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
-    match spec.run {
-        Run::Data(run) => run(ctx, args).into(),
-        _ => Reply::Error(errors::unknown_command(args)),
+    let Run::Data(run) = spec.run else { return Reply::Error(errors::unknown_command(args)) };
+    if let Some(refusal) = ctx.rights.refusal(spec) {
+        return Reply::Error(refusal);
     }
+    meter::run(ctx.reply, ctx.hub.waiting.bytes(), || run(ctx, args)).into()
 }
 
-/// Runs a command on the connection.
+/// Runs a command on the connection, within the same bounds.
 pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
-    match spec.run {
-        Run::Conn(run) => run(conn, args).into(),
-        Run::Shared(run) => run(conn.hub, conn.now, args).into(),
-        _ => Reply::Error(errors::unknown_command(args)),
-    }
+    let run = || match spec.run {
+        Run::Conn(run) => run(conn, args),
+        Run::Shared(run) => run(conn.hub, conn.now, args),
+        _ => Err(errors::unknown_command(args)),
+    };
+    meter::run(ReplyBound::default(), 0, run).into()
 }

@@ -141,6 +141,12 @@ pub fn wrong_arity(name: &str) -> Fail {
     Fail::text(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
+/// `NOPERM this user has no permissions to run the 'set' command or its subcommand`
+#[must_use]
+pub fn no_permission(name: &str) -> Fail {
+    Fail::text(format!("NOPERM this user has no permissions to run the '{name}' command or its subcommand"))
+}
+
 /// `ERR invalid expire time in 'set' command`
 #[must_use]
 pub fn invalid_expire(name: &str) -> Fail {

@@ -46,7 +46,7 @@ pub(super) fn json_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     if let ([(_, path)], true) = (&*paths, compact)
         && path.is_root()
     {
-        return Ok(Reply::Bulk(whole(stored, path)));
+        return Ok(Reply::shared(whole(stored, path)));
     }
     let tree = document::parse(stored)?;
     let text = match &*paths {
@@ -57,7 +57,7 @@ pub(super) fn json_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         }
         _ => text(&by_path(&paths, &tree, order)?, layout)?,
     };
-    Ok(Reply::Bulk(Bytes::from(text)))
+    Ok(Reply::shared(Bytes::from(text)))
 }
 
 pub(super) fn json_mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -75,13 +75,13 @@ pub(super) fn json_mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             Err(miss) => return Err(miss.into()),
         };
         if path.is_root() {
-            replies.push(Reply::Bulk(whole(stored, &path)));
+            replies.push(Reply::shared(whole(stored, &path)));
             continue;
         }
         let tree = document::parse(stored)?;
         let selected = select(&path, path.is_legacy(), &tree, order)?;
         let shown = selected.map(|selected| text(&selected, Layout::default())).transpose()?;
-        replies.push(shown.map_or(Reply::Nil, |text| Reply::Bulk(Bytes::from(text))));
+        replies.push(shown.map_or(Reply::Nil, |text| Reply::shared(Bytes::from(text))));
     }
     Ok(Reply::Array(replies))
 }

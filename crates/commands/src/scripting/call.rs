@@ -63,7 +63,7 @@ impl Running<'_, '_> {
             Ok(spec) => spec,
             Err(words) => return Reply::Error(Fail::fixed(words)),
         };
-        if let Some(refusal) = blocks(spec, args) {
+        if let Some(refusal) = self.ctx.rights.refusal(spec).or_else(|| blocks(spec, args)) {
             return Reply::Error(refusal);
         }
         self.ctx.hub.monitor(spec, SCRIPT, self.ctx.now, args);

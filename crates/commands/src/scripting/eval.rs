@@ -54,7 +54,7 @@ fn prepare(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[
     }
     if let Some(text) = text {
         scripts.compile(digits, text)?;
-        return ctx.hub.scripts.keep(digits, text, false);
+        return ctx.hub.scripts.keep(digits, text, ctx.rights.into());
     }
     let text = ctx.hub.scripts.text(&digits).ok_or(errors::NO_SCRIPT)?;
     scripts.compile(digits, &text)

@@ -5,16 +5,9 @@ use std::net::IpAddr;
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
 
-use crate::settings::Settings;
+pub use keystead_commands::ctx::Rights;
 
-/// What a request may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
-    /// Everything.
-    All,
-    /// Look, but neither change anything nor walk through all keys.
-    ReadOnly,
-}
+use crate::settings::Settings;
 
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

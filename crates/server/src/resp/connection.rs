@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
-use keystead_commands::hub::{Kind, Message, Unblock};
+use keystead_commands::hub::{Kind, Message, Unblock, WaitingBytes};
 use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
@@ -61,12 +61,13 @@ struct Broken;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(stream: S, app: Arc<App>, local: Local, session: Session, seed: u64) -> Self {
+        let output = Output::new(WaitingBytes::new(Arc::clone(&app.hub.waiting)));
         let caller = Caller::new(app, local, Dialect::Redis, seed);
         Connection {
             stream,
             worker: Worker { caller, session, watched: None },
             input: Input::default(),
-            output: Output::default(),
+            output,
             busy: None,
             unblocked: None,
             asked: 0,

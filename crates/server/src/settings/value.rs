@@ -101,7 +101,7 @@ impl LogFormat {
 }
 
 /// The secret that a request must bring. No form of it can be printed.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {

@@ -4,6 +4,9 @@
 //!
 //! | An attack with                                      | is in            |
 //! |-----------------------------------------------------|------------------|
+//! | replies of gigabytes, asked for in few bytes        | `replies`        |
+//! | work that grows with the square of the request      | `quadratic`      |
+//! | the read-only token, beyond reading                 | `read_only`      |
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +19,9 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod quadratic;
+mod read_only;
+mod replies;
 
 use keystead_testkit::server::Server;
 
@@ -35,6 +41,16 @@ fn assert_unharmed(server: &Server) {
     assert!(server.is_running(), "the server has ended:\n{}", server.logs());
     let mut client = client::Client::connect(server);
     client.expect(&[("SET unharmed 1", "+OK"), ("GET unharmed", "1"), ("DEL unharmed", ":1")]);
+}
+
+/// Waits until something holds, for as long as a client would.
+#[track_caller]
+fn until(mut holds: impl FnMut() -> bool) {
+    let watch = keystead_core::Stopwatch::start();
+    while !holds() {
+        assert!(watch.elapsed() < client::PATIENCE, "it never came");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
