@@ -4,6 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use keystead_core::Millis;
 
 use crate::args::Args;
@@ -11,7 +13,7 @@ use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
 use crate::hub::Hub;
-use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX};
+use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX, REPEATED_BYTES_MAX, REPEATED_KEYS_FREE};
 use crate::meter::{self, ReplyBound};
 use crate::reply::Reply;
 use crate::session::{Multi, Protocol, Queued, Session};
@@ -208,7 +210,24 @@ pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
     if let Some(refusal) = ctx.rights.refusal(spec) {
         return Reply::Error(refusal);
     }
+    if spec.flags.has(flag::WHOLE) && args.len() > REPEATED_KEYS_FREE && repeats(ctx, spec, args) {
+        return Reply::Error(errors::REPEATED_KEYS);
+    }
     meter::run(ctx.reply, ctx.hub.waiting.bytes(), || run(ctx, args)).into()
+}
+
+/// Whether a command names large keys again and again: its work would be their size times its own.
+#[cold]
+fn repeats(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> bool {
+    let (mut named, mut bytes) = (HashSet::with_hasher(RandomState::default()), 0_usize);
+    for at in spec.keys(args).unwrap_or_default() {
+        if !named.insert(args.at(at)) {
+            // What is wrong with a key, the command itself finds out.
+            let size = ctx.keys.mem_bytes_of(args.at(at), ctx.now).ok().flatten();
+            bytes = bytes.saturating_add(size.unwrap_or(0));
+        }
+    }
+    bytes > REPEATED_BYTES_MAX
 }
 
 /// Runs a command on the connection, within the same bounds.

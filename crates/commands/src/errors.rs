@@ -69,6 +69,7 @@ texts! {
     NOT_LEX_RANGE = "ERR min or max not valid string range item";
     TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    REPEATED_KEYS = "ERR the same large keys are named again and again: name each key once";
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
     INVALID_START_ID = "ERR invalid start ID for the interval";
     INVALID_END_ID = "ERR invalid end ID for the interval";

@@ -20,9 +20,16 @@ pub const REPLIES_WAITING_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a reply that is built however much waits.
 pub const REPLY_SMALL_BYTES: usize = 1024 * 1024;
 
-/// Steps of one command in work that its input does not bound in proportion: matching patterns again and again. More is answered
-/// `ERR the pattern takes too many steps to match`, and what the command changed is undone. LCS has as many.
+/// Steps of one command in work that its input does not bound in proportion: matching patterns again and again, visits of paths into
+/// documents. More is answered `ERR the pattern takes too many steps`, and what the command changed is undone. LCS has as many.
 pub const COMMAND_STEPS_MAX: usize = STRING_BYTES_MAX / 4;
+
+/// Keys of one command that are looked at for repetition only where there are more.
+pub const REPEATED_KEYS_FREE: usize = 16;
+
+/// Bytes of values that one command (SUNION, ZINTER, PFCOUNT, BITOP, JSON.MGET and their kin) goes through again because it names
+/// their keys again. More is answered `ERR the same large keys are named again and again`.
+pub const REPEATED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Steps of matching a pattern that are free for each byte of the text. Few patterns take more than one.
 pub const PATTERN_STEPS_PER_BYTE: usize = 16;

@@ -197,8 +197,7 @@ fn fail(exceeded: Exceeded, bound: ReplyBound) -> Fail {
         ),
         Exceeded::Steps => Error::new(
             Code::BadRequest,
-            "the pattern takes too many steps to match. Use a shorter one, or one without * before its long parts. \
-             Nothing of it was changed",
+            "the pattern takes too many steps. Use a shorter one, or fewer. Nothing of it was changed",
         ),
     })
 }

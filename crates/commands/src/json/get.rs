@@ -3,6 +3,8 @@
 //!
 //! The whole document in its stored form is given without being read.
 
+use std::collections::HashSet;
+
 use keystead_model::Bytes;
 use keystead_model::keyspace::Miss;
 use serde::{Serialize, Serializer};
@@ -129,14 +131,14 @@ fn options(args: Args<'_>) -> Result<(Layout<'_>, Paths<'_>), Fail> {
 /// Several paths are legacy only if all of them are.
 fn by_path<'a>(paths: &'a [(&'a str, Path)], tree: &'a Value, order: Order) -> Result<ByPath<'a>, Fail> {
     let legacy = paths.iter().all(|(_, path)| path.is_legacy());
-    let mut found: Vec<(&str, Selected<'_>)> = Vec::with_capacity(paths.len());
-    for (at, (name, path)) in paths.iter().enumerate() {
-        if paths[..at].iter().any(|(before, _)| before == name) {
+    let (mut found, mut named) = (Vec::with_capacity(paths.len()), HashSet::new());
+    for (name, path) in paths {
+        if !named.insert(*name) {
             continue;
         }
         let selected = select(path, legacy, tree, order)?;
         let selected = selected.ok_or_else(|| Fail::text(format!("ERR Path '{name}' does not exist")))?;
-        found.push((name, selected));
+        found.push((*name, selected));
     }
     Ok(ByPath(found))
 }

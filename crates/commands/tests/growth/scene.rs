@@ -7,8 +7,8 @@ use keystead_commands::conn::Conn;
 use keystead_commands::hub::{Facts, Host, Hub};
 use keystead_commands::meter::ReplyBound;
 use keystead_commands::session::Session;
-use keystead_commands::spec::Run;
-use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch, wire};
+use keystead_commands::spec::{Run, flag};
+use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
 use keystead_core::{Millis, Stopwatch};
 use keystead_model::keyspace::Keyspace;
 
@@ -124,7 +124,8 @@ impl Scene {
     pub(super) fn measure(&mut self, spec: &'static Spec, request: &[Vec<u8>], rounds: usize) -> Measured {
         let mut measured = Measured { time: Duration::MAX, served: false };
         for _ in 0..rounds {
-            if !matches!(spec.run, Run::Data(_)) {
+            // What a command does to the connection or the server stays, but for the names that it listens to.
+            if spec.flags.has(flag::PUBSUB) && !matches!(spec.run, Run::Data(_)) {
                 (self.hub, self.session) = connected(self.size);
             }
             let command = Command::new(request);
@@ -172,9 +173,16 @@ fn connected(size: usize) -> (Hub, Session) {
     (hub, session)
 }
 
-/// What a reply comes to in RESP2.
-pub(super) fn wire_bytes(reply: &Reply) -> usize {
-    let mut out = Vec::new();
-    wire::resp2::encode(reply, &mut out);
-    out.len()
+/// The bytes of the strings in a reply. Integers and nothings have bounds of their own: arguments, or matches of a path.
+pub(super) fn held_bytes(reply: &Reply) -> usize {
+    match reply {
+        Reply::Bulk(bytes) => bytes.len(),
+        Reply::Array(parts) | Reply::Set(parts) | Reply::Push(parts) | Reply::Several(parts) => {
+            parts.iter().map(held_bytes).sum()
+        }
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Dict(pairs) => {
+            pairs.iter().map(|(name, value)| held_bytes(name) + held_bytes(value)).sum()
+        }
+        _ => 0,
+    }
 }

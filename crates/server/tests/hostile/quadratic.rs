@@ -5,7 +5,7 @@
 use crate::client::{Client, request_of};
 use crate::{assert_unharmed, victim};
 
-const TOO_SLOW: &str = "-ERR the pattern takes too many steps to match.";
+const TOO_SLOW: &str = "-ERR the pattern takes too many steps.";
 
 #[test]
 fn a_hundred_thousand_watched_keys_and_then_as_many_others_are_watched_at_once() {
