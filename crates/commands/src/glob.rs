@@ -12,6 +12,9 @@ const STEPS_AT_ONCE: usize = 1024;
 /// Whether `text` matches `pattern`. It does not where the command has taken too many steps, which then fails.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if meter::is_exceeded() {
+        return false;
+    }
     let mut free = text.len().saturating_add(1).saturating_mul(PATTERN_STEPS_PER_BYTE);
     // In Redis no star matches an empty text. KEYS and the scans do not come here for a pattern of one star.
     if text.is_empty() {

@@ -13,9 +13,9 @@ pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// `ERR max response size exceeded` before it is built, and what its command changed is undone. The replies of one `EXEC` have it together.
 pub const REPLY_BYTES_MAX: usize = STRING_BYTES_MAX + 1024 * 1024;
 
-/// Bytes of all replies that wait for their clients, and of the one that is being built. A reply over [`REPLY_SMALL_BYTES`] that
+/// Bytes of all replies that wait for their clients, and of the one that is being built: what the largest takes, copied and encoded. A reply over [`REPLY_SMALL_BYTES`] that
 /// does not fit in is answered `ERR more than ... bytes of responses wait for clients`, and what its command changed is undone.
-pub const REPLIES_WAITING_BYTES_MAX: usize = 1 << 30;
+pub const REPLIES_WAITING_BYTES_MAX: usize = 2 * REPLY_BYTES_MAX;
 
 /// Bytes of a reply that is built however much waits.
 pub const REPLY_SMALL_BYTES: usize = 1024 * 1024;

@@ -30,8 +30,8 @@ const TIMES: usize = 8;
 /// A time that grows by more than this is out of proportion: n log n grows by less than 12, n times n by 64.
 const GROWTH_MAX: f64 = 26.0;
 
-/// What takes less than this at the larger size is not worth a look.
-const NOTICED: Duration = Duration::from_millis(4);
+/// What takes less than this at the larger size is in proportion: caches and neighbours make it seem to grow.
+const NOTICED: Duration = Duration::from_millis(250);
 
 /// How often a request is measured; the least time counts.
 const ROUNDS: usize = 3;

@@ -106,7 +106,7 @@ impl Filling<'_> {
                 [format!("{}-1", n + 1), "0".into(), ">".into(), "*".into()][rng.below(4) as usize].clone()
             }
             "group" | "consumer" => "g0".to_owned(),
-            "pattern" if self.long => format!("*{}b", "a".repeat(self.size)),
+            "pattern" if self.long && !self.within => format!("*{}b", "a".repeat(self.size)),
             "pattern" => format!("*{}*", n % 10),
             "path" => ["$", "$..*", "$.a", ".a", "$.a[*]", "$..a"][rng.below(6) as usize].to_owned(),
             "json" => format!("[{}0]", "0,".repeat(if self.within { 1 } else { self.size })),
