@@ -115,6 +115,7 @@ impl Filling<'_> {
             "encoding" => "u8".to_owned(),
             "offset" | "index" | "rank" => n.to_string(),
             "count" if rng.below(4) == 0 => format!("-{}", self.size),
+            "count" if rng.below(4) == 0 => "0".to_owned(),
             "count" | "milliseconds" | "seconds" | "len" | "threshold" => self.size.to_string(),
             "unit" => "km".to_owned(),
             "numreplicas" | "timeout" | "cursor" => "0".to_owned(),

@@ -101,6 +101,8 @@ impl Scene {
         let score = (n % 170).to_string();
         match kind {
             "str" => self.put(&["SET", key, member]),
+            // Every other element is the same, so that there is much to find.
+            "list" if n % 2 == 1 => self.put(&["RPUSH", key, "m0"]),
             "list" => self.put(&["RPUSH", key, member]),
             "set" => self.put(&["SADD", key, member]),
             "zset" => self.put(&["ZADD", key, &score, member]),

@@ -29,7 +29,7 @@ use super::run::Came;
 use crate::app::App;
 use crate::call::Caller;
 use crate::call::transaction::Watched;
-use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_WAITING_INPUT_BYTES};
+use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
@@ -117,6 +117,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(ran) => progress |= ran,
                 None => held = true,
             }
+            // What is left of the requests runs when the client has read more.
+            held |= self.output.len() >= RESP_OUTPUT_PAUSE_BYTES;
         }
         if self.busy.is_none() {
             self.input.rest();
@@ -175,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
         let mut count = 0;
         let mut published = Vec::new();
-        while !worker.session.closing && busy.is_none() {
+        while !worker.session.closing && busy.is_none() && output.len() < RESP_OUTPUT_PAUSE_BYTES {
             let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
             let request = match input.next(bounds) {
                 Ok(Some(request)) => request,

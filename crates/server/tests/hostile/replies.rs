@@ -97,14 +97,31 @@ fn the_largest_string_is_still_answered() {
     let mut client = Client::connect(&server);
     client.expect(&[("SETRANGE k 536870911 x", ":536870912")]);
     client.send("GET k");
-    let mut socket = client.writer();
-    let (mut left, mut buffer) = ("$536870912\r\n".len() + (512 << 20) + 2, vec![0; MEBIBYTE]);
+    drain(&mut client, "$536870912\r\n".len() + (512 << 20) + 2);
+    assert_unharmed(&server);
+}
+
+/// Reads so many bytes, whatever they are.
+fn drain(client: &mut Client, mut left: usize) {
+    let (mut socket, mut buffer) = (client.writer(), vec![0; MEBIBYTE]);
     while left > 0 {
         let most = left.min(buffer.len());
         let count = socket.read(&mut buffer[..most]).unwrap();
         assert_ne!(count, 0, "closed with {left} bytes to come");
         left -= count;
     }
+}
+
+#[test]
+fn requests_whose_replies_are_not_read_wait_until_they_are() {
+    let server = victim(&[]);
+    let mut client = prepared(&server);
+    let count = 2_500;
+    client.send_raw(&request_of([&b"GET"[..], b"k"]).repeat(count));
+    client.half_close();
+    assert_unharmed(&server);
+    drain(&mut client, count * ("$1048576\r\n".len() + MEBIBYTE + 2));
+    assert!(client.is_closed());
     assert_unharmed(&server);
 }
 
