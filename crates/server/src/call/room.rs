@@ -3,7 +3,6 @@
 use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
 use keystead_commands::meter::{ReplyBound, too_large};
-use keystead_core::Code;
 
 /// What an answer or a part of one takes beside its bytes.
 const PART_BYTES: usize = 16;
@@ -33,7 +32,8 @@ impl Room {
             return Reply::Error(Fail::text(words));
         }
         let reply = run(self.bound());
-        if !self.take(&reply) || is_too_large(&reply) {
+        let exceeds = matches!(&reply, Reply::Error(fail @ Fail::Broken(_)) if *fail == self.undone());
+        if !self.take(&reply) || exceeds {
             self.bytes_left = 0;
         }
         reply
@@ -52,10 +52,6 @@ impl Room {
     }
 }
 
-fn is_too_large(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(Fail::Broken(error)) if error.code() == Code::TooLarge)
-}
-
 fn weight(reply: &Reply) -> usize {
     let of_pair = |(name, value): &(Reply, Reply)| weight(name) + weight(value);
     let bytes = match reply {
@@ -70,7 +66,7 @@ fn weight(reply: &Reply) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::Error;
+    use keystead_core::{Code, Error};
 
     use super::*;
 
@@ -78,9 +74,11 @@ mod tests {
     fn a_command_runs_while_there_is_room_and_not_after() {
         let mut room = Room::new(100);
         assert_eq!(room.run(|_| Reply::Ok), Reply::Ok);
-        let too_large = || Reply::Error(Fail::Broken(Error::new(Code::TooLarge, "too large")));
+        let key_too_large = || Reply::Error(Fail::Broken(Error::new(Code::TooLarge, "a key is too large")));
+        assert_eq!(room.run(|_| key_too_large()), key_too_large());
+        let too_large = || Reply::Error(too_large(100));
         let run = |bound: ReplyBound| {
-            assert_eq!(bound, ReplyBound { bytes_max: 100, bytes_left: 100 - PART_BYTES });
+            assert_eq!(bound, ReplyBound { bytes_max: 100, bytes_left: 100 - 2 * PART_BYTES });
             too_large()
         };
         assert_eq!(room.run(run), too_large());
