@@ -7,8 +7,11 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
 
 use crate::args::Command;
+use crate::errors::{self, Fail};
 use crate::hub::Hub;
+use crate::meter::ReplyBound;
 use crate::random::Random;
+use crate::spec::Spec;
 
 /// The surroundings of a command on keys.
 pub struct Ctx<'a> {
@@ -34,6 +37,29 @@ pub struct Ctx<'a> {
     pub shard: usize,
     /// Messages that leave when everything that the command tells is durable.
     pub publish: Vec<Publication>,
+    /// How large its reply may be.
+    pub reply: ReplyBound,
+    /// What whoever sent it may do. It holds for the commands of a script, too.
+    pub rights: Rights,
+}
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rights {
+    /// Everything.
+    #[default]
+    All,
+    /// Read keys, but neither change anything nor walk through all keys.
+    ReadOnly,
+}
+
+impl Rights {
+    /// The refusal of a command that it may not run.
+    #[must_use]
+    #[inline]
+    pub fn refusal(self, spec: &Spec) -> Option<Fail> {
+        (self == Rights::ReadOnly && !spec.read_only()).then(|| errors::no_permission(spec.full_name))
+    }
 }
 
 /// Whose answers a door gives where Redis and Upstash differ.
@@ -84,6 +110,8 @@ impl<'a> Ctx<'a> {
             dialect: Dialect::Redis,
             shard: 0,
             publish: Vec::new(),
+            reply: ReplyBound::default(),
+            rights: Rights::All,
         }
     }
 

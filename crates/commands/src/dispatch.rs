@@ -4,6 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use keystead_core::Millis;
 
 use crate::args::Args;
@@ -11,7 +13,8 @@ use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
 use crate::hub::Hub;
-use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX};
+use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX, REPEATED_BYTES_MAX, REPEATED_KEYS_FREE};
+use crate::meter::{self, ReplyBound};
 use crate::reply::Reply;
 use crate::session::{Multi, Protocol, Queued, Session};
 use crate::spec::{Control, Run, Spec, flag};
@@ -200,20 +203,39 @@ fn allowed_while_subscribed(spec: &Spec) -> bool {
     spec.full_name.ends_with("subscribe") || matches!(spec.full_name, "ping" | "quit" | "reset")
 }
 
-/// Runs a command on the keyspace.
+/// Runs a command on the keyspace, within the bounds of its reply and its work.
 #[inline]
 pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
-    match spec.run {
-        Run::Data(run) => run(ctx, args).into(),
-        _ => Reply::Error(errors::unknown_command(args)),
+    let Run::Data(run) = spec.run else { return Reply::Error(errors::unknown_command(args)) };
+    if let Some(refusal) = ctx.rights.refusal(spec) {
+        return Reply::Error(refusal);
     }
+    if spec.flags.has(flag::WHOLE) && args.len() > REPEATED_KEYS_FREE && repeats(ctx, spec, args) {
+        return Reply::Error(errors::REPEATED_KEYS);
+    }
+    meter::run(ctx.reply, ctx.hub.waiting.bytes(), || run(ctx, args)).into()
 }
 
-/// Runs a command on the connection.
-pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
-    match spec.run {
-        Run::Conn(run) => run(conn, args).into(),
-        Run::Shared(run) => run(conn.hub, conn.now, args).into(),
-        _ => Reply::Error(errors::unknown_command(args)),
+/// Whether a command names large keys again and again: its work would be their size times its own.
+#[cold]
+fn repeats(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> bool {
+    let (mut named, mut bytes) = (HashSet::with_hasher(RandomState::default()), 0_usize);
+    for at in spec.keys(args).unwrap_or_default() {
+        if !named.insert(args.at(at)) {
+            // What is wrong with a key, the command itself finds out.
+            let size = ctx.keys.mem_bytes_of(args.at(at), ctx.now).ok().flatten();
+            bytes = bytes.saturating_add(size.unwrap_or(0));
+        }
     }
+    bytes > REPEATED_BYTES_MAX
+}
+
+/// Runs a command on the connection, within the same bounds.
+pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
+    let run = || match spec.run {
+        Run::Conn(run) => run(conn, args),
+        Run::Shared(run) => run(conn.hub, conn.now, args),
+        _ => Err(errors::unknown_command(args)),
+    };
+    meter::run(ReplyBound::default(), 0, run).into()
 }

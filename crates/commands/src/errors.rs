@@ -72,6 +72,7 @@ texts! {
     BUSY_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     BUSY_COMMAND = "BUSY A command takes long, and nothing else is served meanwhile: try again later. You can only call SHUTDOWN NOSAVE.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    REPEATED_KEYS = "ERR the same large keys are named again and again: name each key once";
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
     INVALID_START_ID = "ERR invalid start ID for the interval";
     INVALID_END_ID = "ERR invalid end ID for the interval";
@@ -142,6 +143,12 @@ impl From<Error> for Fail {
 #[must_use]
 pub fn wrong_arity(name: &str) -> Fail {
     Fail::text(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// `NOPERM this user has no permissions to run the 'set' command or its subcommand`
+#[must_use]
+pub fn no_permission(name: &str) -> Fail {
+    Fail::text(format!("NOPERM this user has no permissions to run the '{name}' command or its subcommand"))
 }
 
 /// `ERR invalid expire time in 'set' command`

@@ -1,10 +1,21 @@
 //! Patterns of names (`h?llo`, `h*llo`, `h[ae]llo`, `h[^e]llo`, `\*`), as Redis matches them. It touches nothing.
 //!
-//! It backtracks to the last star only, so a pattern of many stars takes time in proportion to pattern times text.
+//! It backtracks to the last star only, so a pattern of many stars takes time in proportion to pattern times text. What is not in
+//! proportion to the text alone counts against the steps of the command (`meter.rs`), and ends there.
 
-/// Whether `text` matches `pattern`.
+use crate::limits::PATTERN_STEPS_PER_BYTE;
+use crate::meter;
+
+/// Steps after which the rest is counted, so that counting costs nothing.
+const STEPS_AT_ONCE: usize = 1024;
+
+/// Whether `text` matches `pattern`. It does not where the command has taken too many steps, which then fails.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if meter::is_exceeded() {
+        return false;
+    }
+    let mut free = text.len().saturating_add(1).saturating_mul(PATTERN_STEPS_PER_BYTE);
     // In Redis no star matches an empty text. KEYS and the scans do not come here for a pattern of one star.
     if text.is_empty() {
         return pattern.is_empty();
@@ -12,6 +23,13 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {
+        if free == 0 {
+            if !meter::steps(STEPS_AT_ONCE) {
+                return false;
+            }
+            free = STEPS_AT_ONCE;
+        }
+        free -= 1;
         if p < pattern.len() && pattern[p] == b'*' {
             star = Some((p + 1, t));
             p += 1;
@@ -20,7 +38,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
         if t == text.len() {
             return p == pattern.len();
         }
-        match one(pattern, p, text[t]) {
+        match one(pattern, p, text[t], &mut free) {
             Some(after) => {
                 p = after;
                 t += 1;
@@ -37,17 +55,18 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// Matches one byte against the element of the pattern at `p`, and tells where the next element begins.
-fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
+fn one(pattern: &[u8], p: usize, byte: u8, free: &mut usize) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),
-        b'[' => class(pattern, p + 1, byte),
+        b'[' => class(pattern, p + 1, byte, free),
         b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == byte).then_some(p + 2),
         literal => (literal == byte).then_some(p + 1),
     }
 }
 
 /// Matches one byte against the class whose content begins at `p`. A class without an end reaches to the pattern's end.
-fn class(pattern: &[u8], mut p: usize, byte: u8) -> Option<usize> {
+fn class(pattern: &[u8], mut p: usize, byte: u8, free: &mut usize) -> Option<usize> {
+    let begin = p;
     let negated = pattern.get(p) == Some(&b'^');
     p += usize::from(negated);
     let mut found = false;
@@ -73,6 +92,11 @@ fn class(pattern: &[u8], mut p: usize, byte: u8) -> Option<usize> {
                 }
             }
         }
+    }
+    let (long, left) = (p - begin, *free);
+    *free = left.saturating_sub(long);
+    if long > left && !meter::steps(long - left) {
+        return None;
     }
     (found != negated).then_some(p)
 }
@@ -107,6 +131,20 @@ mod tests {
         ] {
             assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_too_long_fails_the_command_and_an_ordinary_one_never_does() {
+        let run = |pattern: &[u8], text: &[u8], times: usize| {
+            let matched = || (0..times).filter(|_| matches(pattern, text)).count();
+            crate::meter::run(Default::default(), 0, || Ok(crate::Reply::count(matched())))
+        };
+        let (text, class) = (vec![b'a'; 1 << 18], [&b"["[..], &vec![b'b'; 1 << 20]].concat());
+        let slow = [&b"*"[..], &vec![b'a'; 1 << 17], b"b"].concat();
+        assert!(run(&slow, &text, 1).is_err() && run(&class, b"a", 1000).is_err());
+        assert_eq!(run(b"*a*b*c*d*e*f*", &text, 40).unwrap(), crate::Reply::Int(0));
+        assert_eq!(run(&text, &text, 40).unwrap(), crate::Reply::Int(40));
+        assert!(!matches(&slow, &text[..2000]), "outside of commands there is no bound");
     }
 
     #[test]

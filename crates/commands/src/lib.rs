@@ -6,6 +6,7 @@
 //! | arguments, and where keys stand among them       | [`args`], [`keys_of`] |
 //! | what a command is given                          | [`ctx`], [`conn`] |
 //! | what it answers, and Redis's error texts         | [`reply`], [`errors`] |
+//! | how much one command may take                    | [`meter`]       |
 //! | how a request becomes a call, MULTI and WATCH    | [`dispatch`], [`session`] |
 //! | what all connections share: messages, clients    | [`hub`]         |
 //! | requests from bytes, answers to bytes            | [`wire`]        |
@@ -31,6 +32,7 @@ pub mod hub;
 pub mod json;
 pub mod keys_of;
 pub mod limits;
+pub mod meter;
 mod mpop;
 pub mod number;
 pub mod once;

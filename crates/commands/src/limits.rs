@@ -9,6 +9,31 @@ pub const MULTI_BYTES_MAX: usize = 1 << 30;
 /// Bytes of one string, as Redis's proto-max-bulk-len has it.
 pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
 
+/// Bytes of one reply, what holds its parts together included: any one string, and some more. A larger one is answered
+/// `ERR max response size exceeded` before it is built, and what its command changed is undone. The replies of one `EXEC` have it together.
+pub const REPLY_BYTES_MAX: usize = STRING_BYTES_MAX + 1024 * 1024;
+
+/// Bytes of all replies that wait for their clients, and of the one that is being built: what the largest takes, copied and encoded. A reply over [`REPLY_SMALL_BYTES`] that
+/// does not fit in is answered `ERR more than ... bytes of responses wait for clients`, and what its command changed is undone.
+pub const REPLIES_WAITING_BYTES_MAX: usize = 2 * REPLY_BYTES_MAX;
+
+/// Bytes of a reply that is built however much waits.
+pub const REPLY_SMALL_BYTES: usize = 1024 * 1024;
+
+/// Steps of one command in work that its input does not bound in proportion: matching patterns again and again, visits of paths into
+/// documents. More is answered `ERR the pattern takes too many steps`, and what the command changed is undone. LCS has as many.
+pub const COMMAND_STEPS_MAX: usize = STRING_BYTES_MAX / 4;
+
+/// Keys of one command that are looked at for repetition only where there are more.
+pub const REPEATED_KEYS_FREE: usize = 16;
+
+/// Bytes of values that one command (SUNION, ZINTER, PFCOUNT, BITOP, JSON.MGET and their kin) goes through again because it names
+/// their keys again. More is answered `ERR the same large keys are named again and again`.
+pub const REPEATED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Steps of matching a pattern that are free for each byte of the text. Few patterns take more than one.
+pub const PATTERN_STEPS_PER_BYTE: usize = 16;
+
 /// Bytes of one request, whatever `client-query-buffer-limit` says: places within it are 32 bits wide.
 pub const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
 

@@ -1,12 +1,14 @@
 //! What a command answers, before it becomes bytes. It touches nothing.
 //!
-//! RESP2, RESP3 and JSON are encoders of this one type; a command never writes to a wire.
+//! RESP2, RESP3 and JSON are encoders of this one type; a command never writes to a wire. What holds bytes is made with
+//! [`Reply::bulk`], [`Reply::shared`] or [`Reply::text`], which count them against the bound of the command (`meter.rs`).
 
 use std::borrow::Cow;
 
 use keystead_model::Bytes;
 
 use crate::errors::{Answer, Fail};
+use crate::meter;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,15 +55,21 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// A byte string.
+    /// A byte string, copied; nothing beyond the command's bound.
     #[inline]
     pub fn bulk(bytes: &[u8]) -> Reply {
-        Reply::Bulk(Bytes::from(bytes))
+        if meter::copied(bytes.len()) { Reply::Bulk(Bytes::from(bytes)) } else { Reply::Nil }
+    }
+
+    /// A byte string that is stored or already made; nothing beyond the command's bound.
+    #[inline]
+    pub fn shared(bytes: Bytes) -> Reply {
+        if meter::shared(bytes.len()) { Reply::Bulk(bytes) } else { Reply::Nil }
     }
 
     /// A byte string made of text.
     pub fn text(text: impl Into<String>) -> Reply {
-        Reply::Bulk(Bytes::from(text.into().into_bytes()))
+        Reply::shared(Bytes::from(text.into().into_bytes()))
     }
 
     /// A status line.
@@ -70,11 +78,11 @@ impl Reply {
         Reply::Status(Cow::Borrowed(text))
     }
 
-    /// A length or count.
+    /// A length or count; nothing beyond the command's bound, as lists of them may be long.
     #[inline]
     #[must_use]
     pub fn count(count: usize) -> Reply {
-        Reply::Int(i64::try_from(count).unwrap_or(i64::MAX))
+        if meter::shared(0) { Reply::Int(i64::try_from(count).unwrap_or(i64::MAX)) } else { Reply::Nil }
     }
 
     /// 1 or 0.
@@ -90,9 +98,10 @@ impl Reply {
         bytes.map_or(Reply::Nil, Reply::bulk)
     }
 
-    /// A list of byte strings.
+    /// A list of byte strings. It ends at the command's bound.
     pub fn bulks<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Reply {
-        Reply::Array(items.into_iter().map(|item| Reply::bulk(item.as_ref())).collect())
+        let within = |reply: &Reply| !matches!(reply, Reply::Nil) || !meter::is_exceeded();
+        Reply::Array(items.into_iter().map(|item| Reply::bulk(item.as_ref())).take_while(within).collect())
     }
 
     /// Whether this refuses.

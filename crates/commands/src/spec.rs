@@ -145,6 +145,9 @@ pub mod flag {
     /// May look at all keys at once.
     pub const ALL_KEYS: Flags = Flags(1 << 12);
 
+    /// Goes through the whole of each key that it names, as often as it names it.
+    pub const WHOLE: Flags = Flags(1 << 13);
+
     /// Both, in a constant.
     #[must_use]
     pub const fn and(a: Flags, b: Flags) -> Flags {

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn who_may_only_read_may_run_what_looks_at_keys_but_these() {
         let refused = names(|spec| spec.flags.has(flag::READ) && !spec.read_only());
-        assert_eq!(refused, ["keys", "scan", "sort_ro"]);
+        assert_eq!(refused, ["keys", "randomkey", "scan", "sort_ro"]);
         // PFCOUNT keeps its count, which no answer shows.
         assert_eq!(names(|spec| spec.read_only() && spec.writes()), ["pfcount"]);
         assert!(names(|spec| spec.read_only() && !matches!(spec.run, Run::Data(_))).is_empty());

@@ -204,6 +204,9 @@ pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
 /// Room for answers that a connection keeps between requests.
 pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
 
+/// Bytes of answers that wait for a client while its next request runs. With more, its requests wait until it reads.
+pub const RESP_OUTPUT_PAUSE_BYTES: usize = 64 * 1024 * 1024;
+
 /// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed; a transaction
 /// that answers more by itself is undone and says so.
 pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;

@@ -34,6 +34,12 @@ pub async fn run(settings: Settings) -> Result<()> {
         ));
     }
     let hangups = signals::hangups()?;
+    if settings.token.is_some() && settings.token == settings.read_only_token {
+        return Err(failure(
+            "--token and --read-only-token are the same, so whoever may read may write",
+            "give them different values, for example KEYSTEAD_READ_ONLY_TOKEN=$(openssl rand -hex 32)",
+        ));
+    }
     // The addresses first: a server that runs already is found before its database is touched.
     let http = open_door("--http", &settings.http, None, &settings).await?;
     let resp = open_door("--resp", &settings.resp, settings.resp_tls_cert.as_deref(), &settings).await?;

@@ -29,7 +29,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Looks at integers of any width at any bit of the string under a key.",
         "6.0.0",
     ),
-    Spec::data("BITOP", "bitop", -4, WRITE_OOM, Keys::From(2), bitop::run).doc(
+    Spec::data("BITOP", "bitop", -4, and(WRITE_OOM, WHOLE), Keys::From(2), bitop::run).doc(
         "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
         "Puts what a logical operation makes of the bits of strings.",
         "2.6.0",

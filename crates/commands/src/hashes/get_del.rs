@@ -8,7 +8,7 @@ use crate::{Answer, Args, Ctx, Reply};
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let mut hash = ctx.keys.hash_mut(args.at(1), ctx.now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
-    let removed = fields.map(|field| hash.remove(&Bytes::from(field)).map_or(Reply::Nil, Reply::Bulk));
+    let removed = fields.map(|field| hash.remove(&Bytes::from(field)).map_or(Reply::Nil, Reply::shared));
     Ok(Reply::Array(removed.collect()))
 }
 

@@ -41,7 +41,7 @@ pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let expires_at = hash.expires_at(&field);
     let new = Bytes::from(new.as_bytes());
     hash.set_until(&field, &new, expires_at);
-    Ok(Reply::Bulk(new))
+    Ok(Reply::shared(new))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! It touches nothing but memory. Locks are short and never held across a wait.
 
+use std::sync::Arc;
+
 mod bus;
 mod clients;
 mod config;
@@ -11,6 +13,7 @@ mod monitors;
 #[cfg(not(target_family = "wasm"))]
 mod scripts;
 mod stats;
+mod waiting;
 
 pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
@@ -20,8 +23,11 @@ pub use host::{Facts, Host, ShutDown};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
 #[cfg(not(target_family = "wasm"))]
+pub(crate) use scripts::Origin;
+#[cfg(not(target_family = "wasm"))]
 pub use scripts::Scripts;
 pub use stats::{Rates, Stats};
+pub use waiting::{Waiting, WaitingBytes};
 
 /// Shared by all connections.
 pub struct Hub {
@@ -35,6 +41,8 @@ pub struct Hub {
     pub stats: Stats,
     /// Who sees every command.
     pub monitors: Monitors,
+    /// Replies that wait for their clients.
+    pub waiting: Arc<Waiting>,
     /// Scripts and libraries of functions.
     #[cfg(not(target_family = "wasm"))]
     pub scripts: Scripts,
@@ -53,6 +61,7 @@ impl Hub {
             config,
             stats,
             monitors: Monitors::default(),
+            waiting: Arc::default(),
             #[cfg(not(target_family = "wasm"))]
             scripts: Scripts::default(),
             host,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use crate::ctx::Rights;
 use crate::errors::Fail;
 use crate::limits::{SCRIPTS_BYTES_MAX, SCRIPTS_MAX};
 use crate::scripting::{Digits, Libraries};
@@ -77,9 +78,28 @@ struct Texts {
 
 struct Kept {
     text: Arc<[u8]>,
-    /// By SCRIPT LOAD: it does not make room for others.
-    loaded: bool,
+    origin: Origin,
     stamp: u64,
+}
+
+/// How a script came, from those that make room first to those that never do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// With EVAL_RO, of a client that may only read. It makes room for every other script, and takes none from them.
+    Reader,
+    /// With EVAL.
+    Evaluated,
+    /// With SCRIPT LOAD. It is kept until SCRIPT FLUSH.
+    Loaded,
+}
+
+impl From<Rights> for Origin {
+    fn from(rights: Rights) -> Self {
+        match rights {
+            Rights::All => Origin::Evaluated,
+            Rights::ReadOnly => Origin::Reader,
+        }
+    }
 }
 
 impl Default for Scripts {
@@ -115,30 +135,35 @@ impl Scripts {
         digits.is_ok_and(|digits| self.texts().by_digits.contains_key(&digits))
     }
 
-    /// Keeps a text. `loaded`: until SCRIPT FLUSH; else until there is no room.
-    pub(crate) fn keep(&self, digits: Digits, text: &[u8], loaded: bool) -> Result<(), Fail> {
+    /// Keeps a text, if need be in the place of others whose origin is no better.
+    pub(crate) fn keep(&self, digits: Digits, text: &[u8], origin: Origin) -> Result<(), Fail> {
         let mut texts = self.texts();
         texts.stamps += 1;
         let stamp = texts.stamps;
         if let Some(kept) = texts.by_digits.get_mut(&digits) {
-            kept.loaded |= loaded;
-            kept.stamp = stamp;
+            kept.origin = kept.origin.max(origin);
+            // Who may only read does not decide which scripts of others are the oldest.
+            if origin != Origin::Reader || kept.origin == Origin::Reader {
+                kept.stamp = stamp;
+            }
             return Ok(());
         }
         while texts.by_digits.len() >= SCRIPTS_MAX || texts.bytes + text.len() > SCRIPTS_BYTES_MAX {
-            let evaluated = texts.by_digits.iter().filter(|(_, kept)| !kept.loaded);
-            let Some(oldest) = evaluated.min_by_key(|(_, kept)| kept.stamp).map(|(digits, _)| *digits) else {
+            let may_go = |kept: &Kept| kept.origin != Origin::Loaded && kept.origin <= origin;
+            let others = texts.by_digits.iter().filter(|(_, kept)| may_go(kept));
+            let oldest = others.min_by_key(|(_, kept)| (kept.origin, kept.stamp)).map(|(digits, _)| *digits);
+            let Some(oldest) = oldest else {
                 // A script that came with EVAL runs all the same.
                 let full =
                     "ERR There is no room for more scripts: SCRIPT FLUSH forgets those that are loaded";
-                return if loaded { Err(Fail::fixed(full)) } else { Ok(()) };
+                return if origin == Origin::Loaded { Err(Fail::fixed(full)) } else { Ok(()) };
             };
             if let Some(gone) = texts.by_digits.remove(&oldest) {
                 texts.bytes -= gone.text.len();
             }
         }
         texts.bytes += text.len();
-        texts.by_digits.insert(digits, Kept { text: text.into(), loaded, stamp });
+        texts.by_digits.insert(digits, Kept { text: text.into(), origin, stamp });
         Ok(())
     }
 
@@ -187,9 +212,9 @@ mod tests {
     #[test]
     fn the_oldest_evaluated_script_makes_room_and_loaded_ones_never() {
         let scripts = Scripts::default();
-        scripts.keep(digits(0), b"loaded", true).unwrap();
+        scripts.keep(digits(0), b"loaded", Origin::Loaded).unwrap();
         for n in 1..=SCRIPTS_MAX {
-            scripts.keep(digits(n), b"evaluated", false).unwrap();
+            scripts.keep(digits(n), b"evaluated", Origin::Evaluated).unwrap();
         }
         assert_eq!(scripts.count().0, SCRIPTS_MAX);
         assert!(scripts.has(&digits(0)) && !scripts.has(&digits(1)) && scripts.has(&digits(2)));
@@ -198,12 +223,31 @@ mod tests {
     }
 
     #[test]
+    fn who_may_only_read_takes_no_room_from_others() {
+        let scripts = Scripts::default();
+        scripts.keep(digits(0), b"evaluated", Origin::Evaluated).unwrap();
+        for n in 1..=2 * SCRIPTS_MAX {
+            scripts.keep(digits(n), b"of a reader", Origin::Reader).unwrap();
+        }
+        assert_eq!(scripts.count().0, SCRIPTS_MAX);
+        assert!(scripts.has(&digits(0)) && scripts.has(&digits(2 * SCRIPTS_MAX)));
+        for n in 1..SCRIPTS_MAX {
+            scripts.keep(digits(2 * SCRIPTS_MAX + n), b"evaluated", Origin::Evaluated).unwrap();
+        }
+        assert!(scripts.has(&digits(0)), "those of readers make room first");
+        scripts.keep(digits(1), b"of a reader", Origin::Reader).unwrap();
+        assert!(!scripts.has(&digits(1)) && scripts.count().0 == SCRIPTS_MAX);
+    }
+
+    #[test]
     fn loading_is_refused_when_only_loaded_ones_are_left() {
         let scripts = Scripts::default();
         let large = vec![b' '; SCRIPTS_BYTES_MAX - 1];
-        scripts.keep(digits(0), &large, true).unwrap();
-        assert!(scripts.keep(digits(1), b"xx", true).is_err_and(|fail| fail.line().contains("no room")));
-        scripts.keep(digits(1), b"xx", false).unwrap();
+        scripts.keep(digits(0), &large, Origin::Loaded).unwrap();
+        assert!(
+            scripts.keep(digits(1), b"xx", Origin::Loaded).is_err_and(|fail| fail.line().contains("no room"))
+        );
+        scripts.keep(digits(1), b"xx", Origin::Evaluated).unwrap();
         assert!(!scripts.has(&digits(1)), "it ran, and is not remembered");
     }
 }

@@ -36,12 +36,12 @@ pub(crate) const TABLE: &[Spec] = &[
         "Adds elements to a HyperLogLog, and creates it if it is absent.",
         "2.8.9",
     ),
-    Spec::data("PFCOUNT", "pfcount", -2, and(READ, MAY_WRITE), Keys::From(1), pfcount::run).doc(
+    Spec::data("PFCOUNT", "pfcount", -2, and(and(READ, MAY_WRITE), WHOLE), Keys::From(1), pfcount::run).doc(
         "key [key ...]",
         "Estimates how many different elements were added to HyperLogLogs.",
         "2.8.9",
     ),
-    Spec::data("PFMERGE", "pfmerge", -2, WRITE_OOM, Keys::From(1), pfmerge::run).doc(
+    Spec::data("PFMERGE", "pfmerge", -2, and(WRITE_OOM, WHOLE), Keys::From(1), pfmerge::run).doc(
         "destkey [sourcekey [sourcekey ...]]",
         "Merges HyperLogLogs into one.",
         "2.8.9",

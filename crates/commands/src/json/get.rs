@@ -3,6 +3,8 @@
 //!
 //! The whole document in its stored form is given without being read.
 
+use std::collections::HashSet;
+
 use keystead_model::Bytes;
 use keystead_model::keyspace::Miss;
 use serde::{Serialize, Serializer};
@@ -46,7 +48,7 @@ pub(super) fn json_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     if let ([(_, path)], true) = (&*paths, compact)
         && path.is_root()
     {
-        return Ok(Reply::Bulk(whole(stored, path)));
+        return Ok(Reply::shared(whole(stored, path)));
     }
     let tree = document::parse(stored)?;
     let text = match &*paths {
@@ -57,7 +59,7 @@ pub(super) fn json_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         }
         _ => text(&by_path(&paths, &tree, order)?, layout)?,
     };
-    Ok(Reply::Bulk(Bytes::from(text)))
+    Ok(Reply::shared(Bytes::from(text)))
 }
 
 pub(super) fn json_mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -75,13 +77,13 @@ pub(super) fn json_mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             Err(miss) => return Err(miss.into()),
         };
         if path.is_root() {
-            replies.push(Reply::Bulk(whole(stored, &path)));
+            replies.push(Reply::shared(whole(stored, &path)));
             continue;
         }
         let tree = document::parse(stored)?;
         let selected = select(&path, path.is_legacy(), &tree, order)?;
         let shown = selected.map(|selected| text(&selected, Layout::default())).transpose()?;
-        replies.push(shown.map_or(Reply::Nil, |text| Reply::Bulk(Bytes::from(text))));
+        replies.push(shown.map_or(Reply::Nil, |text| Reply::shared(Bytes::from(text))));
     }
     Ok(Reply::Array(replies))
 }
@@ -129,14 +131,14 @@ fn options(args: Args<'_>) -> Result<(Layout<'_>, Paths<'_>), Fail> {
 /// Several paths are legacy only if all of them are.
 fn by_path<'a>(paths: &'a [(&'a str, Path)], tree: &'a Value, order: Order) -> Result<ByPath<'a>, Fail> {
     let legacy = paths.iter().all(|(_, path)| path.is_legacy());
-    let mut found: Vec<(&str, Selected<'_>)> = Vec::with_capacity(paths.len());
-    for (at, (name, path)) in paths.iter().enumerate() {
-        if paths[..at].iter().any(|(before, _)| before == name) {
+    let (mut found, mut named) = (Vec::with_capacity(paths.len()), HashSet::new());
+    for (name, path) in paths {
+        if !named.insert(*name) {
             continue;
         }
         let selected = select(path, legacy, tree, order)?;
         let selected = selected.ok_or_else(|| Fail::text(format!("ERR Path '{name}' does not exist")))?;
-        found.push((name, selected));
+        found.push((*name, selected));
     }
     Ok(ByPath(found))
 }

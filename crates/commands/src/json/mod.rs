@@ -32,7 +32,7 @@ mod tree;
 
 use crate::keys_of::Keys;
 use crate::spec::Spec;
-use crate::spec::flag::{READ, WRITE, WRITE_OOM};
+use crate::spec::flag::{READ, WHOLE, WRITE, WRITE_OOM, and};
 
 const GET_SYNTAX: &str = "key [INDENT indent] [NEWLINE newline] [SPACE space] [path [path ...]]";
 
@@ -92,16 +92,17 @@ pub(crate) const TABLE: &[Spec] =
             "Merges a value into values, as RFC 7396 has it.",
             "2.6.0",
         ),
-        Spec::data("JSON.MGET", "json.mget", -3, READ, Keys::Until(1, 1), get::json_mget).doc(
+        Spec::data("JSON.MGET", "json.mget", -3, and(READ, WHOLE), Keys::Until(1, 1), get::json_mget).doc(
             "key [key ...] path",
             "Gives values of several documents as JSON text.",
             "1.0.0",
         ),
-        Spec::data("JSON.MSET", "json.mset", -4, WRITE_OOM, Keys::Every(1, 3), set::json_mset).doc(
-            "key path json [key path json ...]",
-            "Puts values into several documents, all or none.",
-            "2.6.0",
-        ),
+        Spec::data("JSON.MSET", "json.mset", -4, and(WRITE_OOM, WHOLE), Keys::Every(1, 3), set::json_mset)
+            .doc(
+                "key path json [key path json ...]",
+                "Puts values into several documents, all or none.",
+                "2.6.0",
+            ),
         Spec::data("JSON.NUMINCRBY", "json.numincrby", 4, WRITE_OOM, Keys::At(1), number::json_numincrby)
             .doc("key path value", "Adds to numbers.", "1.0.0"),
         Spec::data("JSON.NUMMULTBY", "json.nummultby", 4, WRITE_OOM, Keys::At(1), number::json_nummultby)

@@ -9,6 +9,7 @@ use serde_json::ser::{Formatter, Serializer};
 
 use crate::errors::{self, Fail};
 use crate::limits::STRING_BYTES_MAX;
+use crate::meter;
 
 /// What stands between the parts of a text. All empty: the compact form.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +37,8 @@ struct Capped(Vec<u8>);
 
 impl io::Write for Capped {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > STRING_BYTES_MAX {
+        let len = self.0.len() + bytes.len();
+        if len > STRING_BYTES_MAX || !meter::fits(len) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.0.extend_from_slice(bytes);

@@ -69,7 +69,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Refuses: there is one database only.",
         "1.0.0",
     ),
-    Spec::data("RANDOMKEY", "randomkey", 1, READ, Keys::None, random_key::run)
+    Spec::data("RANDOMKEY", "randomkey", 1, and(READ, ALL_KEYS), Keys::None, random_key::run)
         .doc("", "Gives a random key.", "1.0.0")
         .spread(Spread::Some),
     Spec::data("KEYS", "keys", 2, and(READ, ALL_KEYS), Keys::None, pattern::run)

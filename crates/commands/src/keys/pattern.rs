@@ -10,7 +10,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     loop {
         cursor = ctx.keys.scan(cursor, usize::MAX, ctx.now, |key, _| {
             if everything || glob::matches(pattern, key) {
-                found.push(Reply::Bulk(key.clone()));
+                found.push(Reply::shared(key.clone()));
             }
         })?;
         if cursor == 0 {

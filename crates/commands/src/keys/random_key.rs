@@ -4,7 +4,7 @@ use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, _: Args<'_>) -> Answer {
     let key = ctx.keys.random_key(ctx.random.next(), ctx.now)?;
-    Ok(key.map_or(Reply::Nil, Reply::Bulk))
+    Ok(key.map_or(Reply::Nil, Reply::shared))
 }
 
 #[cfg(test)]

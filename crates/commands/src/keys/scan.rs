@@ -18,7 +18,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
             let name = type_of::name(kind, dialect);
             let right_kind = scan.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(name.as_bytes()));
             if right_kind && scan.wants(key) {
-                found.push(Reply::Bulk(key.clone()));
+                found.push(Reply::shared(key.clone()));
                 found.extend(scan.with_types.then(|| Reply::bulk(name.as_bytes())));
             }
         })?;

@@ -25,7 +25,7 @@ fn pop(ctx: &mut Ctx<'_>, args: Args<'_>, end: End) -> Answer {
     if let Some(key) = blocking::first_of(ctx, keys.clone(), Kind::List)?
         && let Some(value) = end.pop(&mut ctx.keys.list_mut(key, ctx.now)?)
     {
-        return Ok(Reply::Array(vec![Reply::bulk(key), Reply::Bulk(value)]));
+        return Ok(Reply::Array(vec![Reply::bulk(key), Reply::shared(value)]));
     }
     ctx.wait_for(keys, timeout_ms);
     Ok(Reply::NilArray)

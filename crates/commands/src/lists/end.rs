@@ -44,6 +44,6 @@ impl End {
 
     /// Takes up to `count` elements, as they come.
     pub(super) fn pop_many(self, list: &mut ListMut<'_>, count: usize) -> Reply {
-        Reply::Array((0..count).map_while(|_| self.pop(list)).map(Reply::Bulk).collect())
+        Reply::Array((0..count).map_while(|_| self.pop(list)).map(Reply::shared).collect())
     }
 }

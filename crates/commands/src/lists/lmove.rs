@@ -51,14 +51,14 @@ fn transfer(ctx: &mut Ctx<'_>, args: Args<'_>, from: End, to: End) -> Result<Opt
         let mut list = ctx.keys.list_mut(source, ctx.now)?;
         let Some(value) = from.pop(&mut list) else { return Ok(None) };
         to.push(&mut list, &value);
-        return Ok(Some(Reply::Bulk(value)));
+        return Ok(Some(Reply::shared(value)));
     }
     if ctx.keys.kind(destination, ctx.now)?.is_some_and(|kind| kind != Kind::List) {
         return Err(errors::WRONG_TYPE);
     }
     let Some(value) = from.pop(&mut ctx.keys.list_mut(source, ctx.now)?) else { return Ok(None) };
     to.push(&mut ctx.keys.list_mut(destination, ctx.now)?, &value);
-    Ok(Some(Reply::Bulk(value)))
+    Ok(Some(Reply::shared(value)))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn pop(ctx: &mut Ctx<'_>, args: Args<'_>, end: End, name: &str) -> Answer {
     Ok(match count {
         Some(_) if !list.is_there() => Reply::NilArray,
         Some(count) => end.pop_many(&mut list, count),
-        None => end.pop(&mut list).map_or(Reply::Nil, Reply::Bulk),
+        None => end.pop(&mut list).map_or(Reply::Nil, Reply::shared),
     })
 }
 

@@ -35,7 +35,7 @@ fn names(conn: &Conn<'_>, args: Args<'_>, kind: Subscribed) -> Answer {
     }
     let fits = |name: &[u8]| args.get(2).is_none_or(|pattern| glob::matches(pattern, name));
     let names = conn.hub.bus.channels(kind).into_iter().map(|(name, _)| name);
-    Ok(Reply::Array(names.filter(|name| fits(name)).map(Reply::Bulk).collect()))
+    Ok(Reply::Array(names.filter(|name| fits(name)).map(Reply::shared).collect()))
 }
 
 fn counts(conn: &Conn<'_>, args: Args<'_>, kind: Subscribed) -> Answer {

@@ -41,7 +41,7 @@ fn listen(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static 
         if conn.session.names(kind).insert(name.clone()) {
             conn.hub.bus.subscribe(kind, &name, conn.session.client.id, &conn.session.mailbox);
         }
-        replies.push(told(conn.session, kind, word, Reply::Bulk(name)));
+        replies.push(told(conn.session, kind, word, Reply::shared(name)));
     }
     conn.session.show_subscriptions();
     Ok(Reply::Several(replies))
@@ -57,7 +57,7 @@ fn stop(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static st
         if conn.session.names(kind).remove(&name) {
             conn.hub.bus.unsubscribe(kind, &name, conn.session.client.id);
         }
-        replies.push(told(conn.session, kind, word, Reply::Bulk(name)));
+        replies.push(told(conn.session, kind, word, Reply::shared(name)));
     }
     if replies.is_empty() {
         replies.push(told(conn.session, kind, word, Reply::Nil));

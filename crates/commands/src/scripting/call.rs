@@ -116,7 +116,7 @@ impl Running<'_, '_> {
             Ok(spec) => spec,
             Err(words) => return (Reply::Error(Fail::fixed(words)), 0),
         };
-        if let Some(refusal) = blocks(spec, args) {
+        if let Some(refusal) = self.ctx.rights.refusal(spec).or_else(|| blocks(spec, args)) {
             return (Reply::Error(refusal), 0);
         }
         self.ctx.hub.monitor(spec, SCRIPT, self.ctx.now, args);

@@ -55,7 +55,7 @@ fn prepare(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[
     let max_ms = ctx.hub.config.script_ms_max();
     if let Some(text) = text {
         scripts.compile(digits, text, max_ms)?;
-        return ctx.hub.scripts.keep(digits, text, false);
+        return ctx.hub.scripts.keep(digits, text, ctx.rights.into());
     }
     let text = ctx.hub.scripts.text(&digits).ok_or(errors::NO_SCRIPT)?;
     scripts.compile(digits, &text, max_ms)

@@ -8,7 +8,7 @@ use super::sha1;
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{Answer, Fail};
-use crate::hub::Hub;
+use crate::hub::{Hub, Origin};
 use crate::reply::Reply;
 
 /// A script that does not compile is refused here, so it is compiled at once.
@@ -20,7 +20,7 @@ pub(super) fn load(hub: &Hub, _: Millis, args: Args<'_>) -> Answer {
         if scripts.has(&digits) { Ok(()) } else { scripts.compile(digits, text, hub.config.script_ms_max()) };
     scripts.put_back();
     compiled?;
-    hub.scripts.keep(digits, text, true)?;
+    hub.scripts.keep(digits, text, Origin::Loaded)?;
     Ok(Reply::bulk(&digits))
 }
 

@@ -12,7 +12,7 @@ mod scan;
 
 use crate::keys_of::Keys;
 use crate::spec::Spec;
-use crate::spec::flag::{READ, READ_FAST, WRITE_FAST, WRITE_OOM, WRITE_OOM_FAST};
+use crate::spec::flag::{READ, READ_FAST, WHOLE, WRITE_FAST, WRITE_OOM, WRITE_OOM_FAST, and};
 
 pub(crate) const TABLE: &[Spec] = &[
     Spec::data("SADD", "sadd", -3, WRITE_OOM_FAST, Keys::At(1), add::sadd).doc(
@@ -60,41 +60,32 @@ pub(crate) const TABLE: &[Spec] = &[
         "Moves a member to another set.",
         "1.0.0",
     ),
-    Spec::data("SINTER", "sinter", -2, READ, Keys::From(1), combine::sinter).doc(
+    Spec::data("SINTER", "sinter", -2, and(READ, WHOLE), Keys::From(1), combine::sinter).doc(
         "key [key ...]",
         "Gives the members that all sets have.",
         "1.0.0",
     ),
-    Spec::data("SINTERCARD", "sintercard", -3, READ, Keys::Counted(1), inter_card::run).doc(
+    Spec::data("SINTERCARD", "sintercard", -3, and(READ, WHOLE), Keys::Counted(1), inter_card::run).doc(
         "numkeys key [key ...] [LIMIT limit]",
         "Counts the members that all sets have.",
         "7.0.0",
     ),
-    Spec::data("SINTERSTORE", "sinterstore", -3, WRITE_OOM, Keys::From(1), combine::sinterstore).doc(
-        "destination key [key ...]",
-        "Stores the members that all sets have.",
-        "1.0.0",
-    ),
-    Spec::data("SUNION", "sunion", -2, READ, Keys::From(1), combine::sunion).doc(
+    Spec::data("SINTERSTORE", "sinterstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sinterstore)
+        .doc("destination key [key ...]", "Stores the members that all sets have.", "1.0.0"),
+    Spec::data("SUNION", "sunion", -2, and(READ, WHOLE), Keys::From(1), combine::sunion).doc(
         "key [key ...]",
         "Gives the members of all sets.",
         "1.0.0",
     ),
-    Spec::data("SUNIONSTORE", "sunionstore", -3, WRITE_OOM, Keys::From(1), combine::sunionstore).doc(
-        "destination key [key ...]",
-        "Stores the members of all sets.",
-        "1.0.0",
-    ),
-    Spec::data("SDIFF", "sdiff", -2, READ, Keys::From(1), combine::sdiff).doc(
+    Spec::data("SUNIONSTORE", "sunionstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sunionstore)
+        .doc("destination key [key ...]", "Stores the members of all sets.", "1.0.0"),
+    Spec::data("SDIFF", "sdiff", -2, and(READ, WHOLE), Keys::From(1), combine::sdiff).doc(
         "key [key ...]",
         "Gives the members of the first set that no other has.",
         "1.0.0",
     ),
-    Spec::data("SDIFFSTORE", "sdiffstore", -3, WRITE_OOM, Keys::From(1), combine::sdiffstore).doc(
-        "destination key [key ...]",
-        "Stores the members of the first set that no other has.",
-        "1.0.0",
-    ),
+    Spec::data("SDIFFSTORE", "sdiffstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sdiffstore)
+        .doc("destination key [key ...]", "Stores the members of the first set that no other has.", "1.0.0"),
     Spec::data("SSCAN", "sscan", -3, READ, Keys::At(1), scan::run).doc(
         "key cursor [MATCH pattern] [COUNT count]",
         "Walks the members, some at a time.",

@@ -21,7 +21,7 @@ fn one(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         return Ok(Reply::Nil);
     };
     set.remove(&member);
-    Ok(Reply::Bulk(member))
+    Ok(Reply::shared(member))
 }
 
 fn several(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -44,7 +44,7 @@ fn several(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     for member in &members {
         set.remove(member);
     }
-    Ok(Reply::Set(members.into_iter().map(Reply::Bulk).collect()))
+    Ok(Reply::Set(members.into_iter().map(Reply::shared).collect()))
 }
 
 #[cfg(test)]

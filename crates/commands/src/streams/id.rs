@@ -93,7 +93,7 @@ pub(super) fn reply(id: StreamId) -> Reply {
     // Writing to a buffer that is long enough cannot fail.
     _ = write!(rest, "{id}");
     let left = rest.len();
-    Reply::Bulk(Bytes::from(&text[..TEXT_LEN - left]))
+    Reply::shared(Bytes::from(&text[..TEXT_LEN - left]))
 }
 
 /// The milliseconds, and the text of the sequence if there is one.

@@ -61,7 +61,7 @@ fn summary(group: &Group) -> Reply {
     };
     let consumers = group.consumers().filter(|(_, consumer)| consumer.pending_len() > 0);
     let consumers = consumers.map(|(name, consumer)| {
-        Reply::Array(vec![Reply::Bulk(name.clone()), Reply::text(consumer.pending_len().to_string())])
+        Reply::Array(vec![Reply::shared(name.clone()), Reply::text(consumer.pending_len().to_string())])
     });
     Reply::Array(vec![
         Reply::count(group.pending_len()),
@@ -93,7 +93,7 @@ fn list(group: &Group, range: &Range<'_>, now: Millis) -> Reply {
 fn told(id: StreamId, pending: &Pending, idle_ms: i64) -> Reply {
     Reply::Array(vec![
         id::reply(id),
-        Reply::Bulk(pending.consumer.clone()),
+        Reply::shared(pending.consumer.clone()),
         Reply::Int(idle_ms),
         Reply::Int(pending.deliveries as i64),
     ])

@@ -3,7 +3,7 @@
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
-    Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, |value| Reply::Bulk(value.clone())))
+    Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, |value| Reply::shared(value.clone())))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         return Ok(Reply::Nil);
     };
     ctx.keys.delete(args.at(1), ctx.now)?;
-    Ok(Reply::Bulk(value))
+    Ok(Reply::shared(value))
 }
 
 #[cfg(test)]

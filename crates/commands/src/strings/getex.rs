@@ -19,7 +19,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         return Ok(Reply::Nil);
     };
     let at = match asked {
-        Asked::Nothing => return Ok(Reply::Bulk(value)),
+        Asked::Nothing => return Ok(Reply::shared(value)),
         Asked::Word => Millis::NEVER,
         Asked::Until(form, text) => expire::moment(form, text, "getex", ctx.now)?,
     };
@@ -27,7 +27,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     if at != Millis::NEVER || ctx.keys.expires_at(key, ctx.now)? != Some(Millis::NEVER) {
         ctx.keys.set_expiry(key, at, ctx.now)?;
     }
-    Ok(Reply::Bulk(value))
+    Ok(Reply::shared(value))
 }
 
 #[cfg(test)]

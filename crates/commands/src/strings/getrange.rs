@@ -13,7 +13,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         Some(value) if !range::is_backwards(start, end) => value.slice(range::clamp(start, end, value.len())),
         _ => Bytes::new(),
     };
-    Ok(Reply::Bulk(part))
+    Ok(Reply::shared(part))
 }
 
 #[cfg(test)]

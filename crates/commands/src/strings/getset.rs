@@ -10,7 +10,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let key = args.at(1);
     let old = ctx.keys.str(key, ctx.now)?.cloned();
     ctx.keys.set_str(key, Bytes::from(args.at(2)), Expire::At(Millis::NEVER), ctx.now)?;
-    Ok(old.map_or(Reply::Nil, Reply::Bulk))
+    Ok(old.map_or(Reply::Nil, Reply::shared))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         let sum = Bytes::from(number::add_long_double(old, args.at(2))?.as_bytes());
         Ok::<_, Fail>((Some(sum.clone()), sum))
     })?;
-    Ok(Reply::Bulk(sum))
+    Ok(Reply::shared(sum))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let len = measure(&a, &b, |index| up.set(index));
     let way = Way { a: &a, b: &b, up: &up };
     if !options.idx {
-        return Ok(Reply::Bulk(Bytes::from(way.common(len))));
+        return Ok(Reply::shared(Bytes::from(way.common(len))));
     }
     let mut matches = Vec::new();
     way.runs(|run| {

@@ -23,7 +23,7 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let expire = options.expire.of_new("set", ctx.now)?;
     let key = args.at(1);
     let old = if options.get {
-        Some(ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, |old| Reply::Bulk(old.clone())))
+        Some(ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, |old| Reply::shared(old.clone())))
     } else {
         None
     };

@@ -52,9 +52,20 @@ pub(super) fn int(mark: u8, value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Room for so many bytes. A large buffer grows by steps: doubling one would take as much again for nothing.
+#[inline]
+pub(super) fn reserve(out: &mut Vec<u8>, bytes: usize) {
+    const STEP_BYTES: usize = 16 * 1024 * 1024;
+    if out.len() < STEP_BYTES {
+        out.reserve(bytes);
+    } else if out.capacity() - out.len() < bytes {
+        out.reserve_exact(bytes.max(STEP_BYTES));
+    }
+}
+
 #[inline]
 pub(super) fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(bytes.len() + 16);
+    reserve(out, bytes.len() + 16);
     int(b'$', bytes.len() as i64, out);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");

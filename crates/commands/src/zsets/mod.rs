@@ -150,37 +150,57 @@ pub(crate) const TABLE: &[Spec] = &[
         "Walks over the members and scores in steps.",
         "2.8.0",
     ),
-    Spec::data("ZUNION", "zunion", -3, READ, Keys::Counted(1), zcombine::zunion).doc(
+    Spec::data("ZUNION", "zunion", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zunion).doc(
         "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
         "Gives the members of any of several sorted sets, their scores joined.",
         "6.2.0",
     ),
-    Spec::data("ZINTER", "zinter", -3, READ, Keys::Counted(1), zcombine::zinter).doc(
+    Spec::data("ZINTER", "zinter", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zinter).doc(
         "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
         "Gives the members of all of several sorted sets, their scores joined.",
         "6.2.0",
     ),
-    Spec::data("ZDIFF", "zdiff", -3, READ, Keys::Counted(1), zcombine::zdiff).doc(
+    Spec::data("ZDIFF", "zdiff", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zdiff).doc(
         "numkeys key [key ...] [WITHSCORES]",
         "Gives the members of the first sorted set that are in none of the others.",
         "6.2.0",
     ),
-    Spec::data("ZUNIONSTORE", "zunionstore", -4, WRITE_OOM, Keys::StoreCounted, zcombine::zunionstore).doc(
+    Spec::data(
+        "ZUNIONSTORE",
+        "zunionstore",
+        -4,
+        and(WRITE_OOM, WHOLE),
+        Keys::StoreCounted,
+        zcombine::zunionstore,
+    )
+    .doc(
         "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
         "Keeps what ZUNION gives under a key.",
         "2.0.0",
     ),
-    Spec::data("ZINTERSTORE", "zinterstore", -4, WRITE_OOM, Keys::StoreCounted, zcombine::zinterstore).doc(
+    Spec::data(
+        "ZINTERSTORE",
+        "zinterstore",
+        -4,
+        and(WRITE_OOM, WHOLE),
+        Keys::StoreCounted,
+        zcombine::zinterstore,
+    )
+    .doc(
         "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
         "Keeps what ZINTER gives under a key.",
         "2.0.0",
     ),
-    Spec::data("ZDIFFSTORE", "zdiffstore", -4, WRITE_OOM, Keys::StoreCounted, zcombine::zdiffstore).doc(
-        "destination numkeys key [key ...]",
-        "Keeps what ZDIFF gives under a key.",
-        "6.2.0",
-    ),
-    Spec::data("ZINTERCARD", "zintercard", -3, READ, Keys::Counted(1), zcombine::zintercard).doc(
+    Spec::data(
+        "ZDIFFSTORE",
+        "zdiffstore",
+        -4,
+        and(WRITE_OOM, WHOLE),
+        Keys::StoreCounted,
+        zcombine::zdiffstore,
+    )
+    .doc("destination numkeys key [key ...]", "Keeps what ZDIFF gives under a key.", "6.2.0"),
+    Spec::data("ZINTERCARD", "zintercard", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zintercard).doc(
         "numkeys key [key ...] [LIMIT limit]",
         "Counts the members of all of several sorted sets.",
         "7.0.0",

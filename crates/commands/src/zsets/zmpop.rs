@@ -31,7 +31,7 @@ fn take(ctx: &mut Ctx<'_>, args: Args<'_>, pop: &MultiPop<Side>) -> Result<Optio
         return Ok(None);
     };
     let taken = pop.side.pop(&mut ctx.keys.zset_mut(key, ctx.now)?, pop.count).into_iter();
-    let pairs = taken.map(|(member, score)| Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)]));
+    let pairs = taken.map(|(member, score)| Reply::Array(vec![Reply::shared(member), Reply::Double(score)]));
     Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(pairs.collect())])))
 }
 

@@ -42,7 +42,7 @@ fn pop(ctx: &mut Ctx<'_>, args: Args<'_>, side: Side) -> Answer {
     };
     let mut zset = ctx.keys.zset_mut(args.at(1), ctx.now)?;
     let taken = side.pop(&mut zset, count.unwrap_or(1)).into_iter();
-    let mut pairs = taken.map(|(member, score)| (Reply::Bulk(member), Reply::Double(score)));
+    let mut pairs = taken.map(|(member, score)| (Reply::shared(member), Reply::Double(score)));
     Ok(match count {
         Some(_) => Reply::Pairs(pairs.collect()),
         // Without a count the answer is one pair, not a list of them.
@@ -57,7 +57,7 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, args: Args<'_>, side: Side) -> Answer {
     if let Some(key) = blocking::first_of(ctx, keys.clone(), Kind::ZSet)?
         && let Some((member, score)) = side.pop(&mut ctx.keys.zset_mut(key, ctx.now)?, 1).pop()
     {
-        return Ok(Reply::Array(vec![Reply::bulk(key), Reply::Bulk(member), Reply::Double(score)]));
+        return Ok(Reply::Array(vec![Reply::bulk(key), Reply::shared(member), Reply::Double(score)]));
     }
     ctx.wait_for(keys, timeout_ms);
     Ok(Reply::NilArray)

@@ -9,7 +9,7 @@ use keystead_testkit::rng::Rng;
 use super::pools;
 
 /// A part of a syntax.
-enum Part<'a> {
+pub(super) enum Part<'a> {
     Word(&'a str),
     Group { choices: Vec<Vec<Part<'a>>>, optional: bool, repeats: bool },
 }
@@ -31,8 +31,7 @@ impl Requests {
         if rng.below(12) == 0 {
             arguments.extend((0..rng.below(8)).map(|_| self.anything(rng, family)));
         } else {
-            let tokens = tokens(spec.syntax);
-            let choices = parse(&mut tokens.iter().copied().peekable());
+            let choices = choices(spec.syntax);
             let mut filled = Filled { arguments: Vec::new(), count: None };
             self.fill_one(rng, &choices, family, &mut filled);
             arguments = filled.finish(rng);
@@ -147,6 +146,11 @@ impl Filled {
         }
         self.arguments
     }
+}
+
+/// The choices of a syntax.
+pub(super) fn choices(syntax: &str) -> Vec<Vec<Part<'_>>> {
+    parse(&mut tokens(syntax).into_iter().peekable())
 }
 
 fn tokens(syntax: &str) -> Vec<&str> {

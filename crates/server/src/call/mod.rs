@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Kind;
 use keystead_commands::{Command, Random, Spec};
@@ -97,7 +97,7 @@ impl Caller {
         let (hub, dialect) = (self.app.hub.clone(), self.dialect);
         let mut random = Random::new(self.random.next());
         let there = self.visit(place, move |turn| {
-            let executed = exec_in(turn, &transaction, &mut random, &hub, dialect);
+            let executed = exec_in(turn, &transaction, &mut random, &hub);
             let seen = match &executed {
                 Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
                 Executed::Undone(_) => 0,
@@ -105,7 +105,13 @@ impl Caller {
             ((transaction, executed), seen)
         });
         Box::pin(async move {
-            let empty = || Transaction { queue: Vec::new(), watched: None, answer_bytes_max: 0 };
+            let empty = || Transaction {
+                queue: Vec::new(),
+                watched: None,
+                answer_bytes_max: 0,
+                dialect,
+                rights: Rights::All,
+            };
             match there.await {
                 // It is durable there, and this shard's revisions tell nothing about it.
                 Ok((transaction, Executed::Ran(replies, publish, _))) => {

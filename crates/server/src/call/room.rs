@@ -2,7 +2,7 @@
 
 use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
-use keystead_core::{Code, Error};
+use keystead_commands::meter::{ReplyBound, too_large};
 
 /// What an answer or a part of one takes beside its bytes.
 const PART_BYTES: usize = 16;
@@ -18,13 +18,24 @@ impl Room {
         Room { bytes_max, bytes_left: bytes_max }
     }
 
-    /// Runs a command if there is room for its answer, however long that turns out to be.
-    pub(crate) fn run(&mut self, run: impl FnOnce() -> Reply) -> Reply {
+    /// How large the next answer may be.
+    pub(crate) fn bound(&self) -> ReplyBound {
+        ReplyBound { bytes_max: self.bytes_max, bytes_left: self.bytes_left }
+    }
+
+    /// Runs a command within the room that is left. One whose answer does not fit in leaves none for the next.
+    pub(crate) fn run(&mut self, run: impl FnOnce(ReplyBound) -> Reply) -> Reply {
         if self.bytes_left == 0 {
-            return Reply::Error(Fail::text(format!("ERR {}", self.exceeded("The command did not run"))));
+            let max = self.bytes_max;
+            let words =
+                format!("ERR max response size exceeded. Limit: {max} bytes. The command did not run");
+            return Reply::Error(Fail::text(words));
         }
-        let reply = run();
-        self.take(&reply);
+        let reply = run(self.bound());
+        let exceeds = matches!(&reply, Reply::Error(fail @ Fail::Broken(_)) if *fail == self.undone());
+        if !self.take(&reply) || exceeds {
+            self.bytes_left = 0;
+        }
         reply
     }
 
@@ -37,11 +48,7 @@ impl Room {
 
     /// What undoes everything when it does not.
     pub(crate) fn undone(&self) -> Fail {
-        Fail::Broken(Error::new(Code::TooLarge, self.exceeded("Nothing of it was changed")))
-    }
-
-    fn exceeded(&self, so: &str) -> String {
-        format!("max response size exceeded. Limit: {} bytes. {so}", self.bytes_max)
+        too_large(self.bytes_max)
     }
 }
 
@@ -59,15 +66,23 @@ fn weight(reply: &Reply) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use keystead_core::{Code, Error};
+
     use super::*;
 
     #[test]
     fn a_command_runs_while_there_is_room_and_not_after() {
         let mut room = Room::new(100);
-        assert_eq!(room.run(|| Reply::Ok), Reply::Ok);
-        let long = Reply::Array(vec![Reply::bulk(&[b'x'; 500])]);
-        assert_eq!(room.run(|| long.clone()), long, "nobody knows beforehand how long it is");
-        let refused = room.run(|| panic!("there is no room"));
+        assert_eq!(room.run(|_| Reply::Ok), Reply::Ok);
+        let key_too_large = || Reply::Error(Fail::Broken(Error::new(Code::TooLarge, "a key is too large")));
+        assert_eq!(room.run(|_| key_too_large()), key_too_large());
+        let too_large = || Reply::Error(too_large(100));
+        let run = |bound: ReplyBound| {
+            assert_eq!(bound, ReplyBound { bytes_max: 100, bytes_left: 100 - 2 * PART_BYTES });
+            too_large()
+        };
+        assert_eq!(room.run(run), too_large());
+        let refused = room.run(|_| panic!("there is no room"));
         assert!(matches!(refused, Reply::Error(_)), "{refused:?}");
     }
 

@@ -1,7 +1,9 @@
 //! Several commands as one: a transaction on the shard of its keys, all or nothing, if its watched keys have not changed.
 //! Touches that shard, for the length of a [`Turn`].
 
-use keystead_commands::ctx::{Dialect, Publication};
+use std::collections::HashSet;
+
+use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::dispatch::run_data;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
@@ -16,7 +18,8 @@ use super::room::Room;
 /// Keys that a connection watches, all on one shard.
 pub(crate) struct Watched {
     pub(crate) watch: Watch,
-    pub(crate) keys: Vec<Bytes>,
+    /// Without repetition: a client may watch them in many requests.
+    pub(crate) keys: HashSet<Bytes>,
     pub(crate) place: usize,
 }
 
@@ -26,6 +29,8 @@ pub(crate) struct Transaction {
     pub(crate) watched: Option<Watched>,
     /// Bytes of all its answers. With more it is undone.
     pub(crate) answer_bytes_max: usize,
+    pub(crate) dialect: Dialect,
+    pub(crate) rights: Rights,
 }
 
 /// What became of a transaction, and the revision that must be durable before anybody is told.
@@ -52,7 +57,6 @@ pub(crate) fn exec_in(
     transaction: &Transaction,
     random: &mut Random,
     hub: &Hub,
-    dialect: Dialect,
 ) -> Executed {
     let mut looked_at = 0;
     if let Some(watched) = &transaction.watched {
@@ -70,9 +74,9 @@ pub(crate) fn exec_in(
     }
     let queue = &transaction.queue;
     let writes = queue.iter().any(|queued| queued.spec.writes());
-    let shard = turn.index();
+    let (shard, dialect, rights) = (turn.index(), transaction.dialect, transaction.rights);
     let ran = turn.run(writes, |keyspace, now| {
-        let ctx = Ctx { shard, dialect, ..Ctx::new(keyspace, now, random, hub) };
+        let ctx = Ctx { shard, dialect, rights, ..Ctx::new(keyspace, now, random, hub) };
         let ran = run_queue(queue, ctx, transaction.answer_bytes_max);
         let keep = ran.is_ok();
         (ran, keep)
@@ -105,6 +109,7 @@ pub(crate) fn run_queue(
             Run::Data(_) => {
                 // What it would wait for is not waited for, and must not be taken for the next one's.
                 ctx.wait = None;
+                ctx.reply = room.bound();
                 run_data(&mut ctx, queued.spec, args)
             }
             Run::Shared(run) => run(ctx.hub, ctx.now, args).into(),

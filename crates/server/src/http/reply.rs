@@ -3,12 +3,15 @@
 use std::fmt::Display;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
+use keystead_commands::hub::{Waiting, WaitingBytes};
+use keystead_commands::limits::REPLY_SMALL_BYTES;
 use keystead_commands::once::Kept;
 use keystead_core::{Code, Error};
 use serde_json::json;
@@ -56,6 +59,31 @@ pub enum Body {
     Whole(Bytes),
     /// Part by part, as they come.
     Stream(Box<dyn Source>),
+}
+
+/// A body that counts as one that waits until it is sent.
+struct Counted {
+    bytes: Bytes,
+    _waiting: WaitingBytes,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Body {
+    /// Counts a whole body, if it is large, among the replies that wait until it is sent.
+    pub(super) fn count_waiting(&mut self, waiting: &Arc<Waiting>) {
+        if let Body::Whole(bytes) = self
+            && bytes.len() > REPLY_SMALL_BYTES
+        {
+            let mut part = WaitingBytes::new(Arc::clone(waiting));
+            part.set(bytes.len());
+            *bytes = Bytes::from_owner(Counted { bytes: std::mem::take(bytes), _waiting: part });
+        }
+    }
 }
 
 impl From<Vec<u8>> for Body {

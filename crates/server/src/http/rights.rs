@@ -14,14 +14,7 @@ use crate::limits::HOST_SHOWN_BYTES;
 use crate::settings::Settings;
 use crate::settings::value::is_host_name;
 
-/// What a request may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rights {
-    /// Everything.
-    All,
-    /// Look, but neither change anything nor walk through all keys.
-    ReadOnly,
-}
+pub use keystead_commands::ctx::Rights;
 
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
-use keystead_commands::hub::{Kind, Message, Unblock};
+use keystead_commands::hub::{Kind, Message, Unblock, WaitingBytes};
 use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
@@ -31,7 +31,9 @@ use crate::app::App;
 use crate::call::Caller;
 use crate::call::job::Served;
 use crate::call::transaction::Watched;
-use crate::limits::{DRAIN_TIMEOUT, PAUSE_LOOK, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX};
+use crate::limits::{
+    DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
+};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
@@ -64,12 +66,13 @@ struct Broken;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(stream: S, app: Arc<App>, local: Local, session: Session, seed: u64) -> Self {
+        let output = Output::new(WaitingBytes::new(Arc::clone(&app.hub.waiting)));
         let caller = Caller::new(app, local, Dialect::Redis, seed);
         Connection {
             stream,
             worker: Worker { caller, session, watched: None },
             input: Input::default(),
-            output: Output::default(),
+            output,
             busy: None,
             unblocked: None,
             asked: 0,
@@ -126,6 +129,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(ran) => progress |= ran,
                 None => held = true,
             }
+            // What is left of the requests runs when the client has read more.
+            held |= self.output.len() >= RESP_OUTPUT_PAUSE_BYTES;
         }
         held |= stranger::must_read(&self.worker.session, &self.output);
         // What is complete has run, so this is one request.
@@ -190,7 +195,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
         let mut count = 0;
         let mut published = Vec::new();
-        while !worker.session.closing && busy.is_none() && !stranger::must_read(&worker.session, output) {
+        while !worker.session.closing
+            && busy.is_none()
+            && output.len() < RESP_OUTPUT_PAUSE_BYTES
+            && !stranger::must_read(&worker.session, output)
+        {
             let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
             let request = match input.next(bounds) {
                 Ok(Some(request)) => request,

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use keystead_commands::ctx::Publication;
+use keystead_commands::hub::WaitingBytes;
 
 use crate::limits::RESP_OUTPUT_KEPT_BYTES;
 
@@ -16,16 +17,21 @@ struct Mark {
 }
 
 /// The answers of one connection.
-#[derive(Default)]
 pub(super) struct Output {
     /// Encoded answers; the encoder appends here.
     pub(super) bytes: Vec<u8>,
     sent: usize,
     released: usize,
     marks: VecDeque<Mark>,
+    /// What the buffer takes, as the whole server counts it.
+    waiting: WaitingBytes,
 }
 
 impl Output {
+    pub(super) fn new(waiting: WaitingBytes) -> Self {
+        Output { bytes: Vec::new(), sent: 0, released: 0, marks: VecDeque::new(), waiting }
+    }
+
     /// Notes that everything appended so far rests on `revision`.
     #[inline]
     pub(super) fn mark(
@@ -35,6 +41,7 @@ impl Output {
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
         let end = self.bytes.len();
+        self.waiting.set(self.bytes.capacity());
         match self.marks.back_mut() {
             None if revision <= durable => {
                 self.released = end;
@@ -78,6 +85,7 @@ impl Output {
         if self.sent == self.bytes.len() {
             self.bytes.clear();
             self.bytes.shrink_to(RESP_OUTPUT_KEPT_BYTES);
+            self.waiting.set(self.bytes.capacity());
             (self.sent, self.released) = (0, 0);
         } else if self.sent > RESP_OUTPUT_KEPT_BYTES && self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
@@ -102,11 +110,13 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn an_answer_waits_for_those_before_it() {
-        let mut output = Output::default();
+        let mut output = Output::new(WaitingBytes::new(Arc::default()));
         output.bytes.extend(b"a");
         output.mark(0, 5, Vec::new());
         assert_eq!(output.ready(), b"a");

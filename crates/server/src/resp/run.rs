@@ -2,10 +2,13 @@
 //!
 //! Touches the shard of this loop, for the length of a [`Turn`].
 
+use std::collections::HashSet;
+
 use keystead_commands::conn::Conn;
-use keystead_commands::ctx::{Publication, Wait as Wanted};
+use keystead_commands::ctx::{Publication, Rights, Wait as Wanted};
 use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
+use keystead_commands::limits::REPLY_BYTES_MAX;
 use keystead_commands::session::Multi;
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
@@ -19,7 +22,6 @@ use super::connection::Worker;
 use crate::call::job::{RequestJob, Served, keeps};
 use crate::call::place::{self, Place};
 use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
-use crate::limits::RESP_OUTPUT_BYTES_MAX;
 
 /// What a request came to.
 pub(super) enum Came {
@@ -123,14 +125,13 @@ impl Worker {
         if !all_there || self.watched.as_ref().is_some_and(|watched| watched.place != place) {
             return Came::reply(Reply::Error(errors::CROSS_SLOT));
         }
-        let watched =
-            self.watched.get_or_insert_with(|| Watched { watch: Watch::default(), keys: Vec::new(), place });
-        let new: Vec<Bytes> = args
-            .from(1)
-            .filter(|key| !watched.keys.iter().any(|known| known == key))
-            .map(Bytes::from)
-            .collect();
-        watched.keys.extend(new.iter().cloned());
+        let watched = self.watched.get_or_insert_with(|| Watched {
+            watch: Watch::default(),
+            keys: HashSet::new(),
+            place,
+        });
+        let keys = args.from(1).map(Bytes::from);
+        let new: Vec<Bytes> = keys.filter(|key| watched.keys.insert(key.clone())).collect();
         let watch = watched.watch.clone();
         self.session.client.shown().counts[3] = watched.keys.len();
         if place != self.caller.local.index() {
@@ -143,8 +144,13 @@ impl Worker {
         let Some(Multi { queue, .. }) = dispatch::end_multi(&mut self.session) else {
             return Came::reply(Reply::Error(errors::EXEC_WITHOUT_MULTI));
         };
-        let transaction =
-            Transaction { queue, watched: self.watched.take(), answer_bytes_max: RESP_OUTPUT_BYTES_MAX };
+        let transaction = Transaction {
+            queue,
+            watched: self.watched.take(),
+            answer_bytes_max: REPLY_BYTES_MAX,
+            dialect: self.caller.dialect,
+            rights: Rights::All,
+        };
         self.session.client.shown().counts[3] = 0;
         if self.caller.shards > 1 {
             let watched = transaction.watched.as_ref().map(|watched| watched.place);
@@ -156,8 +162,7 @@ impl Worker {
                 Err(fail) => return Came::reply(Reply::Error(fail)),
             }
         }
-        let executed =
-            exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub, self.caller.dialect);
+        let executed = exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub);
         self.finish_exec(&transaction, executed, turn.now())
     }
 

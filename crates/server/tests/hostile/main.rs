@@ -16,6 +16,9 @@
 //! | garbage, guesses and bodies before the token        | [`before_auth`]  |
 //! | pages whose names point here, and caches            | [`rebinding`]    |
 //! | names that mean something to the JSON library       | [`json_names`]   |
+//! | replies of gigabytes, asked for in few bytes        | `replies`        |
+//! | work that grows with the square of the request      | `quadratic`      |
+//! | the read-only token, beyond reading                 | `read_only`      |
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +39,10 @@ mod environment;
 mod files;
 mod health;
 mod json_names;
+mod quadratic;
+mod read_only;
 mod rebinding;
+mod replies;
 mod scripts;
 mod settings;
 mod signals;
@@ -59,6 +65,16 @@ fn assert_unharmed(server: &Server) {
     assert!(server.is_running(), "the server has ended:\n{}", server.logs());
     let mut client = client::Client::connect(server);
     client.expect(&[("SET unharmed 1", "+OK"), ("GET unharmed", "1"), ("DEL unharmed", ":1")]);
+}
+
+/// Waits until something holds, for as long as a client would.
+#[track_caller]
+fn until(mut holds: impl FnMut() -> bool) {
+    let watch = keystead_core::Stopwatch::start();
+    while !holds() {
+        assert!(watch.elapsed() < client::PATIENCE, "it never came");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

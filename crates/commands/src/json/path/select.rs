@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Order, PathFlaw, Segment, Selector};
 use crate::json::place::{Place, Step};
 use crate::limits::{JSON_MATCHES_MAX, JSON_VISITS_MAX, JSON_VISITS_PER_VALUE};
+use crate::meter;
 
 /// The values that the segments select.
 pub(super) fn values<'a>(
@@ -89,9 +90,12 @@ impl<'a> Walk<'a> {
         Walk { root, order, visits: 0, visits_max: JSON_VISITS_MAX, grown: false }
     }
 
-    /// Counts visits.
+    /// Counts visits, of this path and of all paths of the command.
     pub(super) fn visit(&mut self, visits: usize) -> Result<(), PathFlaw> {
         self.visits += visits;
+        if !meter::steps(visits) {
+            return Err(PathFlaw::TooLong);
+        }
         if self.visits > self.visits_max && !self.grown {
             self.grown = true;
             self.visits_max += JSON_VISITS_PER_VALUE * values_in(self.root);

@@ -15,6 +15,7 @@ use self::options::Options;
 use self::order::{Weights, sorted};
 use self::pattern::Pattern;
 use crate::errors::{self, Fail};
+use crate::meter;
 use crate::{Answer, Args, Ctx, Reply};
 
 pub(super) fn sort(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
@@ -32,7 +33,12 @@ fn run(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> Answer {
     let mut output = Vec::with_capacity(found.len());
     for element in found {
         for get in gets {
-            output.push(get.resolve(ctx, &element)?);
+            let item = get.resolve(ctx, &element)?;
+            // The same large value may be asked for again and again; what is stored has the same bound as a reply.
+            if !meter::copied(item.as_ref().map_or(0, Bytes::len)) {
+                return Ok(Reply::Nil);
+            }
+            output.push(item);
         }
     }
     let Some(destination) = options.store else {

@@ -11,12 +11,12 @@ pub(super) fn pairs(stream: &Stream, count: usize) -> [(Reply, Reply); 2] {
     let entries = stream.range(..).take(count).map(entry::reply).collect();
     let groups = stream.groups().map(|(name, group)| {
         let told = group.pending(..).take(count).map(|(id, pending)| {
-            let consumer = Reply::Bulk(pending.consumer.clone());
+            let consumer = Reply::shared(pending.consumer.clone());
             let [at, deliveries] = delivery(pending);
             Reply::Array(vec![id::reply(*id), consumer, at, deliveries])
         });
         Reply::Map(vec![
-            pair("name", Reply::Bulk(name.clone())),
+            pair("name", Reply::shared(name.clone())),
             pair("last-delivered-id", id::reply(group.last_delivered_id())),
             pair("entries-read", entries_read(group)),
             pair("lag", lag(stream, group)),
@@ -32,7 +32,7 @@ fn consumers(group: &Group, count: usize) -> Reply {
     let told = group.consumers().map(|(name, consumer)| {
         let active_at = consumer.active_at().map_or(-1, |at| at.0 as i64);
         Reply::Map(vec![
-            pair("name", Reply::Bulk(name.clone())),
+            pair("name", Reply::shared(name.clone())),
             pair("seen-time", Reply::Int(consumer.seen_at().0 as i64)),
             pair("active-time", Reply::Int(active_at)),
             pair("pel-count", Reply::count(consumer.pending_len())),

@@ -107,7 +107,7 @@ fn groups_of(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let stream = existing(ctx, args.at(2))?;
     let told = stream.groups().map(|(name, group)| {
         Reply::Map(vec![
-            pair("name", Reply::Bulk(name.clone())),
+            pair("name", Reply::shared(name.clone())),
             pair("consumers", Reply::count(group.consumers().len())),
             pair("pending", Reply::count(group.pending_len())),
             pair("last-delivered-id", id::reply(group.last_delivered_id())),
@@ -136,7 +136,7 @@ fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     };
     let told = group.consumers().map(|(name, consumer)| {
         Reply::Map(vec![
-            pair("name", Reply::Bulk(name.clone())),
+            pair("name", Reply::shared(name.clone())),
             pair("pending", Reply::count(consumer.pending_len())),
             pair("idle", Reply::Int(ago_ms(now, consumer.seen_at()).max(0))),
             pair("inactive", Reply::Int(inactive_ms(now, consumer))),

@@ -23,7 +23,7 @@ pub(super) mod run;
 
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as Answer;
-use keystead_commands::errors::Fail;
+use keystead_commands::errors::{self, Fail};
 use keystead_core::Error;
 
 use super::here::Here;
@@ -118,7 +118,7 @@ pub(super) async fn psubscribe(here: &Here, asked: &Asked) -> Reply {
 pub(super) async fn monitor(here: &Here, asked: &Asked) -> Reply {
     match asked.rights {
         Rights::All => listen::to_commands(here),
-        Rights::ReadOnly => answer::one(&Answer::Error(run::no_permission("monitor")), Form::default()),
+        Rights::ReadOnly => answer::one(&Answer::Error(errors::no_permission("monitor")), Form::default()),
     }
 }
 
@@ -161,4 +161,5 @@ pub(super) fn finish(here: &Here, reply: &mut Reply) {
     if let Ok(value) = HeaderValue::try_from(here.app.next_request().to_string()) {
         reply.headers_mut().insert(SYNC_TOKEN, value);
     }
+    reply.body_mut().count_waiting(&here.app.hub.waiting);
 }

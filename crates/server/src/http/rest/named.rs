@@ -123,7 +123,8 @@ async fn at_most_once(
     here.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
     let (hub, mut random) = (here.app.hub.clone(), Random::new(here.caller.borrow_mut().random.next()));
     let ran = once::run_at(here, place, Some(once), move |keys, now| {
-        let ctx = Ctx { shard: place, dialect: Dialect::Upstash, ..Ctx::new(keys, now, &mut random, &hub) };
+        let ctx = Ctx::new(keys, now, &mut random, &hub);
+        let ctx = Ctx { shard: place, dialect: Dialect::Upstash, rights, ..ctx };
         let (replies, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
         let answers = told(answers, replies);
         answers.iter().for_each(|answer| run::count(&hub, answer));

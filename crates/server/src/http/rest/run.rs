@@ -10,6 +10,7 @@ use keystead_commands::conn::Conn;
 use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::Hub;
+use keystead_commands::meter::ReplyBound;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
@@ -71,16 +72,21 @@ pub(super) async fn as_one(
     let (engine, local) = (&here.app.engine, here.caller.borrow().local.clone());
     // On one shard everything is on the same one, also what asks for all keys.
     let place = if engine.shards() > 1 { place::place_of(engine, &queue, None)? } else { None };
-    let transaction = Transaction { queue, watched: None, answer_bytes_max: REST_ANSWER_BYTES_MAX };
+    let transaction = Transaction {
+        queue,
+        watched: None,
+        answer_bytes_max: REST_ANSWER_BYTES_MAX,
+        dialect: Dialect::Upstash,
+        rights,
+    };
     let (transaction, executed) = match place {
         Some(place) if place != local.index() => {
             let there = here.caller.borrow_mut().exec_at(place, transaction);
             there.await
         }
         _ => {
-            let executed = here
-                .in_turn(|turn, random| exec_in(turn, &transaction, random, &here.app.hub, Dialect::Upstash))
-                .await;
+            let executed =
+                here.in_turn(|turn, random| exec_in(turn, &transaction, random, &here.app.hub)).await;
             (transaction, executed)
         }
     };
@@ -129,19 +135,12 @@ pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<
             "ERR Command is not available: '{name}'. It needs a connection of its own"
         )));
     }
-    if rights == Rights::ReadOnly && !spec.read_only() {
-        return Err(no_permission(spec.full_name));
-    }
-    Ok(spec)
-}
-
-/// The refusal of those who may only read.
-pub(super) fn no_permission(name: &str) -> Fail {
-    Fail::text(format!("NOPERM this user has no permissions to run the '{name}' command or its subcommand"))
+    rights.refusal(spec).map_or(Ok(spec), Err)
 }
 
 /// The commands of a request, and what they came to so far.
 struct Work {
+    rights: Rights,
     commands: Vec<(Command, Option<&'static Spec>)>,
     answers: Vec<Option<Reply>>,
 }
@@ -163,7 +162,7 @@ impl Work {
             .collect();
         until_unpaused(here, commands.iter().filter_map(|(_, spec)| *spec)).await;
         here.app.hub.clients.commands.fetch_add(commands.len() as u64, Ordering::Relaxed);
-        Work { commands, answers }
+        Work { rights, commands, answers }
     }
 
     /// Runs all of them on the one shard.
@@ -248,6 +247,7 @@ impl Work {
             publish: Vec::new(),
             last_seen: 0,
             room: Room::new(REST_ANSWER_BYTES_MAX),
+            rights: self.rights,
         }
     }
 
@@ -275,6 +275,7 @@ struct Part {
     /// What must be durable before anything of it is told.
     last_seen: u64,
     room: Room,
+    rights: Rights,
 }
 
 impl Part {
@@ -288,11 +289,12 @@ impl Part {
     ) -> bool {
         let began = Stopwatch::start();
         while let Some((command, spec)) = self.commands.get(self.replies.len()) {
-            let reply = self.room.run(|| {
+            let reply = self.room.run(|bound| {
                 if !matches!(spec.run, Run::Data(_)) {
                     return about(spec, command);
                 }
-                let (reply, seen) = run_in(turn, random, hub, spec, command, &mut self.publish);
+                let may = (bound, self.rights);
+                let (reply, seen) = run_in(turn, random, hub, (spec, command), may, &mut self.publish);
                 self.last_seen = self.last_seen.max(seen);
                 reply
             });
@@ -310,14 +312,15 @@ fn run_in(
     turn: &mut Turn<'_>,
     random: &mut Random,
     hub: &Hub,
-    spec: &Spec,
-    command: &Command,
+    (spec, command): (&Spec, &Command),
+    may: (ReplyBound, Rights),
     publish: &mut Vec<Publication>,
 ) -> (Reply, u64) {
     let shard = turn.index();
     let ran = turn.run(spec.writes(), |keyspace, now| {
         let mut ctx = Ctx::new(keyspace, now, random, hub);
         (ctx.shard, ctx.dialect, ctx.may_wait) = (shard, Dialect::Upstash, false);
+        (ctx.reply, ctx.rights) = may;
         let reply = dispatch::run_data(&mut ctx, spec, command.args());
         let keep = keeps(&reply);
         if keep {

@@ -1,0 +1,82 @@
+//! Bytes of replies that wait for clients to read them, of all connections together. It touches nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::limits::REPLY_SMALL_BYTES;
+
+/// Bytes that wait.
+#[derive(Debug, Default)]
+pub struct Waiting(AtomicUsize);
+
+impl Waiting {
+    /// How many there are.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The part of one connection, or of one reply, for as long as this lives. A small one is not counted, so that ordinary replies
+/// share no cache line.
+#[derive(Debug)]
+pub struct WaitingBytes {
+    of: Arc<Waiting>,
+    counted: usize,
+}
+
+impl WaitingBytes {
+    /// A part of nothing.
+    #[must_use]
+    pub fn new(of: Arc<Waiting>) -> Self {
+        WaitingBytes { of, counted: 0 }
+    }
+
+    /// Says how many bytes it is now.
+    #[inline]
+    pub fn set(&mut self, bytes: usize) {
+        if bytes > REPLY_SMALL_BYTES || self.counted > 0 {
+            self.count(bytes);
+        }
+    }
+
+    #[cold]
+    fn count(&mut self, bytes: usize) {
+        let bytes = if bytes > REPLY_SMALL_BYTES { bytes } else { 0 };
+        if bytes >= self.counted {
+            self.of.0.fetch_add(bytes - self.counted, Ordering::Relaxed);
+        } else {
+            self.of.0.fetch_sub(self.counted - bytes, Ordering::Relaxed);
+        }
+        self.counted = bytes;
+    }
+}
+
+impl Drop for WaitingBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_large_is_counted_while_it_is_there() {
+        let waiting = Arc::new(Waiting::default());
+        let (mut a, mut b) =
+            (WaitingBytes::new(Arc::clone(&waiting)), WaitingBytes::new(Arc::clone(&waiting)));
+        a.set(REPLY_SMALL_BYTES);
+        assert_eq!(waiting.bytes(), 0);
+        a.set(3 * REPLY_SMALL_BYTES);
+        b.set(2 * REPLY_SMALL_BYTES);
+        assert_eq!(waiting.bytes(), 5 * REPLY_SMALL_BYTES);
+        b.set(4 * REPLY_SMALL_BYTES);
+        a.set(1);
+        assert_eq!(waiting.bytes(), 4 * REPLY_SMALL_BYTES);
+        drop((a, b));
+        assert_eq!(waiting.bytes(), 0);
+    }
+}

@@ -1,0 +1,264 @@
+//! What one command may take: bytes of its reply, and steps of work. It touches one cell of its thread.
+//!
+//! A command runs on one thread from its beginning to its end, so that thread counts what it takes. Whatever holds bytes in a
+//! reply counts itself when it is made (`Reply::bulk`, `Reply::shared`), so no command can forget it. Beyond a bound nothing more
+//! is copied and the command ends soon; [`run`] then puts an error in the place of its reply, and what it changed is undone.
+
+use std::cell::Cell;
+
+use keystead_core::{Code, Error};
+
+use crate::errors::{Answer, Fail};
+use crate::limits::{COMMAND_STEPS_MAX, REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MAX, REPLY_SMALL_BYTES};
+use crate::reply::Reply;
+
+/// What a part of a reply takes beside its bytes.
+pub(crate) const PART_BYTES: usize = size_of::<Reply>();
+
+/// How large the reply of a command may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyBound {
+    /// The bound, as the error names it.
+    pub bytes_max: usize,
+    /// What is left of it: the commands of a transaction share one.
+    pub bytes_left: usize,
+}
+
+impl ReplyBound {
+    /// A bound of which nothing is used.
+    #[must_use]
+    pub const fn new(bytes_max: usize) -> Self {
+        ReplyBound { bytes_max, bytes_left: bytes_max }
+    }
+}
+
+impl Default for ReplyBound {
+    fn default() -> Self {
+        ReplyBound::new(REPLY_BYTES_MAX)
+    }
+}
+
+/// Which bound was exceeded first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exceeded {
+    Reply,
+    Waiting,
+    Steps,
+}
+
+struct Meter {
+    /// Bytes that the reply may still hold.
+    reply: Cell<usize>,
+    /// Bytes that all replies of the server may still take, this one and its encoded form included.
+    memory: Cell<usize>,
+    steps: Cell<usize>,
+    exceeded: Cell<Option<Exceeded>>,
+}
+
+thread_local! {
+    static METER: Meter = const {
+        Meter {
+            reply: Cell::new(usize::MAX),
+            memory: Cell::new(usize::MAX),
+            steps: Cell::new(usize::MAX),
+            exceeded: Cell::new(None),
+        }
+    };
+}
+
+impl Meter {
+    #[inline]
+    fn take(&self, from: &Cell<usize>, count: usize, exceeded: Exceeded) -> bool {
+        match from.get().checked_sub(count) {
+            Some(left) => {
+                from.set(left);
+                true
+            }
+            None => self.exceed(exceeded),
+        }
+    }
+
+    /// Nothing more is granted, so that the command ends soon.
+    #[cold]
+    fn exceed(&self, exceeded: Exceeded) -> bool {
+        if self.exceeded.get().is_none() {
+            self.exceeded.set(Some(exceeded));
+        }
+        self.reply.set(0);
+        self.steps.set(0);
+        false
+    }
+}
+
+/// Whether the reply may hold so many bytes more, which it shares with a stored value.
+#[inline]
+pub(crate) fn shared(bytes: usize) -> bool {
+    METER.with(|meter| {
+        meter.take(&meter.reply, bytes.saturating_add(PART_BYTES), Exceeded::Reply)
+            && meter.take(&meter.memory, bytes, Exceeded::Waiting)
+    })
+}
+
+/// Whether the reply may hold so many bytes more, which are copied for it.
+#[inline]
+pub(crate) fn copied(bytes: usize) -> bool {
+    METER.with(|meter| {
+        meter.take(&meter.reply, bytes.saturating_add(PART_BYTES), Exceeded::Reply)
+            && meter.take(&meter.memory, bytes.saturating_mul(2), Exceeded::Waiting)
+    })
+}
+
+/// Whether a text of so many bytes, which is still being written, will have room in the reply.
+#[inline]
+pub(crate) fn fits(bytes: usize) -> bool {
+    METER.with(|meter| bytes <= meter.reply.get() || meter.exceed(Exceeded::Reply))
+}
+
+/// Whether the command may go on for so many steps.
+#[inline]
+pub(crate) fn steps(count: usize) -> bool {
+    METER.with(|meter| meter.take(&meter.steps, count, Exceeded::Steps))
+}
+
+/// Whether a bound was exceeded, so that whatever the command still does is in vain.
+#[inline]
+pub(crate) fn is_exceeded() -> bool {
+    METER.with(|meter| meter.exceeded.get().is_some())
+}
+
+/// Runs a command within its bounds while `waiting_bytes` of replies wait for their clients. A command may run others.
+#[inline]
+pub(crate) fn run(bound: ReplyBound, waiting_bytes: usize, command: impl FnOnce() -> Answer) -> Answer {
+    let within = Within::enter(bound, waiting_bytes);
+    let answer = command();
+    match within.leave() {
+        Some(exceeded) => Err(fail(exceeded, bound)),
+        None => answer,
+    }
+}
+
+/// The bounds of the command around this one, put back at the end, also of one that panics.
+struct Within {
+    reply: usize,
+    memory: usize,
+    steps: usize,
+    exceeded: Option<Exceeded>,
+}
+
+impl Within {
+    #[inline]
+    fn enter(bound: ReplyBound, waiting_bytes: usize) -> Within {
+        let memory = REPLIES_WAITING_BYTES_MAX.saturating_sub(waiting_bytes).max(2 * REPLY_SMALL_BYTES);
+        METER.with(|meter| Within {
+            reply: meter.reply.replace(bound.bytes_left.saturating_add(PART_BYTES)),
+            memory: meter.memory.replace(memory),
+            steps: meter.steps.replace(COMMAND_STEPS_MAX),
+            exceeded: meter.exceeded.replace(None),
+        })
+    }
+
+    #[inline]
+    fn leave(self) -> Option<Exceeded> {
+        METER.with(|meter| meter.exceeded.get())
+    }
+}
+
+impl Drop for Within {
+    #[inline]
+    fn drop(&mut self) {
+        METER.with(|meter| {
+            meter.reply.set(self.reply);
+            meter.memory.set(self.memory);
+            meter.steps.set(self.steps);
+            meter.exceeded.set(self.exceeded);
+        });
+    }
+}
+
+/// What undoes a command, or a transaction, whose reply is larger than this.
+#[must_use]
+pub fn too_large(bytes_max: usize) -> Fail {
+    let words = format!(
+        "max response size exceeded. Limit: {bytes_max} bytes. Ask for less at a time. Nothing of it was changed"
+    );
+    Fail::Broken(Error::new(Code::TooLarge, words))
+}
+
+#[cold]
+fn fail(exceeded: Exceeded, bound: ReplyBound) -> Fail {
+    Fail::Broken(match exceeded {
+        Exceeded::Reply => return too_large(bound.bytes_max),
+        Exceeded::Waiting => Error::new(
+            Code::QueueFull,
+            format!(
+                "more than {REPLIES_WAITING_BYTES_MAX} bytes of responses wait for clients that do not read them. \
+                 Ask for less, or try again later. Nothing of it was changed"
+            ),
+        ),
+        Exceeded::Steps => Error::new(
+            Code::BadRequest,
+            "the pattern takes too many steps. Use a shorter one, or fewer. Nothing of it was changed",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(bytes: usize, command: impl FnOnce() -> Answer) -> Answer {
+        run(ReplyBound::new(bytes), 0, command)
+    }
+
+    #[test]
+    fn one_value_may_fill_a_reply_and_not_a_byte_more() {
+        assert_eq!(within(100, || Ok(Reply::bulk(&[b'x'; 100]))).unwrap(), Reply::bulk(&[b'x'; 100]));
+        let fail = within(100, || Ok(Reply::bulk(&[b'x'; 101]))).unwrap_err();
+        assert!(fail.undoes() && fail.line().starts_with("ERR max response size exceeded. Limit: 100 bytes"));
+    }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_held_and_lists_end() {
+        let mut looked = 0;
+        let value = [b'x'; 1000];
+        let answer =
+            within(10_000, || Ok(Reply::bulks((0..1_000_000).inspect(|_| looked += 1).map(|_| &value))));
+        assert!(answer.is_err() && looked < 20, "{looked}");
+        let answer = within(10_000, || {
+            Ok(Reply::Array((0..20).map(|_| Reply::bulk(&value)).inspect(|_| looked += 1).collect()))
+        });
+        assert!(answer.is_err());
+    }
+
+    #[test]
+    fn a_command_within_a_command_has_bounds_of_its_own() {
+        let answer = within(10_000, || {
+            for _ in 0..20 {
+                within(1000, || Ok(Reply::bulk(&[b'x'; 1000])))?;
+            }
+            assert!(within(1000, || Ok(Reply::bulk(&[b'x'; 2000]))).is_err());
+            Ok(Reply::bulk(&[b'x'; 9000]))
+        });
+        assert!(answer.is_ok());
+        assert!(!is_exceeded() && Reply::bulk(&[b'x'; 20_000]) != Reply::Nil, "outside there is no bound");
+    }
+
+    #[test]
+    fn while_much_waits_only_small_replies_are_made() {
+        let large = vec![b'x'; REPLY_SMALL_BYTES + 1];
+        let bound = ReplyBound::default();
+        let fail = run(bound, REPLIES_WAITING_BYTES_MAX, || Ok(Reply::bulk(&large))).unwrap_err();
+        assert!(fail.line().contains("wait for clients"), "{fail:?}");
+        assert!(run(bound, REPLIES_WAITING_BYTES_MAX, || Ok(Reply::bulk(&large[1..]))).is_ok());
+        assert!(run(bound, 0, || Ok(Reply::bulk(&large))).is_ok());
+    }
+
+    #[test]
+    fn steps_have_an_end() {
+        let fail = within(10, || {
+            while steps(1 << 20) {}
+            Ok(Reply::Ok)
+        });
+        assert!(fail.unwrap_err().line().contains("too many steps"));
+    }
+}

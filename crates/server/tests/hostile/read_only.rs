@@ -1,0 +1,131 @@
+//! What the holder of the read-only token tries beyond reading the keys that it knows.
+
+use keystead_testkit::server::Server;
+
+use crate::client::Client;
+use crate::{assert_unharmed, common, victim};
+
+const ALL: &str = "full-token-0123456789";
+const READ_ONLY: &str = "read-only-token-0123456789";
+
+fn locked() -> Server {
+    victim(&["--token", ALL, "--read-only-token", READ_ONLY])
+}
+
+/// The body of the answer to a command, by token.
+fn ask(client: &mut common::Client, token: &str, command: &str) -> (u16, String) {
+    let length = command.len();
+    client.send(&format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n{command}"
+    ));
+    let came = client.receive("POST");
+    (came.status, came.body)
+}
+
+fn assert_alive(server: &Server) {
+    assert!(server.is_running(), "{}", server.logs());
+    let mut client = Client::connect(server);
+    client.expect(&[(&format!("AUTH {ALL}"), "+OK"), ("EXISTS k", ":1")]);
+}
+
+#[test]
+fn it_walks_through_no_keys_and_sees_nothing_of_the_server() {
+    let server = locked();
+    let mut client = common::Client::connect(&server);
+    assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
+    for name in
+        ["KEYS *", "SCAN 0", "RANDOMKEY", "SORT_RO k BY nosort GET *", "INFO", "CONFIG GET *", "CLIENT LIST"]
+    {
+        let words: Vec<_> = name.split(' ').map(|word| format!("\"{word}\"")).collect();
+        let command = format!("[{}]", words.join(","));
+        let (status, body) = ask(&mut client, READ_ONLY, &command);
+        assert!(
+            status == 400 && (body.contains("NOPERM") || body.contains("not available")),
+            "{name}: {body}"
+        );
+    }
+    assert_eq!(ask(&mut client, READ_ONLY, r#"["GET","k"]"#).1, r#"{"result":"v"}"#);
+    assert_alive(&server);
+}
+
+#[test]
+fn its_scripts_may_do_no_more_than_itself() {
+    let server = locked();
+    let mut client = common::Client::connect(&server);
+    assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
+    for call in [
+        "'KEYS','*'",
+        "'SCAN',0",
+        "'RANDOMKEY'",
+        "'SORT_RO','k','BY','nosort','GET','*'",
+        "'INFO'",
+        "'CONFIG','GET','*'",
+        "'CLIENT','LIST'",
+        "'COMMAND','COUNT'",
+        "'SET','k','w'",
+        "'PUBLISH','c','m'",
+    ] {
+        let command = format!(r#"["EVAL_RO","return redis.call({call})",0]"#);
+        for path in ["/", "/pipeline", "/multi-exec"] {
+            let body = if path == "/" { command.clone() } else { format!("[{command}]") };
+            let length = body.len();
+            client.send(&format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {READ_ONLY}\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+            let came = client.receive("POST");
+            let refused = came.body.contains("NOPERM") || came.body.contains("not allowed");
+            assert!(came.body.contains("error") && refused, "{call} at {path}: {}", came.body);
+        }
+    }
+    let read = r#"["EVAL_RO","return redis.call('GET',KEYS[1])",1,"k"]"#;
+    assert_eq!(ask(&mut client, READ_ONLY, read).1, r#"{"result":"v"}"#);
+    let walks = r#"["EVAL_RO","return #redis.call('KEYS','*')",0]"#;
+    assert_eq!(ask(&mut client, ALL, walks).1, r#"{"result":1}"#, "the full token walks as before");
+    assert_alive(&server);
+}
+
+#[test]
+fn it_evicts_no_script_of_others() {
+    let server = locked();
+    let mut client = common::Client::connect(&server);
+    assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
+    assert_eq!(ask(&mut client, ALL, r#"["EVAL","return 'others'",0]"#).0, 200);
+    let exists = |client: &mut common::Client| {
+        let digits = sha1_of(client);
+        ask(client, ALL, &format!(r#"["SCRIPT","EXISTS","{digits}"]"#)).1
+    };
+    assert_eq!(exists(&mut client), r#"{"result":[1]}"#);
+    for command in [r#"["SCRIPT","FLUSH"]"#, r#"["SCRIPT","LOAD","return 1"]"#, r#"["FUNCTION","FLUSH"]"#] {
+        let (status, body) = ask(&mut client, READ_ONLY, command);
+        assert!(status == 400 && body.contains("NOPERM"), "{command}: {body}");
+    }
+    for part in 0..11 {
+        let scripts: Vec<_> =
+            (0..1_000).map(|n| format!(r#"["EVAL_RO","return {}",0]"#, part * 1_000 + n)).collect();
+        let body = format!("[{}]", scripts.join(","));
+        let length = body.len();
+        client.send(&format!(
+            "POST /pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {READ_ONLY}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        assert_eq!(client.receive("POST").status, 200);
+    }
+    assert_eq!(exists(&mut client), r#"{"result":[1]}"#);
+    assert_alive(&server);
+}
+
+/// The SHA1 of the script that the other client has sent, as the server knows it.
+fn sha1_of(client: &mut common::Client) -> String {
+    let (_, body) = ask(client, ALL, r#"["EVAL","return redis.sha1hex(\"return 'others'\")",0]"#);
+    body.trim_start_matches(r#"{"result":""#).trim_end_matches(r#""}"#).to_owned()
+}
+
+#[test]
+fn a_server_whose_two_tokens_are_the_same_does_not_start() {
+    let ended = common::run(&["--durability", "memory", "--token", ALL, "--read-only-token", ALL]);
+    assert_ne!(ended.0, 0);
+    let words = "--token and --read-only-token are the same, so whoever may read may write";
+    assert!(ended.2.contains(words), "{}", ended.2);
+    assert!(!ended.2.contains(ALL), "no token is printed");
+    let server = victim(&[]);
+    assert_unharmed(&server);
+}
