@@ -4,7 +4,7 @@
 pub const CALLS_MAX: usize = 20_000;
 
 /// Calls through Rust (metamethods, `pcall`, `table.sort`, coroutines) within one another. More is the error `C stack overflow`.
-pub const NATIVE_CALLS_MAX: usize = 195;
+pub const NATIVE_CALLS_MAX: usize = 200;
 
 /// Values that one call takes or gives at once (`unpack`, `string.byte`, captures). More is an error of that function.
 pub const VALUES_MAX: usize = 7_900;

@@ -190,6 +190,10 @@ impl Table {
             let at = self.find(key, hash_of(key))?;
             return Some(&mut self.nodes[at].value);
         }
+        // A node that is free has nil for a key.
+        if key.is_nil() {
+            return None;
+        }
         let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
         let at = self.find(key, hash)?;
         Some(&mut self.nodes[at].value)

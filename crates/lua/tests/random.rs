@@ -205,7 +205,7 @@ impl Program {
 
 /// What every program begins and ends with: what it prints is returned, and it does not run for ever.
 const BEGIN: &str = "local steps, outs = 0, {}
-local function budget() steps = steps + 1 if steps > 300 then error('budget', 0) end end
+local function budget() steps = steps + 1 if steps > 120 then error('budget', 0) end end
 local function out(...) for i = 1, select('#', ...) do local v = select(i, ...) outs[#outs + 1] = type(v) == 'function' and 'function' or v end end
 local a, b, c, t, u = 1, 'two', 3.5, {x = 1, y = 'why', 10, 20}, {}
 local function f(p, q) budget() return q, p end
@@ -234,6 +234,10 @@ fn random_programs_do_what_they_do_on_lua() {
     for seed in first..first + count {
         let text = program(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let (ours, theirs) = (ours(&text), theirs(&text));
+        // How deep calls through the host may nest, and addresses, are each machine's own.
+        if theirs.contains("C stack overflow") || theirs.contains(": 0x") {
+            continue;
+        }
         assert!(ours == theirs, "KEYSTEAD_SEED={seed}\n{text}\n  ours:   {ours}\n  theirs: {theirs}");
     }
 }

@@ -91,7 +91,7 @@ fn gc_info(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<usize> {
 }
 
 fn error(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
-    let level = vm.opt_int(args, 1, 1)?;
+    let level = vm.opt_int(args, 1, 1)? as i32;
     let value = vm.arg(args, 0);
     // A number counts as a string here.
     if level > 0
@@ -331,9 +331,10 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     {
         return vm.one((args.len() - 1) as f64);
     }
-    let mut from = vm.check_int(args, 0)?;
+    // C's int, which drops what does not fit.
+    let mut from = i64::from(vm.check_int(args, 0)? as i32);
     if from < 0 {
-        from = from.saturating_add(args.len() as i64);
+        from += args.len() as i64;
     }
     if from < 1 {
         return Err(vm.bad_argument(args, 0, "index out of range"));
@@ -346,7 +347,7 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
 }
 
 fn to_number(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
-    let base = vm.opt_int(args, 1, 10)?;
+    let base = vm.opt_int(args, 1, 10)? as i32;
     let value = vm.check_any(args, 0)?;
     if base == 10 {
         if let Value::Str(id) = value {
@@ -411,15 +412,16 @@ fn type_of(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
 
 fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     let table = vm.check_table(args, 0)?;
-    let first = vm.opt_int(args, 1, 1)?;
-    let last = if vm.arg(args, 2).is_nil() { vm.raw_len(table) as i64 } else { vm.check_int(args, 2)? };
+    let first = i64::from(vm.opt_int(args, 1, 1)? as i32);
+    let last = i64::from(vm.opt_int(args, 2, vm.raw_len(table) as i64)? as i32);
     if first > last {
         return Ok(0);
     }
-    let count = last.checked_sub(first).and_then(|count| usize::try_from(count).ok());
-    let Some(count) = count.filter(|count| *count < VALUES_MAX) else {
+    // Counted in more bits than the two have.
+    let count = (last - first) as usize;
+    if count >= VALUES_MAX {
         return Err(vm.error("too many results to unpack"));
-    };
+    }
     for i in first..=last {
         vm.push(vm.heap.raw_get(table, Value::Num(i as f64)));
     }

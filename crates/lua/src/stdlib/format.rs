@@ -100,7 +100,10 @@ fn one(
     match conversion {
         b'c' => {
             let code = vm.check_num(args, at)?;
-            pad(spec, &[to_long(code) as u8], result);
+            // As C has it: what is written ends at a zero byte.
+            let mut padded = Vec::new();
+            pad(spec, &[to_long(code) as u8], &mut padded);
+            result.extend(padded.into_iter().take_while(|byte| *byte != 0));
         }
         b'd' | b'i' => {
             let value = to_long(vm.check_num(args, at)?);
