@@ -3,7 +3,7 @@
 //!
 //! A table does not know how large it may become: whoever adds to it asks [`Table::bytes`] before and after, and charges the difference.
 
-use crate::value::{TableId, Value};
+use crate::value::{StrId, TableId, Value};
 
 /// One slot of the scatter table. `hash`: of the key, so that its main position can be found again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,14 +138,16 @@ impl Table {
 
     /// The value of a string, of which the hash is known.
     #[inline]
-    pub(crate) fn get_str(&self, key: Value, hash: u32) -> Value {
+    pub(crate) fn get_str(&self, key: StrId, hash: u32) -> Value {
         if self.nodes.is_empty() {
             return Value::Nil;
         }
         let mut at = hash as usize & (self.nodes.len() - 1);
         loop {
             let node = &self.nodes[at];
-            if node.key == key {
+            if let Value::Str(id) = node.key
+                && id == key
+            {
                 return node.value;
             }
             if node.next == 0 {
@@ -171,7 +173,7 @@ impl Table {
     #[inline]
     pub(crate) fn get(&self, key: Value, hash: u32) -> Value {
         match key {
-            Value::Str(_) => self.get_str(key, hash),
+            Value::Str(id) => self.get_str(id, hash),
             Value::Num(number) => self.get_num(number),
             Value::Nil => Value::Nil,
             _ => self.find(key, hash_of(key)).map_or(Value::Nil, |at| self.nodes[at].value),

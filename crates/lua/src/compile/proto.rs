@@ -46,7 +46,7 @@ pub(crate) struct Named {
 }
 
 /// A compiled function.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Proto {
     pub(crate) code: Vec<Op>,
     pub(crate) constants: Vec<Value>,

@@ -132,6 +132,8 @@ fn switch(vm: &mut Vm, host: &mut dyn Host, id: ThreadId, args: Args) -> Result<
     };
     next.status = Status::Running;
     let saved = (vm.pc, vm.calling, vm.current);
+    let resumed = next.proto.take().unwrap_or_default();
+    let proto = std::mem::replace(&mut vm.proto, resumed);
     let mut before = std::mem::replace(&mut vm.co, next);
     before.status = Status::Normal;
     vm.heap.threads.items[vm.current.0 as usize] = Some(before);
@@ -145,6 +147,7 @@ fn switch(vm: &mut Vm, host: &mut dyn Host, id: ThreadId, args: Args) -> Result<
     (vm.pc, vm.calling, vm.current) = saved;
     let back = vm.heap.threads.items[vm.current.0 as usize].take().unwrap_or_default();
     let mut other = std::mem::replace(&mut vm.co, back);
+    other.proto = Some(std::mem::replace(&mut vm.proto, proto));
     vm.co.status = Status::Running;
     let held = other.bytes();
     let outcome = settle(&mut other, ended);

@@ -236,7 +236,9 @@ impl Vm {
                 self.co.stack[base + args..base + params].fill(Value::Nil);
             }
         }
-        let frame = Frame { closure: id, proto, func, base, pc: 0, wanted, varargs, tail_calls: 0, caller };
+        let caller_proto = std::mem::replace(&mut self.proto, proto);
+        let frame =
+            Frame { closure: id, caller_proto, func, base, pc: 0, wanted, varargs, tail_calls: 0, caller };
         self.co.frames.push(frame);
         Ok(())
     }
@@ -329,6 +331,9 @@ impl Vm {
     /// Takes calls back that an error has ended.
     pub(crate) fn unwind(&mut self, frames: usize, stack: usize) {
         self.close(stack);
+        if let Some(first) = self.co.frames.get(frames) {
+            self.proto = std::rc::Rc::clone(&first.caller_proto);
+        }
         self.co.frames.truncate(frames);
         self.co.stack.truncate(stack);
     }

@@ -23,7 +23,8 @@ pub(crate) type Wanted = Option<u32>;
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) closure: FuncId,
-    pub(crate) proto: Rc<Proto>,
+    /// What the function that made the call was compiled to; that of the innermost one is the machine's.
+    pub(crate) caller_proto: Rc<Proto>,
     /// Where the function lies, and where its results go.
     pub(crate) func: usize,
     /// Its first register.
@@ -62,6 +63,8 @@ pub(crate) struct Coroutine {
     pub(crate) resume_at: Option<(usize, Wanted)>,
     /// Loops that run it within one another. It can only yield from the first.
     pub(crate) loops: usize,
+    /// What its innermost function was compiled to, while it does not run.
+    pub(crate) proto: Option<Rc<Proto>>,
 }
 
 impl Coroutine {

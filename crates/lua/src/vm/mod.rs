@@ -65,6 +65,8 @@ pub struct Vm {
     /// The coroutine that runs.
     pub(crate) co: Coroutine,
     pub(crate) current: ThreadId,
+    /// What the innermost Lua function was compiled to.
+    pub(crate) proto: Rc<Proto>,
     /// Those that have resumed it, outermost first.
     pub(crate) resumers: Vec<ThreadId>,
     globals: TableId,
@@ -123,6 +125,7 @@ impl Vm {
             heap,
             co: Coroutine { status: Status::Running, ..Coroutine::default() },
             current,
+            proto: Rc::new(Proto::default()),
             resumers: Vec::new(),
             globals,
             string_meta: None,
@@ -158,6 +161,7 @@ impl Vm {
         self.co = Coroutine { status: Status::Running, ..Coroutine::default() };
         self.resumers.clear();
         self.current = ThreadId(0);
+        self.proto = Rc::new(Proto::default());
         self.heap.reset();
         self.natives.truncate(self.base_natives);
         (self.depth, self.pc, self.top) = (0, 0, 0);

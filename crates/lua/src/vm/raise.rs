@@ -10,21 +10,21 @@ use crate::value::Value;
 impl Vm {
     /// Where the innermost Lua function is.
     pub(crate) fn place(&self) -> Option<Place> {
-        let frame = self.co.frames.last()?;
-        Some(Place { source: std::rc::Rc::clone(&frame.proto.source), line: frame.proto.line(self.pc) })
+        self.co.frames.last()?;
+        Some(Place { source: std::rc::Rc::clone(&self.proto.source), line: self.proto.line(self.pc) })
     }
 
     /// `chunk:line: ` of the function at a level: 1 is the innermost Lua function, 2 the one that called it.
     #[must_use]
     pub fn place_at(&self, level: usize) -> String {
-        let (mut left, mut pc) = (level, self.pc);
+        let (mut left, mut pc, mut proto) = (level, self.pc, &self.proto);
         for (at, frame) in self.co.frames.iter().enumerate().rev() {
             if left <= 1 {
-                if &*frame.proto.source == super::BUILT_IN {
+                if &*proto.source == super::BUILT_IN {
                     return String::new();
                 }
-                let line = frame.proto.line(pc);
-                return format!("{}:{line}: ", chunk_id(frame.proto.source.as_bytes(), RUN_NAME));
+                let line = proto.line(pc);
+                return format!("{}:{line}: ", chunk_id(proto.source.as_bytes(), RUN_NAME));
             }
             // Calls that were replaced, and functions written in Rust in between, have no place.
             let without = frame.tail_calls as usize + usize::from(frame.caller == Caller::Native);
@@ -35,6 +35,7 @@ impl Vm {
             left -= without;
             let before = at.checked_sub(1).and_then(|at| self.co.frames.get(at));
             pc = before.map_or(0, |before| before.pc.saturating_sub(1));
+            proto = &frame.caller_proto;
         }
         String::new()
     }
@@ -75,8 +76,8 @@ impl Vm {
     /// What an error calls the value of a register.
     fn described(&self, value: Value, register: Option<u8>) -> String {
         let kind = value.type_name();
-        let frame = if self.calling.is_some() { None } else { self.co.frames.last() };
-        let named = frame.zip(register).and_then(|(frame, register)| frame.proto.name_of(self.pc, register));
+        let register = if self.calling.is_some() { None } else { register };
+        let named = register.and_then(|register| self.proto.name_of(self.pc, register));
         match named {
             Some(named) => {
                 let name = named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)));
@@ -113,14 +114,14 @@ impl Vm {
     fn called(&self, args: Args) -> (String, bool) {
         let unknown = ("?".to_owned(), false);
         let Some(frame) = self.co.frames.last() else { return unknown };
-        let Some(Op::Call { a, .. } | Op::TailCall { a, .. }) = frame.proto.code.get(self.pc).copied() else {
+        let Some(Op::Call { a, .. } | Op::TailCall { a, .. }) = self.proto.code.get(self.pc).copied() else {
             return unknown;
         };
         // Another one may have been called in its place.
         if args.first_slot() != frame.base + usize::from(a) + 1 {
             return unknown;
         }
-        match frame.proto.name_of(self.pc, a) {
+        match self.proto.name_of(self.pc, a) {
             Some(named) => {
                 let name =
                     named.name.map_or("?".into(), |id| String::from_utf8_lossy(self.bytes(id)).into_owned());

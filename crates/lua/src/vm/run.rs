@@ -10,7 +10,7 @@ use super::coroutine::{Caller, Wanted};
 use super::{BUILT_IN, Event, Host, Vm};
 use crate::compile::expr_modulo as modulo;
 use crate::compile::op::{Op, Rk};
-use crate::compile::proto::{Capture, Proto};
+use crate::compile::proto::Capture;
 use crate::error::Result;
 use crate::heap::Closure;
 use crate::value::{FuncId, Value};
@@ -26,8 +26,8 @@ fn wanted(count: u8) -> Wanted {
 }
 
 /// The frame that is being executed.
+#[derive(Clone, Copy)]
 struct Here {
-    proto: Rc<Proto>,
     closure: FuncId,
     base: usize,
     pc: usize,
@@ -36,10 +36,7 @@ struct Here {
 impl Vm {
     fn here(&self) -> Here {
         match self.co.frames.last() {
-            Some(frame) => {
-                let proto = Rc::clone(&frame.proto);
-                Here { proto, closure: frame.closure, base: frame.base, pc: frame.pc }
-            }
+            Some(frame) => Here { closure: frame.closure, base: frame.base, pc: frame.pc },
             None => unreachable!("the loop has a frame to execute"),
         }
     }
@@ -49,7 +46,7 @@ impl Vm {
         if rk.0 & Rk::CONSTANT == 0 {
             self.co.stack[here.base + usize::from(rk.0)]
         } else {
-            here.proto.constants[usize::from(rk.0 & !Rk::CONSTANT)]
+            self.proto.constants[usize::from(rk.0 & !Rk::CONSTANT)]
         }
     }
 
@@ -89,7 +86,7 @@ impl Vm {
             }};
         }
         loop {
-            let op = here.proto.code[here.pc];
+            let op = self.proto.code[here.pc];
             self.pc = here.pc;
             here.pc += 1;
             match op {
@@ -98,7 +95,7 @@ impl Vm {
                     self.set(&here, a, value);
                 }
                 Op::LoadK { a, k } => {
-                    let value = here.proto.constants[k as usize];
+                    let value = self.proto.constants[k as usize];
                     self.set(&here, a, value);
                 }
                 Op::LoadBool { a, value, skip } => {
@@ -119,7 +116,7 @@ impl Vm {
                     self.set_upvalue(id, self.reg(&here, a));
                 }
                 Op::GetGlobal { a, k } => {
-                    let (key, globals) = (here.proto.constants[k as usize], self.globals);
+                    let (key, globals) = (self.proto.constants[k as usize], self.globals);
                     let mut value = self.heap.raw_get(globals, key);
                     if value.is_nil() {
                         value = self.index(host, Value::Table(globals), key, None)?;
@@ -127,11 +124,11 @@ impl Vm {
                     self.set(&here, a, value);
                 }
                 Op::SetGlobal { a, k } => {
-                    let (key, value) = (here.proto.constants[k as usize], self.reg(&here, a));
+                    let (key, value) = (self.proto.constants[k as usize], self.reg(&here, a));
                     self.set_index(host, Value::Table(self.globals), key, value, None)?;
                 }
                 Op::GetField { a, table, k } => {
-                    let (object, key) = (self.reg(&here, table), here.proto.constants[usize::from(k)]);
+                    let (object, key) = (self.reg(&here, table), self.proto.constants[usize::from(k)]);
                     let value = self.get_field(host, object, key, table)?;
                     self.set(&here, a, value);
                 }
@@ -288,7 +285,7 @@ impl Vm {
     /// Takes the jump behind a test.
     #[inline]
     fn jump_behind(&mut self, host: &mut dyn Host, here: &mut Here) -> Result<()> {
-        if let Op::Jump { by } = here.proto.code[here.pc] {
+        if let Op::Jump { by } = self.proto.code[here.pc] {
             if by < 0 {
                 self.work(host, 2)?;
             }
@@ -354,6 +351,7 @@ impl Vm {
     /// Leaves the innermost function with so many results from a place of the stack; whether the loop ends with it.
     fn leave(&mut self, from: usize, count: usize) -> Result<bool> {
         let Some(frame) = self.co.frames.pop() else { return Ok(true) };
+        self.proto = frame.caller_proto;
         if !self.co.open.is_empty() {
             self.close(frame.base.min(frame.func + 1));
         }
@@ -385,6 +383,7 @@ impl Vm {
             return self.call_op(host, here, slot, args, None);
         }
         let Some(frame) = self.co.frames.pop() else { return Ok(()) };
+        self.proto = frame.caller_proto;
         if !self.co.open.is_empty() {
             self.close(frame.base.min(frame.func + 1));
         }
@@ -458,7 +457,7 @@ impl Vm {
     }
 
     fn make_closure(&mut self, here: &Here, index: usize) -> Result<Value> {
-        let proto = Rc::clone(&here.proto.protos[index]);
+        let proto = Rc::clone(&self.proto.protos[index]);
         let mut upvalues = Vec::with_capacity(proto.captures.len());
         for capture in &proto.captures {
             upvalues.push(match *capture {
@@ -472,7 +471,7 @@ impl Vm {
 
     fn varargs(&mut self, here: &Here, a: u8, count: u8) -> Result<()> {
         let (func, given, params) = match self.co.frames.last() {
-            Some(frame) => (frame.func, frame.varargs, usize::from(frame.proto.params)),
+            Some(frame) => (frame.func, frame.varargs, usize::from(self.proto.params)),
             None => (0, 0, 0),
         };
         let to = here.base + usize::from(a);
