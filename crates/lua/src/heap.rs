@@ -268,8 +268,13 @@ impl Heap {
         self.get_table(table).get(key, self.hash_of(key))
     }
 
-    /// Sets a key that is neither nil nor NaN, past metatables, also of a table that scripts may not change.
+    /// Sets a key, past metatables, also of a table that scripts may not change. Nil and NaN are no keys: nothing is set.
     pub(crate) fn raw_set(&mut self, id: TableId, key: Value, value: Value) -> Result<()> {
+        match key {
+            Value::Nil => return Ok(()),
+            Value::Num(number) if number.is_nan() => return Ok(()),
+            _ => {}
+        }
         let hash = self.hash_of(key);
         let table = self.table_mut(id)?;
         table.absent = 0;

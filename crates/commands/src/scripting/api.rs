@@ -124,7 +124,7 @@ fn refused(run: &Run<'_, '_>, vm: &mut Vm, words: &str) -> Error {
 /// `__index` of the globals.
 fn missing(_: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let name = vm.arg(args, 1);
-    match vm.to_str(name)? {
+    match vm.coerce_str(name)? {
         Some(name) => {
             let name = String::from_utf8_lossy(vm.bytes(name)).into_owned();
             Err(vm.error(format!("Script attempted to access nonexistent global variable '{name}'")))
@@ -164,7 +164,7 @@ fn log(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let mut words = Vec::new();
     for at in 1..args.len() {
         let value = vm.arg(args, at);
-        let Some(id) = vm.to_str(value)? else { continue };
+        let Some(id) = vm.coerce_str(value)? else { continue };
         if !words.is_empty() {
             words.push(b' ');
         }
@@ -180,7 +180,7 @@ fn sha1hex(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
         return Err(refused(run, vm, "wrong number of arguments"));
     }
     let value = vm.arg(args, 0);
-    let digits = match vm.to_str(value)? {
+    let digits = match vm.coerce_str(value)? {
         Some(id) => {
             vm.work(run, vm.bytes(id).len() / 2)?;
             sha1::hex(vm.bytes(id))
@@ -283,7 +283,7 @@ fn register(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
 
 /// A string, or a number as one.
 fn text(vm: &mut Vm, value: Value) -> Result<Option<Vec<u8>>> {
-    Ok(vm.to_str(value)?.map(|id| vm.bytes(id).to_vec()))
+    Ok(vm.coerce_str(value)?.map(|id| vm.bytes(id).to_vec()))
 }
 
 fn is_function(value: Value) -> bool {

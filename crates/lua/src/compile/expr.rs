@@ -114,7 +114,7 @@ impl Compiler<'_> {
             (b'n', _) => return self.negate_truth(e),
             (b'-', Exp::Number(number)) if !e.has_jumps() => e.exp = Exp::Number(-number),
             _ => {
-                let b = self.to_any_register(e)?;
+                let b = self.place_anywhere(e)?;
                 self.release(e);
                 let a = NO_REGISTER;
                 let op = if sign == b'-' { Op::Negate { a, b } } else { Op::Length { a, b } };
@@ -129,18 +129,18 @@ impl Compiler<'_> {
         match binary {
             Binary::And => self.go_if_true(e),
             Binary::Or => self.go_if_false(e),
-            Binary::Concat => self.to_next_register(e).map(drop),
+            Binary::Concat => self.place_next(e).map(drop),
             Binary::Add | Binary::Sub | Binary::Mul | Binary::Div | Binary::Mod | Binary::Pow => {
                 let is_number = matches!(e.exp, Exp::Number(_)) && !e.has_jumps();
-                if is_number { Ok(()) } else { self.to_operand(e) }
+                if is_number { Ok(()) } else { self.settle_operand(e) }
             }
-            _ => self.to_operand(e),
+            _ => self.settle_operand(e),
         }
     }
 
     /// As a register or a constant; what it is stays in the expression.
-    fn to_operand(&mut self, e: &mut Expr) -> Result<()> {
-        self.to_rk(e).map(drop)
+    fn settle_operand(&mut self, e: &mut Expr) -> Result<()> {
+        self.place_operand(e).map(drop)
     }
 
     fn postfix(&mut self, binary: Binary, mut left: Expr, mut right: Expr) -> Result<Expr> {
@@ -164,7 +164,7 @@ impl Compiler<'_> {
     }
 
     fn concat(&mut self, left: &mut Expr, right: &mut Expr) -> Result<Expr> {
-        self.to_value(right)?;
+        self.place_value(right)?;
         let Exp::Register(from) = left.exp else { return Ok(Exp::Nil.into()) };
         if let Exp::Open(pc) = right.exp
             && let Op::Concat { first, .. } = &mut self.func().code[pc]
@@ -174,7 +174,7 @@ impl Compiler<'_> {
             self.release(left);
             return Ok(Exp::Open(pc).into());
         }
-        let last = self.to_next_register(right)?;
+        let last = self.place_next(right)?;
         self.release(right);
         self.release(left);
         let pc = self.emit(Op::Concat { a: NO_REGISTER, first: from, last })?;
@@ -199,8 +199,8 @@ impl Compiler<'_> {
     }
 
     fn operands(&mut self, left: &mut Expr, right: &mut Expr) -> Result<(Rk, Rk)> {
-        let c = self.to_rk(right)?;
-        let b = self.to_rk(left)?;
+        let c = self.place_operand(right)?;
+        let b = self.place_operand(left)?;
         let (high, low) = if b.0 > c.0 { (b, c) } else { (c, b) };
         // A constant has the higher number and is nothing to give back.
         self.func().release_rk(high);
@@ -282,7 +282,7 @@ impl Compiler<'_> {
             match self.token {
                 Token::Char(b'.') => self.dot(&mut e)?,
                 Token::Char(b'[') => {
-                    let table = self.to_any_register(&mut e)?;
+                    let table = self.place_anywhere(&mut e)?;
                     let key = self.bracket()?;
                     e = Exp::Indexed { table, key }.into();
                 }
@@ -293,7 +293,7 @@ impl Compiler<'_> {
                     self.arguments(&mut e)?;
                 }
                 Token::Char(b'(' | b'{') | Token::String(_) => {
-                    self.to_next_register(&mut e)?;
+                    self.place_next(&mut e)?;
                     self.arguments(&mut e)?;
                 }
                 _ => return Ok(e),
@@ -303,10 +303,10 @@ impl Compiler<'_> {
 
     /// `.name` behind an expression.
     pub(super) fn dot(&mut self, e: &mut Expr) -> Result<()> {
-        let table = self.to_any_register(e)?;
+        let table = self.place_anywhere(e)?;
         self.advance()?;
         let name = self.name()?;
-        let key = self.to_rk(&mut Exp::String(name).into())?;
+        let key = self.place_operand(&mut Exp::String(name).into())?;
         *e = Exp::Indexed { table, key }.into();
         Ok(())
     }
@@ -315,19 +315,19 @@ impl Compiler<'_> {
     fn bracket(&mut self) -> Result<Rk> {
         self.advance()?;
         let mut key = self.expr()?;
-        self.to_value(&mut key)?;
-        let key = self.to_rk(&mut key)?;
+        self.place_value(&mut key)?;
+        let key = self.place_operand(&mut key)?;
         self.expect_char(b']')?;
         Ok(key)
     }
 
     fn method(&mut self, e: &mut Expr, name: StrId) -> Result<()> {
-        let object = self.to_any_register(e)?;
+        let object = self.place_anywhere(e)?;
         self.release(e);
         let a = self.func().free as u8;
         self.reserve(2)?;
         let mut key = Exp::String(name).into();
-        let key = self.to_rk(&mut key)?;
+        let key = self.place_operand(&mut key)?;
         self.func().release_rk(key);
         self.emit(Op::Method { a, object, key })?;
         *e = Exp::Register(a).into();
@@ -363,7 +363,7 @@ impl Compiler<'_> {
             0
         } else {
             if last.exp != Exp::Void {
-                self.to_next_register(&mut last)?;
+                self.place_next(&mut last)?;
             }
             (self.func().free - usize::from(a)) as u8
         };
@@ -378,7 +378,7 @@ impl Compiler<'_> {
     pub(super) fn expr_list(&mut self) -> Result<(Expr, usize)> {
         let (mut e, mut count) = (self.expr()?, 1);
         while self.accept_char(b',')? {
-            self.to_next_register(&mut e)?;
+            self.place_next(&mut e)?;
             e = self.expr()?;
             count += 1;
         }
@@ -389,13 +389,13 @@ impl Compiler<'_> {
         let line = self.line();
         let pc = self.emit(Op::NewTable { a: NO_REGISTER, array: 0, nodes: 0 })?;
         let mut table: Expr = Exp::Open(pc).into();
-        let a = self.to_next_register(&mut table)?;
+        let a = self.place_next(&mut table)?;
         let (mut items, mut fields, mut pending) = (0_usize, 0_usize, 0_usize);
         let mut last: Expr = Exp::Void.into();
         self.expect_char(b'{')?;
         while !self.is_char(b'}') {
             if last.exp != Exp::Void {
-                self.to_next_register(&mut last)?;
+                self.place_next(&mut last)?;
                 last = Exp::Void.into();
                 if pending == FIELDS_PER_FLUSH {
                     self.flush(a, pending, items)?;
@@ -431,13 +431,13 @@ impl Compiler<'_> {
         let key = match self.token {
             Token::Name(name) => {
                 self.advance()?;
-                self.to_rk(&mut Exp::String(name).into())?
+                self.place_operand(&mut Exp::String(name).into())?
             }
             _ => self.bracket()?,
         };
         self.expect_char(b'=')?;
         let mut value = self.expr()?;
-        let value = self.to_rk(&mut value)?;
+        let value = self.place_operand(&mut value)?;
         self.emit(Op::SetIndex { table, key, value })?;
         self.func().free = free;
         Ok(())
@@ -460,7 +460,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         if last.exp != Exp::Void {
-            self.to_next_register(&mut last)?;
+            self.place_next(&mut last)?;
         }
         self.flush(a, pending, *items)
     }

@@ -186,7 +186,7 @@ impl Func {
         let distance = target as i32 - (pc as i32 + 1);
         match &mut self.code[pc] {
             Op::Jump { by } | Op::ForPrep { by, .. } | Op::ForLoop { by, .. } | Op::IterLoop { by, .. } => {
-                *by = distance
+                *by = distance;
             }
             _ => {}
         }
@@ -344,7 +344,7 @@ impl Func {
     fn note_operands(&mut self, pc: usize, op: Op) {
         match op {
             Op::GetIndex { table, .. } | Op::GetField { table, .. } | Op::SetIndex { table, .. } => {
-                self.note(pc, table)
+                self.note(pc, table);
             }
             Op::Method { object, .. } => self.note(pc, object),
             Op::Add { b, c, .. }
@@ -364,7 +364,7 @@ impl Func {
     }
 
     /// Lets a call, when it turns out that its values are returned, take the place of the function that makes it.
-    pub(super) fn to_tail_call(&mut self, pc: usize) {
+    pub(super) fn make_tail_call(&mut self, pc: usize) {
         if let Op::Call { a, args, .. } = self.code[pc] {
             self.code[pc] = Op::TailCall { a, args };
         }

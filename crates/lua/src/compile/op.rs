@@ -13,7 +13,7 @@ impl Rk {
 
     /// A constant, if its number fits.
     pub(crate) fn constant(index: usize) -> Option<Rk> {
-        (index < usize::from(Rk::CONSTANT)).then(|| Rk(index as u16 | Rk::CONSTANT))
+        (index < usize::from(Rk::CONSTANT)).then_some(Rk(index as u16 | Rk::CONSTANT))
     }
 
     pub(crate) fn as_register(self) -> Option<u8> {

@@ -178,7 +178,7 @@ impl Compiler<'_> {
     }
 
     /// Puts the whole expression, jumps and all, into this register.
-    pub(super) fn to_register(&mut self, e: &mut Expr, register: u8) -> Result<()> {
+    pub(super) fn place_in(&mut self, e: &mut Expr, register: u8) -> Result<()> {
         self.load(e, register)?;
         if let Exp::Jump(pc) = e.exp {
             e.on_true.push(pc);
@@ -209,16 +209,16 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    pub(super) fn to_next_register(&mut self, e: &mut Expr) -> Result<u8> {
+    pub(super) fn place_next(&mut self, e: &mut Expr) -> Result<u8> {
         self.discharge(e)?;
         self.release(e);
         self.reserve(1)?;
         let register = (self.func().free - 1) as u8;
-        self.to_register(e, register)?;
+        self.place_in(e, register)?;
         Ok(register)
     }
 
-    pub(super) fn to_any_register(&mut self, e: &mut Expr) -> Result<u8> {
+    pub(super) fn place_anywhere(&mut self, e: &mut Expr) -> Result<u8> {
         self.discharge(e)?;
         if let Exp::Register(register) = e.exp {
             if !e.has_jumps() {
@@ -226,20 +226,20 @@ impl Compiler<'_> {
             }
             // A variable must not be overwritten.
             if usize::from(register) >= self.func().locals.len() {
-                self.to_register(e, register)?;
+                self.place_in(e, register)?;
                 return Ok(register);
             }
         }
-        self.to_next_register(e)
+        self.place_next(e)
     }
 
-    pub(super) fn to_value(&mut self, e: &mut Expr) -> Result<()> {
-        if e.has_jumps() { self.to_any_register(e).map(drop) } else { self.discharge(e) }
+    pub(super) fn place_value(&mut self, e: &mut Expr) -> Result<()> {
+        if e.has_jumps() { self.place_anywhere(e).map(drop) } else { self.discharge(e) }
     }
 
     /// As a register, or as a constant if it is one.
-    pub(super) fn to_rk(&mut self, e: &mut Expr) -> Result<Rk> {
-        self.to_value(e)?;
+    pub(super) fn place_operand(&mut self, e: &mut Expr) -> Result<Rk> {
+        self.place_value(e)?;
         let constant = match e.exp {
             _ if e.has_jumps() => None,
             Exp::Number(number) => Some(Value::Num(number)),
@@ -255,7 +255,7 @@ impl Compiler<'_> {
                 return Ok(rk);
             }
         }
-        self.to_any_register(e).map(Rk::register)
+        self.place_anywhere(e).map(Rk::register)
     }
 
     pub(super) fn release(&mut self, e: &Expr) {
@@ -343,19 +343,19 @@ impl Compiler<'_> {
         match target {
             Exp::Local(register) => {
                 self.release(value);
-                return self.to_register(value, register);
+                return self.place_in(value, register);
             }
             Exp::Upvalue(up) => {
-                let a = self.to_any_register(value)?;
+                let a = self.place_anywhere(value)?;
                 self.emit(Op::SetUpvalue { a, up })?;
             }
             Exp::Global(name) => {
-                let a = self.to_any_register(value)?;
+                let a = self.place_anywhere(value)?;
                 let k = self.constant(Value::Str(name))? as u32;
                 self.emit(Op::SetGlobal { a, k })?;
             }
             Exp::Indexed { table, key } => {
-                let value = self.to_rk(value)?;
+                let value = self.place_operand(value)?;
                 self.emit(Op::SetIndex { table, key, value })?;
             }
             _ => {}

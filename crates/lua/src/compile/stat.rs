@@ -208,7 +208,7 @@ impl Compiler<'_> {
 
     fn one_expr(&mut self) -> Result<()> {
         let mut e = self.expr()?;
-        self.to_next_register(&mut e).map(drop)
+        self.place_next(&mut e).map(drop)
     }
 
     fn generic_for(&mut self, first: StrId) -> Result<()> {
@@ -276,7 +276,7 @@ impl Compiler<'_> {
         self.func().locals.push(name);
         let line = self.line();
         let mut function = self.body(false, line)?;
-        self.to_register(&mut function, register)
+        self.place_in(&mut function, register)
     }
 
     fn local_statement(&mut self) -> Result<()> {
@@ -309,7 +309,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         if e.exp != Exp::Void {
-            self.to_next_register(&mut e)?;
+            self.place_next(&mut e)?;
         }
         if wanted > count {
             let a = self.func().free;
@@ -405,14 +405,14 @@ impl Compiler<'_> {
         let op = if e.is_open() {
             self.values(&mut e, None)?;
             if let (Exp::Call(pc), 1) = (e.exp, count) {
-                self.func().to_tail_call(pc);
+                self.func().make_tail_call(pc);
             }
             Op::Return { a: first, count: 0 }
         } else if count == 1 {
-            let a = self.to_any_register(&mut e)?;
+            let a = self.place_anywhere(&mut e)?;
             Op::Return { a, count: 2 }
         } else {
-            self.to_next_register(&mut e)?;
+            self.place_next(&mut e)?;
             Op::Return { a: first, count: count as u8 + 1 }
         };
         self.emit(op)?;

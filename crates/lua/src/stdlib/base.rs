@@ -95,7 +95,7 @@ fn error(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     let value = vm.arg(args, 0);
     // A number counts as a string here.
     if level > 0
-        && let Some(id) = vm.to_str(value)?
+        && let Some(id) = vm.coerce_str(value)?
     {
         let mut words = vm.place_of_caller(usize::try_from(level).unwrap_or(usize::MAX)).into_bytes();
         words.extend_from_slice(vm.bytes(id));
@@ -219,7 +219,7 @@ fn read_pieces(vm: &mut Vm, host: &mut dyn Host, reader: Value) -> Result<Vec<u8
     let mut text = Vec::new();
     loop {
         let piece = vm.call_for_one(host, reader, &[])?;
-        match vm.to_str(piece)? {
+        match vm.coerce_str(piece)? {
             Some(id) if !vm.bytes(id).is_empty() => {
                 vm.check_room(text.len() + vm.bytes(id).len())?;
                 text.extend_from_slice(vm.bytes(id));

@@ -12,7 +12,7 @@ impl Vm {
     /// When it is neither. The same holds for the others.
     pub fn check_str(&mut self, args: Args, at: usize) -> Result<StrId> {
         let value = self.arg(args, at);
-        match self.to_str(value)? {
+        match self.coerce_str(value)? {
             Some(id) => Ok(id),
             None => Err(self.bad_type(args, at, "string")),
         }

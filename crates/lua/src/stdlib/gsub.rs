@@ -138,7 +138,7 @@ pub(super) fn gmatch_next(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Resul
 pub(super) fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let (text, pattern) = (vm.check_str(args, 0)?, vm.check_str(args, 1)?);
     let replacement = match vm.arg(args, 2) {
-        number @ Value::Num(_) => vm.to_str(number)?.map_or(Value::Nil, Value::Str),
+        number @ Value::Num(_) => vm.coerce_str(number)?.map_or(Value::Nil, Value::Str),
         other @ (Value::Str(_) | Value::Table(_) | Value::Func(_) | Value::Native(_)) => other,
         _ => return Err(vm.bad_argument(args, 2, "string/function/table expected")),
     };
@@ -199,7 +199,7 @@ fn replace(
         Value::Nil | Value::Bool(false) => {
             result.extend_from_slice(&vm.bytes(text)[found.start..found.end]);
         }
-        _ => match vm.to_str(value)? {
+        _ => match vm.coerce_str(value)? {
             Some(id) => result.extend_from_slice(vm.bytes(id)),
             None => {
                 let words = format!("invalid replacement value (a {})", value.type_name());

@@ -201,7 +201,7 @@ impl Vm {
     ///
     /// # Errors
     /// When the budget of bytes is used up.
-    pub fn to_str(&mut self, value: Value) -> Result<Option<StrId>> {
+    pub fn coerce_str(&mut self, value: Value) -> Result<Option<StrId>> {
         match value {
             Value::Str(id) => Ok(Some(id)),
             Value::Num(number) => self.heap.str(number::format(number).as_bytes()).map(Some),

@@ -329,12 +329,11 @@ impl Vm {
         self.heap.get_table(table).get_num(index as f64)
     }
 
-    /// Sets a key that is neither nil nor NaN, past metatables, also of a table that is read-only.
+    /// Sets a key, past metatables, also of a table that is read-only. Nil and NaN are no keys, and nothing is set for them.
     ///
     /// # Errors
     /// When the budget of bytes is used up.
     pub fn raw_set(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
-        debug_assert!(!key.is_nil() && key == key, "nil and NaN are no keys");
         self.heap.raw_set(table, key, value)
     }
 
