@@ -21,8 +21,11 @@ pub const REPLIES_WAITING_BYTES_MAX: usize = 2 * REPLY_BYTES_MAX;
 pub const REPLY_SMALL_BYTES: usize = 1024 * 1024;
 
 /// Steps of one command in work that its input does not bound in proportion: matching patterns again and again, visits of paths into
-/// documents. More is answered `ERR the pattern takes too many steps`, and what the command changed is undone. LCS has as many.
+/// documents, long names and weights of SORT. More is answered `ERR the pattern takes too many steps`, and what the command changed is undone. LCS has as many.
 pub const COMMAND_STEPS_MAX: usize = STRING_BYTES_MAX / 4;
+
+/// Bytes of a name or weight of SORT that are free; the others count as steps ([`COMMAND_STEPS_MAX`]).
+pub const SORT_TEXT_BYTES_FREE: usize = 256;
 
 /// Keys of one command that are looked at for repetition only where there are more.
 pub const REPEATED_KEYS_FREE: usize = 16;

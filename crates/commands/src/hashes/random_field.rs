@@ -1,5 +1,6 @@
 //! `HRANDFIELD key [count [WITHVALUES]]`
 
+use crate::meter;
 use crate::random::Pick;
 use crate::{Answer, Args, Ctx, Reply};
 
@@ -18,7 +19,8 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let picked = ctx.random.pick(pick, hash.len());
     let pairs = picked.into_iter().filter_map(|index| hash.nth(index));
     Ok(if with_values {
-        Reply::Pairs(pairs.map(|(field, value)| (Reply::bulk(field), Reply::bulk(value))).collect())
+        let pairs = pairs.map(|(field, value)| (Reply::bulk(field), Reply::bulk(value)));
+        Reply::Pairs(pairs.take_while(|_| !meter::is_exceeded()).collect())
     } else {
         Reply::bulks(pairs.map(|(field, _)| field))
     })

@@ -14,6 +14,7 @@ use super::path::{Order, Path};
 use super::print::{Layout, text};
 use super::{document, edit};
 use crate::errors::{self, Fail};
+use crate::meter;
 use crate::{Answer, Args, Ctx, Reply};
 
 /// What a path selects: all matches, or the first of them for a legacy path.
@@ -133,6 +134,9 @@ fn by_path<'a>(paths: &'a [(&'a str, Path)], tree: &'a Value, order: Order) -> R
     let legacy = paths.iter().all(|(_, path)| path.is_legacy());
     let (mut found, mut named) = (Vec::with_capacity(paths.len()), HashSet::new());
     for (name, path) in paths {
+        if meter::is_exceeded() {
+            break;
+        }
         if !named.insert(*name) {
             continue;
         }
@@ -150,6 +154,8 @@ fn select<'a>(
     order: Order,
 ) -> Result<Option<Selected<'a>>, Fail> {
     let values = path.values(tree, order)?;
+    // Until they are written, the matches of all paths are kept.
+    meter::copied(size_of_val(&*values));
     Ok(if legacy { values.first().map(|value| Selected::First(value)) } else { Some(Selected::All(values)) })
 }
 

@@ -6,6 +6,7 @@ use keystead_model::value::stream::{Stream, StreamId};
 use super::reading::Reading;
 use super::{entry, id};
 use crate::errors::Fail;
+use crate::meter;
 use crate::{Answer, Args, Ctx, Reply};
 
 const NEW_IN_READ: &str =
@@ -24,15 +25,15 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
         });
     }
     let mut found = Vec::new();
-    for (n, after) in after.iter().enumerate() {
+    for (n, after) in after.iter().enumerate().take_while(|_| !meter::is_exceeded()) {
         let (Some(stream), Some(start)) = (stream(ctx, reading.key(n))?, after.next()) else { continue };
-        let entries: Vec<Reply> =
-            entry::between(stream, start, StreamId::MAX).take(reading.count).map(entry::reply).collect();
+        let entries = entry::between(stream, start, StreamId::MAX).take(reading.count).map(entry::reply);
+        let entries: Vec<Reply> = entries.take_while(|_| !meter::is_exceeded()).collect();
         if !entries.is_empty() {
             found.push((Reply::bulk(reading.key(n)), Reply::Array(entries)));
         }
     }
-    if found.is_empty() {
+    if found.is_empty() && !meter::is_exceeded() {
         reading
             .wait(ctx, |n| (reading.id(n) == b"$").then(|| after.get(n).map(StreamId::to_string)).flatten());
         return Ok(Reply::NilArray);

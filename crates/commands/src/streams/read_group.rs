@@ -8,6 +8,7 @@ use keystead_model::value::stream::{Pending, Stream, StreamId};
 use super::reading::Reading;
 use super::{entry, groups, id, progress};
 use crate::errors::Fail;
+use crate::meter;
 use crate::{Answer, Args, Ctx, Reply};
 
 const LAST_IN_GROUP: &str = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
@@ -41,7 +42,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     // At Upstash who need not acknowledge leaves no trace.
     let traceless = reading.no_ack && ctx.is_upstash();
     let mut found = Vec::new();
-    for (n, wanted) in wanted.into_iter().enumerate() {
+    for (n, wanted) in wanted.into_iter().enumerate().take_while(|_| !meter::is_exceeded()) {
         let mut stream = ctx.keys.stream_mut(reading.key(n), ctx.now)?;
         let mut member =
             Member { stream: &mut stream, group: &group, consumer: &consumer, now: ctx.now, traceless };
@@ -91,7 +92,8 @@ impl Member<'_, '_> {
         let known = group.consumer(self.consumer).is_some();
         let (mut ids, mut replies) = (Vec::new(), Vec::new());
         if let Some(start) = last_id.next() {
-            for (id, fields) in entry::between(self.stream, start, StreamId::MAX).take(reading.count) {
+            let entries = entry::between(self.stream, start, StreamId::MAX).take(reading.count);
+            for (id, fields) in entries.take_while(|_| !meter::is_exceeded()) {
                 entries_read = progress::after_reading(self.stream, entries_read, last_id, id);
                 last_id = id;
                 ids.push(id);
@@ -123,7 +125,7 @@ impl Member<'_, '_> {
         let group = stream.group(self.group);
         let own = group.and_then(|group| Some((group, group.consumer(self.consumer)?)));
         if let (Some((group, own)), Some(start)) = (own, after.next()) {
-            for &id in own.pending(start..).take(count) {
+            for &id in own.pending(start..).take(count).take_while(|_| !meter::is_exceeded()) {
                 let Some(fields) = stream.get(id) else {
                     replies.push(Reply::Array(vec![id::reply(id), Reply::NilArray]));
                     continue;

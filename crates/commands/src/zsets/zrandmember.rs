@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::ctx::Ctx;
 use crate::errors::Answer;
+use crate::meter;
 use crate::random::Pick;
 use crate::reply::Reply;
 
@@ -21,7 +22,8 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> Answer {
     let ranks = ctx.random.pick(pick, zset.len());
     let picked = ranks.into_iter().filter_map(|rank| zset.nth(rank));
     Ok(if with_scores {
-        Reply::Pairs(picked.map(|(member, score)| (Reply::bulk(member), Reply::Double(score))).collect())
+        let pairs = picked.map(|(member, score)| (Reply::bulk(member), Reply::Double(score)));
+        Reply::Pairs(pairs.take_while(|_| !meter::is_exceeded()).collect())
     } else {
         Reply::bulks(picked.map(|(member, _)| member))
     })

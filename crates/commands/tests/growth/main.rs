@@ -60,6 +60,9 @@ fn no_command_takes_more_than_its_input_explains() {
     let mut scenes = [Scene::new(size), Scene::new(size * TIMES)];
     let (mut found, mut served) = (BTreeMap::<&str, (f64, String)>::new(), BTreeMap::<&str, usize>::new());
     for row in rows() {
+        if measures {
+            println!("{}", row.full_name);
+        }
         for n in 0..requests {
             let mut made = [size, size * TIMES].map(|size| {
                 let mut rng = Rng::new(seed ^ (n as u64) << 32);

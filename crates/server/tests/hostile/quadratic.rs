@@ -105,6 +105,27 @@ fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
 }
 
 #[test]
+fn a_sort_that_compares_or_looks_up_the_same_long_text_again_and_again_is_refused() {
+    let server = victim(&[]);
+    let mut client = Client::connect(&server);
+    let long = "a".repeat(1 << 20);
+    client.expect(&[
+        (&format!("RPUSH l {}", "1 ".repeat(10_000).trim_end()), ":10000"),
+        (&format!("RPUSH names {}", &long[..30_000]), ":1"),
+        (&format!("HSET w1 f {long}"), ":1"),
+    ]);
+    let many = "GET x* ".repeat(100_000);
+    for attack in
+        ["SORT l BY w*->f ALPHA LIMIT 0 1".to_owned(), format!("SORT names BY nosort {}", many.trim_end())]
+    {
+        let answer = client.ask(&attack);
+        assert!(answer.starts_with(TOO_SLOW), "{:.30} {answer:.200}", attack);
+        assert_unharmed(&server);
+    }
+    client.expect(&[("LLEN l", ":10000")]);
+}
+
+#[test]
 fn a_class_of_a_megabyte_over_many_keys_is_refused() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);

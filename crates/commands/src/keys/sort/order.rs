@@ -6,6 +6,8 @@ use keystead_model::Bytes;
 
 use super::pattern::Pattern;
 use crate::errors::Fail;
+use crate::limits::SORT_TEXT_BYTES_FREE;
+use crate::meter;
 use crate::{Ctx, number};
 
 const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
@@ -39,7 +41,13 @@ impl Weights {
         };
         let mut texts = Vec::with_capacity(elements.len());
         for element in elements {
-            texts.push(by.resolve(ctx, element)?);
+            let text = by.resolve(ctx, element)?;
+            // One long text may be what many elements are compared by, and copied for each.
+            let len = text.as_ref().map_or(0, Bytes::len);
+            if !meter::steps(len.saturating_sub(SORT_TEXT_BYTES_FREE)) {
+                return Ok(Weights::Themselves);
+            }
+            texts.push(text);
         }
         if alpha {
             return Ok(Weights::Texts(texts));

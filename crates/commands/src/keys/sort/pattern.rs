@@ -5,6 +5,8 @@ use keystead_model::value::Value;
 
 use crate::Ctx;
 use crate::errors::Fail;
+use crate::limits::SORT_TEXT_BYTES_FREE;
+use crate::meter;
 
 /// Where something is found for an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,11 @@ impl<'a> Pattern<'a> {
         let Pattern::Key { prefix, postfix, field } = self else {
             return Ok((*self == Pattern::Itself).then(|| element.clone()));
         };
+        // Many patterns times long elements: the names alone would be the work.
+        let len = prefix.len() + element.len() + postfix.len();
+        if !meter::steps(len.saturating_sub(SORT_TEXT_BYTES_FREE)) {
+            return Ok(None);
+        }
         let key = [prefix, element.as_slice(), postfix].concat();
         Ok(match (ctx.keys.value(&key, ctx.now)?, field) {
             (Some(Value::Str(value)), None) => Some(value.clone()),
