@@ -104,6 +104,8 @@ pub(crate) struct Heap {
     base_used: usize,
     /// Bytes at which to look for garbage.
     pub(crate) collect_at: usize,
+    /// Work that was done where nobody could be asked whether to go on: tables that grew, garbage that was looked for.
+    pub(crate) work_owed: usize,
 }
 
 /// What a closure takes.
@@ -283,7 +285,8 @@ impl Heap {
         }
         let before = table.bytes();
         if table.is_full() {
-            let after = table.bytes_after_growth();
+            let (after, slots) = (table.bytes_after_growth(), table.slots());
+            self.work_owed += slots;
             self.check_room(after)?;
         }
         let table = &mut self.tables[id.0 as usize];

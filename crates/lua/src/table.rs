@@ -333,8 +333,8 @@ impl Table {
         self.nodes.iter().filter(|node| !node.value.is_nil()).map(|node| (node.key, node.value))
     }
 
-    /// A border: `t[n]` is there and `t[n+1]` is not.
-    pub(crate) fn len(&self) -> usize {
+    /// A border: `t[n]` is there and `t[n+1]` is not. And how much work it was to find.
+    pub(crate) fn border(&self) -> (usize, usize) {
         let mut high = self.array.len();
         if high > 0 && self.array[high - 1].is_nil() {
             let mut low = 0;
@@ -342,12 +342,12 @@ impl Table {
                 let middle = usize::midpoint(low, high);
                 if self.array[middle - 1].is_nil() { high = middle } else { low = middle }
             }
-            return low;
+            return (low, 1);
         }
-        if self.nodes.is_empty() { high } else { self.border_beyond(high) }
+        if self.nodes.is_empty() { (high, 1) } else { self.border_beyond(high) }
     }
 
-    fn border_beyond(&self, mut low: usize) -> usize {
+    fn border_beyond(&self, mut low: usize) -> (usize, usize) {
         let is_there = |at: usize| !self.get_num(at as f64).is_nil();
         let mut high = low + 1;
         while is_there(high) {
@@ -355,18 +355,20 @@ impl Table {
             high *= 2;
             if high > i32::MAX as usize {
                 // Somebody built it for this: look at each.
-                return (1..).find(|at| !is_there(*at)).unwrap_or(1) - 1;
+                let border = (1..).find(|at| !is_there(*at)).unwrap_or(1) - 1;
+                return (border, border);
             }
         }
         while high - low > 1 {
             let middle = usize::midpoint(low, high);
             if is_there(middle) { low = middle } else { high = middle }
         }
-        low
+        (low, 8)
     }
 
-    /// What comes behind a key; `None`: there is no such key. A key of nil begins, and is given at the end.
-    pub(crate) fn next(&self, key: Value, hash: u32) -> Option<(Value, Value)> {
+    /// What comes behind a key, and how many slots were looked at; `None`: there is no such key. A key of nil begins, and is given
+    /// at the end.
+    pub(crate) fn next(&self, key: Value, hash: u32) -> Option<(Value, Value, usize)> {
         let mut at = match key {
             Value::Nil => 0,
             Value::Num(number) if array_index(number).is_some_and(|index| index <= self.array.len()) => {
@@ -377,18 +379,21 @@ impl Table {
                 self.find(key, hash)? + self.array.len() + 1
             }
         };
+        let begin = at;
         while at < self.array.len() {
             if !self.array[at].is_nil() {
-                return Some((Value::Num((at + 1) as f64), self.array[at]));
+                return Some((Value::Num((at + 1) as f64), self.array[at], at - begin));
             }
             at += 1;
         }
         let rest = &self.nodes[at - self.array.len()..];
-        let found = rest.iter().find(|node| !node.value.is_nil());
-        Some(found.map_or((Value::Nil, Value::Nil), |node| (node.key, node.value)))
+        let found = rest.iter().position(|node| !node.value.is_nil());
+        let looked = at - begin + found.unwrap_or(rest.len());
+        let (key, value) = found.map_or((Value::Nil, Value::Nil), |at| (rest[at].key, rest[at].value));
+        Some((key, value, looked))
     }
 
-    /// How many slots `next` may look at.
+    /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
         self.array.len() + self.nodes.len()
     }
@@ -422,7 +427,7 @@ mod tests {
         let mut table = Table::default();
         for i in 1..=1000 {
             table.set(Value::Num(f64::from(i)), 0, Value::Num(f64::from(i)));
-            assert_eq!(table.len(), i as usize);
+            assert_eq!(table.border().0, i as usize);
         }
         assert_eq!((table.array.len(), table.nodes.len()), (1024, 0));
         assert_eq!(table.get_num(777.0), Value::Num(777.0));
@@ -438,7 +443,7 @@ mod tests {
             table.set(Value::Num(f64::from(i)), 0, Value::Nil);
         }
         let (mut key, mut count) = (Value::Nil, 0);
-        while let Some((next, _)) = table.next(key, 0)
+        while let Some((next, ..)) = table.next(key, 0)
             && !next.is_nil()
         {
             (key, count) = (next, count + 1);

@@ -73,6 +73,7 @@ fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize
         b"collect" | b"step" => {
             // It looks at everything there is.
             vm.work(host, 1000 + vm.used_bytes() / 64)?;
+            vm.collect();
             if what == b"step" {
                 return vm.one(true);
             }
@@ -155,9 +156,8 @@ fn next(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let Some((key, value)) = vm.raw_next(table, key) else {
         return Err(vm.fault("invalid key to 'next'"));
     };
+    vm.work(host, 1)?;
     if key.is_nil() {
-        // It may have looked at all slots.
-        vm.work(host, vm.heap.get_table(table).slots() / 8)?;
         return vm.one(Value::Nil);
     }
     vm.push(key);
@@ -413,7 +413,8 @@ fn type_of(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
 fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     let table = vm.check_table(args, 0)?;
     let first = i64::from(vm.opt_int(args, 1, 1)? as i32);
-    let last = i64::from(vm.opt_int(args, 2, vm.raw_len(table) as i64)? as i32);
+    let len = vm.raw_len(table) as i64;
+    let last = i64::from(vm.opt_int(args, 2, len)? as i32);
     if first > last {
         return Ok(0);
     }

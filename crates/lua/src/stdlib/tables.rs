@@ -105,7 +105,8 @@ fn check_function(vm: &mut Vm, args: Args, at: usize) -> Result<Value> {
 
 fn getn(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     let table = vm.check_table(args, 0)?;
-    vm.one(vm.raw_len(table) as f64)
+    let len = vm.raw_len(table);
+    vm.one(len as f64)
 }
 
 fn setn(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {

@@ -46,6 +46,8 @@ struct Marker<'h> {
     protos: HashSet<*const Proto, RandomState>,
     /// Marked, and still to be looked into.
     grey: Vec<Value>,
+    /// Slots that were looked at.
+    work: usize,
 }
 
 impl Marker<'_> {
@@ -76,6 +78,7 @@ impl Marker<'_> {
 
     fn table(&mut self, id: TableId) {
         let table = self.heap.get_table(id);
+        self.work += table.slots();
         if let Some(meta) = table.meta {
             self.mark(Value::Table(meta));
         }
@@ -115,6 +118,7 @@ impl Marker<'_> {
     }
 
     fn coroutine(&mut self, co: &Coroutine) {
+        self.work += co.stack.len();
         for value in &co.stack {
             self.mark(*value);
         }
@@ -155,6 +159,7 @@ impl Vm {
             threads: Marks::with_room(heap.threads.items.len()),
             protos: HashSet::default(),
             grey: Vec::new(),
+            work: 0,
         };
         marker.coroutine(&self.co);
         marker.mark(Value::Table(self.globals));
@@ -170,6 +175,7 @@ impl Vm {
             marker.upvalue(id);
         }
         marker.trace();
+        let work = marker.work;
         let Marker { strings, tables, closures, upvalues, threads, .. } = marker;
         let heap = &mut self.heap;
         let mut freed = heap.strings.sweep(|id| strings.has(id));
@@ -184,6 +190,11 @@ impl Vm {
         freed += heap.upvalues.sweep(|id| upvalues.has(id), |_| UPVALUE_BYTES);
         freed += heap.threads.sweep(|id| threads.has(id), |co| THREAD_BYTES + co.bytes());
         heap.release(freed);
+        heap.work_owed += work
+            + heap.strings.slots()
+            + heap.tables.len()
+            + heap.closures.items.len()
+            + heap.upvalues.items.len();
         heap.collect_at =
             heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
         // Half of what is left is enough to wait for.

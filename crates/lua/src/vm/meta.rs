@@ -243,7 +243,7 @@ impl Vm {
 
     pub(super) fn length(&mut self, host: &mut dyn Host, value: Value, register: u8) -> Result<Value> {
         match value {
-            Value::Table(id) => Ok(Value::Num(self.heap.get_table(id).len() as f64)),
+            Value::Table(id) => Ok(Value::Num(self.raw_len(id) as f64)),
             Value::Str(id) => Ok(Value::Num(self.bytes(id).len() as f64)),
             other => {
                 let handler = self.meta_of(other, Event::Len);

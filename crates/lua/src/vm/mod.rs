@@ -214,7 +214,7 @@ impl Vm {
     /// When the host says that the run is over.
     #[inline]
     pub fn work(&mut self, host: &mut dyn Host, units: usize) -> Result<()> {
-        self.fuel -= units as i64;
+        self.fuel -= (units + std::mem::take(&mut self.heap.work_owed)) as i64;
         if self.fuel < 0 { self.check(host) } else { Ok(()) }
     }
 
@@ -374,15 +374,17 @@ impl Vm {
     }
 
     /// A border of a table: Lua's `#`, past metatables.
-    #[must_use]
-    pub fn raw_len(&self, table: TableId) -> usize {
-        self.heap.get_table(table).len()
+    pub fn raw_len(&mut self, table: TableId) -> usize {
+        let (len, looked) = self.heap.get_table(table).border();
+        self.heap.work_owed += looked;
+        len
     }
 
     /// What comes behind a key, and its value; nil at the end; nothing if there is no such key.
-    #[must_use]
-    pub fn raw_next(&self, table: TableId, key: Value) -> Option<(Value, Value)> {
-        self.heap.get_table(table).next(key, self.heap.hash_of(key))
+    pub fn raw_next(&mut self, table: TableId, key: Value) -> Option<(Value, Value)> {
+        let (key, value, looked) = self.heap.get_table(table).next(key, self.heap.hash_of(key))?;
+        self.heap.work_owed += looked;
+        Some((key, value))
     }
 
     /// Lets no script change a table.

@@ -69,6 +69,11 @@ fn time_outside_of_the_script_s_own_instructions_counts_as_its_own() {
         "local s = string.rep('x', 1000000) while true do local t = {s:byte(1, 7000)} end",
         "while true do string.format('%99.99f', 1e308) end",
         "local s = string.rep('[', 900) while true do pcall(cjson.decode, s) end",
+        // Tables that are mostly holes, that are full, whose end is far away; a heap that is nearly full.
+        "local t = {} for i = 1, 1000000 do t[i] = 1 end for i = 1, 999999 do t[i] = nil end while true do next(t) end",
+        "local t = {} for i = 1, 262144 do t['k' .. i] = 1 end local i = 0 while true do i = i + 1 t['k' .. i] = nil t['n' .. i] = 1 end",
+        "local t = {} for i = 1, 30 do t[2 ^ i] = 1 end for i = 1, 500000 do t[i] = 1 end while true do local n = #t end",
+        "local t = {} for i = 1, 600000 do t[i] = 'x' .. i end while true do local s = 'y' .. #t .. math.random() end",
     ] {
         let watch = Stopwatch::start();
         let answer = client.ask_words(&["EVAL", script, "0"]);
