@@ -58,7 +58,7 @@ pub(super) fn run(
     world.begin();
     let ended = within(world, &mut run, job);
     let answer = settle(&mut world.vm, &mut run, job.name, ended);
-    let fit = world.vm.used_bytes() - world.vm.base_bytes() < SCRIPT_MEMORY_SWEEP_BYTES;
+    let fit = world.vm.used_bytes().saturating_sub(world.vm.base_bytes()) < SCRIPT_MEMORY_SWEEP_BYTES;
     finish(world);
     let Run { running, log, .. } = run;
     drop(running);

@@ -87,9 +87,13 @@ impl Func {
         }
     }
 
+    /// What it takes, with the functions within it that are finished.
+    pub(super) fn all_bytes(&self) -> usize {
+        self.bytes + self.protos.iter().map(|proto| proto.all_bytes()).sum::<usize>()
+    }
+
     /// The finished function.
     pub(super) fn finish(self, source: Rc<str>) -> Proto {
-        let inner: usize = self.protos.iter().map(|proto| proto.bytes).sum();
         Proto {
             code: self.code,
             constants: self.constants,
@@ -101,7 +105,7 @@ impl Func {
             params: self.params,
             is_vararg: self.is_vararg,
             registers: self.registers as u8,
-            bytes: self.bytes + inner,
+            bytes: self.bytes,
         }
     }
 

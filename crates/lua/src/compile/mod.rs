@@ -36,6 +36,9 @@ use crate::value::{StrId, Value};
 /// Bytes of a text between two questions whether the run is over.
 const TEXT_BETWEEN_CHECKS: usize = 4096;
 
+/// What the name of a text takes beside its bytes.
+const NAME_BYTES: usize = 16;
+
 /// A text that is being compiled.
 struct Compiler<'t> {
     heap: &'t mut Heap,
@@ -60,8 +63,13 @@ pub(crate) fn compile(
     source: &[u8],
     is_over: &mut dyn FnMut() -> bool,
 ) -> Result<Rc<Proto>> {
-    heap.charge(source.len() + 16)?;
-    let name: Rc<str> = String::from_utf8_lossy(source).into();
+    heap.charge(source.len() + NAME_BYTES)?;
+    // One byte for one, so that it takes what was charged.
+    let name: Rc<str> = source
+        .iter()
+        .map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' })
+        .collect::<String>()
+        .into();
     let lexer = Lexer::new(text, chunk_id(source, SYNTAX_NAME));
     let mut compiler = Compiler {
         heap,
@@ -75,7 +83,13 @@ pub(crate) fn compile(
         is_over,
         checked_at: 0,
     };
-    compiler.chunk()
+    let compiled = compiler.chunk();
+    if compiled.is_err() {
+        // Nothing of it is left.
+        let bytes = compiler.funcs.iter().map(Func::all_bytes).sum();
+        compiler.heap.release(bytes);
+    }
+    compiled
 }
 
 /// Room for the name of a chunk in errors of the compiler, with a byte that ends it.
@@ -108,6 +122,7 @@ impl Compiler<'_> {
     fn chunk(&mut self) -> Result<Rc<Proto>> {
         self.heap.charge(size_of::<Proto>())?;
         let mut main = Func::new(0);
+        main.bytes += self.source.len() + NAME_BYTES;
         main.is_vararg = true;
         self.funcs.push(main);
         self.advance()?;

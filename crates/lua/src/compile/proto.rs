@@ -61,7 +61,7 @@ pub(crate) struct Proto {
     pub(crate) params: u8,
     pub(crate) is_vararg: bool,
     pub(crate) registers: u8,
-    /// What it takes, with those within it.
+    /// What it takes, without those within it.
     pub(crate) bytes: usize,
 }
 
@@ -71,6 +71,11 @@ impl Proto {
         let from = self.names.partition_point(|named| (named.pc as usize) < pc);
         let here = self.names[from..].iter().take_while(|named| named.pc as usize == pc);
         here.copied().find(|named| named.register == register)
+    }
+
+    /// What it takes, with those within it.
+    pub(crate) fn all_bytes(&self) -> usize {
+        self.bytes + self.protos.iter().map(|proto| proto.all_bytes()).sum::<usize>()
     }
 
     /// The line of an instruction.

@@ -3,6 +3,7 @@
 use super::Row;
 use crate::bounds::{NATIVE_CALLS_MAX, VALUES_MAX};
 use crate::error::{Error, Kind, Result};
+use crate::heap::Heap;
 use crate::value::{ThreadId, Value};
 use crate::vm::coroutine::{Caller, Coroutine, Status};
 use crate::vm::{Args, Host, Vm};
@@ -149,9 +150,7 @@ fn switch(vm: &mut Vm, host: &mut dyn Host, id: ThreadId, args: Args) -> Result<
     let mut other = std::mem::replace(&mut vm.co, back);
     other.proto = Some(std::mem::replace(&mut vm.proto, proto));
     vm.co.status = Status::Running;
-    let held = other.bytes();
-    let outcome = settle(&mut other, ended);
-    vm.heap.release(held.saturating_sub(other.bytes()));
+    let outcome = settle(&mut vm.heap, &mut other, ended);
     vm.heap.threads.items[id.0 as usize] = Some(other);
     match outcome? {
         Ok(values) => {
@@ -194,12 +193,12 @@ fn run(vm: &mut Vm, host: &mut dyn Host, given: &[Value]) -> Result<usize> {
 }
 
 /// What became of a coroutine: its values, or what it raised.
-fn settle(co: &mut Coroutine, ended: Result<usize>) -> Result<Result<Vec<Value>, Value>> {
+fn settle(heap: &mut Heap, co: &mut Coroutine, ended: Result<usize>) -> Result<Result<Vec<Value>, Value>> {
     match ended {
         Ok(from) => {
             co.status = Status::Dead;
             let values = co.stack[from..].to_vec();
-            (co.stack, co.frames) = (Vec::new(), Vec::new());
+            heap.release(co.end());
             Ok(Ok(values))
         }
         Err(error) => match *error.0 {

@@ -1,6 +1,6 @@
 //! Calls: frames, arguments and results. It touches the stack of the coroutine that runs.
 
-use super::coroutine::{Caller, Frame, Wanted};
+use super::coroutine::{Caller, Frame, OPEN_BYTES, Wanted};
 use super::{Event, Host, Native, Vm};
 use crate::bounds::{CALLS_MAX, NATIVE_CALLS_MAX, STACK_MAX};
 use crate::error::{Error, Kind, Result};
@@ -82,6 +82,7 @@ impl Vm {
         if len > self.co.stack.capacity() {
             let more = (len * 2).max(64) - self.co.stack.capacity();
             self.heap.charge(more * size_of::<Value>())?;
+            self.co.charged += more * size_of::<Value>();
             self.co.stack.reserve_exact((len * 2).max(64) - self.co.stack.len());
         }
         self.co.stack.resize(len, Value::Nil);
@@ -215,6 +216,7 @@ impl Vm {
         if self.co.frames.len() == self.co.frames.capacity() {
             let more = self.co.frames.len().max(8);
             self.heap.charge(more * size_of::<Frame>())?;
+            self.co.charged += more * size_of::<Frame>();
             self.co.frames.reserve_exact(more);
         }
         let (params, registers) = (usize::from(proto.params), usize::from(proto.registers));
@@ -310,6 +312,7 @@ impl Vm {
             && at >= from
         {
             self.co.open.pop();
+            self.heap.release(OPEN_BYTES);
             self.heap.set_upvalue(id, Upvalue::Closed(self.co.stack[at]));
         }
     }
@@ -322,7 +325,7 @@ impl Vm {
         {
             return Ok(*id);
         }
-        self.heap.charge(size_of::<(usize, u32)>())?;
+        self.heap.charge(OPEN_BYTES)?;
         let id = self.heap.upvalue(Upvalue::Open(self.current, at as u32))?;
         self.co.open.insert(from, (at, id));
         Ok(id)

@@ -3,11 +3,13 @@
 //! It only happens between instructions of the loop, so functions written in Rust may hold values while they do not call back; those
 //! that do leave theirs on the stack. What was there before the run is not collected.
 
+use std::rc::Rc;
+
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
 use super::Vm;
-use super::coroutine::Coroutine;
+use super::coroutine::{Coroutine, OPEN_BYTES};
 use crate::bounds::GARBAGE_MIN_BYTES;
 use crate::compile::proto::Proto;
 use crate::heap::{Heap, THREAD_BYTES, UPVALUE_BYTES, Upvalue, closure_bytes};
@@ -146,6 +148,15 @@ impl Marker<'_> {
     }
 }
 
+/// Bytes that are free once this reference to a compiled function is gone: its own and those of functions within it, as far as
+/// nobody else has them.
+fn freed_with(proto: &Rc<Proto>) -> usize {
+    if Rc::strong_count(proto) > 1 {
+        return 0;
+    }
+    proto.bytes + proto.protos.iter().map(freed_with).sum::<usize>()
+}
+
 impl Vm {
     /// Frees what nothing refers to.
     pub(crate) fn collect(&mut self) {
@@ -180,15 +191,14 @@ impl Vm {
         let heap = &mut self.heap;
         let mut freed = heap.strings.sweep(|id| strings.has(id));
         freed += heap.sweep_tables(|id| tables.has(id));
-        freed += heap.closures.sweep(
-            |id| closures.has(id),
-            |closure| {
-                let is_last = std::rc::Rc::strong_count(&closure.proto) == 1;
-                closure_bytes(closure) + if is_last { closure.proto.bytes } else { 0 }
-            },
-        );
+        // Coroutines before functions: their calls refer to what those were compiled to.
+        freed += heap
+            .threads
+            .sweep(|id| threads.has(id), |co| THREAD_BYTES + co.charged + co.open.len() * OPEN_BYTES);
+        freed += heap
+            .closures
+            .sweep(|id| closures.has(id), |closure| closure_bytes(closure) + freed_with(&closure.proto));
         freed += heap.upvalues.sweep(|id| upvalues.has(id), |_| UPVALUE_BYTES);
-        freed += heap.threads.sweep(|id| threads.has(id), |co| THREAD_BYTES + co.bytes());
         heap.release(freed);
         heap.work_owed += work
             + heap.strings.slots()
@@ -199,5 +209,46 @@ impl Vm {
             heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
         // Half of what is left is enough to wait for.
         heap.collect_at = heap.collect_at.min(heap.used() + heap.left() / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Args, Host, Result, Vm};
+
+    struct Quiet;
+
+    impl Host for Quiet {
+        fn is_over(&mut self) -> bool {
+            false
+        }
+
+        fn call(&mut self, _: &mut Vm, _: u32, _: Args) -> Result<usize> {
+            Ok(0)
+        }
+    }
+
+    /// Everything that was charged for is given back when nothing refers to it, and nothing twice.
+    #[test]
+    fn what_is_collected_gives_back_what_it_took() {
+        let mut vm = Vm::new(64 << 20).unwrap();
+        for program in [
+            "local t = {} for i = 1, 1000 do t[i] = {i, x = tostring(i)} t['k' .. i] = i end",
+            "local fs = {} for i = 1, 1000 do fs[i] = function() return i end end",
+            "for i = 1, 300 do local f = loadstring('local x = ' .. i .. ' return function() return function() return x end end') local g = f()() end",
+            "for i = 1, 300 do loadstring('x = = ' .. i) loadstring('local function f() return function() end end x =', 'name') end",
+            "for i = 1, 300 do local co = coroutine.create(function(a) local function f(n) if n > 0 then return 1 + f(n - 1) end coroutine.yield() return 1 end return f(a) end) coroutine.resume(co, 20) if i % 2 == 0 then coroutine.resume(co) end end",
+            "for i = 1, 100 do pcall(coroutine.wrap(function() error('x' .. i) end)) end",
+            "for w in string.rep('a b ', 500):gmatch('%a') do local s = w .. w end",
+            "local t = setmetatable({}, {__index = function(t, k) return k .. 'x' end}) for i = 1, 1000 do local x = t['y' .. i] end collectgarbage()",
+        ] {
+            let script = vm.compile(&mut Quiet, program.as_bytes(), b"@p").unwrap().unwrap();
+            vm.run(&mut Quiet, script.value(), &[]).unwrap();
+            assert!(vm.used_bytes() > vm.base_bytes(), "{program}");
+            vm.collect();
+            assert_eq!(vm.used_bytes() - vm.co.charged, vm.base_bytes(), "{program}");
+            vm.reset();
+            assert_eq!(vm.used_bytes(), vm.base_bytes(), "{program}");
+        }
     }
 }

@@ -51,6 +51,9 @@ pub(crate) enum Status {
     Dead,
 }
 
+/// What a variable on the stack that a function has captured takes in the coroutine's list of them.
+pub(crate) const OPEN_BYTES: usize = size_of::<(usize, Id)>();
+
 /// A coroutine.
 #[derive(Debug, Default)]
 pub(crate) struct Coroutine {
@@ -63,13 +66,16 @@ pub(crate) struct Coroutine {
     pub(crate) resume_at: Option<(usize, Wanted)>,
     /// Loops that run it within one another. It can only yield from the first.
     pub(crate) loops: usize,
+    /// Bytes that were charged for its stack and frames.
+    pub(crate) charged: usize,
     /// What its innermost function was compiled to, while it does not run.
     pub(crate) proto: Option<Rc<Proto>>,
 }
 
 impl Coroutine {
-    /// What it takes beside itself.
-    pub(crate) fn bytes(&self) -> usize {
-        self.stack.capacity() * size_of::<Value>() + self.frames.capacity() * size_of::<Frame>()
+    /// Frees what it took to run, once it never will again; how many bytes that gives back.
+    pub(crate) fn end(&mut self) -> usize {
+        (self.stack, self.frames) = (Vec::new(), Vec::new());
+        std::mem::take(&mut self.charged)
     }
 }
