@@ -7,11 +7,13 @@
 //! | the finished function               | [`proto`] |
 //! | registers, constants, scopes        | `func`    |
 //! | how an expression gets its register | `place`   |
-//! | operators, calls, constructors      | `expr`    |
+//! | operators, calls                    | `expr`    |
+//! | constructors, functions             | `construct` |
 //! | statements                          | `stat`    |
 //!
 //! Invariant: time and memory are linear in the length of the text; how deep it nests is bounded.
 
+pub(crate) mod construct;
 mod expr;
 mod func;
 pub(crate) mod lexer;

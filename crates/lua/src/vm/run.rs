@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::call::Called;
 use super::coroutine::{Caller, Wanted};
 use super::{BUILT_IN, Event, Host, Vm};
+use crate::compile::construct::FIELDS_PER_FLUSH;
 use crate::compile::expr_modulo as modulo;
 use crate::compile::op::{Op, Rk};
 use crate::compile::proto::Capture;
@@ -17,9 +18,6 @@ use crate::value::{FuncId, Value};
 
 /// Work of a call.
 const CALL_WORK: usize = 5;
-
-/// Values of a constructor that are put into the table at once.
-const FIELDS_PER_FLUSH: usize = 50;
 
 fn wanted(count: u8) -> Wanted {
     count.checked_sub(1).map(u32::from)

@@ -17,6 +17,8 @@ fn a_script_that_is_stopped_is_undone_and_one_that_fails_is_not() {
         let answer = client.ask_words(&["EVAL", endless, "1", "k"]);
         assert!(answer.contains("took longer than 100 ms; what it changed is undone"), "{answer}");
         client.expect(&[("GET k", "$-1"), ("GET kept", "1")]);
+        // Memory, not time, is to end this one.
+        client.ask("CONFIG SET busy-reply-threshold 10000");
         let greedy = "redis.call('SET', KEYS[1], 'x') local s = 'x' while true do s = s .. s end";
         let answer = client.ask_words(&["EVAL", greedy, "1", "k"]);
         assert!(answer.starts_with("-OOM "), "{answer}");
@@ -26,6 +28,7 @@ fn a_script_that_is_stopped_is_undone_and_one_that_fails_is_not() {
             client.ask_words(&["EVAL", failing, "1", "k"]).starts_with("-ERR user_script:1: oh script: ")
         );
         client.expect(&[("GET k", "x")]);
+        client.ask("CONFIG SET busy-reply-threshold 100");
         // In a transaction everything is undone.
         client.expect(&[("MULTI", "+OK"), ("SET other 1", "+QUEUED")]);
         assert_eq!(client.ask_words(&["EVAL", endless, "1", "k"]), "+QUEUED");
