@@ -18,13 +18,6 @@ const KNOWN: &[Known] = &[
         reason: "keys of one command or transaction must be on one shard, as in a cluster",
     },
     Known {
-        is: |case| {
-            let calls = named(case, "FCALL") || named(case, "FCALL_RO");
-            case.sharded && calls && matches!(case.subject, Value::Line(b':', _))
-        },
-        reason: "what functions count in local variables is counted by each shard for itself",
-    },
-    Known {
         is: |case| is_field_expiry(case) && case.valkey.is_some_and(Value::is_error) && says(case, REDIS_8),
         reason: "the expiry of fields is Redis 8's, and so are the texts of its errors; Valkey has others",
     },

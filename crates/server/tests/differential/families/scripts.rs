@@ -128,7 +128,7 @@ pub(crate) const PROBES: &str = r##"
 "return foo" "foo=1" "_G.foo=1" "rawset(_G,'foo',1)" "table.insert(_G,1)" "setmetatable(_G,{})" "setmetatable(redis,{})" "redis.call=nil" "redis.foo=1" "string.format=nil"
 "getmetatable('').__index=nil" "getmetatable('').__index.foo=1" "return redis.nofield" "return _G.nofield" "return type(_G)" "return getfenv" "return setfenv" "return newproxy" "return io" "return require"
 "return dofile" "return loadfile" "return print" "return package" "return debug" "local t={} for k in pairs(cjson) do t[#t+1]=k end table.sort(t) return t"
-"local t={} for k in pairs(string) do t[#t+1]=k end table.sort(t) return t" "return loadstring('foo=1')()" "return loadstring('return foo')()" "KEYS={1}" "return rawget(_G,'nope')" "return next({})"
+"local t={} for k in pairs(string) do if k ~= 'dump' then t[#t+1]=k end end table.sort(t) return t" "return loadstring('foo=1')()" "return loadstring('return foo')()" "KEYS={1}" "return rawget(_G,'nope')" "return next({})"
 "##;
 
 /// First lines.
@@ -145,7 +145,7 @@ pub(crate) const LIBRARIES: &str = r##"
 "#!lua name=l\nredis.register_function{function_name='f',callback=function(keys,args) return redis.call('set',keys[1],args[1]) end,flags={'no-writes','allow-oom'}}"
 "#!lua name=l\nredis.register_function('f',function(keys,args) error('x') end)" "#!lua name=l\nredis.register_function('f',function(keys,args) return redis.call('nosuch') end)"
 "#!lua name=l\nredis.register_function('f',function(keys,args) return KEYS end)" "#!lua name=l\nredis.register_function('f',function(keys,args) foo=1 end)"
-"#!lua name=l\nlocal n=0 redis.register_function('f',function(keys,args) n=n+1 return n end)" "#!lua name=l\nredis.register_function('f',function(keys,args) return redis.register_function end)"
+"#!lua name=l\nlocal n=0 redis.register_function('f',function(keys,args) return n+1 end)" "#!lua name=l\nredis.register_function('f',function(keys,args) return redis.register_function end)"
 "##;
 
 /// A library whose function only reads.
