@@ -2,7 +2,7 @@
 //!
 //! A command runs on one thread from its beginning to its end, so that thread counts what it takes. Whatever holds bytes in a
 //! reply counts itself when it is made (`Reply::bulk`, `Reply::shared`), so no command can forget it. Beyond a bound nothing more
-//! is copied and the command ends soon; [`run`] then puts an error in the place of its reply, and what it changed is undone.
+//! is copied and the command ends soon; `run` then puts an error in the place of its reply, and what it changed is undone.
 
 use std::cell::Cell;
 
