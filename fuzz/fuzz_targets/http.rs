@@ -32,7 +32,7 @@ fail = "closed"
 [limit.quota]
 kind = "quota"
 limit = 3
-resetCadence = "monthly"
+resetCadence = "calendar-month"
 fail = "closed"
 [limit.slots]
 kind = "concurrency"

@@ -1,5 +1,5 @@
 //! Journals: segments of records whose checksums are right and whose contents are anything, then damaged. A start finds a journal's end or says that it
-//! is damaged, what it finds is sound, and a second start finds the same.
+//! is damaged, and a second start finds the same.
 
 #![no_main]
 
@@ -11,6 +11,12 @@ use keystead_fuzz::source::Source;
 use keystead_model::effect::{Decoder, encode};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
+
+/// A directory where syncing costs nothing, if there is one.
+fn dir() -> TempDir {
+    let in_memory = TempDir::with_prefix_in("keystead-fuzz", "/dev/shm");
+    in_memory.or_else(|_| TempDir::with_prefix("keystead-fuzz")).expect("there is room")
+}
 
 /// Writes the segments of an input.
 fn write(dir: &Path, source: &mut Source<'_>) {
@@ -47,16 +53,18 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(again == effects, "effects come back changed");
         return;
     }
-    thread_local!(static DIR: TempDir = TempDir::with_prefix("keystead-fuzz").expect("there is room"));
+    thread_local!(static DIR: TempDir = dir());
     DIR.with(|dir| {
         let dir = dir.path();
         for file in fs::read_dir(dir).expect("it is ours") {
             fs::remove_file(file.expect("it is ours").path()).expect("it is ours");
         }
-        let archived = if source.byte() == 255 { source.number() } else { 0 };
+        // SQLite's numbers have a sign.
+        let archived = if source.byte() == 255 { source.number() >> 1 } else { 0 };
         write(dir, &mut source);
         let Ok((mut keyspace, last)) = replay(dir, archived) else { return };
-        keyspace.check().expect("what was replayed is sound");
+        // Checksums do not keep out what no keyspace records, such as an empty collection; `keystead check` reports it.
+        let _ = keyspace.check();
         let (mut again, last_again) = replay(dir, archived).expect("it was read before");
         assert_eq!(last, last_again);
         assert!(keyspace.dump().ok() == again.dump().ok(), "a second start finds another keyspace");
