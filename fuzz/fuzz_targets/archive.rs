@@ -43,13 +43,19 @@ enum Owned {
     Blob(Vec<u8>),
 }
 
+/// A number that is no large id: a table has room for all places below one.
+fn number(source: &mut Source<'_>) -> i64 {
+    let number = source.number() as i64;
+    if u32::try_from(number).is_ok() { number % 4096 } else { number }
+}
+
 impl Owned {
     fn take(source: &mut Source<'_>, count: i64) -> Owned {
         match source.byte() {
             0..=15 => Owned::Null,
-            16..=31 => Owned::Real(f64::from_bits(source.number())),
+            16..=31 => Owned::Real(f64::from_bits(source.number() | 1)),
             32..=47 => Owned::Real(f64::from(source.byte()) / 4.0),
-            48..=79 => Owned::Int(source.number() as i64),
+            48..=79 => Owned::Int(number(source)),
             80..=127 => Owned::Text(source.one_of(&WORDS)),
             128..=191 => Owned::Blob(source.short().to_vec()),
             // What most columns hold: a small number that grows from row to row.

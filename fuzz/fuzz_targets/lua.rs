@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use keystead_fuzz::lua::program;
 use keystead_fuzz::source::Source;
-use keystead_lua::{Args, Host, Result, Value, Vm};
+use keystead_lua::{Args, Host, Result, Script, Value, Vm};
 use libfuzzer_sys::fuzz_target;
 
 const BYTES_MAX: usize = 1024 * 1024;
@@ -60,6 +60,7 @@ impl Host for Patient {
 /// A machine, and what a run of [`SEEN`] gives on it.
 struct Machine {
     vm: Vm,
+    look: Script,
     seen: Vec<u8>,
 }
 
@@ -68,9 +69,11 @@ impl Machine {
         let mut vm = Vm::new(BYTES_MAX).expect("it fits");
         let (globals, check) = (vm.globals(), vm.host_function(0));
         vm.set_field(globals, "check", check).expect("it fits");
+        let script = vm.compile(&mut Patient::new(), SEEN, b"@seen").expect("it fits").expect("it is Lua");
+        vm.end_calls();
         vm.keep();
-        let seen = look(&mut vm);
-        Machine { vm, seen }
+        let seen = look(&mut vm, script);
+        Machine { vm, look: script, seen }
     }
 
     fn run(&mut self, text: &[u8]) {
@@ -81,13 +84,12 @@ impl Machine {
         assert!(vm.used_bytes() <= BYTES_MAX, "{} bytes are in use", vm.used_bytes());
         vm.reset();
         assert_eq!(vm.used_bytes(), vm.base_bytes(), "something is left of the run");
-        let seen = look(vm);
+        let seen = look(vm, self.look);
         assert!(seen == self.seen, "{}\nwas\n{}", seen.escape_ascii(), self.seen.escape_ascii());
     }
 }
 
-fn look(vm: &mut Vm) -> Vec<u8> {
-    let script = vm.compile(&mut Patient::new(), SEEN, b"@seen").expect("it fits").expect("it is Lua");
+fn look(vm: &mut Vm, script: Script) -> Vec<u8> {
     let seen = match vm.run(&mut Patient::new(), script.value(), &[]).expect("it runs")[..] {
         [Value::Str(id)] => vm.bytes(id).to_vec(),
         ref other => panic!("{other:?}"),
