@@ -26,6 +26,9 @@ mod check;
 mod directory;
 mod engine;
 mod feed;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod journal;
 pub mod limits;

@@ -54,6 +54,8 @@ impl Header {
             && header.len <= RECORD_BYTES_MAX
             && header.first > 0
             && header.first <= header.last
+            // Another one follows.
+            && header.last < u64::MAX
             && header.synced < header.first;
         possible.then_some(header)
     }
@@ -104,6 +106,15 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             let whole = Header::read(&damaged).is_some_and(|header| header.matches(7, &damaged));
             assert!(!whole, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn no_record_ends_with_the_last_number_there_is() {
+        for (last, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
+            let mut bytes = Vec::new();
+            append(&mut bytes, 7, 10, last, 9, b"effects");
+            assert_eq!(Header::read(&bytes).is_some(), whole, "{last}");
         }
     }
 

@@ -28,6 +28,9 @@ mod backup;
 mod cors;
 pub mod door;
 pub mod events;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod here;
 mod kv;

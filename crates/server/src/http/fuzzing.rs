@@ -1,0 +1,107 @@
+//! A server in memory that takes the bytes of a connection without a socket. It is compiled for the fuzz targets alone.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use keystead_core::{Code, Error, Result};
+use keystead_engine::{Engine, Local, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::yield_now;
+
+use super::here::Here;
+use super::request;
+use crate::app::App;
+use crate::limits::Limits;
+use crate::policies::file;
+use crate::settings::{Loaded, Sources};
+
+/// Room for what is sent and what is answered, in each direction.
+const ROOM_BYTES: usize = 4 * 1024 * 1024;
+
+/// A connection on which nothing happens for so many turns of the loop waits for more, or for ever.
+const QUIET_TURNS: usize = 12;
+
+/// A server that is never opened to the network.
+pub struct Server {
+    app: Arc<App>,
+    limits: Arc<Limits>,
+}
+
+impl Server {
+    /// A server with these policies, as the settings file has them.
+    ///
+    /// # Errors
+    /// When the policies are none.
+    pub fn new(policies: &str) -> Result<Server> {
+        let settings = Loaded::from_sources(Sources::default())?.settings;
+        let app = App::new(settings, Engine::open(&Options::in_memory())?, 0, 100);
+        app.policies.replace(&file::parse(policies, "fuzz.toml")?)?;
+        Ok(Server { app: Arc::new(app), limits: Arc::new(Limits::default()) })
+    }
+
+    /// Sets how long a script may run.
+    pub fn set_script_ms(&self, ms: u64) {
+        let facts = self.app.hub.host.facts();
+        let _ = self.app.hub.config.set(&[(b"busy-reply-threshold", ms.to_string().as_bytes())], &facts);
+    }
+
+    /// Lets a client send these bytes to an empty database; everything that it receives until nothing more comes.
+    ///
+    /// # Errors
+    /// When the shard is gone.
+    pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let (app, limits, bytes) = (Arc::clone(&self.app), Arc::clone(&self.limits), bytes.to_vec());
+        let (done, received) = channel();
+        let guest = move |local: Local| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
+            Box::pin(connection(app, limits, local, bytes, done))
+        };
+        self.app.engine.spawn(0, Box::new(guest))?;
+        received.recv().map_err(|_| Error::new(Code::Internal, "the shard is gone"))
+    }
+}
+
+async fn connection(app: Arc<App>, limits: Arc<Limits>, local: Local, bytes: Vec<u8>, done: Sender<Vec<u8>>) {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 5000));
+    let here = Rc::new(Here::new(app, limits, local, peer, IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let _ = here.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), true))).await;
+    let service = service_fn(move |request| {
+        let here = Rc::clone(&here);
+        async move { Ok::<_, Infallible>(request::answer(&here, request).await) }
+    });
+    let (mut client, server) = duplex(ROOM_BYTES);
+    let served = tokio::task::spawn_local(
+        http1::Builder::new()
+            .max_header_size(Limits::default().header_bytes_max)
+            .serve_connection(TokioIo::new(server), service),
+    );
+    let _ = client.write_all(&bytes).await;
+    let received = until_quiet(&mut client).await;
+    served.abort();
+    let _ = done.send(received);
+}
+
+/// What comes until the connection ends, or nothing more comes.
+async fn until_quiet(client: &mut DuplexStream) -> Vec<u8> {
+    let (mut received, mut quiet) = (Vec::new(), 0);
+    while quiet < QUIET_TURNS {
+        let mut buffer = [0; 16 * 1024];
+        tokio::select! {
+            biased;
+            read = client.read(&mut buffer) => match read {
+                Ok(0) | Err(_) => break,
+                Ok(count) => {
+                    received.extend_from_slice(&buffer[..count]);
+                    quiet = 0;
+                }
+            },
+            () = yield_now() => quiet += 1,
+        }
+    }
+    received
+}
