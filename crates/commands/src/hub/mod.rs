@@ -10,7 +10,6 @@ mod config;
 mod host;
 mod mailbox;
 mod monitors;
-#[cfg(not(target_family = "wasm"))]
 mod scripts;
 mod stats;
 mod waiting;
@@ -22,9 +21,7 @@ pub use config::{Config, OutputLimit, Refusal};
 pub use host::{Facts, Host, ShutDown};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
-#[cfg(not(target_family = "wasm"))]
 pub(crate) use scripts::Origin;
-#[cfg(not(target_family = "wasm"))]
 pub use scripts::Scripts;
 pub use stats::{Rates, Stats};
 pub use waiting::{Waiting, WaitingBytes};
@@ -44,7 +41,6 @@ pub struct Hub {
     /// Replies that wait for their clients.
     pub waiting: Arc<Waiting>,
     /// Scripts and libraries of functions.
-    #[cfg(not(target_family = "wasm"))]
     pub scripts: Scripts,
     /// What the server knows of itself.
     pub host: Box<dyn Host>,
@@ -62,7 +58,6 @@ impl Hub {
             stats,
             monitors: Monitors::default(),
             waiting: Arc::default(),
-            #[cfg(not(target_family = "wasm"))]
             scripts: Scripts::default(),
             host,
         }
@@ -72,26 +67,19 @@ impl Hub {
     ///
     /// # Errors
     /// When it is no dump, or a library in it cannot be loaded.
-    #[cfg(not(target_family = "wasm"))]
     pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
         crate::scripting::restore_kept(self, dump)
     }
 
     /// Kills every script and function that runs; what they changed is undone. False when none runs.
     pub fn kill_scripts(&self) -> bool {
-        #[cfg(not(target_family = "wasm"))]
-        {
-            let killed = [self.scripts.scripts.kill(), self.scripts.functions.kill()];
-            killed.contains(&true)
-        }
-        #[cfg(target_family = "wasm")]
-        false
+        let killed = [self.scripts.scripts.kill(), self.scripts.functions.kill()];
+        killed.contains(&true)
     }
 
     /// What Redis answers while a command takes so long that others are not served.
     #[must_use]
     pub fn busy(&self) -> crate::Fail {
-        #[cfg(not(target_family = "wasm"))]
         if self.scripts.scripts.is_running() {
             return crate::errors::BUSY_SCRIPT;
         } else if self.scripts.functions.is_running() {
@@ -103,13 +91,8 @@ impl Hub {
     /// Scripts that are remembered, their bytes, libraries and functions.
     #[must_use]
     pub fn script_counts(&self) -> [usize; 4] {
-        #[cfg(not(target_family = "wasm"))]
-        {
-            let ((scripts, bytes), (libraries, functions)) =
-                (self.scripts.count(), self.scripts.libraries().counts());
-            [scripts, bytes, libraries, functions]
-        }
-        #[cfg(target_family = "wasm")]
-        [0; 4]
+        let ((scripts, bytes), (libraries, functions)) =
+            (self.scripts.count(), self.scripts.libraries().counts());
+        [scripts, bytes, libraries, functions]
     }
 }
