@@ -63,7 +63,9 @@ fn execute(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Result<Valu
         return Ok(Err((words.into(), false)));
     }
     let Some(running) = &mut run.running else { return Ok(Ok(Value::Nil)) };
+    run.in_command = true;
     let (reply, sent) = running.run(&command);
+    run.in_command = false;
     running.command = command;
     if sent > 0 {
         // Messages wait for their readers until the script ends.

@@ -1,6 +1,8 @@
 //! One run of a script or a function: what it is given, what it may do, and what becomes of its end.
 //! It touches the keyspace, through the commands that it calls.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use keystead_lua::{Error, Place, Result, Value, Vm};
 
 use super::call::Running;
@@ -56,10 +58,17 @@ pub(super) fn run(
     };
     let mut run = Run::new(world, deadline, Some(running));
     world.begin();
-    let ended = within(world, &mut run, job);
-    let answer = settle(&mut world.vm, &mut run, job.name, ended);
-    let fit = world.vm.used_bytes().saturating_sub(world.vm.base_bytes()) < SCRIPT_MEMORY_SWEEP_BYTES;
-    finish(world);
+    let (answer, fit) = match caught(world, &mut run, job) {
+        Some(answer) => {
+            let used = world.vm.used_bytes().saturating_sub(world.vm.base_bytes());
+            finish(world);
+            (answer, used < SCRIPT_MEMORY_SWEEP_BYTES)
+        }
+        None => {
+            let what = "the interpreter failed, which is a defect of the server; what it changed is undone";
+            (Err(Fail::Undone(format!("ERR Error running script {}, {what}", job.name).into())), false)
+        }
+    };
     let Run { running, log, .. } = run;
     drop(running);
     (ctx.may_wait, ctx.wait) = (may_wait, None);
@@ -67,6 +76,20 @@ pub(super) fn run(
         ctx.hub.host.log(level, &line);
     }
     (answer, fit)
+}
+
+/// The answer, or nothing where the interpreter itself panicked: a defect there costs the script, and its world, and not the shard. A
+/// panic of a command goes on, because its keys may be half changed.
+fn caught(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Option<Answer> {
+    let answer = catch_unwind(AssertUnwindSafe(|| {
+        let ended = within(world, run, job);
+        settle(&mut world.vm, run, job.name, ended)
+    }));
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(panic) if run.in_command => resume_unwind(panic),
+        Err(_) => None,
+    }
 }
 
 /// Gives it what it is called with, and calls it.

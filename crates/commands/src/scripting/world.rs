@@ -66,6 +66,8 @@ pub(super) struct Run<'r, 'c> {
     /// What its commands reach; nothing while a library is loaded or a text compiled.
     pub(super) running: Option<Running<'r, 'c>>,
     pub(super) names: Names,
+    /// Whether one of its commands is running.
+    pub(super) in_command: bool,
     /// Whether the script asked for RESP3.
     pub(super) resp3: bool,
     /// What the script wants to be logged: level and words.
@@ -83,6 +85,7 @@ impl<'r, 'c> Run<'r, 'c> {
             stop: None,
             running,
             names: world.names,
+            in_command: false,
             resp3: false,
             log: Vec::new(),
             registered: None,
