@@ -92,8 +92,8 @@ impl Table {
 
     /// What it takes at most once one more key is in it, whatever the key is.
     pub(crate) fn bytes_after_growth(&self) -> usize {
-        let slots = self.array.len() + self.nodes.len();
-        (slots + 1).next_power_of_two() * 2 * size_of::<Node>()
+        let (slots, nodes) = (self.array.len() + self.nodes.len() + 1, self.nodes.len() + 1);
+        slots.next_power_of_two() * size_of::<Value>() + nodes.next_power_of_two() * size_of::<Node>()
     }
 
     /// Whether a new key would make it grow.
