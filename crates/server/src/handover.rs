@@ -79,7 +79,7 @@ pub(crate) async fn goes_on(engine: &Engine, shard: usize) {
     let _ = gone_on.await;
 }
 
-/// Whether a shard has been at one turn for so long that others are told `BUSY`.
+/// Whether a shard has been at one turn for so long that others get `BUSY`.
 pub(crate) fn is_busy(app: &App, shard: usize) -> bool {
     Duration::from_millis(app.engine.busy_ms(shard)) >= busy_after(app)
 }

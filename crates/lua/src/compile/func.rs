@@ -231,26 +231,7 @@ impl Func {
 
     /// Sets the register of an instruction that was emitted without one.
     pub(super) fn set_target(&mut self, pc: usize, register: u8) {
-        let a = match &mut self.code[pc] {
-            Op::GetUpvalue { a, .. }
-            | Op::GetGlobal { a, .. }
-            | Op::GetIndex { a, .. }
-            | Op::GetField { a, .. }
-            | Op::NewTable { a, .. }
-            | Op::Add { a, .. }
-            | Op::Sub { a, .. }
-            | Op::Mul { a, .. }
-            | Op::Div { a, .. }
-            | Op::Mod { a, .. }
-            | Op::Pow { a, .. }
-            | Op::Negate { a, .. }
-            | Op::Not { a, .. }
-            | Op::Length { a, .. }
-            | Op::Concat { a, .. }
-            | Op::Closure { a, .. }
-            | Op::Vararg { a, .. } => a,
-            _ => return,
-        };
+        let Some(a) = self.code[pc].target_mut() else { return };
         *a = register;
         self.note_result(self.code[pc]);
     }
@@ -304,28 +285,14 @@ impl Func {
             Op::GetField { a, k, .. } => (a, Some((Naming::Field, self.string_constant(usize::from(k))))),
             Op::GetIndex { a, key, .. } => (a, Some((Naming::Field, self.key_name(key)))),
             Op::Method { a, key, .. } => (a, Some((Naming::Method, self.key_name(key)))),
-            Op::LoadK { a, .. }
-            | Op::LoadBool { a, .. }
-            | Op::NewTable { a, .. }
-            | Op::Add { a, .. }
-            | Op::Sub { a, .. }
-            | Op::Mul { a, .. }
-            | Op::Div { a, .. }
-            | Op::Mod { a, .. }
-            | Op::Pow { a, .. }
-            | Op::Negate { a, .. }
-            | Op::Not { a, .. }
-            | Op::Length { a, .. }
-            | Op::Concat { a, .. }
-            | Op::Closure { a, .. }
-            | Op::Vararg { a, .. }
-            | Op::TestSet { a, .. }
-            | Op::Call { a, .. } => (a, None),
             Op::LoadNil { a, last } => {
                 (a..=last).for_each(|register| self.forget(register));
                 return;
             }
-            _ => return,
+            mut other => match other.target_mut() {
+                Some(a) => (*a, None),
+                None => return,
+            },
         };
         if register != NO_REGISTER {
             *self.held_mut(register) = held;

@@ -216,4 +216,35 @@ pub(crate) enum Op {
     },
 }
 
+impl Op {
+    /// The register that it sets, if it sets one.
+    pub(crate) fn target_mut(&mut self) -> Option<&mut u8> {
+        match self {
+            Op::Move { a, .. }
+            | Op::LoadK { a, .. }
+            | Op::LoadBool { a, .. }
+            | Op::GetUpvalue { a, .. }
+            | Op::GetGlobal { a, .. }
+            | Op::GetIndex { a, .. }
+            | Op::GetField { a, .. }
+            | Op::NewTable { a, .. }
+            | Op::Add { a, .. }
+            | Op::Sub { a, .. }
+            | Op::Mul { a, .. }
+            | Op::Div { a, .. }
+            | Op::Mod { a, .. }
+            | Op::Pow { a, .. }
+            | Op::Negate { a, .. }
+            | Op::Not { a, .. }
+            | Op::Length { a, .. }
+            | Op::Concat { a, .. }
+            | Op::TestSet { a, .. }
+            | Op::Call { a, .. }
+            | Op::Closure { a, .. }
+            | Op::Vararg { a, .. } => Some(a),
+            _ => None,
+        }
+    }
+}
+
 const _: () = assert!(size_of::<Op>() == 8);

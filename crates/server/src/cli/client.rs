@@ -1,6 +1,6 @@
 //! One request to a running server and its answer: as much HTTP/1.1 as that takes. Touches a socket.
 //!
-//! The server is our own, so the answer is whole and has a length; whatever else answers is told apart by its first bytes. A copy of a
+//! The server is our own, so the answer is whole and has a length; whatever else answers is recognised by its first bytes. A copy of a
 //! database takes as long as it takes, so whether anybody is there who speaks HTTP is found out before it is asked for.
 
 use std::io::{self, ErrorKind, Read, Write};

@@ -199,7 +199,7 @@ async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
     reply
 }
 
-/// Keeps back the answer to a wrong token, and tells whether it is the connection's last. Only this connection waits, and whoever
+/// Keeps back the answer to a wrong token, and returns whether it is the connection's last. Only this connection waits, and whoever
 /// brings the right token never does, so nobody who guesses keeps others out.
 async fn keep_back(here: &Here) -> bool {
     let failures = here.auth_failures.get().saturating_add(1);

@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server with these settings, whose RESP door is at `port`. `shut_down` hears when a client ends it.
+    /// The server with these settings, whose RESP listener is at `port`. `shut_down` hears when a client ends it.
     #[must_use]
     pub fn new(
         settings: &Settings,

@@ -20,7 +20,7 @@ fn locked() -> Server {
     victim(&["--token", TOKEN])
 }
 
-/// Bytes of memory that the server has, as the system tells.
+/// Bytes of memory that the server has, as the system reports.
 fn resident(server: &Server) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
     text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

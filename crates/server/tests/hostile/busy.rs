@@ -138,7 +138,7 @@ fn a_stranger_neither_kills_nor_ends_anything_while_a_script_runs() {
     ]);
     assert!(stranger.ask("AUTH wrong").starts_with("-WRONGPASS "));
     assert!(stranger.is_closed(), "one guess a connection");
-    // Over HTTP the answer tells nothing about the token.
+    // Over HTTP the answer says nothing about the token.
     for headers in
         ["", "Authorization: Bearer wrong\r\n", "Authorization: Bearer a-token-that-is-long-enough\r\n"]
     {
