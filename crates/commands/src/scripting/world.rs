@@ -3,6 +3,7 @@
 //!
 //! Invariant: every run begins with what [`World::new`] and what was compiled since made, whatever ran before.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -168,7 +169,13 @@ impl World {
     ) -> Result<Value, Uncompiled> {
         self.begin();
         let mut run = Run::new(self, deadline, None);
-        match self.vm.compile(&mut run, code, chunk.as_bytes()) {
+        // A defect of the compiler costs the text, not the shard: no key is touched here.
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.vm.compile(&mut run, code, chunk.as_bytes())));
+        let Ok(compiled) = compiled else {
+            self.vm.reset();
+            return Err(Uncompiled::Words("the compiler failed, which is a defect of the server".into()));
+        };
+        match compiled {
             Ok(Ok(script)) => {
                 self.vm.keep();
                 Ok(script.value())
