@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use keystead_core::{Millis, Result};
 use keystead_fuzz::source::Source;
-use keystead_model::keyspace::{Keyspace, Shelf};
-use keystead_model::rest::{self, Cell, Param, Sql};
+use keystead_model::keyspace::{Keyspace, ValueReader};
+use keystead_model::sql::{self, Cell, Param, Sql};
 use keystead_model::value::{Kind, Value};
 use libfuzzer_sys::fuzz_target;
 
@@ -102,17 +102,17 @@ impl Sql for Rows {
 /// Reads values from the same input.
 struct FromRows(Arc<Mutex<Rows>>);
 
-impl Shelf for FromRows {
+impl ValueReader for FromRows {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
-        rest::fetch(&mut *self.0.lock().expect("nobody panics"), id, kind)
+        sql::fetch(&mut *self.0.lock().expect("nobody panics"), id, kind)
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let rows = Arc::new(Mutex::new(Rows { bytes: bytes.to_vec(), at: 0 }));
     let mut keyspace = Keyspace::new(Box::new(FromRows(Arc::clone(&rows))));
-    let _ = rest::audit(&mut *rows.lock().expect("nobody panics"));
-    let loaded = rest::load(&mut *rows.lock().expect("nobody panics"), &mut keyspace);
+    let _ = sql::audit(&mut *rows.lock().expect("nobody panics"));
+    let loaded = sql::load(&mut *rows.lock().expect("nobody panics"), &mut keyspace);
     // What the schema itself keeps out, such as a name that stands twice, is for `keystead check` to report.
     if loaded.is_ok() && keyspace.check().is_ok() {
         let names: Vec<_> = keyspace.dump().unwrap_or_default().into_iter().map(|dump| dump.key).collect();
@@ -127,6 +127,6 @@ fuzz_target!(|bytes: &[u8]| {
     for kind in
         [Kind::Str, Kind::Json, Kind::State, Kind::Hash, Kind::List, Kind::Set, Kind::ZSet, Kind::Stream]
     {
-        let _ = rest::fetch(&mut *rows.lock().expect("nobody panics"), 1, kind);
+        let _ = sql::fetch(&mut *rows.lock().expect("nobody panics"), 1, kind);
     }
 });

@@ -119,7 +119,7 @@ impl Desk {
         let limit = self.hub.config.set(&[(b"busy-reply-threshold", SCRIPT_MS)], &Facts::default());
         assert!(limit.is_ok());
         let reply = match dispatch::plan(&mut self.session, &self.hub, args) {
-            Plan::Answer(reply) | Plan::Unwatch(reply) => reply,
+            Plan::Reply(reply) | Plan::Unwatch(reply) => reply,
             Plan::Watch => Reply::Ok,
             Plan::Data(spec) => self.run_data(spec, args),
             Plan::Conn(spec) => self.run_conn(spec, args),
@@ -214,7 +214,7 @@ impl Desk {
 
 /// What is due may be taken out at any time.
 fn is_reclaiming(fact: &Fact) -> bool {
-    matches!(fact, Fact::Gone | Fact::HashFieldGone(_))
+    matches!(fact, Fact::Deletions | Fact::HashFieldDeleted(_))
 }
 
 /// Whether a request makes a string as long as an offset says, which is allowed up to 512 MB.

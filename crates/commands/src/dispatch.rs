@@ -9,11 +9,11 @@ use hashbrown::HashSet;
 use keystead_core::Millis;
 
 use crate::args::Args;
+use crate::bounds::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX, REPEATED_BYTES_MAX, REPEATED_KEYS_FREE};
 use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
 use crate::hub::Hub;
-use crate::limits::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX, REPEATED_BYTES_MAX, REPEATED_KEYS_FREE};
 use crate::meter::{self, ReplyBound};
 use crate::reply::Reply;
 use crate::session::{Multi, Protocol, Queued, Session};
@@ -24,7 +24,7 @@ use crate::table;
 #[derive(Debug)]
 pub enum Plan {
     /// Answer this; there is nothing to run.
-    Answer(Reply),
+    Reply(Reply),
     /// Run it on the keyspace, with [`run_data`].
     Data(&'static Spec),
     /// Run it on the connection, with [`run_conn`].
@@ -134,14 +134,14 @@ fn refuse(session: &mut Session, args: Args<'_>, fail: Fail) -> Plan {
     if let Some(multi) = &mut session.multi {
         multi.dirty = true;
     }
-    Plan::Answer(Reply::Error(fail))
+    Plan::Reply(Reply::Error(fail))
 }
 
 fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
     if spec.flags.has(flag::NO_MULTI) {
         return refuse(session, args, errors::NOT_IN_MULTI);
     }
-    let Some(multi) = &mut session.multi else { return Plan::Answer(Reply::Ok) };
+    let Some(multi) = &mut session.multi else { return Plan::Reply(Reply::Ok) };
     let command = args.to_command();
     let bytes = command.mem_bytes() + size_of::<Queued>();
     if multi.queue.len() >= MULTI_COMMANDS_MAX || multi.bytes + bytes > MULTI_BYTES_MAX {
@@ -150,45 +150,45 @@ fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
     multi.bytes += bytes;
     multi.queue.push(Queued { spec, command });
     session.client.shown().queued = Some(multi.queue.len());
-    Plan::Answer(Reply::status("QUEUED"))
+    Plan::Reply(Reply::status("QUEUED"))
 }
 
 fn steer(session: &mut Session, hub: &Hub, control: Control) -> Plan {
     match control {
-        Control::Multi if session.multi.is_some() => Plan::Answer(Reply::Error(errors::MULTI_NESTED)),
+        Control::Multi if session.multi.is_some() => Plan::Reply(Reply::Error(errors::MULTI_NESTED)),
         Control::Multi => {
             session.multi = Some(Multi::default());
             session.client.shown().queued = Some(0);
-            Plan::Answer(Reply::Ok)
+            Plan::Reply(Reply::Ok)
         }
-        Control::Exec if session.multi.is_none() => Plan::Answer(Reply::Error(errors::EXEC_WITHOUT_MULTI)),
+        Control::Exec if session.multi.is_none() => Plan::Reply(Reply::Error(errors::EXEC_WITHOUT_MULTI)),
         Control::Exec if session.multi.as_ref().is_some_and(|multi| multi.dirty) => {
             end_multi(session);
             Plan::Unwatch(Reply::Error(errors::EXEC_ABORT))
         }
         Control::Exec => Plan::Exec,
         Control::Discard if session.multi.is_none() => {
-            Plan::Answer(Reply::Error(errors::DISCARD_WITHOUT_MULTI))
+            Plan::Reply(Reply::Error(errors::DISCARD_WITHOUT_MULTI))
         }
         Control::Discard => {
             end_multi(session);
             Plan::Unwatch(Reply::Ok)
         }
-        Control::Watch if session.multi.is_some() => Plan::Answer(Reply::Error(errors::WATCH_INSIDE_MULTI)),
+        Control::Watch if session.multi.is_some() => Plan::Reply(Reply::Error(errors::WATCH_INSIDE_MULTI)),
         Control::Watch => Plan::Watch,
         Control::Unwatch if session.multi.is_some() => {
-            let Some(spec) = table::find(b"UNWATCH") else { return Plan::Answer(Reply::Ok) };
+            let Some(spec) = table::find(b"UNWATCH") else { return Plan::Reply(Reply::Ok) };
             queue(session, spec, crate::Command::new(["UNWATCH"]).args())
         }
         Control::Unwatch => Plan::Unwatch(Reply::Ok),
         Control::Reset => {
             end_multi(session);
-            crate::connection::reset(session, hub);
+            crate::families::connection::reset(session, hub);
             Plan::Unwatch(Reply::status("RESET"))
         }
         Control::Quit => {
             session.closing = true;
-            Plan::Answer(Reply::Ok)
+            Plan::Reply(Reply::Ok)
         }
     }
 }

@@ -76,7 +76,7 @@ fn marks(spec: &Spec) -> String {
     }
     if spec.keys.may_be_several() {
         marks.push('1');
-    } else if spec.spread != Spread::Here {
+    } else if spec.spread != Spread::Local {
         marks.push('a');
     }
     marks

@@ -19,7 +19,7 @@ pub enum Fail {
 }
 
 /// What a command comes to.
-pub type Answer = Result<crate::Reply, Fail>;
+pub type CommandResult = Result<crate::Reply, Fail>;
 
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {

@@ -3,7 +3,7 @@
 //! It backtracks to the last star only, so a pattern of many stars takes time in proportion to pattern times text. What is not in
 //! proportion to the text alone counts against the steps of the command (`meter.rs`), and ends there.
 
-use crate::limits::PATTERN_STEPS_PER_BYTE;
+use crate::bounds::PATTERN_STEPS_PER_BYTE;
 use crate::meter;
 
 /// Steps after which the rest is counted, so that counting costs nothing.

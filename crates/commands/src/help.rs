@@ -2,13 +2,13 @@
 
 use crate::args::Args;
 use crate::conn::Conn;
-use crate::errors::Answer;
+use crate::errors::CommandResult;
 use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::table;
 
 /// HELP of the container that the command names.
-pub(crate) fn conn(_: &mut Conn<'_>, args: Args<'_>) -> Answer {
+pub(crate) fn conn(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Array(match table::find(args.name()) {
         Some(container) => lines(container.name, container.subcommands()),
         None => Vec::new(),

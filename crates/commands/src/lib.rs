@@ -12,7 +12,7 @@
 //! | requests from bytes, answers to bytes            | [`wire`]        |
 //! | documents as trees, paths into them, merging     | [`json`]        |
 //! | versioned documents, patches                     | [`documents`]   |
-//! | requests that are sent twice and run once        | [`once`]        |
+//! | requests that are sent twice and run once        | [`idempotency`] |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!
@@ -20,22 +20,22 @@
 
 pub mod args;
 pub mod blocking;
+pub mod bounds;
 pub mod conn;
 pub mod ctx;
 pub mod dispatch;
 pub mod docs;
 pub mod documents;
 pub mod errors;
+pub mod families;
 pub mod glob;
 mod help;
 pub mod hub;
-pub mod json;
+pub mod idempotency;
 pub mod keys_of;
-pub mod limits;
 pub mod meter;
 mod mpop;
 pub mod number;
-pub mod once;
 pub mod random;
 pub mod reply;
 pub mod scan;
@@ -48,26 +48,10 @@ mod testing;
 mod ttl;
 pub mod wire;
 
-mod bitmaps;
-mod connection;
-mod geo;
-mod hashes;
-mod hyperloglog;
-mod keys;
-mod lists;
-mod pubsub;
-mod rate_limits;
-mod scripting;
-mod server;
-mod sets;
-mod streams;
-mod strings;
-mod transactions;
-mod zsets;
-
 pub use args::{Args, Command};
 pub use ctx::Ctx;
-pub use errors::{Answer, Fail};
+pub use errors::{CommandResult, Fail};
+pub use families::json;
 pub use random::Random;
 pub use reply::Reply;
 pub use spec::Spec;

@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 use keystead_core::{Code, Error};
 
-use crate::errors::{Answer, Fail};
-use crate::limits::{COMMAND_STEPS_MAX, REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MAX, REPLY_SMALL_BYTES};
+use crate::bounds::{COMMAND_STEPS_MAX, REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MAX, REPLY_SMALL_BYTES};
+use crate::errors::{CommandResult, Fail};
 use crate::reply::Reply;
 
 /// What a part of a reply takes beside its bytes.
@@ -128,7 +128,11 @@ pub(crate) fn is_exceeded() -> bool {
 
 /// Runs a command within its bounds while `waiting_bytes` of replies wait for their clients. A command may run others.
 #[inline]
-pub(crate) fn run(bound: ReplyBound, waiting_bytes: usize, command: impl FnOnce() -> Answer) -> Answer {
+pub(crate) fn run(
+    bound: ReplyBound,
+    waiting_bytes: usize,
+    command: impl FnOnce() -> CommandResult,
+) -> CommandResult {
     let within = Within::enter(bound, waiting_bytes);
     let answer = command();
     match within.leave() {
@@ -206,7 +210,7 @@ fn fail(exceeded: Exceeded, bound: ReplyBound) -> Fail {
 mod tests {
     use super::*;
 
-    fn within(bytes: usize, command: impl FnOnce() -> Answer) -> Answer {
+    fn within(bytes: usize, command: impl FnOnce() -> CommandResult) -> CommandResult {
         run(ReplyBound::new(bytes), 0, command)
     }
 

@@ -3,8 +3,8 @@
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
+use crate::bounds::RANDOM_PICKS_MAX;
 use crate::errors::{self, Fail};
-use crate::limits::RANDOM_PICKS_MAX;
 use crate::number;
 
 /// A small generator (SplitMix64). Nothing secret may rest on it.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use keystead_model::Bytes;
 
-use crate::errors::{Answer, Fail};
+use crate::errors::{CommandResult, Fail};
 use crate::meter;
 
 /// An answer.
@@ -111,8 +111,8 @@ impl Reply {
     }
 }
 
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
+impl From<CommandResult> for Reply {
+    fn from(answer: CommandResult) -> Self {
         answer.unwrap_or_else(Reply::Error)
     }
 }

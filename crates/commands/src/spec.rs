@@ -9,7 +9,7 @@ use keystead_core::Millis;
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
-use crate::errors::{Answer, Fail};
+use crate::errors::{CommandResult, Fail};
 use crate::hub::Hub;
 use crate::keys_of::Keys;
 
@@ -44,12 +44,12 @@ pub struct Spec {
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
     /// It looks at or changes keys.
-    Data(fn(&mut Ctx<'_>, Args<'_>) -> Answer),
+    Data(fn(&mut Ctx<'_>, Args<'_>) -> CommandResult),
     /// It is about the connection or the server, and touches no key.
-    Conn(fn(&mut Conn<'_>, Args<'_>) -> Answer),
+    Conn(fn(&mut Conn<'_>, Args<'_>) -> CommandResult),
     /// It is about what all connections share and the commands on keys need: scripts and functions. In a transaction it runs
     /// where it stands.
-    Shared(fn(&Hub, Millis, Args<'_>) -> Answer),
+    Shared(fn(&Hub, Millis, Args<'_>) -> CommandResult),
     /// It steers the transaction of a connection: the dispatcher knows it.
     Control(Control),
     /// It is a container of subcommands.
@@ -79,7 +79,7 @@ pub enum Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// Where the connection lives: its answer is the same everywhere.
-    Here,
+    Local,
     /// On each shard; the integers are added.
     Sum,
     /// On each shard; the lists are joined.
@@ -173,7 +173,7 @@ impl Spec {
         arity: i32,
         flags: Flags,
         keys: Keys,
-        run: fn(&mut Ctx<'_>, Args<'_>) -> Answer,
+        run: fn(&mut Ctx<'_>, Args<'_>) -> CommandResult,
     ) -> Spec {
         Spec::new(name, full_name, arity, flags, keys, Run::Data(run))
     }
@@ -185,7 +185,7 @@ impl Spec {
         full_name: &'static str,
         arity: i32,
         flags: Flags,
-        run: fn(&mut Conn<'_>, Args<'_>) -> Answer,
+        run: fn(&mut Conn<'_>, Args<'_>) -> CommandResult,
     ) -> Spec {
         Spec::new(name, full_name, arity, flags, Keys::None, Run::Conn(run))
     }
@@ -197,7 +197,7 @@ impl Spec {
         full_name: &'static str,
         arity: i32,
         flags: Flags,
-        run: fn(&Hub, Millis, Args<'_>) -> Answer,
+        run: fn(&Hub, Millis, Args<'_>) -> CommandResult,
     ) -> Spec {
         Spec::new(name, full_name, arity, flags, Keys::None, Run::Shared(run))
     }
@@ -236,7 +236,7 @@ impl Spec {
             flags,
             keys,
             run,
-            spread: Spread::Here,
+            spread: Spread::Local,
             syntax: "",
             summary: "",
             since: "1.0.0",

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::spec::{Run, Spec};
-use crate::{
+use crate::families::{
     bitmaps, connection, geo, hashes, hyperloglog, json, keys, lists, pubsub, rate_limits, scripting, server,
     sets, streams, strings, transactions, zsets,
 };
+use crate::spec::{Run, Spec};
 
 /// A family: its title and its rows.
 pub type Family = (&'static str, &'static [Spec]);

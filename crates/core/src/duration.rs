@@ -1,7 +1,7 @@
 //! `"15m"` as milliseconds. Every duration that a person writes is read here.
 
+use crate::bounds::DURATION_MS_MAX;
 use crate::error::{Code, Error, Result};
-use crate::limits::DURATION_MS_MAX;
 
 const UNITS_MS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];

@@ -9,9 +9,9 @@ use std::any::Any;
 use std::borrow::Borrow;
 use std::fmt;
 
+use crate::bounds::STATE_BYTES_MAX;
 use crate::clock::Millis;
 use crate::error::{Code, Error, Result};
-use crate::limits::STATE_BYTES_MAX;
 use crate::step::{Change, State, Step, Ttl};
 use crate::store::no_reply;
 

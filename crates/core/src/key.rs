@@ -4,8 +4,8 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use crate::bounds::KEY_BYTES_MAX;
 use crate::error::{Code, Error, Result};
-use crate::limits::KEY_BYTES_MAX;
 
 /// A key whose length has been checked. Up to 64 bytes need no allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,7 +14,7 @@
 //! | who tells the time | [`clock`]     |
 //! | what can go wrong  | [`error`]     |
 //! | what a key is      | [`key`]       |
-//! | how large is large | [`limits`]    |
+//! | how large is large | [`bounds`]    |
 //! | `"15m"` as a number| [`duration`]  |
 //! | the reference store| [`memory`]    |
 //! | keys in memory     | [`table`]     |
@@ -22,12 +22,12 @@
 //!
 //! This crate touches nothing: no sockets, no files, no runtime.
 
+pub mod bounds;
 pub mod clock;
 pub mod duration;
 pub mod erased;
 pub mod error;
 pub mod key;
-pub mod limits;
 pub mod memory;
 pub mod step;
 pub mod store;
@@ -41,5 +41,5 @@ pub use error::{Code, Error, Outcome, Result};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};
-pub use store::{Answer, Capabilities, Store, StoreExt, at_once};
+pub use store::{Capabilities, Store, StoreExt, StoreFuture, at_once};
 pub use together::{Applies, Job, Together};

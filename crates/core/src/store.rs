@@ -25,18 +25,18 @@ pub trait Store: Send + Sync {
 
     /// Runs `step` atomically against `key` and keeps what it decides. The reply waits in `step`.
     ///
-    /// The store tells the step the time. A [`Answer::Pending`] does nothing before it is first polled, and
+    /// The store tells the step the time. A [`StoreFuture::Pending`] does nothing before it is first polled, and
     /// dropping it then leaves the outcome unknown.
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()>;
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()>;
 
     /// Removes `key`, and tells whether it was there.
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool>;
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool>;
 
     /// This store as one that can run several steps together, if it can.
     fn together(&self) -> Option<&dyn Together>;
 
     /// Finishes what was begun and lets go of everything. Later calls answer `store_unavailable`.
-    fn close(&self) -> Answer<'_, ()>;
+    fn close(&self) -> StoreFuture<'_, ()>;
 }
 
 /// What a store declares of itself; the conformance suite holds it to that.
@@ -57,7 +57,7 @@ pub struct Capabilities {
 /// An answer that is there already, or will come. It is a future either way.
 ///
 /// A store that answers at once allocates nothing for it.
-pub enum Answer<'a, T> {
+pub enum StoreFuture<'a, T> {
     /// The answer.
     Ready(Result<T>),
     /// It will come.
@@ -66,22 +66,22 @@ pub enum Answer<'a, T> {
     Taken,
 }
 
-impl<'a, T> Answer<'a, T> {
+impl<'a, T> StoreFuture<'a, T> {
     /// An answer that will come.
     pub fn pending(future: impl Future<Output = Result<T>> + Send + 'a) -> Self {
-        Answer::Pending(Box::pin(future))
+        StoreFuture::Pending(Box::pin(future))
     }
 }
 
-impl<T: Unpin> Future for Answer<'_, T> {
+impl<T: Unpin> Future for StoreFuture<'_, T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
-        if let Answer::Pending(future) = &mut *self {
+        if let StoreFuture::Pending(future) = &mut *self {
             return future.as_mut().poll(cx);
         }
-        match std::mem::replace(&mut *self, Answer::Taken) {
-            Answer::Ready(answer) => Poll::Ready(answer),
+        match std::mem::replace(&mut *self, StoreFuture::Taken) {
+            StoreFuture::Ready(answer) => Poll::Ready(answer),
             _ => Poll::Ready(Err(Error::new(Code::Internal, "an answer was asked for twice"))),
         }
     }
@@ -106,7 +106,7 @@ pub trait StoreExt: Store {
     fn apply_sync<S: Step>(&self, key: &Key, step: &S) -> Result<S::Reply> {
         let mut erased = Erased::<&S, S>::new(step);
         match self.apply_erased(key, &mut erased) {
-            Answer::Ready(answer) => answer?,
+            StoreFuture::Ready(answer) => answer?,
             _ => {
                 return Err(Error::new(
                     Code::Unsupported,
@@ -165,11 +165,11 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     }
 
     #[inline]
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
         (**self).apply_erased(key, step)
     }
 
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool> {
         (**self).reset(key)
     }
 
@@ -177,7 +177,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).together()
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         (**self).close()
     }
 }

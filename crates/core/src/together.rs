@@ -10,13 +10,13 @@ use crate::erased::{ErasedStep, reply_of};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::step::Step;
-use crate::store::{Answer, Store, no_reply};
+use crate::store::{Store, StoreFuture, no_reply};
 
 /// A store that can run several steps as one.
 pub trait Together: Store {
     /// Runs `job` while nobody else can touch `keys`, and gives what it returns. The job applies steps to these keys
     /// and to no others. It should look before it changes: what it has changed before it fails stays changed.
-    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> Answer<'a, Box<dyn Any + Send>>;
+    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>>;
 }
 
 /// What runs together. It owns everything, so that a store with a thread of its own can take it there.
@@ -67,7 +67,7 @@ impl dyn Together + '_ {
         job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         match self.run_together(keys, boxed(job)) {
-            Answer::Ready(answer) => typed(answer?),
+            StoreFuture::Ready(answer) => typed(answer?),
             _ => Err(Error::new(
                 Code::Unsupported,
                 format!("a {} store has no synchronous apply", self.scheme()),

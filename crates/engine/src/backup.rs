@@ -6,7 +6,7 @@ use std::path::Path;
 use keystead_core::{Code, Error, Result};
 use tokio::sync::oneshot;
 
-use crate::archive::keeper::Request;
+use crate::archive::archiver::Request;
 use crate::directory::{Identity, ShardFiles, cannot, create_dirs, sync_dir, write_identity};
 use crate::engine::Engine;
 use crate::options::Durability;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use keystead_core::{Error, Result};
 use keystead_model::keyspace::Keyspace;
-use keystead_model::rest;
+use keystead_model::sql;
 
-use crate::archive::shelf::ArchiveShelf;
+use crate::archive::value_reader::ArchiveReader;
 use crate::archive::{Access, Database};
 use crate::directory::{Directory, ShardFiles};
 use crate::journal::segment::Owner;
@@ -57,10 +57,10 @@ fn check_shard(
     if !problems.is_empty() {
         return Ok(());
     }
-    rest::schema::stored(&mut database)?;
-    problems.extend(rest::audit(&mut database)?);
-    let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
-    let mut keyspace = Keyspace::new(Box::new(shelf));
+    sql::schema::stored(&mut database)?;
+    problems.extend(sql::audit(&mut database)?);
+    let archive = ArchiveReader(Database::open(&files.archive, Access::Read)?);
+    let mut keyspace = Keyspace::new(Box::new(archive));
     let (found, archived) = load(&mut database, &mut keyspace, files, owner)?;
     report.keys += keyspace.len();
     report.unarchived += found.last - archived;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use keystead_core::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::SHARDS_MAX;
+use crate::bounds::SHARDS_MAX;
 use crate::private;
 
 const FORMAT: u32 = 1;

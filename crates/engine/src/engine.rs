@@ -7,11 +7,12 @@ use keystead_core::key;
 use keystead_core::{Clock, Code, Error, Millis, Result};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
-use keystead_model::rest::Pending;
+use keystead_model::sql::Pending;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
-use crate::archive::keeper::{Keeper, Request, Work};
+use crate::archive::archiver::{Archiver, Request, Work};
+use crate::bounds::{FEED_LAG_MAX, GUESTS_WAITING_MAX};
 use crate::directory::{Directory, cannot};
 use crate::health::{Health, ShardHealth, Vitals};
 use crate::journal::Progress;
@@ -19,9 +20,8 @@ use crate::journal::group::GroupWriter;
 use crate::journal::inline::InlineWriter;
 use crate::journal::reader::Reader;
 use crate::journal::segment::Owner;
-use crate::journal::shelf::Shelf;
+use crate::journal::segments::Segments;
 use crate::journal::writer::Writer;
-use crate::limits::{FEED_LAG_MAX, GUESTS_WAITING_MAX};
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
 use crate::shard::{Guest, Inbox, Job, Journal, Pace, Shard, Shared, Task, serve};
@@ -46,7 +46,7 @@ pub(crate) struct Handle {
     guests: mpsc::Sender<Guest>,
     pub(crate) progress: Arc<Progress>,
     vitals: Arc<Vitals>,
-    pub(crate) files: Option<Arc<Shelf>>,
+    pub(crate) files: Option<Arc<Segments>>,
     pub(crate) owner: Owner,
     pub(crate) news: Arc<Notify>,
     /// Weak, so that listeners hear the end of the shard.
@@ -269,7 +269,7 @@ impl Engine {
 /// A shard that is recovered and does not run yet.
 struct Parts {
     owner: Owner,
-    durable: Option<(Recovered, Arc<Shelf>, Writer)>,
+    durable: Option<(Recovered, Arc<Segments>, Writer)>,
 }
 
 impl Parts {
@@ -281,10 +281,11 @@ impl Parts {
         let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
         let recovered = recover(&files, owner, directory.identity.complete)
             .map_err(|e| e.context(format_args!("shard {index}")))?;
-        let shelf = Arc::new(Shelf::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
-        let writer = Writer::begin(Arc::clone(&shelf), owner, recovered.last + 1)
+        let segments =
+            Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
+        let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last + 1)
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
-        Ok(Parts { owner, durable: Some((recovered, shelf, writer)) })
+        Ok(Parts { owner, durable: Some((recovered, segments, writer)) })
     }
 
     fn start(
@@ -297,21 +298,21 @@ impl Parts {
         let vitals = Arc::new(Vitals::default());
         let [durable, archived, news, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
         let mut listeners = None;
-        let (keyspace, journal, progress, files, keeper) = match self.durable {
+        let (keyspace, journal, progress, files, archiver) = match self.durable {
             None => {
                 let (sender, _) = broadcast::channel(FEED_LAG_MAX);
                 listeners = Some(sender.downgrade());
                 (Keyspace::in_memory(), Journal::Memory(sender), Arc::new(Progress::default()), None, None)
             }
-            Some((recovered, shelf, writer)) => {
-                let Recovered { keyspace, database, archived: at, last, segments } = recovered;
-                let oldest = segments.keys().next().copied().unwrap_or(last + 1);
+            Some((recovered, segments, writer)) => {
+                let Recovered { keyspace, database, archived: at, last, segments: on_disk } = recovered;
+                let oldest = on_disk.keys().next().copied().unwrap_or(last + 1);
                 let progress = Arc::new(Progress::starting_at(last, at, oldest));
-                let reader = Reader::after(at, Arc::clone(&shelf), Arc::clone(&progress), self.owner);
+                let reader = Reader::after(at, Arc::clone(&segments), Arc::clone(&progress), self.owner);
                 let work = Work {
                     database,
                     reader,
-                    shelf: Arc::clone(&shelf),
+                    segments: Arc::clone(&segments),
                     progress: Arc::clone(&progress),
                     vitals: Arc::clone(&vitals),
                     archived: Arc::clone(&archived),
@@ -331,11 +332,11 @@ impl Parts {
                         Arc::clone(&vitals),
                     )?)),
                 };
-                let keeper = Keeper::start(format!("ks-archive-{index}"), work)?;
-                (keyspace, journal, progress, Some(shelf), Some(keeper))
+                let archiver = Archiver::start(format!("ks-archive-{index}"), work)?;
+                (keyspace, journal, progress, Some(segments), Some(archiver))
             }
         };
-        let archive = keeper.as_ref().map(Keeper::requests);
+        let archive = archiver.as_ref().map(Archiver::requests);
         let shared = Shared {
             clock: Arc::clone(&options.clock),
             progress: Arc::clone(&progress),
@@ -352,7 +353,7 @@ impl Parts {
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
         let (end, ended) = oneshot::channel();
-        spawn(index, shard, inbox, pace, keeper, move || {
+        spawn(index, shard, inbox, pace, archiver, move || {
             drop(directory);
             let _ = end.send(());
         })?;
@@ -378,15 +379,15 @@ fn spawn(
     shard: Shard,
     inbox: Inbox,
     pace: Pace,
-    keeper: Option<Keeper>,
+    archiver: Option<Archiver>,
     end: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let failed = |e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let body = move || {
         tokio::task::LocalSet::new().block_on(&runtime, serve(shard, index, inbox, pace));
-        if let Some(keeper) = keeper {
-            keeper.finish();
+        if let Some(archiver) = archiver {
+            archiver.finish();
         }
         end();
     };

@@ -22,6 +22,7 @@
 
 mod archive;
 mod backup;
+pub mod bounds;
 mod check;
 mod directory;
 mod engine;
@@ -31,7 +32,6 @@ mod feed;
 pub mod fuzzing;
 mod health;
 mod journal;
-pub mod limits;
 mod options;
 mod private;
 mod recovery;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use keystead_core::{Clock, Code, Error, Result, SystemClock};
 
-use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
+use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
 
 /// What a reply means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -6,9 +6,9 @@ use std::fs::File;
 use keystead_core::Result;
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
-use keystead_model::rest;
+use keystead_model::sql;
 
-use crate::archive::shelf::ArchiveShelf;
+use crate::archive::value_reader::ArchiveReader;
 use crate::archive::{Access, Database};
 use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
@@ -29,14 +29,14 @@ pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Resul
     files.create()?;
     let mut database =
         Database::open(&files.archive, if complete { Access::Existing } else { Access::Write })?;
-    database.transaction(|database| rest::migrate(database))?;
+    database.transaction(|database| sql::migrate(database))?;
     if !complete {
         let synced =
             File::open(&files.archive).and_then(|file| file.sync_all()).and_then(|()| sync_dir(&files.dir));
         synced.map_err(|e| cannot("sync", &files.archive, &e))?;
     }
-    let shelf = ArchiveShelf(Database::open(&files.archive, Access::Read)?);
-    let mut keyspace = Keyspace::new(Box::new(shelf));
+    let archive = ArchiveReader(Database::open(&files.archive, Access::Read)?);
+    let mut keyspace = Keyspace::new(Box::new(archive));
     let (mut found, archived) = load(&mut database, &mut keyspace, files, owner)?;
     if found.torn_bytes > 0 {
         tracing::info!(
@@ -56,7 +56,7 @@ pub(crate) fn load(
     files: &ShardFiles,
     owner: Owner,
 ) -> Result<(Found, u64)> {
-    let archived = rest::load(database, keyspace)?;
+    let archived = sql::load(database, keyspace)?;
     let found = replay(&files.journal, owner, archived, &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use keystead_core::{
-    Answer, Applies, Capabilities, Code, ErasedStep, Error, Job, Key, Millis, Result, Store, Together,
+    Applies, Capabilities, Code, ErasedStep, Error, Job, Key, Millis, Result, Store, StoreFuture, Together,
 };
 use keystead_model::keyspace::{Held, Keyspace};
 use keystead_model::value::Kind;
@@ -22,8 +22,8 @@ impl Store for Engine {
         Capabilities { atomic: true, durable, shared: false, sync: false, injected_clock: true }
     }
 
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
-        Answer::pending(async move {
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
+        StoreFuture::pending(async move {
             let mut detached = step.detach();
             let name = key.clone();
             let run = move |keyspace: &mut Keyspace, now| {
@@ -38,8 +38,8 @@ impl Store for Engine {
         })
     }
 
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
-        Answer::pending(async move {
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool> {
+        StoreFuture::pending(async move {
             let name = key.clone();
             self.write(key.as_bytes(), move |keyspace, now| match keyspace.kind(name.as_bytes(), now)? {
                 None => Ok(false),
@@ -60,16 +60,16 @@ impl Store for Engine {
         Some(self)
     }
 
-    fn close(&self) -> Answer<'_, ()> {
-        Answer::pending(Engine::close(self))
+    fn close(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::pending(Engine::close(self))
     }
 }
 
 /// One job on one shard: an error undoes what it changed. Keys on different shards cannot be changed as one.
 #[deny(clippy::missing_trait_methods)]
 impl Together for Engine {
-    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> Answer<'a, Box<dyn Any + Send>> {
-        Answer::pending(async move {
+    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>> {
+        StoreFuture::pending(async move {
             let Some(first) = keys.first() else {
                 return Err(Error::new(Code::BadRequest, "a job that runs together must name its keys"));
             };

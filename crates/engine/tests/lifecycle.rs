@@ -164,7 +164,7 @@ async fn a_job_that_records_too_much_is_refused_and_undone() {
     };
     assert_eq!(engine.write(b"k", put).await.unwrap_err().code(), Code::TooLarge);
     assert_eq!(engine.read(b"k", |keyspace, _| Ok(keyspace.len())).await.unwrap(), 0);
-    let long = vec![b'k'; keystead_core::limits::KEY_BYTES_MAX + 1];
+    let long = vec![b'k'; keystead_core::bounds::KEY_BYTES_MAX + 1];
     let put = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
         keyspace.set_str(&long, Bytes::new(), Expire::Keep, now)
     };

@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use keystead_core::{Code, Error, Result};
 use sha2::Sha256;
 
-use crate::limits::{FORWARDED_MAX, SECRET_BYTES_MIN};
+use crate::bounds::{FORWARDED_MAX, SECRET_BYTES_MIN};
 
 /// Which part of `X-Forwarded-For` is believed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use keystead_core::{Applies, Clock, Code, Error, Key, Result, Store, StoreExt, SystemClock};
 
+use crate::bounds::COMBINED_MAX;
 use crate::client::HiddenKeys;
 use crate::decision::Decision;
 use crate::fail::{Fail, is_broken, open_decision};
 use crate::lease::LeaseIds;
 use crate::limiter::{ask, store_key, together};
-use crate::limits::COMBINED_MAX;
 use crate::policy::{Policy, check::invalid};
 use crate::question::Question;
 use crate::strategy::{AnyStrategy, Release, Spent};

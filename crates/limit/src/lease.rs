@@ -11,9 +11,9 @@ use std::task::{Context, Waker};
 
 use keystead_core::{Key, Outcome, Result, Store, StoreExt};
 
+use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
 use crate::limiter::Limiter;
-use crate::limits::WHOLE_MAX;
 use crate::strategy::{Ask, Release};
 
 /// Makes ids for leases. Those of all who share a store must differ.

@@ -33,10 +33,11 @@
 //! | whom a request counts for              | [`client`]              |
 //! | a tower `Layer` (feature `tower`)      | `layer`                 |
 //! | what a policy would have decided       | [`replay`]              |
-//! | how large is large                     | [`limits`]              |
+//! | how large is large                     | [`bounds`]              |
 //!
 //! This crate touches nothing: no sockets, no files, no runtime.
 
+pub mod bounds;
 pub mod client;
 pub mod combine;
 pub mod decision;
@@ -46,7 +47,6 @@ pub mod headers;
 pub mod layer;
 pub mod lease;
 pub mod limiter;
-pub mod limits;
 mod number;
 pub mod policy;
 pub mod question;

@@ -12,11 +12,11 @@ use keystead_core::{
     Applies, Clock, Code, Error, Key, MemoryStore, Millis, Result, Step, Store, StoreExt, SystemClock,
 };
 
+use crate::bounds::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::client::HiddenKeys;
 use crate::decision::Decision;
 use crate::fail::{Fail, is_broken, open_decision};
 use crate::lease::LeaseIds;
-use crate::limits::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::policy::Policy;
 use crate::question::Question;
 use crate::reserve::ledger_key;

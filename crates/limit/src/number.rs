@@ -4,7 +4,7 @@
 
 use keystead_core::Millis;
 
-use crate::limits::WHOLE_MAX;
+use crate::bounds::WHOLE_MAX;
 
 /// A double rounded down to a whole number of a decision: never negative, never over [`WHOLE_MAX`].
 #[inline]

@@ -14,9 +14,9 @@ mod notes;
 
 use keystead_core::{Applies, Code, Error, Key, Millis, Result, Store, StoreExt};
 
+use crate::bounds::{SPAN_MS_MAX, WHOLE_MAX};
 use crate::decision::Decision;
 use crate::limiter::{Limiter, together};
-use crate::limits::{SPAN_MS_MAX, WHOLE_MAX};
 use crate::question::Question;
 use crate::strategy::{AnyStrategy, Ask, Charge, Refund, with_strategy};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use keystead_core::{
-    Answer, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, MemoryOptions, MemoryStore,
-    Millis, Result, Store, Together, Verdict,
+    Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, MemoryOptions, MemoryStore, Millis,
+    Result, Store, StoreFuture, Together, Verdict,
 };
 
 pub(crate) fn memory(clock: &ManualClock) -> MemoryStore {
@@ -130,21 +130,21 @@ impl Store for Shared {
         Capabilities { atomic: true, durable: false, shared: true, sync: false, injected_clock: true }
     }
 
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
         let future: Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>> = Box::pin(self.run(key, step));
-        Answer::Pending(future)
+        StoreFuture::Pending(future)
     }
 
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
-        Answer::Ready(Ok(self.0.rows.lock().unwrap().remove(key).is_some()))
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool> {
+        StoreFuture::Ready(Ok(self.0.rows.lock().unwrap().remove(key).is_some()))
     }
 
     fn together(&self) -> Option<&dyn Together> {
         None
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         self.set_broken(true);
-        Answer::Ready(Ok(()))
+        StoreFuture::Ready(Ok(()))
     }
 }

@@ -13,7 +13,7 @@
 pub mod bytes;
 pub mod effect;
 pub mod keyspace;
-pub mod rest;
+pub mod sql;
 #[cfg(test)]
 mod testing;
 pub mod value;

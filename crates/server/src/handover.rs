@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
-use crate::limits::{BUSY_AFTER, BUSY_LOOK, TAKE_BACK_AFTER};
+use crate::bounds::{BUSY_AFTER, BUSY_LOOK, TAKE_BACK_AFTER};
 
 /// A connection's life on a loop.
 pub(crate) type OnLoop = Pin<Box<dyn Future<Output = ()>>>;

@@ -19,12 +19,13 @@
 //! | named rate limits               | [`policies`] |
 //! | what SIGHUP does                | [`reload`]   |
 //! | who may read and change files   | `permissions` |
-//! | how large is large              | [`limits`]   |
+//! | how large is large              | [`bounds`]   |
 //! | what is counted and measured    | [`metrics`]  |
 //!
 //! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
 
 pub mod app;
+pub mod bounds;
 mod call;
 pub mod cli;
 pub mod database;
@@ -32,7 +33,6 @@ pub mod failure;
 pub mod functions;
 mod handover;
 pub mod http;
-pub mod limits;
 pub mod listen;
 pub mod logs;
 pub mod metrics;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use keystead_core::Millis;
 
-use crate::limits::NOTICE_EVERY;
+use crate::bounds::NOTICE_EVERY;
 
 /// Lets one line through in a while and counts the others.
 #[derive(Default)]

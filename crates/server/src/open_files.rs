@@ -1,9 +1,9 @@
 //! How many files and sockets this process may hold. Touches the process's own limit.
 
-use keystead_engine::limits::SHARDS_MAX;
+use keystead_engine::bounds::SHARDS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::limits::{CONNECTIONS_MAX, FILES_PER_SHARD, FILES_RESERVED};
+use crate::bounds::{CONNECTIONS_MAX, FILES_PER_SHARD, FILES_RESERVED};
 
 /// Asks the system for as many files as a server can use. To be called before the database is opened: the usual
 /// default is too few for many shards.

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::app::App;
+use crate::bounds::{Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, TOKEN_BYTES_ADVISED};
 use crate::failure::failure;
-use crate::limits::{CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, Limits, TOKEN_BYTES_ADVISED};
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
@@ -66,8 +66,8 @@ pub async fn run(settings: Settings) -> Result<()> {
     reload::start(hangups, &app, tls.clone());
     let mut doors = JoinSet::new();
     if let Some((listener, _)) = http {
-        let limits = Limits { connections_max, ..Limits::default() };
-        doors.spawn(http::serve(listener, Arc::clone(&app), limits));
+        let bounds = Bounds { connections_max, ..Bounds::default() };
+        doors.spawn(http::serve(listener, Arc::clone(&app), bounds));
     }
     if let Some((listener, _)) = resp {
         doors.spawn(resp::serve(listener, Arc::clone(&app), tls));

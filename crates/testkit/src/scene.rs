@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use keystead_core::limits::KEY_BYTES_MAX;
+use keystead_core::bounds::KEY_BYTES_MAX;
 use keystead_core::{Clock, Key, ManualClock, Millis, State, Step, Store, StoreExt, Ttl};
 use tokio::sync::Barrier;
 

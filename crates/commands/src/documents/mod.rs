@@ -16,7 +16,7 @@ use keystead_model::keyspace::{Expire, Keyspace, Miss};
 use keystead_model::value::Kind;
 use serde_json::Value;
 
-use crate::json::document::{self, Flaw};
+use crate::families::json::document::{self, Flaw};
 use patch::Patch;
 
 /// A document that is there.
@@ -149,10 +149,10 @@ fn patched(patch: &Patch, before: Option<&Document>) -> Result<Bytes, Changed> {
     let tree = before.map(|document| document::parse(&document.text)).transpose().map_err(Changed::Flawed)?;
     let version = before.map(|document| document.version);
     let tree = patch.apply(tree).map_err(|refused| match refused {
-        patch::Refused::Absent => Changed::Absent,
-        patch::Refused::Test => Changed::TestFailed(version),
-        patch::Refused::Unfit(why) => Changed::Unfit(why),
-        patch::Refused::Flawed(flaw) => Changed::Flawed(flaw),
+        patch::PatchError::Absent => Changed::Absent,
+        patch::PatchError::Test => Changed::TestFailed(version),
+        patch::PatchError::Unfit(why) => Changed::Unfit(why),
+        patch::PatchError::Flawed(flaw) => Changed::Flawed(flaw),
     })?;
     document::print(&tree).map(|text| Bytes::from(text.into_bytes())).map_err(Changed::Flawed)
 }

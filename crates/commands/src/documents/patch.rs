@@ -9,9 +9,9 @@ use json_patch::{
 };
 use serde_json::{Map, Value};
 
-use crate::json::document::{self, Flaw};
-use crate::json::merge::{merge_patch, merge_shallow};
-use crate::limits::{JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX};
+use crate::bounds::{JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX};
+use crate::families::json::document::{self, Flaw};
+use crate::families::json::merge::{merge_patch, merge_shallow};
 
 /// How the text of a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Patch {
 
 /// Why a patch does not apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum PatchError {
     /// There is nothing to apply it to.
     Absent,
     /// A `test` does not hold.
@@ -78,7 +78,7 @@ impl Patch {
     ///
     /// # Errors
     /// Why it does not apply.
-    pub fn apply(&self, before: Option<Value>) -> Result<Value, Refused> {
+    pub fn apply(&self, before: Option<Value>) -> Result<Value, PatchError> {
         match self {
             Patch::Shallow(patch) => {
                 let mut tree = before.unwrap_or(Value::Null);
@@ -93,7 +93,7 @@ impl Patch {
                 Ok(tree)
             }
             Patch::Operations(operations) => {
-                let mut tree = before.ok_or(Refused::Absent)?;
+                let mut tree = before.ok_or(PatchError::Absent)?;
                 // The tree is this function's own, so a patch that stops half way needs no undoing.
                 operate(&mut tree, &operations.0)?;
                 Ok(tree)
@@ -130,7 +130,7 @@ fn pointer(members: &Map<String, Value>, name: &str) -> Result<PointerBuf, Strin
 
 /// Runs the operations one by one. A few of them could double a document again and again, or nest it without end, so what each
 /// adds is looked at before it does.
-fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), Refused> {
+fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
     let mut copied_bytes = 0;
     for (n, operation) in operations.iter().enumerate() {
         let added = match operation {
@@ -146,25 +146,25 @@ fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), Refuse
                 // Numbers are the same when they are the same number, however they are written.
                 let found = tree.pointer(test.path.as_str());
                 if !found.is_some_and(|found| document::equal(found, &test.value)) {
-                    return Err(Refused::Test);
+                    return Err(PatchError::Test);
                 }
                 continue;
             }
             PatchOperation::Remove(_) => None,
         };
         if copied_bytes > PATCH_COPIED_BYTES_MAX {
-            return Err(Refused::Flawed(Flaw::TooLong));
+            return Err(PatchError::Flawed(Flaw::TooLong));
         }
         if let Some((path, value)) = added
             && !JSON_DEPTH_MAX
                 .checked_sub(path.tokens().count())
                 .is_some_and(|left| document::within(value, left))
         {
-            return Err(Refused::Flawed(Flaw::TooDeep));
+            return Err(PatchError::Flawed(Flaw::TooDeep));
         }
         json_patch::patch_unsafe(tree, slice::from_ref(operation)).map_err(|error| match error.kind {
-            PatchErrorKind::TestFailed => Refused::Test,
-            kind => Refused::Unfit(format!("operation {n}: {kind}")),
+            PatchErrorKind::TestFailed => PatchError::Test,
+            kind => PatchError::Unfit(format!("operation {n}: {kind}")),
         })?;
     }
     Ok(())
@@ -174,7 +174,7 @@ fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), Refuse
 mod tests {
     use super::*;
 
-    fn patched(form: Form, before: Option<&str>, patch: &str) -> Result<String, Refused> {
+    fn patched(form: Form, before: Option<&str>, patch: &str) -> Result<String, PatchError> {
         let before = before.map(|text| document::parse(text.as_bytes()).unwrap());
         Patch::read(form, patch.as_bytes()).unwrap().apply(before).map(|tree| tree.to_string())
     }
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn what_does_not_apply_says_why() {
         let test = r#"[{"op":"test","path":"/a","value":2}]"#;
-        assert_eq!(patched(Form::Operations, Some(r#"{"a":1}"#), test), Err(Refused::Test));
-        assert_eq!(patched(Form::Operations, None, "[]"), Err(Refused::Absent));
+        assert_eq!(patched(Form::Operations, Some(r#"{"a":1}"#), test), Err(PatchError::Test));
+        assert_eq!(patched(Form::Operations, None, "[]"), Err(PatchError::Absent));
         let missing = patched(Form::Operations, Some("{}"), r#"[{"op":"remove","path":"/a"}]"#);
-        assert!(matches!(missing, Err(Refused::Unfit(why)) if why.starts_with("operation 0:")));
+        assert!(matches!(missing, Err(PatchError::Unfit(why)) if why.starts_with("operation 0:")));
         let numbers = r#"[{"op":"test","path":"/a","value":1.0},{"op":"test","path":"/b","value":10}]"#;
         assert_eq!(
             patched(Form::Operations, Some(r#"{"a":1,"b":1e1}"#), numbers),
@@ -251,18 +251,18 @@ mod tests {
     fn a_patch_cannot_make_a_document_grow_without_end() {
         let double = vec![r#"{"op":"copy","from":"","path":"/a"}"#; 200].join(",");
         let grown = patched(Form::Operations, Some(r#"{"a":1}"#), &format!("[{double}]"));
-        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooDeep)));
+        assert_eq!(grown, Err(PatchError::Flawed(Flaw::TooDeep)));
         let double = vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 200].join(",");
         let grown = patched(Form::Operations, Some(r#"{"a":["0123456789"]}"#), &format!("[{double}]"));
-        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooLong)));
+        assert_eq!(grown, Err(PatchError::Flawed(Flaw::TooLong)));
         let long = format!(r#"{{"a":"{}","b":[]}}"#, "x".repeat(1 << 20));
         let many = vec![r#"{"op":"copy","from":"/a","path":"/b/-"}"#; 200].join(",");
         let grown = patched(Form::Operations, Some(&long), &format!("[{many}]"));
-        assert_eq!(grown, Err(Refused::Flawed(Flaw::TooLong)));
+        assert_eq!(grown, Err(PatchError::Flawed(Flaw::TooLong)));
         let deep = format!("{}1{}", "[".repeat(126), "]".repeat(126));
         let inner = "/0".repeat(126);
         let nest = format!(r#"[{{"op":"replace","path":"{inner}","value":[[1]]}}]"#);
-        assert_eq!(patched(Form::Operations, Some(&deep), &nest), Err(Refused::Flawed(Flaw::TooDeep)));
+        assert_eq!(patched(Form::Operations, Some(&deep), &nest), Err(PatchError::Flawed(Flaw::TooDeep)));
         let nest = format!(r#"[{{"op":"replace","path":"{inner}","value":[1]}}]"#);
         assert!(patched(Form::Operations, Some(&deep), &nest).is_ok());
     }

@@ -17,7 +17,7 @@ mod waiting;
 pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
 pub(crate) use config::page as config_page;
-pub use config::{Config, OutputLimit, Refusal};
+pub use config::{Config, ConfigError, OutputLimit};
 pub use host::{Facts, Host, ShutDown};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
@@ -68,7 +68,7 @@ impl Hub {
     /// # Errors
     /// When it is no dump, or a library in it cannot be loaded.
     pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
-        crate::scripting::restore_kept(self, dump)
+        crate::families::scripting::restore_kept(self, dump)
     }
 
     /// Kills every script and function that runs; what they changed is undone. False when none runs.

@@ -12,7 +12,7 @@ use keystead_model::Bytes;
 use super::mailbox::{Mailbox, Message};
 use super::{ClientId, Hub, Kind};
 use crate::args::Args;
-use crate::limits::MONITOR_BYTES_MAX;
+use crate::bounds::MONITOR_BYTES_MAX;
 use crate::spec::{Spec, flag};
 
 /// Where commands of a script come from, in Redis's words.

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use crate::bounds::{SCRIPTS_BYTES_MAX, SCRIPTS_MAX};
 use crate::ctx::Rights;
 use crate::errors::Fail;
-use crate::limits::{SCRIPTS_BYTES_MAX, SCRIPTS_MAX};
-use crate::scripting::{Digits, Libraries};
+use crate::families::scripting::{Digits, Libraries};
 
 /// Scripts and libraries of functions.
 pub struct Scripts {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn digits(n: usize) -> Digits {
-        crate::scripting::sha1_hex(&n.to_le_bytes())
+        crate::families::scripting::sha1_hex(&n.to_le_bytes())
     }
 
     #[test]

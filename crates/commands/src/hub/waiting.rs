@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::limits::REPLY_SMALL_BYTES;
+use crate::bounds::REPLY_SMALL_BYTES;
 
 /// Bytes that wait.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! line, whose quotes must be taken off. Errors have Redis's words; after one, the connection is closed.
 
 use crate::args::{Args, Part};
-use crate::limits::{ARGUMENTS_MAX, INLINE_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX};
+use crate::bounds::{ARGUMENTS_MAX, INLINE_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX};
 use crate::wire::foreign::{self, Foreign};
 
 /// Places for arguments that are made beforehand, whatever number is announced.

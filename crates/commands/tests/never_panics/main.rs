@@ -263,5 +263,5 @@ impl Walk {
 
 /// What a look at an expired key or field leaves.
 fn is_reclaiming(fact: &Fact) -> bool {
-    matches!(fact, Fact::Gone | Fact::HashFieldGone(_))
+    matches!(fact, Fact::Deleted | Fact::HashFieldDeleted(_))
 }

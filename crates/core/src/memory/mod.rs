@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
+use crate::bounds::MEMORY_SHARDS_MAX;
 use crate::clock::{Clock, SystemClock};
 use crate::erased::ErasedStep;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
-use crate::limits::MEMORY_SHARDS_MAX;
-use crate::store::{Answer, Capabilities, Store};
+use crate::store::{Capabilities, Store, StoreFuture};
 use crate::together::Together;
 
 use shard::Shard;
@@ -261,20 +261,20 @@ impl Store for MemoryStore {
 
     // Inlined for the reason that `Shard::apply` is.
     #[inline(always)]
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
         if let Err(closed) = self.check_open() {
-            return Answer::Ready(Err(closed));
+            return StoreFuture::Ready(Err(closed));
         }
         let clock = &*self.inner.clock;
         let now = clock.now();
         let (hash, shard) = self.shard(key);
         let mut shard = lock(shard);
         let now = shard.in_order(now, clock);
-        Answer::Ready(shard.apply(hash, key.as_bytes(), step, now))
+        StoreFuture::Ready(shard.apply(hash, key.as_bytes(), step, now))
     }
 
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
-        Answer::Ready(self.check_open().map(|()| {
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool> {
+        StoreFuture::Ready(self.check_open().map(|()| {
             let (hash, shard) = self.shard(key);
             let (mut shard, clock) = (lock(shard), &*self.inner.clock);
             let now = shard.in_order(clock.now(), clock);
@@ -286,12 +286,12 @@ impl Store for MemoryStore {
         Some(self)
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         self.inner.closed.store(true, Ordering::Release);
         for shard in &self.inner.shards {
             lock(shard).clear();
         }
-        Answer::Ready(Ok(()))
+        StoreFuture::Ready(Ok(()))
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
                 assert_eq!(store.apply_sync(&key(n), &count(Ttl::Ms(50))).unwrap(), again);
             }
             match n % 3 {
-                0 => assert!(matches!(store.reset(&key(n)), Answer::Ready(Ok(true)))),
+                0 => assert!(matches!(store.reset(&key(n)), StoreFuture::Ready(Ok(true)))),
                 1 => store.apply_sync(&key(n), &step_fn(|_: Option<&u64>, _| Change::Delete(()))).unwrap(),
                 _ => {
                     clock.advance_ms(100);

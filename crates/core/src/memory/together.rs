@@ -10,12 +10,12 @@ use crate::clock::Millis;
 use crate::erased::ErasedStep;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
-use crate::store::Answer;
+use crate::store::StoreFuture;
 use crate::together::{Applies, Job, Together};
 
 impl Together for MemoryStore {
-    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> Answer<'a, Box<dyn Any + Send>> {
-        Answer::Ready(self.check_open().and_then(|()| {
+    fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>> {
+        StoreFuture::Ready(self.check_open().and_then(|()| {
             let mut shards: Vec<usize> = keys.iter().map(|key| self.shard_index(key).1).collect();
             shards.sort_unstable();
             shards.dedup();

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Id;
-use crate::limits::TABLE_KEYS_MAX;
+use crate::bounds::TABLE_KEYS_MAX;
 
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;

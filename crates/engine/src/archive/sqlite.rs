@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use keystead_core::{Code, Error, Result};
-use keystead_model::rest::{Cell, Param, Sql};
+use keystead_model::sql::{Cell, Param, Sql};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
@@ -54,7 +54,7 @@ impl Database {
             if access != Access::Read {
                 connection.pragma_update(None, "journal_mode", "wal")?;
                 connection.pragma_update(None, "synchronous", "normal")?;
-                // Checkpoints are the keeper's business: it must know when one is complete.
+                // Checkpoints are the archiver's business: it must know when one is complete.
                 connection.pragma_update(None, "wal_autocheckpoint", 0)?;
                 connection.pragma_update(None, "cache_size", -32_768)?;
             }

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use super::writer::Writer;
 use super::{Progress, record};
+use crate::bounds::{BATCHES_IN_FLIGHT_MAX, GROUP_BYTES_MAX};
 use crate::health::Vitals;
-use crate::limits::{BATCHES_IN_FLIGHT_MAX, GROUP_BYTES_MAX};
 
 /// What a batch changed, on its way to the disk.
 pub(crate) struct Batch {

@@ -4,7 +4,7 @@
 //! |-------------------------------------------|------------|
 //! | the bytes of a record                     | [`record`] |
 //! | one file: its header, its records         | [`segment`]|
-//! | which files there are, spare ones         | [`shelf`]  |
+//! | which files there are, spare ones         | [`segments`]|
 //! | appending, rolling over, syncing          | [`writer`] |
 //! | writing and syncing in groups, at `fsync` | [`group`]  |
 //! | writing at once, at `commit`              | [`inline`] |
@@ -20,7 +20,7 @@ pub(crate) mod reader;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod segment;
-pub(crate) mod shelf;
+pub(crate) mod segments;
 pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -7,11 +7,11 @@ use keystead_core::{Code, Error, Result};
 use super::Progress;
 use super::record::HEADER_BYTES as RECORD_HEADER_BYTES;
 use super::segment::{HEADER_BYTES, Owner, Segment, path_of};
-use super::shelf::Shelf;
+use super::segments::Segments;
 
 /// A place in a journal that is being written.
 pub(crate) struct Reader {
-    shelf: Arc<Shelf>,
+    segments: Arc<Segments>,
     progress: Arc<Progress>,
     owner: Owner,
     /// The revision that comes next.
@@ -22,8 +22,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// A reader of everything after `after`.
-    pub(crate) fn after(after: u64, shelf: Arc<Shelf>, progress: Arc<Progress>, owner: Owner) -> Self {
-        Reader { shelf, progress, owner, next: after + 1, place: None, buffer: Vec::new() }
+    pub(crate) fn after(after: u64, segments: Arc<Segments>, progress: Arc<Progress>, owner: Owner) -> Self {
+        Reader { segments, progress, owner, next: after + 1, place: None, buffer: Vec::new() }
     }
 
     /// The effects of the next record, encoded, which may begin with some that are older than asked for. `None` when everything
@@ -47,7 +47,7 @@ impl Reader {
                     }
                 }
                 // What comes next is durable, so it begins the next segment, unless this one was let go of.
-                None if self.shelf.holding(self.next) != Some(segment.header.first) => self.place = None,
+                None if self.segments.holding(self.next) != Some(segment.header.first) => self.place = None,
                 None if self.next < self.progress.oldest() => return Err(self.gone()),
                 None => {
                     let place = format!("at byte {offset} of {}", segment.path.display());
@@ -61,8 +61,8 @@ impl Reader {
         if self.place.is_some() {
             return Ok(());
         }
-        let Some(first) = self.shelf.holding(self.next) else { return Err(self.gone()) };
-        match Segment::open(&path_of(self.shelf.dir(), first), self.owner) {
+        let Some(first) = self.segments.holding(self.next) else { return Err(self.gone()) };
+        match Segment::open(&path_of(self.segments.dir(), first), self.owner) {
             Ok(Some(segment)) if segment.header.first == first => self.place = Some((segment, HEADER_BYTES)),
             // It was let go of between the two looks.
             _ if self.next < self.progress.oldest() => return Err(self.gone()),

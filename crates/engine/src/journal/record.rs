@@ -9,7 +9,7 @@
 
 use crc32fast::Hasher;
 
-use crate::limits::RECORD_BYTES_MAX;
+use crate::bounds::RECORD_BYTES_MAX;
 
 pub(crate) const HEADER_BYTES: usize = 32;
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, SegmentHeader, path_of};
-use super::shelf::Shelf;
+use super::segments::Segments;
 use crate::directory::sync_dir;
 use crate::private;
 
 /// The end of a shard's journal.
 pub(crate) struct Writer {
-    shelf: Arc<Shelf>,
+    segments: Arc<Segments>,
     owner: Owner,
     file: Arc<File>,
     salt: u32,
@@ -23,10 +23,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a new segment at `first`.
-    pub(crate) fn begin(shelf: Arc<Shelf>, owner: Owner, first: u64) -> io::Result<Self> {
-        let (file, salt) = create(&shelf, owner, first, shelf.segment_bytes())?;
-        let capacity = shelf.segment_bytes();
-        Ok(Writer { shelf, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
+    pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: u64) -> io::Result<Self> {
+        let (file, salt) = create(&segments, owner, first, segments.segment_bytes())?;
+        let capacity = segments.segment_bytes();
+        Ok(Writer { segments, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
     }
 
     /// Makes room for a record of `len` effect bytes that begins with `first`. Answers the file that was left behind and
@@ -36,8 +36,8 @@ impl Writer {
         if self.offset + needed <= self.capacity || self.offset == HEADER_BYTES {
             return Ok(None);
         }
-        let capacity = self.shelf.segment_bytes();
-        let (file, salt) = create(&self.shelf, self.owner, first, capacity)?;
+        let capacity = self.segments.segment_bytes();
+        let (file, salt) = create(&self.segments, self.owner, first, capacity)?;
         let old = std::mem::replace(&mut self.file, Arc::new(file));
         (self.salt, self.offset, self.capacity) = (salt, HEADER_BYTES, capacity);
         Ok(Some(old))
@@ -79,10 +79,10 @@ impl Writer {
 
 /// Makes a segment out of a spare file, or a new one, so that its name lasts and its header is the first thing that a sync
 /// of its records brings to disk.
-fn create(shelf: &Shelf, owner: Owner, first: u64, bytes: u64) -> io::Result<(File, u32)> {
-    let path = path_of(shelf.dir(), first);
+fn create(segments: &Segments, owner: Owner, first: u64, bytes: u64) -> io::Result<(File, u32)> {
+    let path = path_of(segments.dir(), first);
     let header = SegmentHeader { owner, first };
-    let file = match shelf.take_spare() {
+    let file = match segments.take_spare() {
         Some(spare) => {
             let file = OpenOptions::new().read(true).write(true).open(&spare)?;
             // The old header goes first: until the new one is there, the file holds nothing.
@@ -99,7 +99,7 @@ fn create(shelf: &Shelf, owner: Owner, first: u64, bytes: u64) -> io::Result<(Fi
             file
         }
     };
-    sync_dir(shelf.dir())?;
-    shelf.add(first, bytes);
+    sync_dir(segments.dir())?;
+    segments.add(first, bytes);
     Ok((file, header.salt()))
 }

@@ -13,8 +13,8 @@ use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 
 use super::{Job, Shard, Wait, Watch};
+use crate::bounds::BATCH_BYTES;
 use crate::health::lost;
-use crate::limits::BATCH_BYTES;
 
 /// A task that lives on a shard's loop.
 pub type Guest = Box<dyn FnOnce(Local) -> Pin<Box<dyn Future<Output = ()>>> + Send>;

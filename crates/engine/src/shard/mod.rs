@@ -18,12 +18,12 @@ use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
 
+use crate::bounds::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
 use crate::health::{Vitals, lost, refused};
 use crate::journal::Progress;
 use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::InlineWriter;
-use crate::journal::shelf::Shelf;
-use crate::limits::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
+use crate::journal::segments::Segments;
 
 pub(crate) use job::Task;
 pub use job::{Job, Ran, Wait};
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) vitals: Arc<Vitals>,
-    pub(crate) files: Option<Arc<Shelf>>,
+    pub(crate) files: Option<Arc<Segments>>,
     pub(crate) journal_bytes_max: u64,
     /// How much memory values may take.
     pub(crate) memory_bytes: Option<usize>,

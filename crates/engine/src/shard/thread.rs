@@ -10,8 +10,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Guest, Job, Journal, Local, Shard};
-use crate::archive::keeper::Request;
-use crate::limits::BATCH_JOBS_MAX;
+use crate::archive::archiver::Request;
+use crate::bounds::BATCH_JOBS_MAX;
 
 /// How often an idle shard looks for what is expired.
 const IDLE_TURN: Duration = Duration::from_millis(100);

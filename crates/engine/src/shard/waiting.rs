@@ -182,7 +182,7 @@ fn touch_if(watchers: &mut Vec<Watcher>, hears: impl Fn(&Watcher) -> bool) {
 /// Whether a fact is one that watchers hear of. What the groups of a stream remember is not its content, as in Redis.
 fn changes_content(fact: &Fact) -> bool {
     match fact {
-        Fact::Stream(fact) => matches!(fact, StreamFact::Entry { .. } | StreamFact::EntryGone(_)),
+        Fact::Stream(fact) => matches!(fact, StreamFact::Entry { .. } | StreamFact::EntryDeleted(_)),
         _ => true,
     }
 }

@@ -1,7 +1,7 @@
 //! The change feed: from the journal, then live, without gap or duplicate; and what is gone is told.
 
 use keystead_core::{Code, Result};
-use keystead_engine::limits::FEED_LAG_MAX;
+use keystead_engine::bounds::FEED_LAG_MAX;
 use keystead_engine::{Durability, Engine, Feed, Options};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake};
 
 use keystead_core::{Code, Millis, Outcome};
-use keystead_engine::limits::{BATCH_BYTES, GUESTS_WAITING_MAX};
+use keystead_engine::bounds::{BATCH_BYTES, GUESTS_WAITING_MAX};
 use keystead_engine::{Durability, Engine, Guest, Local, Options, Turn};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};

@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::channel;
 
-use keystead_core::limits::{KEY_BYTES_MAX, STATE_BYTES_MAX};
+use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 use keystead_core::{Code, Key, Millis, Outcome, Result, StoreExt, Ttl};
-use keystead_engine::limits::{JOB_BYTES_MAX, SHARDS_MAX};
+use keystead_engine::bounds::{JOB_BYTES_MAX, SHARDS_MAX};
 use keystead_engine::{Durability, Engine, Options};
 use keystead_model::Bytes;
 use keystead_model::effect::Effect;

@@ -2,7 +2,7 @@
 
 use keystead_core::{Code, Error, Result};
 
-use crate::limits::{RATE_PER_SEC_MAX, REPLENISH_MS_MAX, SPAN_MS_MAX, STEP_MS_MIN, WHOLE_MAX};
+use crate::bounds::{RATE_PER_SEC_MAX, REPLENISH_MS_MAX, SPAN_MS_MAX, STEP_MS_MIN, WHOLE_MAX};
 
 pub(crate) fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(Code::ConfigInvalid, message))

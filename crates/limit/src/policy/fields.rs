@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use keystead_core::{Result, parse_duration_ms};
 
 use super::check::invalid;
-use crate::limits::WHOLE_MAX;
+use crate::bounds::WHOLE_MAX;
 
 /// A field as it was written, in JSON or TOML.
 #[derive(Clone, Debug, PartialEq)]

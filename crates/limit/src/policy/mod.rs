@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use keystead_core::{Code, Error, Result};
 
+use crate::bounds::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
 use crate::fail::Fail;
-use crate::limits::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
 use crate::strategy::{
     AnyStrategy, Concurrency, FixedWindow, Gcra, KINDS, Kind, LeakyBucket, Quota, SlidingWindow,
     SlidingWindowLog, TokenBucket,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use crate::bounds::{LEASES_MAX, WHOLE_MAX};
 use crate::decision::Decision;
-use crate::limits::{LEASES_MAX, WHOLE_MAX};
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {

@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::limits::{SPAN_MS_MAX, WHOLE_MAX};
+    use crate::bounds::{SPAN_MS_MAX, WHOLE_MAX};
     use crate::strategy::testing::{Lab, allow, deny, refused};
 
     #[test]

@@ -5,8 +5,8 @@
 use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
-use crate::limits::WHOLE_MAX;
 use crate::number::{ceil, double, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 

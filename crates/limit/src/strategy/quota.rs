@@ -6,7 +6,7 @@
 use keystead_core::{Code, Error, Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, SlidingWindow, Spent, Strategy, Windowed, window};
-use crate::limits::OFFSET_MINUTES_MAX;
+use crate::bounds::OFFSET_MINUTES_MAX;
 use crate::policy::{Fields, check};
 
 pub(super) const KIND: Kind = Kind {

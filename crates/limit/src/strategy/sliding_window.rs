@@ -3,14 +3,14 @@
 //! The state is a ring of buckets + 1 counts. Its newest tick says which tick every place belongs to; a place of a tick
 //! that is gone reads 0. With one bucket this is the well-known estimate from two counters.
 
-use keystead_core::limits::STATE_BYTES_MAX;
+use keystead_core::bounds::STATE_BYTES_MAX;
 use keystead_core::{Millis, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use crate::bounds::BUCKETS_MAX;
 use crate::decision::Decision;
-use crate::limits::BUCKETS_MAX;
 use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 

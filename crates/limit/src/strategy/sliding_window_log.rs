@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use crate::bounds::LOG_ENTRIES_MAX;
 use crate::decision::Decision;
-use crate::limits::LOG_ENTRIES_MAX;
 use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
 

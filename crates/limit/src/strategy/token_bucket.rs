@@ -6,8 +6,8 @@
 use keystead_core::{Millis, Result};
 
 use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
-use crate::limits::WHOLE_MAX;
 use crate::number::{ceil, double, floor, ttl_ms, whole_moment};
 use crate::policy::{Fields, check};
 

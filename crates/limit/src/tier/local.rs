@@ -14,8 +14,8 @@ use keystead_core::{Code, Error, Key, Millis};
 
 use super::coalesce::{Lead, Turn, same_error};
 use super::units::Units;
+use crate::bounds::{DENIAL_MS, LOCAL_KEYS};
 use crate::decision::Decision;
-use crate::limits::{DENIAL_MS, LOCAL_KEYS};
 
 /// Locks, so that keys of different shards do not wait for each other.
 const SHARDS: usize = 16;

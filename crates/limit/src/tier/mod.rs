@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use keystead_core::{Clock, Code, Error, Key, Millis, Result, SteadyClock, Store};
 
+use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
 use crate::limiter::{Limiter, ask};
-use crate::limits::WHOLE_MAX;
 use crate::strategy::{AnyStrategy, Ask, Grant, Take};
 
 use coalesce::Turn;

@@ -35,12 +35,14 @@ impl Effect {
     pub fn size_hint(&self) -> usize {
         const FIXED: usize = 96;
         let payload = match &self.fact {
-            Fact::Gone | Fact::Flushed | Fact::Expiry(_) | Fact::Fresh(_) | Fact::ListGone(_) => 0,
+            Fact::Deleted | Fact::Flushed | Fact::Expiry(_) | Fact::Fresh(_) | Fact::ListDeleted(_) => 0,
             Fact::Str(bytes) | Fact::Json(bytes) | Fact::State(bytes) => bytes.len(),
             Fact::HashField { field, value, .. } => field.len() + value.len(),
             Fact::ListAt { value, .. } => value.len(),
-            Fact::HashFieldGone(bytes) | Fact::SetMember(bytes) | Fact::SetMemberGone(bytes) => bytes.len(),
-            Fact::ZMember { member: bytes, .. } | Fact::ZMemberGone(bytes) => bytes.len(),
+            Fact::HashFieldDeleted(bytes) | Fact::SetMember(bytes) | Fact::SetMemberDeleted(bytes) => {
+                bytes.len()
+            }
+            Fact::ZMember { member: bytes, .. } | Fact::ZMemberDeleted(bytes) => bytes.len(),
             Fact::Stream(fact) => fact.size_hint(),
         };
         FIXED + self.key.len() + payload
@@ -49,12 +51,12 @@ impl Effect {
 
 /// What is true of a key from now on.
 ///
-/// A fact about an element of an aggregate makes the key exist. Only [`Fact::Gone`] and [`Fact::Flushed`] end a key, also
+/// A fact about an element of an aggregate makes the key exist. Only [`Fact::Deleted`] and [`Fact::Flushed`] end a key, also
 /// one whose last element has gone. Facts about content leave the expiry as it is; a new key never expires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// The key is gone, with everything in it.
-    Gone,
+    Deleted,
     /// Every key of the shard is gone. Its effect carries no key.
     Flushed,
     /// The key expires then; [`Millis::NEVER`] when it does not.
@@ -77,7 +79,7 @@ pub enum Fact {
         expires_at: Millis,
     },
     /// A field of a hash is gone.
-    HashFieldGone(Bytes),
+    HashFieldDeleted(Bytes),
     /// An element of a list. Positions order elements and do not change while it stays.
     ListAt {
         /// Its position.
@@ -86,11 +88,11 @@ pub enum Fact {
         value: Bytes,
     },
     /// An element of a list is gone.
-    ListGone(i64),
+    ListDeleted(i64),
     /// A member of a set.
     SetMember(Bytes),
     /// A member of a set is gone.
-    SetMemberGone(Bytes),
+    SetMemberDeleted(Bytes),
     /// A member of a sorted set.
     ZMember {
         /// The member.
@@ -99,7 +101,7 @@ pub enum Fact {
         score: f64,
     },
     /// A member of a sorted set is gone.
-    ZMemberGone(Bytes),
+    ZMemberDeleted(Bytes),
     /// Something about a stream.
     Stream(StreamFact),
 }

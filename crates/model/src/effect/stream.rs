@@ -18,7 +18,7 @@ pub enum StreamFact {
         fields: Fields,
     },
     /// An entry is gone.
-    EntryGone(StreamId),
+    EntryDeleted(StreamId),
     /// What the stream remembers of entries that may be gone.
     Meta(Meta),
     /// A consumer group.
@@ -31,11 +31,11 @@ pub enum StreamFact {
         entries_read: Option<u64>,
     },
     /// A consumer group is gone, with its consumers and what was pending.
-    GroupGone(Bytes),
+    GroupDeleted(Bytes),
     /// A consumer of a group.
     Consumer(Box<ConsumerFact>),
     /// A consumer is gone, with what was pending for it.
-    ConsumerGone {
+    ConsumerDeleted {
         /// The group.
         group: Bytes,
         /// The consumer.
@@ -44,7 +44,7 @@ pub enum StreamFact {
     /// An entry was delivered and not acknowledged.
     Pending(Box<PendingFact>),
     /// An entry is no longer pending.
-    PendingGone {
+    PendingDeleted {
         /// The group.
         group: Bytes,
         /// The entry.
@@ -57,11 +57,11 @@ impl StreamFact {
     pub(super) fn size_hint(&self) -> usize {
         match self {
             StreamFact::Entry { fields, .. } => fields.as_bytes().len(),
-            StreamFact::EntryGone(_) | StreamFact::Meta(_) => 0,
-            StreamFact::Group { group, .. } | StreamFact::GroupGone(group) => group.len(),
-            StreamFact::PendingGone { group, .. } => group.len(),
+            StreamFact::EntryDeleted(_) | StreamFact::Meta(_) => 0,
+            StreamFact::Group { group, .. } | StreamFact::GroupDeleted(group) => group.len(),
+            StreamFact::PendingDeleted { group, .. } => group.len(),
             StreamFact::Consumer(fact) => fact.group.len() + fact.consumer.len(),
-            StreamFact::ConsumerGone { group, consumer } => group.len() + consumer.len(),
+            StreamFact::ConsumerDeleted { group, consumer } => group.len() + consumer.len(),
             StreamFact::Pending(fact) => fact.group.len() + fact.consumer.len(),
         }
     }

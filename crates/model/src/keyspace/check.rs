@@ -1,6 +1,6 @@
 //! Whether the parts of a keyspace agree, and whether two keyspaces hold the same. For tests and `keystead check`.
 //!
-//! It touches the shelf for values that rest.
+//! It touches the archive for values that rest.
 
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result};
@@ -31,12 +31,12 @@ impl Keyspace {
     /// Every key with its value, by name. Values that rest are read and stay at rest.
     ///
     /// # Errors
-    /// What the shelf says.
+    /// What the archive says.
     pub fn dump(&mut self) -> Result<Vec<KeyDump>> {
         let mut keys = Vec::with_capacity(self.table.len());
         for (id, key, entry, expires_at) in self.table.iter_from(0) {
             let value = match &entry.value {
-                Value::Resting(kind) => self.shelf.fetch(id, *kind)?,
+                Value::Evicted(kind) => self.archive.fetch(id, *kind)?,
                 value => value.clone(),
             };
             let (version, revision) = (entry.version, entry.revision);
@@ -80,7 +80,7 @@ impl Keyspace {
             Value::List(list) => (list.is_empty(), Millis::NEVER),
             Value::Set(set) => (set.is_empty(), Millis::NEVER),
             Value::ZSet(zset) => (zset.is_empty(), Millis::NEVER),
-            Value::Resting(Kind::Hash) => (false, self.fields.at(id)),
+            Value::Evicted(Kind::Hash) => (false, self.fields.at(id)),
             _ => (false, Millis::NEVER),
         };
         if empty {

@@ -94,7 +94,7 @@ impl Keyspace {
     /// The key at `id` is gone.
     pub(super) fn end(&mut self, id: Id) {
         let version = self.next_version(id);
-        self.record(id, version, Fact::Gone);
+        self.record(id, version, Fact::Deleted);
         self.take_out(id);
     }
 
@@ -131,7 +131,7 @@ impl Keyspace {
                     self.fields.set(id, at);
                 }
             }
-            Some(Value::Resting(_)) => {}
+            Some(Value::Evicted(_)) => {}
             _ => {
                 self.fields.take(id);
             }
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(ks.len(), 90);
         ks.reclaim(later, &mut { 1000 }).unwrap();
         assert_eq!(ks.len(), 50);
-        assert_eq!(ks.effects().iter().filter(|effect| effect.fact == Fact::Gone).count(), 50);
+        assert_eq!(ks.effects().iter().filter(|effect| effect.fact == Fact::Deleted).count(), 50);
         ks.check().unwrap();
     }
 
@@ -192,7 +192,7 @@ mod tests {
         drop(hash);
         let later = NOW.plus_ms(100);
         ks.reclaim(later, &mut 1).unwrap();
-        let left = ks.effects().iter().filter(|e| matches!(e.fact, Fact::HashFieldGone(_))).count();
+        let left = ks.effects().iter().filter(|e| matches!(e.fact, Fact::HashFieldDeleted(_))).count();
         assert_eq!(left, FIELDS_SLICE);
         ks.reclaim(later, &mut 1000).unwrap();
         assert_eq!(ks.len(), 0);

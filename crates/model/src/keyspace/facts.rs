@@ -13,15 +13,15 @@ use crate::value::{Hash, Kind, StateCell, Stream, Value};
 /// The kind of value that a fact is about, if it says so.
 pub(super) const fn kind_of(fact: &Fact) -> Option<Kind> {
     Some(match fact {
-        Fact::Gone | Fact::Flushed | Fact::Expiry(_) => return None,
+        Fact::Deleted | Fact::Flushed | Fact::Expiry(_) => return None,
         Fact::Fresh(kind) => *kind,
         Fact::Str(_) => Kind::Str,
         Fact::Json(_) => Kind::Json,
         Fact::State(_) => Kind::State,
-        Fact::HashField { .. } | Fact::HashFieldGone(_) => Kind::Hash,
-        Fact::ListAt { .. } | Fact::ListGone(_) => Kind::List,
-        Fact::SetMember(_) | Fact::SetMemberGone(_) => Kind::Set,
-        Fact::ZMember { .. } | Fact::ZMemberGone(_) => Kind::ZSet,
+        Fact::HashField { .. } | Fact::HashFieldDeleted(_) => Kind::Hash,
+        Fact::ListAt { .. } | Fact::ListDeleted(_) => Kind::List,
+        Fact::SetMember(_) | Fact::SetMemberDeleted(_) => Kind::Set,
+        Fact::ZMember { .. } | Fact::ZMemberDeleted(_) => Kind::ZSet,
         Fact::Stream(_) => Kind::Stream,
     })
 }
@@ -29,7 +29,7 @@ pub(super) const fn kind_of(fact: &Fact) -> Option<Kind> {
 /// Makes a fact true of a value. A value of another kind, or one that rests, is replaced.
 pub(super) fn apply_fact(value: &mut Value, fact: &Fact) {
     let Some(kind) = kind_of(fact) else { return };
-    if value.kind() != kind || matches!(value, Value::Resting(_)) {
+    if value.kind() != kind || matches!(value, Value::Evicted(_)) {
         *value = empty_value(kind);
     }
     match (value, fact) {
@@ -42,13 +42,13 @@ pub(super) fn apply_fact(value: &mut Value, fact: &Fact) {
             hash.insert(field, value);
             hash.set_expires_at(field, *expires_at);
         }
-        (Value::Hash(hash), Fact::HashFieldGone(field)) => drop(hash.remove(field)),
+        (Value::Hash(hash), Fact::HashFieldDeleted(field)) => drop(hash.remove(field)),
         (Value::List(list), Fact::ListAt { pos, value }) => drop(list.put_at(*pos, value)),
-        (Value::List(list), Fact::ListGone(pos)) => drop(list.remove_at(*pos)),
+        (Value::List(list), Fact::ListDeleted(pos)) => drop(list.remove_at(*pos)),
         (Value::Set(set), Fact::SetMember(member)) => drop(set.insert(member)),
-        (Value::Set(set), Fact::SetMemberGone(member)) => drop(set.remove(member)),
+        (Value::Set(set), Fact::SetMemberDeleted(member)) => drop(set.remove(member)),
         (Value::ZSet(zset), Fact::ZMember { member, score }) => drop(zset.insert(member, *score)),
-        (Value::ZSet(zset), Fact::ZMemberGone(member)) => drop(zset.remove(member)),
+        (Value::ZSet(zset), Fact::ZMemberDeleted(member)) => drop(zset.remove(member)),
         (Value::Stream(stream), Fact::Stream(fact)) => apply_stream_fact(stream, fact),
         _ => debug_assert!(false, "a fact is not of its own kind"),
     }
@@ -57,20 +57,20 @@ pub(super) fn apply_fact(value: &mut Value, fact: &Fact) {
 fn apply_stream_fact(stream: &mut Stream, fact: &StreamFact) {
     match fact {
         StreamFact::Entry { id, fields } => drop(stream.put(*id, fields)),
-        StreamFact::EntryGone(id) => drop(stream.remove(*id)),
+        StreamFact::EntryDeleted(id) => drop(stream.remove(*id)),
         StreamFact::Meta(meta) => stream.set_meta(*meta),
         StreamFact::Group { group, last_id, entries_read } => {
             if stream.update_group(group, |group| group.set_read(*last_id, *entries_read)).is_none() {
                 stream.put_group(group, Group::new(*last_id, *entries_read));
             }
         }
-        StreamFact::GroupGone(group) => drop(stream.remove_group(group)),
+        StreamFact::GroupDeleted(group) => drop(stream.remove_group(group)),
         StreamFact::Consumer(fact) => {
             stream.update_group(&fact.group, |group| {
                 group.put_consumer(&fact.consumer, fact.seen_at, fact.active_at)
             });
         }
-        StreamFact::ConsumerGone { group, consumer } => {
+        StreamFact::ConsumerDeleted { group, consumer } => {
             stream.update_group(group, |group| drop(group.remove_consumer(consumer)));
         }
         StreamFact::Pending(fact) => {
@@ -81,7 +81,7 @@ fn apply_stream_fact(stream: &mut Stream, fact: &StreamFact) {
             };
             stream.update_group(&fact.group, |group| group.put_pending(fact.id, pending));
         }
-        StreamFact::PendingGone { group, id } => {
+        StreamFact::PendingDeleted { group, id } => {
             stream.update_group(group, |group| drop(group.remove_pending(*id)));
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn each_fact(value: &Value, emit: &mut dyn FnMut(Fact)) -> Result<()>
                 each_group_fact(name, group, &mut |fact| emit(Fact::Stream(fact)));
             }
         }
-        Value::Resting(_) => {
+        Value::Evicted(_) => {
             return Err(Error::new(Code::Internal, "a value that rests was asked for its facts"));
         }
     }

@@ -94,7 +94,7 @@ impl Keyspace {
         self.end(source);
         let (id, version) = match target {
             Some(id) => (id, self.next_version(id)),
-            None => (self.create(to, Value::Resting(kind)), 1),
+            None => (self.create(to, Value::Evicted(kind)), 1),
         };
         self.swap_value(id, value);
         self.before(|| Undo::MovedTo(id));
@@ -144,7 +144,7 @@ impl Keyspace {
         let used_bytes = std::mem::take(&mut self.used_bytes);
         self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
         let revision = self.revision + 1;
-        self.gone.note_all(revision);
+        self.deletions.note_all(revision);
         self.tell(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
     }
 
@@ -201,7 +201,7 @@ mod tests {
         }
         assert!(ks.set_expiry(b"a", NOW, NOW).unwrap());
         assert!(!ks.set_expiry(b"a", Millis::NEVER, NOW).unwrap());
-        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Gone));
+        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Deleted));
         ks.flush();
         assert_eq!(ks.effects().len(), 5);
         assert_eq!((ks.len(), ks.used_bytes()), (0, 0));

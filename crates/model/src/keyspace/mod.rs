@@ -12,24 +12,24 @@
 //! | undoing                                         | `undo`     |
 //! | effects applied again                           | `replay`   |
 //! | reclaiming what is expired                      | `expiry`   |
-//! | values that rest in the archive, and evicting   | [`shelf`]  |
+//! | values that rest in the archive, and evicting   | [`eviction`]  |
 //!
-//! It touches nothing: time comes with every call, resting values come from a [`Shelf`]. Invariants: nothing changes
+//! It touches nothing: time comes with every call, resting values come from a [`ValueReader`]. Invariants: nothing changes
 //! without an effect; every effect has its own revision, and a key's entry holds the revision of its last one; an
 //! entry is never an empty collection (but for streams); `used_bytes` is the sum over the entries.
 
 pub mod check;
+mod deletions;
 pub mod edit;
+pub mod eviction;
 mod expiry;
 mod facts;
-mod gone;
 mod key;
 mod native;
 pub mod read;
 mod record;
 mod replay;
 mod scalar;
-pub mod shelf;
 mod step;
 mod undo;
 mod walk;
@@ -46,13 +46,13 @@ use crate::effect::Effect;
 use crate::value::Value;
 use crate::value::heap::shared_bytes;
 
+use deletions::Deletions;
 pub use edit::{HashMut, ListMut, SetMut, StreamMut, ZSetMut};
+pub use eviction::{NoArchive, ValueReader};
 use expiry::FieldClock;
-use gone::Gone;
 pub use key::Renamed;
 pub use read::{Meta, Miss};
 pub use scalar::Expire;
-pub use shelf::{NoShelf, Shelf};
 pub use step::Held;
 use undo::{Savepoint, Undo};
 
@@ -77,12 +77,12 @@ struct Entry {
 pub struct Keyspace {
     table: Table<Entry>,
     fields: FieldClock,
-    shelf: Box<dyn Shelf>,
+    archive: Box<dyn ValueReader>,
     revision: u64,
     archived: u64,
     used_bytes: usize,
     effects: Vec<Effect>,
-    gone: Gone,
+    deletions: Deletions,
     /// The highest revision that the present job has seen. Looking is not changing, hence the cell.
     seen: Cell<u64>,
     savepoint: Option<Savepoint>,
@@ -96,18 +96,18 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace whose resting values come from `shelf`.
+    /// An empty keyspace whose resting values come from `archive`.
     #[must_use]
-    pub fn new(shelf: Box<dyn Shelf>) -> Self {
+    pub fn new(archive: Box<dyn ValueReader>) -> Self {
         Keyspace {
             table: Table::new(INDEX_PARTS),
             fields: FieldClock::new(),
-            shelf,
+            archive,
             revision: 0,
             archived: 0,
             used_bytes: 0,
             effects: Vec::new(),
-            gone: Gone::new(),
+            deletions: Deletions::new(),
             seen: Cell::new(0),
             savepoint: None,
             undo: Vec::new(),
@@ -120,7 +120,7 @@ impl Keyspace {
     /// An empty keyspace that is never archived.
     #[must_use]
     pub fn in_memory() -> Self {
-        Keyspace::new(Box::new(NoShelf))
+        Keyspace::new(Box::new(NoArchive))
     }
 
     /// The revision of the last effect.
@@ -203,7 +203,7 @@ impl Keyspace {
             return;
         };
         self.used_bytes -= ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
-        self.gone.note(hash, self.revision);
+        self.deletions.note(hash, self.revision);
         let fields_due = self.fields.take(id);
         self.before(|| Undo::took_out(id, key, entry, expires_at, fields_due));
     }

@@ -1,6 +1,6 @@
 //! Looking up. Absent, expired and of another kind are values, not errors.
 //!
-//! It touches the shelf for a value that rests. Invariant: every look raises what the job has seen, also a look that finds
+//! It touches the archive for a value that rests. Invariant: every look raises what the job has seen, also a look that finds
 //! nothing, and no look changes an answer: it may only reclaim the key, or fields of it, that are expired already.
 
 use std::fmt;
@@ -216,7 +216,7 @@ impl Keyspace {
     pub fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
         let id = self.table.find(key).filter(|id| now < self.table.expires_at(*id))?;
         let value = &self.table.get(id)?.value;
-        debug_assert!(!matches!(value, Value::Resting(_)), "a value was not settled before it was peeked at");
+        debug_assert!(!matches!(value, Value::Evicted(_)), "a value was not settled before it was peeked at");
         Some(value)
     }
 
@@ -280,7 +280,7 @@ impl Keyspace {
         let found = self.table.find_hashed(hash, key);
         match found.and_then(|id| self.table.get(id)) {
             Some(entry) => self.see(entry.revision),
-            None => self.see(self.gone.revision(hash)),
+            None => self.see(self.deletions.revision(hash)),
         }
         found
     }

@@ -234,7 +234,7 @@ mod tests {
     fn a_state_without_a_text_undoes_its_job_whatever_comes_next() {
         let mut ks = Keyspace::in_memory();
         let long = step_fn(|_: Option<&Vec<u64>>, _now| {
-            Change::Put(vec![1; keystead_core::limits::STATE_BYTES_MAX], Ttl::Same, ())
+            Change::Put(vec![1; keystead_core::bounds::STATE_BYTES_MAX], Ttl::Same, ())
         });
         ks.apply(b"a", &grow(), NOW).unwrap();
         let before = (ks.dump().unwrap(), ks.effects().to_vec());

@@ -18,7 +18,7 @@ impl Keyspace {
     /// Applies an effect, with its version and revision, and records nothing.
     ///
     /// # Errors
-    /// `corrupt` when it cannot follow what was applied before it, or what the shelf says.
+    /// `corrupt` when it cannot follow what was applied before it, or what the archive says.
     pub fn apply_effect(&mut self, effect: &Effect) -> Result<()> {
         debug_assert!(self.savepoint.is_none(), "an effect was applied inside a savepoint");
         if effect.fact == Fact::Flushed {
@@ -43,7 +43,7 @@ impl Keyspace {
     pub fn restore(&mut self, id: Id, key: Bytes, meta: &Meta) -> Result<()> {
         let bytes = ENTRY_BYTES + shared_bytes(&key);
         let entry =
-            Entry { version: meta.version, revision: meta.revision, value: Value::Resting(meta.kind) };
+            Entry { version: meta.version, revision: meta.revision, value: Value::Evicted(meta.kind) };
         if self.table.insert_at(id, key, entry).is_err() {
             return Err(Error::new(Code::Corrupt, format!("two keys have the id {id}")));
         }
@@ -97,7 +97,7 @@ impl Keyspace {
 
     fn apply_at(&mut self, id: Id, effect: &Effect) -> Result<()> {
         match &effect.fact {
-            Fact::Gone => {
+            Fact::Deleted => {
                 self.take_out(id);
                 return Ok(());
             }
@@ -192,7 +192,7 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         ks.apply_effect(&effect(0, "b", 9, text("b"))).unwrap();
         ks.apply_effect(&effect(0, "a", 3, text("a"))).unwrap();
-        ks.apply_effect(&effect(0, "a", 4, Fact::Gone)).unwrap();
+        ks.apply_effect(&effect(0, "a", 4, Fact::Deleted)).unwrap();
         ks.apply_effect(&effect(0, "", 5, Fact::Flushed)).unwrap();
         assert_eq!(ks.len(), 1);
         ks.apply_effect(&effect(0, "", 10, Fact::Flushed)).unwrap();

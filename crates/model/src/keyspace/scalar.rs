@@ -234,7 +234,7 @@ mod tests {
                 (1, Fact::Str(bytes("1"))),
                 (2, Fact::Fresh(Kind::Json)),
                 (2, Fact::Json(bytes("{}"))),
-                (3, Fact::Gone),
+                (3, Fact::Deleted),
                 (1, Fact::State(bytes("1"))),
             ]
         );
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(expires_at(&mut ks), Some(Millis::NEVER));
         assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), 0);
         assert_eq!(expires_at(&mut ks), None);
-        assert_eq!(facts(&mut ks).last(), Some(&(5, Fact::Gone)));
+        assert_eq!(facts(&mut ks).last(), Some(&(5, Fact::Deleted)));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
         facts(&mut ks);
         assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), 1);
-        assert_eq!(facts(&mut ks), [(2, Fact::Gone), (1, Fact::Str(bytes("2")))]);
+        assert_eq!(facts(&mut ks), [(2, Fact::Deleted), (1, Fact::Str(bytes("2")))]);
         assert_eq!(ks.expires_at(b"a", Millis(2000)).unwrap(), Some(Millis::NEVER));
     }
 

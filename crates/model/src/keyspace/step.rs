@@ -44,7 +44,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
-    /// form, unless it is another one of the same job, which then fails as a whole; what the shelf says. Nothing changed then.
+    /// form, unless it is another one of the same job, which then fails as a whole; what the archive says. Nothing changed then.
     pub fn apply_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
         self.within_bounds()?;
         let Some(id) = self.find_ready(key, now)? else {
@@ -159,7 +159,7 @@ mod tests {
         ks.apply(b"n", &delete, NOW).unwrap();
         ks.apply(b"n", &delete, NOW).unwrap();
         assert!(!ks.exists(b"n", NOW).unwrap());
-        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Gone));
+        assert_eq!(ks.effects().last().map(|effect| &effect.fact), Some(&Fact::Deleted));
         ks.check().unwrap();
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn a_state_without_a_text_changes_nothing() {
         let mut ks = Keyspace::in_memory();
         let grow = step_fn(|text: Option<&String>, _now| {
-            let len = if text.is_some() { keystead_core::limits::STATE_BYTES_MAX } else { 1 };
+            let len = if text.is_some() { keystead_core::bounds::STATE_BYTES_MAX } else { 1 };
             Change::Put("x".repeat(len), Ttl::Never, ())
         });
         ks.apply(b"s", &grow, NOW).unwrap();

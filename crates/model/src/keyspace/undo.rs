@@ -166,7 +166,7 @@ impl Keyspace {
     /// Takes the value at `id` in hand, to be put elsewhere. The entry must get another one or be taken out.
     pub(super) fn lift_value(&mut self, id: Id) -> Option<Value> {
         let entry = self.table.get_mut(id)?;
-        let value = std::mem::replace(&mut entry.value, Value::Resting(Kind::Str));
+        let value = std::mem::replace(&mut entry.value, Value::Evicted(Kind::Str));
         self.used_bytes -= value.mem_bytes();
         self.fields.take(id);
         Some(value)

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use keystead_core::Millis;
 
-use super::{SharedShelf, Sqlite};
+use super::{SharedReader, Sqlite};
 use crate::Bytes;
 use crate::keyspace::Keyspace;
-use crate::rest::{Pending, migrate};
+use crate::sql::{Pending, migrate};
 
 const NOW: Millis = Millis(1000);
 /// Large enough to be scanned in steps.
@@ -32,7 +32,7 @@ impl Scene {
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
         let db = Arc::new(Mutex::new(db));
-        let ks = Keyspace::new(Box::new(SharedShelf(Arc::clone(&db))));
+        let ks = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
         let mut scene = Scene { ks, db, pending: Pending::new(0) };
         (0..LEN).for_each(|n| scene.insert(n));
         scene

@@ -1,4 +1,4 @@
-//! The executor over an SQLite database in memory, and the shelf over it. For tests.
+//! The executor over an SQLite database in memory, and the archive over it. For tests.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,8 +6,8 @@ use keystead_core::{Code, Error, Result};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
-use crate::keyspace::Shelf;
-use crate::rest::{Cell, Param, Sql, fetch};
+use crate::keyspace::ValueReader;
+use crate::sql::{Cell, Param, Sql, fetch};
 use crate::value::{Kind, Value};
 
 pub(crate) struct Sqlite(pub(crate) Connection);
@@ -74,9 +74,9 @@ impl Sql for Sqlite {
 }
 
 /// A shelf over a database that the test also writes.
-pub(crate) struct SharedShelf(pub(crate) Arc<Mutex<Sqlite>>);
+pub(crate) struct SharedReader(pub(crate) Arc<Mutex<Sqlite>>);
 
-impl Shelf for SharedShelf {
+impl ValueReader for SharedReader {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
         fetch(&mut *self.0.lock().unwrap(), id, kind)
     }

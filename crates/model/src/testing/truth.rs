@@ -6,11 +6,11 @@ use keystead_core::Millis;
 use proptest::prelude::*;
 
 use super::history::{Op, ops};
-use super::{SharedShelf, Sqlite};
+use super::{SharedReader, Sqlite};
 use crate::Bytes;
 use crate::effect::{Decoder, Effect, encode};
 use crate::keyspace::Keyspace;
-use crate::rest::{Pending, audit, load, migrate};
+use crate::sql::{Pending, audit, load, migrate};
 use crate::value::Value;
 
 const START: Millis = Millis(1_700_000_000_000);
@@ -85,7 +85,7 @@ fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
 }
 
 fn loaded(db: &Arc<Mutex<Sqlite>>) -> Keyspace {
-    let mut ks = Keyspace::new(Box::new(SharedShelf(Arc::clone(db))));
+    let mut ks = Keyspace::new(Box::new(SharedReader(Arc::clone(db))));
     load(&mut *db.lock().unwrap(), &mut ks).unwrap();
     checked(&ks);
     ks
@@ -194,7 +194,7 @@ proptest! {
         let db = archive();
         let mut pending = Pending::new(0);
         let (mut plain, mut plain_now) = (Keyspace::in_memory(), START);
-        let (mut lean, mut now) = (Keyspace::new(Box::new(SharedShelf(Arc::clone(&db)))), START);
+        let (mut lean, mut now) = (Keyspace::new(Box::new(SharedReader(Arc::clone(&db)))), START);
         let mut effects = Vec::new();
         for (n, op) in history.iter().enumerate() {
             op.run(&mut plain, &mut plain_now);

@@ -66,7 +66,7 @@ pub enum Value {
     /// The state of a step.
     State(StateCell),
     /// Nothing in memory: the value, of this kind, is clean and only in the archive.
-    Resting(Kind),
+    Evicted(Kind),
 }
 
 impl Value {
@@ -82,7 +82,7 @@ impl Value {
             Value::Stream(_) => Kind::Stream,
             Value::Json(_) => Kind::Json,
             Value::State(_) => Kind::State,
-            Value::Resting(kind) => *kind,
+            Value::Evicted(kind) => *kind,
         }
     }
 
@@ -120,7 +120,7 @@ impl Value {
             Value::ZSet(zset) => zset.mem_bytes(),
             Value::Stream(stream) => stream.mem_bytes(),
             Value::State(state) => state.mem_bytes(),
-            Value::Resting(_) => 0,
+            Value::Evicted(_) => 0,
         }
     }
 }
@@ -151,7 +151,7 @@ mod tests {
             let boxed = if kind == Kind::Stream { heap::boxed_bytes::<Stream>() } else { 0 };
             assert_eq!(value.mem_bytes(), boxed);
         }
-        assert_eq!(Value::Resting(Kind::ZSet).kind(), Kind::ZSet);
+        assert_eq!(Value::Evicted(Kind::ZSet).kind(), Kind::ZSet);
     }
 
     #[test]

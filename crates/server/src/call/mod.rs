@@ -2,7 +2,7 @@
 //!
 //! | To find                                   | open            |
 //! |-------------------------------------------|-----------------|
-//! | which shard a request belongs to          | `place`         |
+//! | which shard a request belongs to          | `shard`         |
 //! | one request in a shard's queue            | `job`           |
 //! | several requests as one, and watched keys | `transaction`   |
 //! | requests that ask all shards              | `spread`        |
@@ -11,9 +11,9 @@
 //! Touches the shards' queues. A door that lives on a shard's loop runs what belongs there itself, in a turn.
 
 pub(crate) mod job;
-pub(crate) mod place;
-pub(crate) mod room;
+pub(crate) mod reply_budget;
 pub(crate) mod spread;
+pub(crate) mod target;
 pub(crate) mod transaction;
 
 use std::future::{Future, poll_fn};
@@ -30,7 +30,7 @@ use keystead_engine::{Local, Turn};
 use tokio::sync::oneshot;
 
 use crate::app::App;
-use crate::limits::hard_bytes;
+use crate::bounds::hard_bytes;
 use job::{RequestJob, Served};
 use spread::Later;
 use transaction::{Executed, Transaction, exec_in};
@@ -91,12 +91,12 @@ impl Caller {
     /// Runs a transaction on another shard, and tells what became of it when that is durable.
     pub(crate) fn exec_at(
         &mut self,
-        place: usize,
+        shard: usize,
         transaction: Transaction,
     ) -> Later<(Transaction, Executed)> {
         let (hub, dialect) = (self.app.hub.clone(), self.dialect);
         let mut random = Random::new(self.random.next());
-        let there = self.visit(place, move |turn| {
+        let there = self.visit(shard, move |turn| {
             let executed = exec_in(turn, &transaction, &mut random, &hub);
             let seen = match &executed {
                 Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
@@ -127,17 +127,17 @@ impl Caller {
     /// Runs something in a turn of another shard and gives its result when that is durable.
     pub(crate) fn visit<T: Send + 'static>(
         &self,
-        place: usize,
+        shard: usize,
         run: impl FnOnce(&mut Turn<'_>) -> (T, u64) + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let mut run = Some(run);
-        self.visit_in_turns(place, move |turn| run.take().map(|run| run(turn)))
+        self.visit_in_turns(shard, move |turn| run.take().map(|run| run(turn)))
     }
 
     /// The same for what is long: it is asked again in the shard's next turn until it has a result.
     pub(crate) fn visit_in_turns<T: Send + 'static>(
         &self,
-        place: usize,
+        shard: usize,
         mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, u64)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let (answer, received) = oneshot::channel();
@@ -159,7 +159,7 @@ impl Caller {
         };
         let engine = self.app.engine.clone();
         async move {
-            engine.spawn_when_free(place, Box::new(guest)).await?;
+            engine.spawn_when_free(shard, Box::new(guest)).await?;
             received.await.unwrap_or_else(|_| Err(ended()))
         }
     }

@@ -92,6 +92,6 @@ fn combine(spread: Spread, all: Vec<Reply>) -> Reply {
             Reply::Array(lists.collect())
         }
         Spread::Some => all.into_iter().find(|reply| *reply != Reply::Nil).unwrap_or(Reply::Nil),
-        Spread::Here | Spread::Each | Spread::Cursor => all.into_iter().next().unwrap_or(Reply::Nil),
+        Spread::Local | Spread::Each | Spread::Cursor => all.into_iter().next().unwrap_or(Reply::Nil),
     }
 }

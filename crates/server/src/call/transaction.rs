@@ -13,14 +13,14 @@ use keystead_commands::{Ctx, Random, Reply};
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 
-use super::room::Room;
+use super::reply_budget::ReplyBudget;
 
 /// Keys that a connection watches, all on one shard.
 pub(crate) struct Watched {
     pub(crate) watch: Watch,
     /// Without repetition: a client may watch them in many requests.
     pub(crate) keys: HashSet<Bytes>,
-    pub(crate) place: usize,
+    pub(crate) shard: usize,
 }
 
 /// A transaction that is to run.
@@ -101,7 +101,7 @@ pub(crate) fn run_queue(
     answer_bytes_max: usize,
 ) -> Result<Answered, Fail> {
     ctx.may_wait = false;
-    let mut room = Room::new(answer_bytes_max);
+    let mut budget = ReplyBudget::new(answer_bytes_max);
     let mut replies = Vec::with_capacity(queue.len());
     for queued in queue {
         let args = queued.command.args();
@@ -109,7 +109,7 @@ pub(crate) fn run_queue(
             Run::Data(_) => {
                 // What it would wait for is not waited for, and must not be taken for the next one's.
                 ctx.wait = None;
-                ctx.reply = room.bound();
+                ctx.reply = budget.bound();
                 run_data(&mut ctx, queued.spec, args)
             }
             Run::Shared(run) => run(ctx.hub, ctx.now, args).into(),
@@ -120,8 +120,8 @@ pub(crate) fn run_queue(
         };
         match reply {
             Reply::Error(fail) if fail.undoes() => return Err(fail),
-            reply if room.take(&reply) => replies.push(Some(reply)),
-            _ => return Err(room.undone()),
+            reply if budget.take(&reply) => replies.push(Some(reply)),
+            _ => return Err(budget.undone()),
         }
     }
     Ok((replies, ctx.publish))

@@ -9,10 +9,10 @@ use clap::ArgMatches;
 use keystead_core::{Code, Error, Result, Stopwatch};
 use serde_json::{Value, json};
 
-use super::client::{self, Answer};
+use super::client::{self, Response};
 use super::{Operand, Subcommand};
+use crate::bounds::PROBE_TIMEOUT;
 use crate::failure::{failure, io_words, one_line};
-use crate::limits::PROBE_TIMEOUT;
 use crate::listen::reachable;
 use crate::settings::size::show_bytes;
 use crate::settings::{Listen, Loaded, Settings};
@@ -44,15 +44,15 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let stream = connect()?;
     let mut progress = Progress::new(&dir);
     let body = json!({ "dir": dir }).to_string();
-    let answer = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.tell());
+    let response = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.tell());
     progress.end();
-    let answer = answer.map_err(|e| {
+    let response = response.map_err(|e| {
         Error::unknown(
             Code::StoreUnavailable,
             format!("the server at {server} was asked and did not answer ({}): see its log", io_words(&e)),
         )
     })?;
-    super::print(&outcome(server, &answer)?);
+    super::print(&outcome(server, &response)?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,9 +103,9 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>> {
 }
 
 /// The line that tells what the server did, or the error that tells what it did not.
-fn outcome(server: &Listen, answer: &Answer) -> Result<String> {
-    let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    match (answer.status, &body["dir"], &body["revisions"], &body["bytes"]) {
+fn outcome(server: &Listen, response: &Response) -> Result<String> {
+    let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
+    match (response.status, &body["dir"], &body["revisions"], &body["bytes"]) {
         (200, Value::String(dir), Value::Array(revisions), Value::Number(bytes)) => {
             let revisions: Vec<String> = revisions.iter().map(ToString::to_string).collect();
             let (s, size) = (if revisions.len() == 1 { "" } else { "s" }, bytes.as_u64().unwrap_or(0));
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn outcome_of(status: u16, body: &str) -> Result<String> {
-        outcome(&Listen::parse("127.0.0.1:1").unwrap(), &Answer { status, body: body.into() })
+        outcome(&Listen::parse("127.0.0.1:1").unwrap(), &Response { status, body: body.into() })
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use keystead_core::Stopwatch;
 
-use crate::limits::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, PROBE_TIMEOUT, SILENCE};
+use crate::bounds::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, PROBE_TIMEOUT, SILENCE};
 use crate::settings::Token;
 
 /// How every answer begins.
@@ -18,7 +18,7 @@ const ENDED: &str = "the connection ended without an answer";
 
 /// What the server answered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     pub(super) body: String,
 }
@@ -43,23 +43,23 @@ pub(super) fn probe(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(
         format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
-    let (mut answer, mut buffer) = (Vec::new(), [0; HTTP.len()]);
-    while answer.len() < HTTP.len() {
+    let (mut response, mut buffer) = (Vec::new(), [0; HTTP.len()]);
+    while response.len() < HTTP.len() {
         let left = PROBE_TIMEOUT.checked_sub(watch.elapsed()).filter(|left| !left.is_zero());
         stream.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
         match stream.read(&mut buffer)? {
             0 => return Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED)),
-            read => answer.extend_from_slice(&buffer[..read]),
+            read => response.extend_from_slice(&buffer[..read]),
         }
-        check_start(&answer)?;
+        check_start(&response)?;
     }
     Ok(())
 }
 
 /// Refuses an answer as soon as it cannot become one of HTTP.
-fn check_start(answer: &[u8]) -> io::Result<()> {
-    let seen = answer.len().min(HTTP.len());
-    if answer[..seen] == HTTP[..seen] { Ok(()) } else { Err(no_http()) }
+fn check_start(response: &[u8]) -> io::Result<()> {
+    let seen = response.len().min(HTTP.len());
+    if response[..seen] == HTTP[..seen] { Ok(()) } else { Err(no_http()) }
 }
 
 fn no_http() -> io::Error {
@@ -73,7 +73,7 @@ pub(super) fn post(
     token: Option<&Token>,
     body: &str,
     mut waiting: impl FnMut(),
-) -> io::Result<Answer> {
+) -> io::Result<Response> {
     let (host, length) = (stream.peer_addr()?, body.len());
     let authorization = token.map(Token::authorization).unwrap_or_default();
     let request = format!(
@@ -82,25 +82,25 @@ pub(super) fn post(
     );
     stream.write_all(request.as_bytes())?;
     stream.set_read_timeout(Some(SILENCE))?;
-    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    let (mut response, mut buffer) = (Vec::new(), [0; 4096]);
     let mut limited = stream.take(ANSWER_BYTES_MAX);
     loop {
         match limited.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => {
-                answer.extend_from_slice(&buffer[..read]);
-                check_start(&answer)?;
+                response.extend_from_slice(&buffer[..read]);
+                check_start(&response)?;
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => waiting(),
             Err(e) => return Err(e),
         }
     }
-    parse(&answer)
+    parse(&response)
 }
 
-fn parse(answer: &[u8]) -> io::Result<Answer> {
-    let text = String::from_utf8_lossy(answer);
+fn parse(response: &[u8]) -> io::Result<Response> {
+    let text = String::from_utf8_lossy(response);
     if text.is_empty() {
         return Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED));
     }
@@ -108,7 +108,7 @@ fn parse(answer: &[u8]) -> io::Result<Answer> {
     let mut words = head.split(' ');
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
     let status = words.next().and_then(|word| word.parse().ok()).filter(|_| is_http).ok_or_else(no_http)?;
-    Ok(Answer { status, body: body.to_owned() })
+    Ok(Response { status, body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn an_answer_has_a_status_and_a_body() {
-        let answer = parse(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}").unwrap();
-        assert_eq!(answer, Answer { status: 503, body: "{}".into() });
+        let response = parse(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        assert_eq!(response, Response { status: 503, body: "{}".into() });
         for other in [&b""[..], b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\n"] {
             assert!(parse(other).is_err());
         }
@@ -143,9 +143,9 @@ mod tests {
             request
         });
         let token = Token::parse("s3cret").unwrap();
-        let answer =
+        let response =
             post(connect(&[address]).unwrap(), "/p", Some(&token), "[]", || waited.send(()).unwrap());
-        assert_eq!(answer.unwrap(), Answer { status: 200, body: "{}".into() });
+        assert_eq!(response.unwrap(), Response { status: 200, body: "{}".into() });
         let request = server.join().unwrap();
         assert!(request.starts_with("POST /p HTTP/1.1\r\n") && request.ends_with("\r\n\r\n[]"), "{request}");
         assert!(request.contains("\r\nAuthorization: Bearer s3cret\r\n"), "{request}");

@@ -13,16 +13,16 @@ use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::openapi::SERVER;
 use super::openapi::common::{refusal, store_failures};
 use super::openapi::part::{self, Described};
 use super::reply::{self, Reply};
-use super::request::Asked;
+use super::request::HttpRequest;
 use crate::functions;
 
-pub(super) async fn backup(here: &Here, asked: &Asked) -> Reply {
-    match run(here, asked).await {
+pub(super) async fn backup(context: &HttpContext, request: &HttpRequest) -> Reply {
+    match run(context, request).await {
         Ok(body) => reply::json(StatusCode::OK, body),
         Err(error) => reply::error(&error),
     }
@@ -49,14 +49,14 @@ pub(super) fn described(_: &Method) -> Vec<Described> {
             refusal("It is no empty directory with an absolute path.", &[Code::BadRequest.as_str()]),
         )
         .response("501", refusal(unsupported, &[Code::Unsupported.as_str()]));
-    Described::here(part::with(operation, &store_failures()))
+    Described::context(part::with(operation, &store_failures()))
 }
 
-async fn run(here: &Here, asked: &Asked) -> Result<Value> {
-    let dir = dir_of(&asked.head.headers, &asked.body)?;
-    let (engine, runtime) = (here.app.engine.clone(), Handle::current());
+async fn run(context: &HttpContext, request: &HttpRequest) -> Result<Value> {
+    let dir = dir_of(&request.head.headers, &request.body)?;
+    let (engine, runtime) = (context.app.engine.clone(), Handle::current());
     let functions =
-        (here.app.settings.durability != Durability::Memory).then(|| here.app.settings.data.clone());
+        (context.app.settings.durability != Durability::Memory).then(|| context.app.settings.data.clone());
     // A thread of its own, because the copy is synced; and it goes on when the client does not wait.
     let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, functions.as_deref(), &dir));
     copying
@@ -119,7 +119,7 @@ fn size_of(dir: &Path) -> std::io::Result<u64> {
 mod tests {
     use super::*;
 
-    fn asked(media: &str, body: &'static str) -> Result<PathBuf> {
+    fn request(media: &str, body: &'static str) -> Result<PathBuf> {
         dir_of(&HeaderMap::from_iter([(CONTENT_TYPE, media.parse().unwrap())]), body.as_bytes())
     }
 
@@ -127,7 +127,7 @@ mod tests {
     fn only_an_absolute_path_in_declared_json_is_taken() {
         const GOOD: &str = r#"{"dir":"/a/b"}"#;
         for media in ["application/json", "Application/JSON; charset=utf-8"] {
-            assert_eq!(asked(media, GOOD).unwrap(), Path::new("/a/b"));
+            assert_eq!(request(media, GOOD).unwrap(), Path::new("/a/b"));
         }
         for (media, body, why) in [
             ("text/plain", GOOD, "not declared as JSON"),
@@ -138,7 +138,7 @@ mod tests {
             ("application/json", r#"{"dir":7}"#, "names no directory"),
             ("application/json", "[]", "names no directory"),
         ] {
-            let error = asked(media, body).unwrap_err();
+            let error = request(media, body).unwrap_err();
             assert_eq!(error.code(), Code::BadRequest);
             assert!(error.message().contains(why), "{error}");
         }

@@ -24,8 +24,8 @@ pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
     if let Ok(allow) = HeaderValue::from_str(allow) {
         out.insert(ACCESS_CONTROL_ALLOW_METHODS, allow);
     }
-    let asked = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    out.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.unwrap_or(HeaderValue::from_static("*")));
+    let request = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    out.insert(ACCESS_CONTROL_ALLOW_HEADERS, request.unwrap_or(HeaderValue::from_static("*")));
     out.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     reply
 }

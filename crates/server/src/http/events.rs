@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::reply::{self, Body, Reply};
 use crate::app::App;
-use crate::limits::HEARTBEAT;
+use crate::bounds::HEARTBEAT;
 
 /// The type of such an answer.
 pub(super) const MEDIA: &str = "text/event-stream";

@@ -14,10 +14,10 @@ use keystead_engine::{Engine, Local, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::yield_now;
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::request;
 use crate::app::App;
-use crate::limits::Limits;
+use crate::bounds::Bounds;
 use crate::policies::file;
 use crate::settings::{Loaded, Sources};
 
@@ -30,7 +30,7 @@ const QUIET_TURNS: usize = 12;
 /// A server that is never opened to the network.
 pub struct Server {
     app: Arc<App>,
-    limits: Arc<Limits>,
+    bounds: Arc<Bounds>,
 }
 
 impl Server {
@@ -42,7 +42,7 @@ impl Server {
         let settings = Loaded::from_sources(Sources::default())?.settings;
         let app = App::new(settings, Engine::open(&Options::in_memory())?, 0, 100);
         app.policies.replace(&file::parse(policies, "fuzz.toml")?)?;
-        Ok(Server { app: Arc::new(app), limits: Arc::new(Limits::default()) })
+        Ok(Server { app: Arc::new(app), bounds: Arc::new(Bounds::default()) })
     }
 
     /// Sets how long a script may run.
@@ -56,28 +56,28 @@ impl Server {
     /// # Errors
     /// When the shard is gone.
     pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let (app, limits, bytes) = (Arc::clone(&self.app), Arc::clone(&self.limits), bytes.to_vec());
+        let (app, bounds, bytes) = (Arc::clone(&self.app), Arc::clone(&self.bounds), bytes.to_vec());
         let (done, received) = channel();
         let guest = move |local: Local| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
-            Box::pin(connection(app, limits, local, bytes, done))
+            Box::pin(connection(app, bounds, local, bytes, done))
         };
         self.app.engine.spawn(0, Box::new(guest))?;
         received.recv().map_err(|_| Error::new(Code::Internal, "the shard is gone"))
     }
 }
 
-async fn connection(app: Arc<App>, limits: Arc<Limits>, local: Local, bytes: Vec<u8>, done: Sender<Vec<u8>>) {
+async fn connection(app: Arc<App>, bounds: Arc<Bounds>, local: Local, bytes: Vec<u8>, done: Sender<Vec<u8>>) {
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 5000));
-    let here = Rc::new(Here::new(app, limits, local, peer, IpAddr::V4(Ipv4Addr::LOCALHOST)));
-    let _ = here.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), true))).await;
+    let context = Rc::new(HttpContext::new(app, bounds, local, peer, IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let _ = context.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), true))).await;
     let service = service_fn(move |request| {
-        let here = Rc::clone(&here);
-        async move { Ok::<_, Infallible>(request::answer(&here, request).await) }
+        let context = Rc::clone(&context);
+        async move { Ok::<_, Infallible>(request::answer(&context, request).await) }
     });
     let (mut client, server) = duplex(ROOM_BYTES);
     let served = tokio::task::spawn_local(
         http1::Builder::new()
-            .max_header_size(Limits::default().header_bytes_max)
+            .max_header_size(Bounds::default().header_bytes_max)
             .serve_connection(TokioIo::new(server), service),
     );
     let _ = client.write_all(&bytes).await;

@@ -10,11 +10,11 @@ use hyper::{Method, StatusCode};
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::openapi::SERVER;
 use super::openapi::part::{self, Described, Shape};
 use super::reply::{self, Reply};
-use super::request::{Asked, Unserved};
+use super::request::{HttpRequest, Unserved};
 use crate::VERSION;
 use crate::app::App;
 use crate::handover;
@@ -30,12 +30,12 @@ const BUSY: &str = "busy";
 const HEALTHZ: &str = "/healthz";
 const READYZ: &str = "/readyz";
 
-pub(super) async fn healthz(here: &Here, _: &Asked) -> Reply {
-    health(&here.app)
+pub(super) async fn healthz(context: &HttpContext, _: &HttpRequest) -> Reply {
+    health(&context.app)
 }
 
-pub(super) async fn readyz(here: &Here, _: &Asked) -> Reply {
-    readiness(&here.app)
+pub(super) async fn readyz(context: &HttpContext, _: &HttpRequest) -> Reply {
+    readiness(&context.app)
 }
 
 /// What these routes answer a request that gets no shard; nothing to other paths.
@@ -100,7 +100,7 @@ pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
     let operation = part::operation(SERVER, "healthz", "Is the process well?")
         .response("200", part::json("It runs. `reasons` tells what is amiss.", health()))
         .response("503", part::json("A restart would help.", health()));
-    Described::here(operation)
+    Described::context(operation)
 }
 
 pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
@@ -110,7 +110,7 @@ pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
     let operation = part::operation(SERVER, "readyz", "Should it get traffic?")
         .response("200", part::json("Yes.", status(&[READY])))
         .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])));
-    Described::here(operation)
+    Described::context(operation)
 }
 
 /// What is wrong with a database.

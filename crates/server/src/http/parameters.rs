@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use hyper::http::request::Parts;
 use keystead_core::parse_duration_ms;
 
-use super::refused::Refused;
-use super::rest::TOKEN;
+use super::error::ApiError;
+use super::upstash::TOKEN;
 use super::url::{self, BadEscape};
 
 /// The parameters of a query.
@@ -14,7 +14,7 @@ pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
 
 impl Parameters {
     /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
-    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, Refused> {
+    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, ApiError> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
             if name == TOKEN {
@@ -22,12 +22,12 @@ impl Parameters {
             }
             let Some(name) = known.iter().find(|known| **known == name) else {
                 let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Err(Refused::bad(format!(
+                return Err(ApiError::bad(format!(
                     "the parameter '{name}' is unknown here: there are {list}"
                 )));
             };
             if all.iter().any(|(there, _)| there == name) {
-                return Err(Refused::bad(format!("the parameter '{name}' is there twice")));
+                return Err(ApiError::bad(format!("the parameter '{name}' is there twice")));
             }
             all.push((name, decoded(value.unwrap_or_default(), true)?.into_owned()));
         }
@@ -38,32 +38,32 @@ impl Parameters {
         self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Refused> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let text = self.bytes(name).map(std::str::from_utf8).transpose();
-        text.map_err(|_| Refused::bad(format!("the parameter '{name}' is not text")))
+        text.map_err(|_| ApiError::bad(format!("the parameter '{name}' is not text")))
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Refused> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let number = self.text(name)?.map(str::parse).transpose();
-        number.map_err(|_| Refused::bad(format!("the parameter '{name}' is not a whole number")))
+        number.map_err(|_| ApiError::bad(format!("the parameter '{name}' is not a whole number")))
     }
 
-    pub(super) fn duration_ms(&self, name: &str) -> Result<Option<u64>, Refused> {
+    pub(super) fn duration_ms(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let duration = self.text(name)?.map(parse_duration_ms).transpose();
-        duration.map_err(|error| Refused::bad(format!("the parameter '{name}': {}", error.message())))
+        duration.map_err(|error| ApiError::bad(format!("the parameter '{name}': {}", error.message())))
     }
 
-    pub(super) fn yes(&self, name: &str) -> Result<bool, Refused> {
+    pub(super) fn yes(&self, name: &str) -> Result<bool, ApiError> {
         match self.text(name)? {
             None | Some("false") => Ok(false),
             Some("true" | "") => Ok(true),
-            Some(_) => Err(Refused::bad(format!("the parameter '{name}' is true or false"))),
+            Some(_) => Err(ApiError::bad(format!("the parameter '{name}' is true or false"))),
         }
     }
 }
 
 /// Text of a path or a query without its escapes.
-pub(super) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, Refused> {
+pub(super) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, ApiError> {
     url::decoded(text, is_query)
-        .map_err(|BadEscape| Refused::bad("a '%' is not followed by two hexadecimal digits: write %25"))
+        .map_err(|BadEscape| ApiError::bad("a '%' is not followed by two hexadecimal digits: write %25"))
 }

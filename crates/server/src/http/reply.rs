@@ -10,14 +10,14 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
+use keystead_commands::bounds::REPLY_SMALL_BYTES;
 use keystead_commands::hub::{Waiting, WaitingBytes};
-use keystead_commands::limits::REPLY_SMALL_BYTES;
-use keystead_commands::once::Kept;
+use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{Code, Error};
 use serde_json::json;
 
 use super::events::Source;
-use super::request::Refusal;
+use super::request::RequestError;
 use super::rights::{self, Stranger};
 use super::status;
 
@@ -139,7 +139,7 @@ pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Re
 }
 
 /// The reply of an answer.
-pub(super) fn kept(kept: Kept) -> Reply {
+pub(super) fn kept(kept: StoredResponse) -> Reply {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let is_empty = kept.body.is_empty();
     let mut reply = bytes(status, HeaderValue::from_static("application/json"), kept.body);
@@ -174,26 +174,30 @@ pub fn error(error: &Error) -> Reply {
 
 /// The answer to a request that does not reach its handler.
 #[must_use]
-pub fn refused(refused: &Refusal) -> Reply {
+pub fn refused(refused: &RequestError) -> Reply {
     let (code, message) = match refused {
-        Refusal::Host(host) => (code::FORBIDDEN, rights::foreign_host(host)),
-        Refusal::Stranger(Stranger::Page) => (
+        RequestError::Host(host) => (code::FORBIDDEN, rights::foreign_host(host)),
+        RequestError::Stranger(Stranger::Page) => (
             code::UNAUTHORIZED,
             "a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned(),
         ),
-        Refusal::Stranger(_) => (
+        RequestError::Stranger(_) => (
             code::UNAUTHORIZED,
             "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned(),
         ),
-        Refusal::Method(allow) => (code::METHOD_NOT_ALLOWED, format!("this path takes {allow}")),
-        Refusal::TooLarge(0, _) => (Code::TooLarge.as_str(), "this path takes no body".to_owned()),
-        Refusal::TooLarge(most, _) => (Code::TooLarge.as_str(), format!("the body is over {most} bytes")),
-        Refusal::Unreadable(why) => (Code::BadRequest.as_str(), format!("the body cannot be read: {why}")),
-        Refusal::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),
+        RequestError::Method(allow) => (code::METHOD_NOT_ALLOWED, format!("this path takes {allow}")),
+        RequestError::TooLarge(0, _) => (Code::TooLarge.as_str(), "this path takes no body".to_owned()),
+        RequestError::TooLarge(most, _) => {
+            (Code::TooLarge.as_str(), format!("the body is over {most} bytes"))
+        }
+        RequestError::Unreadable(why) => {
+            (Code::BadRequest.as_str(), format!("the body cannot be read: {why}"))
+        }
+        RequestError::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),
     };
     let mut reply = refusal(refused.status(), code, &message);
-    if let Refusal::Stranger(_) = refused {
+    if let RequestError::Stranger(_) = refused {
         reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply

@@ -13,16 +13,16 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::reply::{self, Reply};
 use super::rights::{self, Rights, Stranger};
 use super::routes::{Access, Match, Takes, method_label};
-use super::{cors, health, rest};
+use super::{cors, health, upstash};
 use crate::app::App;
-use crate::limits::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Limits};
+use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Bounds};
 
 /// A request whose body has arrived.
-pub struct Asked {
+pub struct HttpRequest {
     /// Its line and headers.
     pub head: Parts,
     /// All of its body.
@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// Why a request does not reach its handler. Each door tells it in its own form.
 #[derive(Clone, Debug)]
-pub enum Refusal {
+pub enum RequestError {
     /// It may not.
     Stranger(Stranger),
     /// No token is set, and it asks for this host, which is not this machine.
@@ -48,41 +48,41 @@ pub enum Refusal {
     TimedOut,
 }
 
-impl Refusal {
+impl RequestError {
     /// The status of the answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Refusal::Stranger(_) => StatusCode::UNAUTHORIZED,
-            Refusal::Host(_) => StatusCode::FORBIDDEN,
-            Refusal::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Refusal::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Refusal::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            RequestError::Stranger(_) => StatusCode::UNAUTHORIZED,
+            RequestError::Host(_) => StatusCode::FORBIDDEN,
+            RequestError::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            RequestError::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
+            RequestError::Unreadable(_) => StatusCode::BAD_REQUEST,
+            RequestError::TimedOut => StatusCode::REQUEST_TIMEOUT,
         }
     }
 }
 
 /// Answers a request, whatever it is.
-pub async fn answer(here: &Here, request: Request<Incoming>) -> Reply {
+pub async fn answer(context: &HttpContext, request: Request<Incoming>) -> Reply {
     let stopwatch = Stopwatch::start();
     let found = Match::find(request.method(), request.uri().path());
     let method = method_label(request.method());
     let is_page = cors::is_page(request.headers());
-    let mut reply = match run(here, found, request).await {
+    let mut reply = match run(context, found, request).await {
         Ok(reply) => reply,
-        Err(refusal) => refused(here, found, &refusal).await,
+        Err(refusal) => refused(context, found, &refusal).await,
     };
     // What was stored is in no other place, also not in the cache of a browser or a proxy.
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if found.access() == Access::Rest {
-        rest::finish(here, &mut reply);
+    if found.access() == Access::Upstash {
+        upstash::finish(context, &mut reply);
     }
     if is_page && found.is_for_pages() {
         cors::finish(&mut reply);
     }
     let (route, status, took) = (found.label(), reply.status().as_u16(), stopwatch.elapsed());
-    here.app.metrics.record_request(route, method, status, took);
+    context.app.metrics.record_request(route, method, status, took);
     // The path is not logged: it holds keys and values.
     tracing::debug!(route, method, status, took_us = took.as_micros() as u64, "request");
     reply
@@ -103,7 +103,7 @@ pub(super) enum Unserved {
 pub(super) fn without_shard(app: &App, at: IpAddr, why: Unserved, request: &Request<Incoming>) -> Reply {
     let mut reply = match rights::check_host(&app.settings, at, request.uri(), request.headers()) {
         Ok(()) => unserved(app, why, request),
-        Err(host) => reply::refused(&Refusal::Host(host)),
+        Err(host) => reply::refused(&RequestError::Host(host)),
     };
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
@@ -122,41 +122,41 @@ fn unserved(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
     };
     let error = Error::new(Code::QueueFull, words);
     match found.access() {
-        Access::Rest => rest::failed(error),
+        Access::Upstash => upstash::failed(error),
         Access::Open | Access::Token | Access::Documents => reply::error(&error),
     }
 }
 
-async fn run(here: &Here, found: Match, request: Request<Incoming>) -> Result<Reply, Refusal> {
-    let settings = &here.app.settings;
-    rights::check_host(settings, here.at, request.uri(), request.headers()).map_err(Refusal::Host)?;
+async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) -> Result<Reply, RequestError> {
+    let settings = &context.app.settings;
+    rights::check_host(settings, context.at, request.uri(), request.headers()).map_err(RequestError::Host)?;
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &found.allow()));
     }
-    let rights = rights_of(here, found.access(), &request).map_err(Refusal::Stranger)?;
+    let rights = rights_of(context, found.access(), &request).map_err(RequestError::Stranger)?;
     if found.access() != Access::Open {
-        here.auth_failures.set(0);
+        context.auth_failures.set(0);
     }
     match found {
-        Match::WrongMethod(_) => Err(Refusal::Method(found.allow())),
+        Match::WrongMethod(_) => Err(RequestError::Method(found.allow())),
         Match::Route(route) => {
             let (head, body) = request.into_parts();
             let most = match route.takes {
-                Takes::Body => here.limits.body_bytes_max,
+                Takes::Body => context.bounds.body_bytes_max,
                 Takes::Nothing => 0,
             };
-            let body = whole(&here.limits, most, body).await?;
-            Ok(route.answer(here, &Asked { head, body, rights }).await)
+            let body = whole(&context.bounds, most, body).await?;
+            Ok(route.answer(context, &HttpRequest { head, body, rights }).await)
         }
     }
 }
 
-fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
-    let settings = &here.app.settings;
+fn rights_of(context: &HttpContext, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
+    let settings = &context.app.settings;
     match access {
         Access::Open => Ok(Rights::All),
-        Access::Rest | Access::Documents => {
-            rights::of(settings, request.headers(), || rest::token_in(request.uri().query()))
+        Access::Upstash | Access::Documents => {
+            rights::of(settings, request.headers(), || upstash::token_in(request.uri().query()))
         }
         // What these tell and do is not for those who may only look at keys.
         Access::Token => match rights::of(settings, request.headers(), || None)? {
@@ -166,12 +166,12 @@ fn rights_of(here: &Here, access: Access, request: &Request<Incoming>) -> Result
     }
 }
 
-async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
+async fn refused(context: &HttpContext, found: Match, refusal: &RequestError) -> Reply {
     let is_last = match refusal {
         // In a box: everybody's future would be as large.
-        Refusal::Stranger(Stranger::Wrong) => Box::pin(keep_back(here)).await,
-        Refusal::Host(host) => {
-            if let Some(more) = here.app.notices.foreign_host.pass(here.app.now()) {
+        RequestError::Stranger(Stranger::Wrong) => Box::pin(keep_back(context)).await,
+        RequestError::Host(host) => {
+            if let Some(more) = context.app.notices.foreign_host.pass(context.app.now()) {
                 tracing::warn!(
                     host = rights::shown(host),
                     more,
@@ -181,17 +181,17 @@ async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
             false
         }
         // The rest of the body may still come, so the connection cannot carry another request.
-        Refusal::TimedOut => true,
+        RequestError::TimedOut => true,
         _ => false,
     };
     let mut reply = match found.access() {
-        Access::Rest => rest::refused(refusal),
+        Access::Upstash => upstash::refused(refusal),
         Access::Open | Access::Token | Access::Documents => reply::refused(refusal),
     };
     if is_last {
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Refusal::Method(allow) = refusal
+    if let RequestError::Method(allow) = refusal
         && let Ok(allow) = HeaderValue::from_str(allow)
     {
         reply.headers_mut().insert(ALLOW, allow);
@@ -201,12 +201,12 @@ async fn refused(here: &Here, found: Match, refusal: &Refusal) -> Reply {
 
 /// Keeps back the answer to a wrong token, and returns whether it is the connection's last. Only this connection waits, and whoever
 /// brings the right token never does, so nobody who guesses keeps others out.
-async fn keep_back(here: &Here) -> bool {
-    let failures = here.auth_failures.get().saturating_add(1);
-    here.auth_failures.set(failures);
-    here.app.metrics.http_auth_failures.inc();
-    if let Some(more) = here.app.notices.wrong_token.pass(here.app.now()) {
-        let client = here.session.borrow().client.address.clone();
+async fn keep_back(context: &HttpContext) -> bool {
+    let failures = context.auth_failures.get().saturating_add(1);
+    context.auth_failures.set(failures);
+    context.app.metrics.http_auth_failures.inc();
+    if let Some(more) = context.app.notices.wrong_token.pass(context.app.now()) {
+        let client = context.session.borrow().client.address.clone();
         tracing::warn!(client, more, "an HTTP request brought a wrong token");
     }
     tokio::time::sleep(AUTH_FAILURE_DELAY).await;
@@ -214,20 +214,20 @@ async fn keep_back(here: &Here) -> bool {
 }
 
 /// Waits for the whole body, of at most so many bytes, within its limit of time.
-async fn whole(limits: &Limits, most: usize, body: Incoming) -> Result<Bytes, Refusal> {
+async fn whole(bounds: &Bounds, most: usize, body: Incoming) -> Result<Bytes, RequestError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     // A client that says how much it will send is answered before it sends it.
     let said = body.size_hint().lower();
     if said > most as u64 {
-        return Err(Refusal::TooLarge(most, said));
+        return Err(RequestError::TooLarge(most, said));
     }
     let whole = Limited::new(body, most).collect();
-    match tokio::time::timeout(limits.body_timeout, whole).await {
+    match tokio::time::timeout(bounds.body_timeout, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(Refusal::TooLarge(most, most as u64 + 1)),
-        Ok(Err(e)) => Err(Refusal::Unreadable(e.to_string())),
-        Err(_) => Err(Refusal::TimedOut),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(RequestError::TooLarge(most, most as u64 + 1)),
+        Ok(Err(e)) => Err(RequestError::Unreadable(e.to_string())),
+        Err(_) => Err(RequestError::TimedOut),
     }
 }

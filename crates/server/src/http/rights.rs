@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
-use crate::limits::HOST_SHOWN_BYTES;
+use crate::bounds::HOST_SHOWN_BYTES;
 use crate::settings::Settings;
 use crate::settings::value::is_host_name;
 

@@ -5,11 +5,11 @@
 
 use hyper::Method;
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::openapi::part::Described;
 use super::reply::Reply;
-use super::request::Asked;
-use super::{backup, health, kv, limit, metrics, openapi, rest};
+use super::request::HttpRequest;
+use super::{backup, health, kv, limit, metrics, openapi, upstash};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Access {
     /// Whoever brings the token.
     Token,
     /// Whoever brings a token, also in the query or one that only reads; refusals have Upstash's form.
-    Rest,
+    Upstash,
     /// As `Rest`, with refusals in the form of the house.
     Documents,
 }
@@ -67,8 +67,8 @@ macro_rules! routes {
 
         impl Route {
             /// Answers a request whose body has arrived.
-            pub async fn answer(&self, here: &Here, asked: &Asked) -> Reply {
-                match self.endpoint { $(Endpoint::$endpoint => $handler(here, asked).await),+ }
+            pub async fn answer(&self, context: &HttpContext, request: &HttpRequest) -> Reply {
+                match self.endpoint { $(Endpoint::$endpoint => $handler(context, request).await),+ }
             }
         }
     };
@@ -80,24 +80,24 @@ routes! {
     Metrics: GET, "/metrics", Token, Nothing => metrics::metrics, metrics::described;
     Openapi: GET, "/openapi.json", Open, Nothing => openapi::openapi, openapi::described;
     Backup: POST, "/admin/backup", Token, Body => backup::backup, backup::described;
-    KvList: GET, "/kv", Documents, Nothing => kv::list, kv::described::list;
-    KvBatch: POST, "/kv:batch", Documents, Body => kv::batch, kv::described::batch;
-    KvGet: GET, "/kv/*", Documents, Nothing => kv::get, kv::described::get;
-    KvPut: PUT, "/kv/*", Documents, Body => kv::put, kv::described::put;
-    KvPatch: PATCH, "/kv/*", Documents, Body => kv::patch, kv::described::patch;
-    KvDelete: DELETE, "/kv/*", Documents, Body => kv::delete, kv::described::delete;
-    LimitList: GET, "/limit", Documents, Nothing => limit::list, limit::described::list;
-    LimitCombined: POST, "/limit", Documents, Body => limit::combined, limit::described::combined;
-    LimitGet: GET, "/limit/*", Documents, Nothing => limit::get, limit::described::get;
-    LimitPost: POST, "/limit/*", Documents, Body => limit::post, limit::described::post;
-    LimitDelete: DELETE, "/limit/*", Documents, Body => limit::delete, limit::described::delete;
-    Pipeline: POST PUT, "/pipeline", Rest, Body => rest::pipeline, rest::described::pipeline;
-    MultiExec: POST PUT, "/multi-exec", Rest, Body => rest::multi_exec, rest::described::multi_exec;
-    Subscribe: GET POST, "/subscribe/*", Rest, Body => rest::subscribe, rest::described::subscribe;
-    Psubscribe: GET POST, "/psubscribe/*", Rest, Body => rest::psubscribe, rest::described::psubscribe;
-    Monitor: GET POST, "/monitor", Rest, Body => rest::monitor, rest::described::monitor;
+    KvList: GET, "/kv", Documents, Nothing => kv::list, kv::openapi::list;
+    KvBatch: POST, "/kv:batch", Documents, Body => kv::batch, kv::openapi::batch;
+    KvGet: GET, "/kv/*", Documents, Nothing => kv::get, kv::openapi::get;
+    KvPut: PUT, "/kv/*", Documents, Body => kv::put, kv::openapi::put;
+    KvPatch: PATCH, "/kv/*", Documents, Body => kv::patch, kv::openapi::patch;
+    KvDelete: DELETE, "/kv/*", Documents, Body => kv::delete, kv::openapi::delete;
+    LimitList: GET, "/limit", Documents, Nothing => limit::list, limit::openapi::list;
+    LimitCombined: POST, "/limit", Documents, Body => limit::combined, limit::openapi::combined;
+    LimitGet: GET, "/limit/*", Documents, Nothing => limit::get, limit::openapi::get;
+    LimitPost: POST, "/limit/*", Documents, Body => limit::post, limit::openapi::post;
+    LimitDelete: DELETE, "/limit/*", Documents, Body => limit::delete, limit::openapi::delete;
+    Pipeline: POST PUT, "/pipeline", Upstash, Body => upstash::pipeline, upstash::openapi::pipeline;
+    MultiExec: POST PUT, "/multi-exec", Upstash, Body => upstash::multi_exec, upstash::openapi::multi_exec;
+    Subscribe: GET POST, "/subscribe/*", Upstash, Body => upstash::subscribe, upstash::openapi::subscribe;
+    Psubscribe: GET POST, "/psubscribe/*", Upstash, Body => upstash::psubscribe, upstash::openapi::psubscribe;
+    Monitor: GET POST, "/monitor", Upstash, Body => upstash::monitor, upstash::openapi::monitor;
     // The last: whatever is left is a command.
-    Command: GET POST PUT, "/*", Rest, Body => rest::command, rest::described::command;
+    Command: GET POST PUT, "/*", Upstash, Body => upstash::command, upstash::openapi::command;
 }
 
 impl Route {
@@ -154,7 +154,7 @@ impl Match {
     /// Whether pages in browsers may ask, too.
     #[must_use]
     pub fn is_for_pages(self) -> bool {
-        matches!(self.access(), Access::Rest | Access::Documents)
+        matches!(self.access(), Access::Upstash | Access::Documents)
     }
 
     /// The methods that the path takes, as the `Allow` header lists them.

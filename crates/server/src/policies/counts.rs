@@ -13,8 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Set;
-use super::named::Place;
-use crate::limits::DENIED_KEYS_TOLD;
+use super::active::Backend;
+use crate::bounds::DENIED_KEYS_TOLD;
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -119,12 +119,12 @@ impl PolicyMetrics {
         self.stale.set(set.problem.is_some().into());
         self.denied_keys.clear();
         self.store_broken.clear();
-        for (name, named) in &set.by_name {
-            if named.place != Place::Engine {
+        for (name, active) in &set.by_name {
+            if active.backend != Backend::Engine {
                 let label = PolicyLabel { policy: name.clone() };
-                self.store_broken.get_or_create(&label).set(named.is_store_broken().into());
+                self.store_broken.get_or_create(&label).set(active.is_store_broken().into());
             }
-            let top = named.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
+            let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
             for (key, count) in top {
                 let labels = KeyLabels { policy: name.clone(), key: shown(&key).into_owned() };
                 self.denied_keys.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));

@@ -3,7 +3,7 @@
 //! The space-saving sketch: a key that is not there takes the place of the least one and its count. What a key is told to have is
 //! never too little, and a key with more than its share of all denials is always there.
 
-use crate::limits::{DENIED_KEY_BYTES, DENIED_KEYS};
+use crate::bounds::{DENIED_KEY_BYTES, DENIED_KEYS};
 
 /// The keys that were denied most, each with about how often.
 #[derive(Debug, Default)]

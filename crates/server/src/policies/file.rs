@@ -16,8 +16,8 @@ use keystead_limit::{HeaderStyles, Policy};
 use toml::de::{DeTable, DeValue};
 
 use super::ENGINE;
+use crate::bounds::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 use crate::failure::failure;
-use crate::limits::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 
 /// The name of the table that holds them all.
 pub(crate) const TABLE: &str = "limit";

@@ -3,7 +3,7 @@
 //! | To find                                   | open         |
 //! |-------------------------------------------|--------------|
 //! | how a policy is written                   | [`mod@file`] |
-//! | one policy in force, and its counts       | [`named`]    |
+//! | one policy in force, and its counts       | [`active`]    |
 //! | keys that are denied most                 | [`denied`]   |
 //! | metrics                                   | [`counts`]   |
 //! | a changed file takes effect               | [`reload`]   |
@@ -11,10 +11,10 @@
 //! Touches the stores that policies name. Invariant: there is always a whole set in force; a new one takes its place at once or
 //! not at all.
 
+pub mod active;
 pub mod counts;
 pub mod denied;
 pub mod file;
-pub mod named;
 pub mod reload;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use keystead_core::{Code, Error, MemoryOptions, MemoryStore, Result, Store};
 use keystead_engine::Engine;
 
+use active::{ActivePolicy, Backend};
 use counts::PolicyMetrics;
 use file::Definition;
-use named::{Named, Place};
 
-use crate::limits::MEMORY_KEYS_MAX;
+use crate::bounds::MEMORY_KEYS_MAX;
 
 /// The word for the server's own database as a store.
 pub const ENGINE: &str = "engine";
@@ -38,7 +38,7 @@ pub const MEMORY: &str = "memory";
 #[derive(Default)]
 pub struct Set {
     /// By name.
-    pub by_name: BTreeMap<String, Arc<Named>>,
+    pub by_name: BTreeMap<String, Arc<ActivePolicy>>,
     /// Why the file as it is now did not take effect.
     pub problem: Option<String>,
 }
@@ -46,9 +46,9 @@ pub struct Set {
 /// A policy that is to be in force.
 enum Found<'a> {
     /// It is already.
-    Same(Arc<Named>),
+    Same(Arc<ActivePolicy>),
     /// It is new, or not what it was: its store is open.
-    New(&'a Definition, Place, Arc<dyn Store>),
+    New(&'a Definition, Backend, Arc<dyn Store>),
 }
 
 /// The policies of a server.
@@ -85,7 +85,7 @@ impl Policies {
 
     /// The policy of this name, if it is in force.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<Arc<Named>> {
+    pub fn find(&self, name: &str) -> Option<Arc<ActivePolicy>> {
         self.set.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
 
@@ -98,7 +98,7 @@ impl Policies {
     pub fn replace(&self, definitions: &[Definition]) -> Result<()> {
         let before = self.set();
         let same = |one: &Definition| {
-            before.by_name.get(&one.name).filter(|named| named.definition == *one).cloned()
+            before.by_name.get(&one.name).filter(|active| active.definition == *one).cloned()
         };
         let of_store = |definition: &Definition, error: Error| {
             Error::new(error.code(), format!("limit.{}: store: {}", definition.name, error.message()))
@@ -110,23 +110,23 @@ impl Policies {
         let mut found = Vec::with_capacity(definitions.len());
         for definition in definitions {
             found.push(match same(definition) {
-                Some(named) => Found::Same(named),
+                Some(active) => Found::Same(active),
                 None => {
-                    let (place, store) =
+                    let (backend, store) =
                         self.store(definition.store.as_str()).map_err(|error| of_store(definition, error))?;
-                    Found::New(definition, place, store)
+                    Found::New(definition, backend, store)
                 }
             });
         }
-        let named = |found| match found {
-            Found::Same(named) => named,
-            Found::New(definition, place, store) => {
+        let active = |found| match found {
+            Found::Same(active) => active,
+            Found::New(definition, backend, store) => {
                 let counts = self.metrics.of(&definition.name);
-                Arc::new(Named::new(definition.clone(), place, store, counts))
+                Arc::new(ActivePolicy::new(definition.clone(), backend, store, counts))
             }
         };
-        let by_name: BTreeMap<String, Arc<Named>> =
-            found.into_iter().map(named).map(|named| (named.definition.name.clone(), named)).collect();
+        let by_name: BTreeMap<String, Arc<ActivePolicy>> =
+            found.into_iter().map(active).map(|active| (active.definition.name.clone(), active)).collect();
         for gone in before.by_name.keys().filter(|name| !by_name.contains_key(*name)) {
             self.metrics.forget(gone);
         }
@@ -172,7 +172,7 @@ impl Policies {
     pub fn unused(&self) -> Vec<Arc<dyn Store>> {
         let set = self.set();
         let is_used =
-            |url: &String| set.by_name.values().any(|named| named.definition.store.as_str() == *url);
+            |url: &String| set.by_name.values().any(|active| active.definition.store.as_str() == *url);
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.extract_if(|url, _| !is_used(url)).map(|(_, store)| store).collect()
     }
@@ -181,10 +181,10 @@ impl Policies {
         *self.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
     }
 
-    fn store(&self, word: &str) -> Result<(Place, Arc<dyn Store>)> {
+    fn store(&self, word: &str) -> Result<(Backend, Arc<dyn Store>)> {
         match word {
-            ENGINE => return Ok((Place::Engine, Arc::new(self.engine.clone()))),
-            MEMORY => return Ok((Place::Sync, Arc::new(self.memory.clone()))),
+            ENGINE => return Ok((Backend::Engine, Arc::new(self.engine.clone()))),
+            MEMORY => return Ok((Backend::Sync, Arc::new(self.memory.clone()))),
             _ => {}
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,8 +196,8 @@ impl Policies {
                 store
             }
         };
-        let place = if store.capabilities().sync { Place::Sync } else { Place::Elsewhere };
-        Ok((place, store))
+        let backend = if store.capabilities().sync { Backend::Sync } else { Backend::Elsewhere };
+        Ok((backend, store))
     }
 
     /// The stores of all URLs, to be closed with the server.
@@ -282,9 +282,9 @@ mod tests {
     async fn made_up_keys_do_not_fill_the_memory() {
         let policies = policies();
         policies.replace(&definitions(ONE)).unwrap();
-        let named = policies.find("a").unwrap();
+        let active = policies.find("a").unwrap();
         for n in 0..MEMORY_KEYS_MAX + 10_000 {
-            named.limiter.check_sync(n.to_le_bytes(), 1).unwrap();
+            active.limiter.check_sync(n.to_le_bytes(), 1).unwrap();
         }
         let kept = policies.memory.len();
         assert!((MEMORY_KEYS_MAX / 2..=MEMORY_KEYS_MAX).contains(&kept), "{kept}");

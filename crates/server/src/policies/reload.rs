@@ -13,12 +13,12 @@ use tokio::sync::Notify;
 
 use super::file;
 use crate::app::App;
-use crate::limits::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
+use crate::bounds::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
 use crate::permissions;
 use crate::settings::{self, file::DEFAULT_PATH};
 
 /// Why a file was not taken.
-struct Refusal {
+struct ReloadError {
     problem: String,
     /// It may be taken later as it is.
     passes: bool,
@@ -60,7 +60,7 @@ pub async fn watch(app: Arc<App>, at_once: Arc<Notify>) {
                 taken.clone_from(&text);
                 None
             }
-            Err(Refusal { passes, .. }) => passes.then_some(RELOAD_AGAIN_LOOKS),
+            Err(ReloadError { passes, .. }) => passes.then_some(RELOAD_AGAIN_LOOKS),
         };
         known = text;
     }
@@ -77,14 +77,19 @@ async fn read(path: &Path) -> Option<String> {
     read.await.ok().flatten()
 }
 
-async fn apply(app: &Arc<App>, path: &Path, taken: Option<&str>, text: Option<&str>) -> Result<(), Refusal> {
+async fn apply(
+    app: &Arc<App>,
+    path: &Path,
+    taken: Option<&str>,
+    text: Option<&str>,
+) -> Result<(), ReloadError> {
     let shown = path.display().to_string();
     let replaced = match text {
         None => {
             let problem = format!(
                 "{shown} cannot be read, belongs to another user, or has more than {SETTINGS_BYTES_MAX} bytes"
             );
-            Err(Refusal { problem, passes: false })
+            Err(ReloadError { problem, passes: false })
         }
         Some(text) => replace(app, text, &shown).await,
     };
@@ -102,8 +107,8 @@ async fn apply(app: &Arc<App>, path: &Path, taken: Option<&str>, text: Option<&s
             tracing::info!(file = shown, policies = count, "policies have changed");
         }
         // What is tried again and again is told once.
-        Err(Refusal { problem, .. }) if app.policies.set().problem.as_ref() == Some(problem) => {}
-        Err(Refusal { problem, .. }) => {
+        Err(ReloadError { problem, .. }) if app.policies.set().problem.as_ref() == Some(problem) => {}
+        Err(ReloadError { problem, .. }) => {
             tracing::warn!(problem, "the policies stay as they were");
             app.policies.refuse(problem.clone());
         }
@@ -111,8 +116,8 @@ async fn apply(app: &Arc<App>, path: &Path, taken: Option<&str>, text: Option<&s
     replaced.map(drop)
 }
 
-async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, Refusal> {
-    let of_file = |error: Error| Refusal { problem: error.to_string(), passes: false };
+async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, ReloadError> {
+    let of_file = |error: Error| ReloadError { problem: error.to_string(), passes: false };
     // A file that could not be started with is not taken by halves.
     settings::file::parse(text, file).map_err(of_file)?;
     let definitions = file::parse(text, file).map_err(of_file)?;
@@ -121,7 +126,9 @@ async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, Refusa
     // A store may take its time to open.
     let replaced = tokio::task::spawn_blocking(move || app.policies.replace(&definitions)).await;
     let replaced = replaced.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
-    let of_store =
-        |error: Error| Refusal { problem: error.to_string(), passes: error.code() != Code::ConfigInvalid };
+    let of_store = |error: Error| ReloadError {
+        problem: error.to_string(),
+        passes: error.code() != Code::ConfigInvalid,
+    };
     replaced.map(|()| count).map_err(of_store)
 }

@@ -21,19 +21,19 @@ use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::busy::{Busy, Waiting};
+use super::execute::Execution;
 use super::input::Input;
 use super::output::Output;
 use super::patience::Patience;
-use super::run::Came;
+use super::pending::{Pending, Waiting};
 use super::stranger::{self, Deadline};
 use crate::app::App;
+use crate::bounds::{
+    DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
+};
 use crate::call::Caller;
 use crate::call::job::Served;
 use crate::call::transaction::Watched;
-use crate::limits::{
-    DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
-};
 
 /// What a connection runs requests with.
 pub(super) struct Worker {
@@ -48,7 +48,7 @@ pub(super) struct Connection<S> {
     worker: Worker,
     input: Input,
     output: Output,
-    busy: Option<Busy>,
+    pending: Option<Pending>,
     /// How somebody else has ended its wait.
     unblocked: Option<Unblock>,
     /// The revision that it has asked to be woken at.
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             worker: Worker { caller, session, watched: None },
             input: Input::default(),
             output,
-            busy: None,
+            pending: None,
             unblocked: None,
             asked: 0,
             ended: false,
@@ -97,7 +97,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
         .await;
         poll_fn(|cx| self.poll(cx)).await;
-        if let Some(Busy::Waiting(Waiting { shard, ticket, .. })) = self.busy.take() {
+        if let Some(Pending::Waiting(Waiting { shard, ticket, .. })) = self.pending.take() {
             self.end_wait(shard, ticket);
         }
         // Under TLS a farewell takes a reader; who has not read its answers will not read that.
@@ -124,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut progress = self.poll_busy(cx);
         progress |= self.read(cx)?;
         let mut held = false;
-        if self.busy.is_none() && self.input.len() > 0 && !self.worker.session.closing {
+        if self.pending.is_none() && self.input.len() > 0 && !self.worker.session.closing {
             match self.run_requests(cx) {
                 Some(ran) => progress |= ran,
                 None => held = true,
@@ -134,10 +134,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         held |= stranger::must_read(&self.worker.session, &self.output);
         // What is complete has run, so this is one request.
-        if self.busy.is_none() && !held && stranger::is_too_long(&self.worker.session, &self.input) {
+        if self.pending.is_none() && !held && stranger::is_too_long(&self.worker.session, &self.input) {
             return Err(Broken);
         }
-        if self.busy.is_none() {
+        if self.pending.is_none() {
             self.input.rest();
         }
         self.take_messages(cx)?;
@@ -146,7 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let stopping = self.worker.caller.app.is_stopping();
         let over = self.worker.session.closing || self.ended || stopping;
         // Who waits for keys would wait beyond the end; what runs elsewhere is answered first.
-        let idle = self.busy.as_ref().is_none_or(Busy::is_endless);
+        let idle = self.pending.as_ref().is_none_or(Pending::is_endless);
         if over && idle && !held && self.output.is_empty() && !self.flushing {
             return Err(Broken);
         }
@@ -162,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.input.len() >= STRANGER_INPUT_BYTES_MAX || stranger::must_read(session, &self.output) {
                 return Ok(false);
             }
-        } else if self.busy.is_some() {
+        } else if self.pending.is_some() {
             if self.input.len() >= RESP_WAITING_INPUT_BYTES {
                 return Ok(false);
             }
@@ -187,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Runs what is complete, and tells whether there was anything. All of it is one turn of the shard, so one batch. `None`
     /// when the shard holds still.
     fn run_requests(&mut self, cx: &mut Context<'_>) -> Option<bool> {
-        let Connection { worker, input, output, busy, .. } = self;
+        let Connection { worker, input, output, pending, .. } = self;
         let local = worker.caller.local.clone();
         let mut turn = local.turn(cx.waker())?;
         let bulk_bytes_max = worker.caller.app.hub.config.bulk_bytes_max();
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut count = 0;
         let mut published = Vec::new();
         while !worker.session.closing
-            && busy.is_none()
+            && pending.is_none()
             && output.len() < RESP_OUTPUT_PAUSE_BYTES
             && !stranger::must_read(&worker.session, output)
         {
@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let len = request.len();
             if !args.is_empty() {
                 if let Some(pause) = worker.pause(args, turn.now().0) {
-                    *busy = Some(Busy::Paused(pause));
+                    *pending = Some(Pending::Paused(pause));
                     break;
                 }
                 if count == 0 {
@@ -227,15 +227,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 count += 1;
                 match worker.run(&mut turn, args) {
-                    Came::Answer(reply, revision, publish) if worker.session.delay_reply => {
+                    Execution::Reply(reply, revision, publish) if worker.session.delay_reply => {
                         let served = Served { reply, publish, in_vain: false };
-                        *busy = Some(Busy::Late(worker.keep_back(served, revision)));
+                        *pending = Some(Pending::Late(worker.keep_back(served, revision)));
                     }
-                    Came::Answer(reply, revision, publish) => {
+                    Execution::Reply(reply, revision, publish) => {
                         let left = worker.answer(output, &reply, revision, turn.durable(), publish);
                         published.extend(left);
                     }
-                    Came::Busy(later) => *busy = Some(later),
+                    Execution::Pending(later) => *pending = Some(later),
                 }
             }
             input.advance(len);
@@ -248,22 +248,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Looks whether what it waits for has come.
     fn poll_busy(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(busy) = &mut self.busy else { return false };
-        if busy.poll_blocked(cx) {
+        let Some(pending) = &mut self.pending else { return false };
+        if pending.poll_blocked(cx) {
             self.worker.session.client.shown().blocked = true;
         }
-        if let Busy::Waiting(Waiting { shard, ticket, .. }) = *busy
+        if let Pending::Waiting(Waiting { shard, ticket, .. }) = *pending
             && let Some(how) = self.worker.session.client.take_unblock()
         {
             self.unblocked = Some(how);
             self.end_wait(shard, ticket);
         }
-        let Some(busy) = &mut self.busy else { return false };
-        let came = match busy.poll(cx, &mut self.worker) {
+        let Some(pending) = &mut self.pending else { return false };
+        let came = match pending.poll(cx, &mut self.worker) {
             Poll::Pending => return false,
             Poll::Ready(came) => came,
         };
-        self.busy = None;
+        self.pending = None;
         let client = &self.worker.session.client;
         client.shown().blocked = false;
         // What came too late to end this wait must not end the next one.

@@ -11,40 +11,46 @@ use keystead_engine::Watch;
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::busy::{Busy, Waiting};
 use super::connection::Worker;
-use super::run::Came;
+use super::execute::Execution;
+use super::pending::{Pending, Waiting};
 use crate::call::job::Served;
-use crate::call::place::Place;
+use crate::call::target::Target;
 use crate::call::transaction::{Transaction, watch_in};
 
 impl Worker {
-    pub(super) fn run_elsewhere(&mut self, place: Place, spec: &'static Spec, args: Args<'_>) -> Came {
-        match place {
-            Place::Here => Came::reply(Reply::Error(errors::CROSS_SLOT)),
-            Place::Shard(shard) => {
+    pub(super) fn run_elsewhere(&mut self, shard: Target, spec: &'static Spec, args: Args<'_>) -> Execution {
+        match shard {
+            Target::Local => Execution::reply(Reply::Error(errors::CROSS_SLOT)),
+            Target::Shard(shard) => {
                 let ticket = self.caller.app.engine.ticket();
                 let (begin, begun) = spec.flags.has(flag::BLOCKING).then(oneshot::channel).unzip();
                 match self.caller.send(shard, spec, args.to_command(), Some(ticket), begin) {
-                    Ok(served) => {
-                        Came::Busy(Busy::Waiting(Waiting { served, shard, ticket, begun, blocked: false }))
-                    }
-                    Err(error) => Came::broken(error),
+                    Ok(served) => Execution::Pending(Pending::Waiting(Waiting {
+                        served,
+                        shard,
+                        ticket,
+                        begun,
+                        blocked: false,
+                    })),
+                    Err(error) => Execution::broken(error),
                 }
             }
-            Place::Spread(spread) => Came::Busy(Busy::Later(self.caller.spread(spread, spec, args))),
+            Target::Spread(spread) => {
+                Execution::Pending(Pending::Later(self.caller.spread(spread, spec, args)))
+            }
         }
     }
 
-    pub(super) fn watch_elsewhere(&mut self, place: usize, keys: Vec<Bytes>, watch: Watch) -> Came {
-        let there = self.caller.visit(place, move |turn| (watch_in(turn, &keys, &watch), 0));
-        Came::Busy(Busy::Later(Box::pin(async move {
+    pub(super) fn watch_elsewhere(&mut self, shard: usize, keys: Vec<Bytes>, watch: Watch) -> Execution {
+        let there = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), 0));
+        Execution::Pending(Pending::Later(Box::pin(async move {
             Served::plain(there.await.unwrap_or_else(|error| Reply::Error(Fail::Broken(error))))
         })))
     }
 
     /// Runs a transaction on the shard of its keys; then what it says about the connection runs here.
-    pub(super) fn exec_elsewhere(&mut self, place: usize, transaction: Transaction) -> Came {
-        Came::Busy(Busy::Exec(self.caller.exec_at(place, transaction)))
+    pub(super) fn exec_elsewhere(&mut self, shard: usize, transaction: Transaction) -> Execution {
+        Execution::Pending(Pending::Exec(self.caller.exec_at(shard, transaction)))
     }
 }

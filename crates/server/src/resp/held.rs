@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 
 use super::input::Input;
 use crate::app::App;
+use crate::bounds::{REFUSAL_TIMEOUT, RESP_WAITING_INPUT_BYTES};
 use crate::handover;
-use crate::limits::{REFUSAL_TIMEOUT, RESP_WAITING_INPUT_BYTES};
 
 /// What touches no key, as it stands in the table: to come in, to end a script or the server, and what clients say of themselves
 /// when they connect. Redis answers the same while it is busy.
@@ -167,7 +167,7 @@ fn answer_one(app: &App, session: &mut Session, shard: usize, args: Args<'_>) ->
         return handover::is_busy(app, shard).then(|| busy(app));
     }
     Some(match dispatch::plan(session, &app.hub, args) {
-        Plan::Answer(reply) | Plan::Unwatch(reply) => reply,
+        Plan::Reply(reply) | Plan::Unwatch(reply) => reply,
         Plan::Conn(spec) => dispatch::run_conn(&mut Conn::new(session, &app.hub, app.now()), spec, args),
         Plan::Data(_) | Plan::Exec | Plan::Watch => busy(app),
     })

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use keystead_commands::Args;
 use keystead_commands::wire::request::{Bounds, Parser, ProtocolError};
 
-use crate::limits::{RESP_BUFFERS_KEPT, RESP_READ_BYTES};
+use crate::bounds::{RESP_BUFFERS_KEPT, RESP_READ_BYTES};
 
 thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };

@@ -5,9 +5,9 @@
 //!
 //! | To find                                        | open         |
 //! |------------------------------------------------|--------------|
-//! | accepting, limits, draining                    | `door`       |
+//! | accepting, limits, draining                    | `listener`   |
 //! | reading, running and writing, in turns         | `connection` |
-//! | what a connection waits for                    | `busy`       |
+//! | what a connection waits for                    | `pending`    |
 //! | bytes that came, bytes that leave              | `input`, `output` |
 //! | what is answered while a loop is stuck         | `held`       |
 //! | readers that are too slow                      | `patience`   |
@@ -16,18 +16,18 @@
 //! | certificates                                   | [`tls`]      |
 //! | what commands ask about the server             | `host`       |
 
-mod busy;
 mod connection;
-mod door;
 mod elsewhere;
+mod execute;
 mod held;
 mod host;
 mod input;
+mod listener;
 mod output;
 mod patience;
-mod run;
+mod pending;
 mod stranger;
 pub mod tls;
 
-pub use door::serve;
 pub use host::Server;
+pub use listener::serve;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use keystead_commands::ctx::Publication;
 use keystead_commands::hub::WaitingBytes;
 
-use crate::limits::RESP_OUTPUT_KEPT_BYTES;
+use crate::bounds::RESP_OUTPUT_KEPT_BYTES;
 
 /// Answers up to `end` may leave when `revision` is durable, and then these messages are sent.
 struct Mark {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use keystead_commands::hub::OutputLimit;
 use tokio::time::{Sleep, sleep};
 
-use crate::limits::hard_bytes;
+use crate::bounds::hard_bytes;
 
 /// What a server has with one reader.
 #[derive(Default)]

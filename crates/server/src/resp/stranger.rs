@@ -14,10 +14,10 @@ use tokio::time::{Sleep, sleep};
 use super::connection::Worker;
 use super::input::Input;
 use super::output::Output;
-use crate::call::job::Served;
-use crate::limits::{
+use crate::bounds::{
     AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, AUTH_TIMEOUT, STRANGER_INPUT_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX,
 };
+use crate::call::job::Served;
 
 /// The time that a connection has to bring the token.
 #[derive(Default)]

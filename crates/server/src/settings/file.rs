@@ -10,8 +10,8 @@ use keystead_core::Result;
 use toml::de::{DeTable, DeValue};
 
 use super::table::{Form, SETTINGS, Setting};
+use crate::bounds::SETTINGS_BYTES_MAX;
 use crate::failure::{failure, io_words};
-use crate::limits::SETTINGS_BYTES_MAX;
 use crate::{policies, suggest};
 
 /// The file that is read when nobody names one.

@@ -10,7 +10,7 @@ use keystead_core::{Error, Result};
 
 use super::file::{self, DEFAULT_PATH, Entry};
 use super::table::{CONFIG, SETTINGS, Setting};
-use super::value::Refusal;
+use super::value::InvalidValue;
 use super::{ConfigText, Settings, environment, token_file};
 use crate::failure::failure;
 use crate::{permissions, policies};
@@ -94,7 +94,7 @@ impl Value {
         }
     }
 
-    fn refused(&self, refusal: &Refusal) -> Error {
+    fn refused(&self, refusal: &InvalidValue) -> Error {
         failure(format_args!("{} {}", self.written(), refusal.why), &refusal.fix)
     }
 }
@@ -152,7 +152,7 @@ impl Loaded {
             let (Some(path), Some(value)) = (path, pick(&self.values, name)) else { continue };
             if let (Some(_), Some(other)) = (&token, pick(&self.values, of)) {
                 let why = format!("goes not with {}, which says it, too", other.written());
-                return Err(value.refused(&Refusal::new(why, "keep one of them")));
+                return Err(value.refused(&InvalidValue::new(why, "keep one of them")));
             }
             let (read, warning) = token_file::read(path).map_err(|refusal| value.refused(&refusal))?;
             *token = Some(read);

@@ -2,13 +2,13 @@
 //!
 //! A unit is 1024 of the next smaller one, as in Redis's settings.
 
-use super::value::Refusal;
+use super::value::InvalidValue;
 
 const UNITS: [(&str, u64); 4] = [("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)];
 
 /// Reads a whole number with a unit (`b`, `kb`, `mb`, `gb`, in either case).
-pub(crate) fn parse_size_bytes(text: &str) -> Result<u64, Refusal> {
-    let refuse = |why: &str| Refusal::new(why, "write a size, for example 512mb or 4gb");
+pub(crate) fn parse_size_bytes(text: &str) -> Result<u64, InvalidValue> {
+    let refuse = |why: &str| InvalidValue::new(why, "write a size, for example 512mb or 4gb");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {

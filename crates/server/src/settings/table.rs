@@ -3,7 +3,9 @@
 use tracing::level_filters::LevelFilter;
 
 use super::Settings;
-use super::value::{Listen, LogFormat, Refusal, Token, durability, host_names, memory, one_of, path, shards};
+use super::value::{
+    InvalidValue, Listen, LogFormat, Token, durability, host_names, memory, one_of, path, shards,
+};
 
 /// One setting.
 pub struct Setting {
@@ -20,7 +22,7 @@ pub struct Setting {
     /// A secret is shown as `(set)`, also in error messages.
     pub secret: bool,
     /// Checks the text and puts the value in its field.
-    pub set: fn(&mut Settings, &str) -> Result<(), Refusal>,
+    pub set: fn(&mut Settings, &str) -> Result<(), InvalidValue>,
 }
 
 /// How a value is written in keystead.toml.

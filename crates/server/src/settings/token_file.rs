@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use super::Token;
-use super::value::Refusal;
+use super::value::InvalidValue;
+use crate::bounds::TOKEN_FILE_BYTES_MAX;
 use crate::failure::io_words;
-use crate::limits::TOKEN_FILE_BYTES_MAX;
 use crate::permissions::{self, Exposure};
 
 const FIX: &str = "name a file that holds the token and nothing else, for example of openssl rand -hex 32";
@@ -16,11 +16,11 @@ const FIX: &str = "name a file that holds the token and nothing else, for exampl
 ///
 /// # Errors
 /// Why it is none.
-pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), Refusal> {
-    let cannot = |e: std::io::Error| Refusal::new(format!("cannot be read ({})", io_words(&e)), FIX);
+pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), InvalidValue> {
+    let cannot = |e: std::io::Error| InvalidValue::new(format!("cannot be read ({})", io_words(&e)), FIX);
     // Before it is opened: to open a pipe that nobody writes to would wait for ever.
     if !std::fs::metadata(path).map_err(cannot)?.is_file() {
-        return Err(Refusal::new("is not a regular file", FIX));
+        return Err(InvalidValue::new("is not a regular file", FIX));
     }
     let warning = match permissions::secret("token file", path) {
         None => None,
@@ -28,7 +28,7 @@ pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), Refusal> {
         Some(Exposure::Foreign(owner)) => {
             let why =
                 format!("belongs to another user (uid {owner}), who knows the token and could change it");
-            return Err(Refusal::new(why, "make it your own or root's with chown"));
+            return Err(InvalidValue::new(why, "make it your own or root's with chown"));
         }
     };
     let mut bytes = Vec::new();
@@ -36,12 +36,12 @@ pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), Refusal> {
         .and_then(|file| file.take(TOKEN_FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(cannot)?;
     if bytes.len() as u64 > TOKEN_FILE_BYTES_MAX {
-        return Err(Refusal::new(format!("holds more than {TOKEN_FILE_BYTES_MAX} bytes"), FIX));
+        return Err(InvalidValue::new(format!("holds more than {TOKEN_FILE_BYTES_MAX} bytes"), FIX));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| Refusal::new("holds a token with a character that no header can carry", FIX))?;
+        .map_err(|_| InvalidValue::new("holds a token with a character that no header can carry", FIX))?;
     let token = Token::parse(text.trim_end_matches(['\r', '\n']))
-        .map_err(|refusal| Refusal::new(format!("holds a token that {}", refusal.why), refusal.fix))?;
+        .map_err(|refusal| InvalidValue::new(format!("holds a token that {}", refusal.why), refusal.fix))?;
     Ok((token, warning))
 }
 
@@ -50,9 +50,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::limits::TOKEN_BYTES_MAX;
+    use crate::bounds::TOKEN_BYTES_MAX;
 
-    fn read_text(text: &[u8], mode: u32) -> Result<(Token, Option<String>), Refusal> {
+    fn read_text(text: &[u8], mode: u32) -> Result<(Token, Option<String>), InvalidValue> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, text).unwrap();

@@ -6,26 +6,26 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 pub use keystead_engine::Durability;
-use keystead_engine::limits::SHARDS_MAX;
+use keystead_engine::bounds::SHARDS_MAX;
 use subtle::ConstantTimeEq;
 
-use crate::limits::{ALLOWED_HOSTS_MAX, MEMORY_BYTES_MIN, TOKEN_BYTES_ADVISED, TOKEN_BYTES_MAX};
+use crate::bounds::{ALLOWED_HOSTS_MAX, MEMORY_BYTES_MIN, TOKEN_BYTES_ADVISED, TOKEN_BYTES_MAX};
 use crate::suggest;
 
 use super::size::{parse_size_bytes, show_bytes};
 
 /// Why a text is not a value: `why` continues "the value ...", `fix` says what to do.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct InvalidValue {
     /// For example "is not a power of two".
     pub why: String,
     /// For example "write 1, 2, 4, ... or 256".
     pub fix: String,
 }
 
-impl Refusal {
+impl InvalidValue {
     pub(super) fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Refusal { why: why.into(), fix: fix.into() }
+        InvalidValue { why: why.into(), fix: fix.into() }
     }
 }
 
@@ -45,12 +45,12 @@ pub enum Listen {
 
 impl Listen {
     /// Reads `off`, `HOST:PORT` or `[IPV6]:PORT`.
-    pub(crate) fn parse(text: &str) -> Result<Listen, Refusal> {
+    pub(crate) fn parse(text: &str) -> Result<Listen, InvalidValue> {
         if text == "off" {
             return Ok(Listen::Off);
         }
         let refuse = |why: &str| {
-            Refusal::new(why, "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off")
+            InvalidValue::new(why, "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off")
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("is not an address"))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -81,7 +81,7 @@ impl fmt::Display for Listen {
 }
 
 /// Reads what a reply means.
-pub(crate) fn durability(text: &str) -> Result<Durability, Refusal> {
+pub(crate) fn durability(text: &str) -> Result<Durability, InvalidValue> {
     let levels = [Durability::Fsync, Durability::Commit, Durability::Memory];
     one_of(text, &levels.map(|level| (level.as_str(), level)))
 }
@@ -96,7 +96,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    pub(crate) fn parse(text: &str) -> Result<LogFormat, Refusal> {
+    pub(crate) fn parse(text: &str) -> Result<LogFormat, InvalidValue> {
         one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
     }
 }
@@ -108,16 +108,16 @@ pub struct Token(Arc<RwLock<String>>);
 
 impl Token {
     /// Reads a token: visible ASCII, because it must fit into an HTTP header as it is.
-    pub(crate) fn parse(text: &str) -> Result<Token, Refusal> {
+    pub(crate) fn parse(text: &str) -> Result<Token, InvalidValue> {
         let fix = "use visible ASCII without spaces, for example the output of openssl rand -hex 32";
         if text.is_empty() {
-            return Err(Refusal::new("is empty", fix));
+            return Err(InvalidValue::new("is empty", fix));
         }
         if text.len() > TOKEN_BYTES_MAX {
-            return Err(Refusal::new(format!("is longer than {TOKEN_BYTES_MAX} bytes"), fix));
+            return Err(InvalidValue::new(format!("is longer than {TOKEN_BYTES_MAX} bytes"), fix));
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Refusal::new("contains a space or a character that no header can carry", fix));
+            return Err(InvalidValue::new("contains a space or a character that no header can carry", fix));
         }
         Ok(Token(Arc::new(RwLock::new(text.to_owned()))))
     }
@@ -168,18 +168,18 @@ impl fmt::Debug for Token {
 }
 
 /// Reads names of hosts with commas between.
-pub(crate) fn host_names(text: &str) -> Result<Vec<String>, Refusal> {
+pub(crate) fn host_names(text: &str) -> Result<Vec<String>, InvalidValue> {
     let fix = "write names or addresses without ports, for example keystead,db.internal";
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
     if names.len() > ALLOWED_HOSTS_MAX {
-        return Err(Refusal::new(format!("has more than {ALLOWED_HOSTS_MAX} names"), fix));
+        return Err(InvalidValue::new(format!("has more than {ALLOWED_HOSTS_MAX} names"), fix));
     }
     match names.iter().find(|name| !is_host_name(name)) {
         Some(name) if name.contains('*') => {
-            Err(Refusal::new("allows any host", format!("set a token instead, or {fix}")))
+            Err(InvalidValue::new("allows any host", format!("set a token instead, or {fix}")))
         }
-        Some(name) if name.is_empty() => Err(Refusal::new("has an empty name", fix)),
-        Some(_) => Err(Refusal::new("has a name that no host can have", fix)),
+        Some(name) if name.is_empty() => Err(InvalidValue::new("has an empty name", fix)),
+        Some(_) => Err(InvalidValue::new("has a name that no host can have", fix)),
         None => Ok(names),
     }
 }
@@ -192,28 +192,30 @@ pub(crate) fn is_host_name(name: &str) -> bool {
 }
 
 /// Reads a number of shards.
-pub(crate) fn shards(text: &str) -> Result<usize, Refusal> {
+pub(crate) fn shards(text: &str) -> Result<usize, InvalidValue> {
     let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}");
-    let n: u64 = text.parse().map_err(|_| Refusal::new("is not a whole number of shards", fix.as_str()))?;
+    let n: u64 =
+        text.parse().map_err(|_| InvalidValue::new("is not a whole number of shards", fix.as_str()))?;
     if !n.is_power_of_two() {
-        return Err(Refusal::new("is not a power of two", fix));
+        return Err(InvalidValue::new("is not a power of two", fix));
     }
     usize::try_from(n)
         .ok()
         .filter(|n| *n <= SHARDS_MAX)
-        .ok_or_else(|| Refusal::new(format!("is more than {SHARDS_MAX} shards"), fix))
+        .ok_or_else(|| InvalidValue::new(format!("is more than {SHARDS_MAX} shards"), fix))
 }
 
 /// Reads how much memory values may take: a size, or `unlimited`.
-pub(crate) fn memory(text: &str) -> Result<Option<usize>, Refusal> {
+pub(crate) fn memory(text: &str) -> Result<Option<usize>, InvalidValue> {
     if text == "unlimited" {
         return Ok(None);
     }
-    let or_unlimited = |refusal: Refusal| Refusal::new(refusal.why, format!("{}, or unlimited", refusal.fix));
+    let or_unlimited =
+        |refusal: InvalidValue| InvalidValue::new(refusal.why, format!("{}, or unlimited", refusal.fix));
     let bytes = parse_size_bytes(text).map_err(or_unlimited)?;
     if bytes < MEMORY_BYTES_MIN {
         let least = show_bytes(MEMORY_BYTES_MIN);
-        return Err(Refusal::new(
+        return Err(InvalidValue::new(
             format!("is less than {least}"),
             format!("write {least} or more, or unlimited"),
         ));
@@ -223,12 +225,12 @@ pub(crate) fn memory(text: &str) -> Result<Option<usize>, Refusal> {
 }
 
 /// Reads the name of a file or directory.
-pub(crate) fn path(text: &str) -> Result<std::path::PathBuf, Refusal> {
-    if text.is_empty() { Err(Refusal::new("is empty", "write a path")) } else { Ok(text.into()) }
+pub(crate) fn path(text: &str) -> Result<std::path::PathBuf, InvalidValue> {
+    if text.is_empty() { Err(InvalidValue::new("is empty", "write a path")) } else { Ok(text.into()) }
 }
 
 /// Reads one of a few words.
-pub(crate) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, Refusal> {
+pub(crate) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, InvalidValue> {
     if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text) {
         return Ok(*value);
     }
@@ -237,7 +239,7 @@ pub(crate) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, Re
         Some(word) => format!("did you mean '{word}'?"),
         None => "write one of these".to_owned(),
     };
-    Err(Refusal::new(format!("is not one of {}", words.join(", ")), fix))
+    Err(InvalidValue::new(format!("is not one of {}", words.join(", ")), fix))
 }
 
 #[cfg(test)]

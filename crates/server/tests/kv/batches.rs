@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::Http;
 use crate::{memory, open};
 
-fn batch(http: &mut Http, operations: impl Into<Value>) -> crate::client::Answer {
+fn batch(http: &mut Http, operations: impl Into<Value>) -> crate::client::Response {
     let operations: Value = operations.into();
     http.post("/kv:batch", &json!({ "operations": operations }).to_string())
 }

@@ -9,8 +9,8 @@
 //! | `GET /kv`                                                | [`lists`]      |
 //! | waiting for a change, events                             | [`watching`]   |
 //! | `POST /kv:batch`                                         | [`batches`]    |
-//! | `Idempotency-Key`                                        | [`repeats`]    |
-//! | the same keys through Redis, tokens, pages               | [`doors`]      |
+//! | `Idempotency-Key`                                        | [`idempotency`]    |
+//! | the same keys through Redis, tokens, pages               | [`apis`]      |
 //! | many clients at once, on 1 and 16 shards, at every level | [`many`]       |
 //! | kill -9 under writers                                    | [`crash`]      |
 //! | histories that are checked for linearizability           | [`linear`]     |
@@ -21,28 +21,28 @@
     reason = "a test that cannot go on has failed; one that is random says what it did"
 )]
 
+mod apis;
 mod bad_input;
 mod batches;
 #[allow(dead_code, reason = "these tests need little of it")]
-#[path = "../rest/client.rs"]
+#[path = "../upstash/client.rs"]
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod conditions;
 mod crash;
 mod documents;
-mod doors;
+mod idempotency;
 mod linear;
 mod lists;
 mod many;
 mod random;
-mod repeats;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
 mod watching;
 
-use client::{Answer, Http};
+use client::{Http, Response};
 use keystead_testkit::server::Server;
 use serde_json::Value;
 
@@ -59,17 +59,17 @@ fn open() -> (Server, Http) {
 
 impl Http {
     #[track_caller]
-    fn put(&mut self, target: &str, body: &str) -> Answer {
+    fn put(&mut self, target: &str, body: &str) -> Response {
         self.ask("PUT", target, &[], body.as_bytes())
     }
 
     #[track_caller]
-    fn patch(&mut self, target: &str, media: &str, body: &str) -> Answer {
+    fn patch(&mut self, target: &str, media: &str, body: &str) -> Response {
         self.ask("PATCH", target, &[&format!("Content-Type: {media}")], body.as_bytes())
     }
 
     #[track_caller]
-    fn delete(&mut self, target: &str) -> Answer {
+    fn delete(&mut self, target: &str) -> Response {
         self.ask("DELETE", target, &[], b"")
     }
 
@@ -81,7 +81,7 @@ impl Http {
     }
 }
 
-impl Answer {
+impl Response {
     /// Compares the whole answer.
     #[track_caller]
     fn is(&self, status: u16, body: &str) {

@@ -53,7 +53,7 @@ fn leases_survive_a_restart() {
     assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
 }
 
-fn settle(http: &mut Http, policy: &str, id: &Value, cost: u64) -> crate::client::Answer {
+fn settle(http: &mut Http, policy: &str, id: &Value, cost: u64) -> crate::client::Response {
     http.post(
         &format!("/limit/{policy}/settle"),
         &json!({ "key": "ada", "id": id, "cost": cost }).to_string(),

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::House;
-use crate::client::{Answer, Http};
+use crate::client::{Http, Response};
 
 fn left(http: &mut Http, policy: &str, key: &str) -> u64 {
     http.get(&format!("/limit/{policy}/{key}")).json()["remaining"].as_u64().unwrap()
 }
 
-fn combined(http: &mut Http, body: &Value) -> Answer {
+fn combined(http: &mut Http, body: &Value) -> Response {
     http.post("/limit", &body.to_string())
 }
 

@@ -9,7 +9,7 @@
 //! | the settings file: refused, reloaded                  | [`file`]     |
 //! | what is counted                                       | [`counts`]   |
 //! | stores that break, or cannot be opened                | [`stores`]   |
-//! | `Idempotency-Key`                                     | [`repeats`]  |
+//! | `Idempotency-Key`                                     | [`idempotency`]  |
 //! | 200 at once on 50, kill -9                            | [`many`]     |
 
 #![allow(
@@ -22,15 +22,15 @@ mod after;
 mod bad_input;
 mod checks;
 #[allow(dead_code, reason = "these tests need little of it")]
-#[path = "../rest/client.rs"]
+#[path = "../upstash/client.rs"]
 mod client;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
 mod counts;
 mod file;
+mod idempotency;
 mod many;
-mod repeats;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
@@ -38,7 +38,7 @@ mod stores;
 
 use std::path::Path;
 
-use client::{Answer, Http};
+use client::{Http, Response};
 use keystead_testkit::server::Server;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -128,7 +128,7 @@ impl Http {
     }
 }
 
-impl Answer {
+impl Response {
     #[track_caller]
     fn refusal(&self, status: u16, code: &str, words: &str) {
         assert_eq!(self.status, status, "{}", self.text());

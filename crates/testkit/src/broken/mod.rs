@@ -7,4 +7,4 @@ mod fault;
 mod text;
 
 pub use fault::Fault;
-pub use text::{Shelf, TextStore};
+pub use text::{SharedRows, TextStore};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keystead_core::{
-    Answer, AnyState, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, Millis, Result, Store,
-    SystemClock, Together, Ttl, Verdict,
+    AnyState, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, Millis, Result, Store,
+    StoreFuture, SystemClock, Together, Ttl, Verdict,
 };
 use tokio::task::yield_now;
 
@@ -17,7 +17,7 @@ type Bytes = Vec<u8>;
 
 /// What stores that share data share, and what outlives them.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Rows>>);
+pub struct SharedRows(Arc<Mutex<Rows>>);
 
 #[derive(Default)]
 struct Rows {
@@ -45,7 +45,7 @@ struct Read {
     now: Millis,
 }
 
-impl Shelf {
+impl SharedRows {
     fn lock(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +53,7 @@ impl Shelf {
 
 /// An optimistic store of text with at most one fault.
 pub struct TextStore {
-    shelf: Shelf,
+    rows: SharedRows,
     clock: Arc<dyn Clock>,
     fault: Fault,
     handle: u64,
@@ -69,17 +69,17 @@ impl TextStore {
     /// A store of its own.
     #[must_use]
     pub fn alone(clock: ManualClock, fault: Fault) -> Self {
-        TextStore::on(&Shelf::default(), clock, fault)
+        TextStore::on(&SharedRows::default(), clock, fault)
     }
 
-    /// A handle on what the shelf holds.
+    /// A handle on what the rows holds.
     #[must_use]
-    pub fn on(shelf: &Shelf, clock: ManualClock, fault: Fault) -> Self {
+    pub fn on(rows: &SharedRows, clock: ManualClock, fault: Fault) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
-        let shelf = if fault == Fault::NotShared { Shelf::default() } else { shelf.clone() };
+        let rows = if fault == Fault::NotShared { SharedRows::default() } else { rows.clone() };
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
         TextStore {
-            shelf,
+            rows,
             clock: Arc::new(clock),
             fault,
             handle,
@@ -128,7 +128,7 @@ impl TextStore {
 
     /// What is there and not expired. What is expired goes, so that no clock brings it back.
     fn read(&self, key: &Bytes) -> Read {
-        let mut rows = self.shelf.lock();
+        let mut rows = self.rows.lock();
         let now = self.now(&mut rows);
         let mut read = Read { text: None, version: None, expires_at: Millis::NEVER, now };
         let Some(row) = rows.rows.get(key) else {
@@ -152,7 +152,7 @@ impl TextStore {
 
     /// Writes if the row is still of the version that was read; tells whether it did.
     fn write(&self, key: &Bytes, read: Option<u64>, new: Option<(String, Millis)>) -> bool {
-        let mut rows = self.shelf.lock();
+        let mut rows = self.rows.lock();
         let found = rows.rows.get(key);
         let blind = match self.fault {
             Fault::LostUpdate => true,
@@ -238,7 +238,7 @@ impl TextStore {
     }
 
     fn trim(&self, key: &Bytes) {
-        if let Some(row) = self.shelf.lock().rows.get_mut(key)
+        if let Some(row) = self.rows.lock().rows.get_mut(key)
             && row.text.starts_with('[')
             && let Some((head, _)) = row.text.rsplit_once(',')
         {
@@ -255,7 +255,7 @@ impl TextStore {
             Err(_) if self.fault == Fault::OverwritesOtherTypes => Ok(None),
             Err(error) => {
                 if self.fault == Fault::RefusalTouchesTtl
-                    && let Some(row) = self.shelf.lock().rows.get_mut(key)
+                    && let Some(row) = self.rows.lock().rows.get_mut(key)
                 {
                     row.expires_at = Millis::NEVER;
                 }
@@ -278,7 +278,7 @@ impl TextStore {
         self.check_open()?;
         let key = self.fault.cut(key.as_bytes());
         if self.fault == Fault::ResetSeesExpired {
-            return Ok(self.shelf.lock().rows.remove(&key).is_some());
+            return Ok(self.rows.lock().rows.remove(&key).is_some());
         }
         loop {
             let read = self.read(&key);
@@ -289,7 +289,7 @@ impl TextStore {
             match self.fault {
                 Fault::IgnoresReset => return Ok(true),
                 Fault::RacyReset => {
-                    self.shelf.lock().rows.remove(&key);
+                    self.rows.lock().rows.remove(&key);
                     return Ok(true);
                 }
                 _ if self.write(&key, read.version, None) => return Ok(true),
@@ -316,30 +316,30 @@ impl Store for TextStore {
         }
     }
 
-    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> Answer<'a, ()> {
+    fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
         if self.fault == Fault::HidesSync {
-            return Answer::Ready(at_once(self.run(key, step)));
+            return StoreFuture::Ready(at_once(self.run(key, step)));
         }
-        Answer::pending(self.run(key, step))
+        StoreFuture::pending(self.run(key, step))
     }
 
-    fn reset<'a>(&'a self, key: &'a Key) -> Answer<'a, bool> {
-        Answer::pending(self.run_reset(key))
+    fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool> {
+        StoreFuture::pending(self.run_reset(key))
     }
 
     fn together(&self) -> Option<&dyn Together> {
         None
     }
 
-    fn close(&self) -> Answer<'_, ()> {
+    fn close(&self) -> StoreFuture<'_, ()> {
         let closed = self.closed.swap(true, Ordering::SeqCst);
         if closed && self.fault == Fault::ClosesOnce {
-            return Answer::Ready(Err(Error::new(Code::Internal, "closed twice")));
+            return StoreFuture::Ready(Err(Error::new(Code::Internal, "closed twice")));
         }
         if self.fault == Fault::ForgetsOnClose {
-            self.shelf.lock().rows.clear();
+            self.rows.lock().rows.clear();
         }
-        Answer::Ready(Ok(()))
+        StoreFuture::Ready(Ok(()))
     }
 }
 

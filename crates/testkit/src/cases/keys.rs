@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use keystead_core::limits::KEY_BYTES_MAX;
+use keystead_core::bounds::KEY_BYTES_MAX;
 use keystead_core::{Key, Ttl};
 
 use super::Case;

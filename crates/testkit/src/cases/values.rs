@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use keystead_core::limits::STATE_BYTES_MAX;
+use keystead_core::bounds::STATE_BYTES_MAX;
 use keystead_core::{Code, State, StoreExt, Ttl};
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use keystead_testkit::Setup;
-use keystead_testkit::broken::{Fault, Shelf, TextStore};
+use keystead_testkit::broken::{Fault, SharedRows, TextStore};
 use keystead_testkit::cases::{BOUNDED_GROUPS, GROUPS};
 use keystead_testkit::runner::{DEADLINE, Ending, Entrant};
 use keystead_testkit::setup::Opener;
@@ -39,13 +39,13 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Two opens with the same setup reach the same shelf, and no other.
+/// Two opens with the same setup reach the same rows, and no other.
 fn entrant(fault: Fault, max_keys: Option<usize>, change: fn(TextStore) -> TextStore) -> Entrant {
-    let shelves: Arc<Mutex<BTreeMap<String, Shelf>>> = Arc::default();
+    let databases: Arc<Mutex<BTreeMap<String, SharedRows>>> = Arc::default();
     let opener = Opener::new(move |setup: Setup| {
-        let mut shelves = shelves.lock().expect("no opener panics");
-        let shelf = shelves.entry(setup.prefix().to_owned()).or_default().clone();
-        async move { Ok(change(TextStore::on(&shelf, setup.clock(), fault))) }
+        let mut databases = databases.lock().expect("no opener panics");
+        let rows = databases.entry(setup.prefix().to_owned()).or_default().clone();
+        async move { Ok(change(TextStore::on(&rows, setup.clock(), fault))) }
     });
     // Only a store that is known to hang is worth no patience.
     let deadline = if fault == Fault::LeaksLock { Duration::from_secs(5) } else { DEADLINE };

@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use limit::OutputLimit;
 
 use super::{Facts, Kind};
+use crate::bounds::{REQUEST_BYTES_MAX, STRING_BYTES_MAX};
 use crate::glob;
-use crate::limits::{REQUEST_BYTES_MAX, STRING_BYTES_MAX};
 pub(crate) use docs::page;
 use table::{Live, ROWS, Row, Rule};
 
@@ -35,7 +35,7 @@ pub struct Config {
 
 /// Why CONFIG SET refused: the name as it was given, and the reason. Nothing was changed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConfigError {
     /// There is no such setting.
     Unknown(String),
     /// It cannot have this value.
@@ -144,23 +144,23 @@ impl Config {
     ///
     /// # Errors
     /// Why none was changed.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], facts: &Facts) -> Result<(), Refusal> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], facts: &Facts) -> Result<(), ConfigError> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         // All names are looked at before any value, and an unknown one is told before what else is wrong.
         let mut rows = Vec::new();
         let mut wrong = None;
         for (name, _) in pairs {
-            let at = find(name).ok_or_else(|| Refusal::Unknown(shown(name)))?;
+            let at = find(name).ok_or_else(|| ConfigError::Unknown(shown(name)))?;
             let why = match ROWS[at].rule {
                 Rule::Immutable => Some("can't set immutable config"),
                 Rule::Hidden(why) => Some(why),
                 _ => None,
             };
             if wrong.is_none() {
-                wrong = why.map(|why| Refusal::Value(shown(name), why.into()));
+                wrong = why.map(|why| ConfigError::Value(shown(name), why.into()));
             }
             if wrong.is_none() && rows.contains(&at) {
-                wrong = Some(Refusal::Value(shown(name), "duplicate parameter".into()));
+                wrong = Some(ConfigError::Value(shown(name), "duplicate parameter".into()));
             }
             rows.push(at);
         }
@@ -169,7 +169,7 @@ impl Config {
         }
         let mut values = Vec::new();
         for (at, (name, value)) in rows.into_iter().zip(pairs) {
-            let value = self.checked(at, value, facts).map_err(|why| Refusal::Value(shown(name), why))?;
+            let value = self.checked(at, value, facts).map_err(|why| ConfigError::Value(shown(name), why))?;
             values.push((at, value));
         }
         let mut set = self.lock();
@@ -243,7 +243,7 @@ fn find(name: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<(), Refusal> {
+    fn set(config: &Config, pairs: &[(&str, &str)]) -> Result<(), ConfigError> {
         let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         config.set(&pairs, &Facts::default())
     }
@@ -313,7 +313,7 @@ mod tests {
             let others = other.into_iter().filter(|value| *value != row.default);
             let told: Vec<_> =
                 others.map(|value| set(&config, &[(row.name, value), ("timeout", "9")])).collect();
-            let says_so = |told: &Result<(), Refusal>| matches!(told, Err(Refusal::Value(_, text)) if *text == format!("it has no effect here: {why}"));
+            let says_so = |told: &Result<(), ConfigError>| matches!(told, Err(ConfigError::Value(_, text)) if *text == format!("it has no effect here: {why}"));
             assert!(told.iter().any(says_so), "{}: {told:?}", row.name);
             assert!(told.iter().all(Result::is_err), "{}: {told:?}", row.name);
             assert_eq!(config.value(row.name, &Facts::default()).as_deref(), Some(row.default));
@@ -324,12 +324,15 @@ mod tests {
     #[test]
     fn settings_change_together_or_not_at_all() {
         let config = Config::default();
-        assert_eq!(set(&config, &[("timeout", "1"), ("nope", "1")]), Err(Refusal::Unknown("nope".into())));
+        assert_eq!(
+            set(&config, &[("timeout", "1"), ("nope", "1")]),
+            Err(ConfigError::Unknown("nope".into()))
+        );
         assert!(
-            matches!(set(&config, &[("timeout", "1"), ("hz", "x")]), Err(Refusal::Value(name, _)) if name == "hz")
+            matches!(set(&config, &[("timeout", "1"), ("hz", "x")]), Err(ConfigError::Value(name, _)) if name == "hz")
         );
         let twice = set(&config, &[("hash-max-ziplist-entries", "1"), ("hash-max-listpack-entries", "1")]);
-        assert!(matches!(twice, Err(Refusal::Value(_, why)) if why == "duplicate parameter"));
+        assert!(matches!(twice, Err(ConfigError::Value(_, why)) if why == "duplicate parameter"));
         assert_eq!(config.client_timeout_s(), 0);
     }
 }

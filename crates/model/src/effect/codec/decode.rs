@@ -36,13 +36,13 @@ impl<'a> Decoder<'a> {
             (None, true) => return Err(corrupt("the first effect of a group has no key")),
         };
         let fact = self.fact(tag & FACT)?;
-        self.before = Some(Effect { id, key: key.clone(), version, revision, fact: Fact::Gone });
+        self.before = Some(Effect { id, key: key.clone(), version, revision, fact: Fact::Deleted });
         Ok(Effect { id, key, version, revision, fact })
     }
 
     fn fact(&mut self, tag: u8) -> Result<Fact> {
         Ok(match tag {
-            GONE => Fact::Gone,
+            DELETED => Fact::Deleted,
             FLUSHED => Fact::Flushed,
             EXPIRY => Fact::Expiry(Millis(self.u64()?.wrapping_sub(1))),
             FRESH => {
@@ -63,13 +63,13 @@ impl<'a> Decoder<'a> {
                 value: self.bytes()?,
                 expires_at: Millis(self.u64()?),
             },
-            HASH_FIELD_GONE => Fact::HashFieldGone(self.bytes()?),
+            HASH_FIELD_DELETED => Fact::HashFieldDeleted(self.bytes()?),
             LIST_AT => Fact::ListAt { pos: self.i64()?, value: self.bytes()? },
-            LIST_GONE => Fact::ListGone(self.i64()?),
+            LIST_DELETED => Fact::ListDeleted(self.i64()?),
             SET_MEMBER => Fact::SetMember(self.bytes()?),
-            SET_MEMBER_GONE => Fact::SetMemberGone(self.bytes()?),
+            SET_MEMBER_DELETED => Fact::SetMemberDeleted(self.bytes()?),
             Z_MEMBER => Fact::ZMember { member: self.bytes()?, score: self.f64()? },
-            Z_MEMBER_GONE => Fact::ZMemberGone(self.bytes()?),
+            Z_MEMBER_DELETED => Fact::ZMemberDeleted(self.bytes()?),
             _ => Fact::Stream(self.stream_fact(tag)?),
         })
     }
@@ -77,7 +77,7 @@ impl<'a> Decoder<'a> {
     fn stream_fact(&mut self, tag: u8) -> Result<StreamFact> {
         Ok(match tag {
             STREAM_ENTRY => StreamFact::Entry { id: self.stream_id()?, fields: self.fields()? },
-            STREAM_ENTRY_GONE => StreamFact::EntryGone(self.stream_id()?),
+            STREAM_ENTRY_DELETED => StreamFact::EntryDeleted(self.stream_id()?),
             STREAM_META => StreamFact::Meta(Meta {
                 last_id: self.stream_id()?,
                 max_deleted_id: self.stream_id()?,
@@ -88,15 +88,15 @@ impl<'a> Decoder<'a> {
                 last_id: self.stream_id()?,
                 entries_read: self.option()?,
             },
-            STREAM_GROUP_GONE => StreamFact::GroupGone(self.bytes()?),
+            STREAM_GROUP_DELETED => StreamFact::GroupDeleted(self.bytes()?),
             STREAM_CONSUMER => StreamFact::Consumer(Box::new(ConsumerFact {
                 group: self.bytes()?,
                 consumer: self.bytes()?,
                 seen_at: Millis(self.u64()?),
                 active_at: self.option()?.map(Millis),
             })),
-            STREAM_CONSUMER_GONE => {
-                StreamFact::ConsumerGone { group: self.bytes()?, consumer: self.bytes()? }
+            STREAM_CONSUMER_DELETED => {
+                StreamFact::ConsumerDeleted { group: self.bytes()?, consumer: self.bytes()? }
             }
             STREAM_PENDING => StreamFact::Pending(Box::new(PendingFact {
                 group: self.bytes()?,
@@ -105,7 +105,9 @@ impl<'a> Decoder<'a> {
                 delivered_at: Millis(self.u64()?),
                 deliveries: self.u64()?,
             })),
-            STREAM_PENDING_GONE => StreamFact::PendingGone { group: self.bytes()?, id: self.stream_id()? },
+            STREAM_PENDING_DELETED => {
+                StreamFact::PendingDeleted { group: self.bytes()?, id: self.stream_id()? }
+            }
             _ => return Err(corrupt("an effect is of an unknown kind")),
         })
     }

@@ -30,7 +30,7 @@ pub fn encode(effects: &[Effect], out: &mut Vec<u8>) {
 
 const fn tag(fact: &Fact) -> u8 {
     match fact {
-        Fact::Gone => GONE,
+        Fact::Deleted => DELETED,
         Fact::Flushed => FLUSHED,
         Fact::Expiry(_) => EXPIRY,
         Fact::Fresh(_) => FRESH,
@@ -39,38 +39,38 @@ const fn tag(fact: &Fact) -> u8 {
         Fact::State(_) => STATE,
         Fact::HashField { expires_at: Millis::NEVER, .. } => HASH_FIELD,
         Fact::HashField { .. } => HASH_FIELD_UNTIL,
-        Fact::HashFieldGone(_) => HASH_FIELD_GONE,
+        Fact::HashFieldDeleted(_) => HASH_FIELD_DELETED,
         Fact::ListAt { .. } => LIST_AT,
-        Fact::ListGone(_) => LIST_GONE,
+        Fact::ListDeleted(_) => LIST_DELETED,
         Fact::SetMember(_) => SET_MEMBER,
-        Fact::SetMemberGone(_) => SET_MEMBER_GONE,
+        Fact::SetMemberDeleted(_) => SET_MEMBER_DELETED,
         Fact::ZMember { .. } => Z_MEMBER,
-        Fact::ZMemberGone(_) => Z_MEMBER_GONE,
+        Fact::ZMemberDeleted(_) => Z_MEMBER_DELETED,
         Fact::Stream(StreamFact::Entry { .. }) => STREAM_ENTRY,
-        Fact::Stream(StreamFact::EntryGone(_)) => STREAM_ENTRY_GONE,
+        Fact::Stream(StreamFact::EntryDeleted(_)) => STREAM_ENTRY_DELETED,
         Fact::Stream(StreamFact::Meta(_)) => STREAM_META,
         Fact::Stream(StreamFact::Group { .. }) => STREAM_GROUP,
-        Fact::Stream(StreamFact::GroupGone(_)) => STREAM_GROUP_GONE,
+        Fact::Stream(StreamFact::GroupDeleted(_)) => STREAM_GROUP_DELETED,
         Fact::Stream(StreamFact::Consumer(_)) => STREAM_CONSUMER,
-        Fact::Stream(StreamFact::ConsumerGone { .. }) => STREAM_CONSUMER_GONE,
+        Fact::Stream(StreamFact::ConsumerDeleted { .. }) => STREAM_CONSUMER_DELETED,
         Fact::Stream(StreamFact::Pending(_)) => STREAM_PENDING,
-        Fact::Stream(StreamFact::PendingGone { .. }) => STREAM_PENDING_GONE,
+        Fact::Stream(StreamFact::PendingDeleted { .. }) => STREAM_PENDING_DELETED,
     }
 }
 
 fn put_fact(out: &mut Vec<u8>, fact: &Fact) {
     match fact {
-        Fact::Gone | Fact::Flushed => {}
+        Fact::Deleted | Fact::Flushed => {}
         // Wrapping makes "never", the common one, a single byte.
         Fact::Expiry(at) => put_u64(out, at.0.wrapping_add(1)),
         Fact::Fresh(kind) => out.push(kind.code()),
         Fact::Str(bytes)
         | Fact::Json(bytes)
         | Fact::State(bytes)
-        | Fact::HashFieldGone(bytes)
+        | Fact::HashFieldDeleted(bytes)
         | Fact::SetMember(bytes)
-        | Fact::SetMemberGone(bytes)
-        | Fact::ZMemberGone(bytes) => put_bytes(out, bytes),
+        | Fact::SetMemberDeleted(bytes)
+        | Fact::ZMemberDeleted(bytes) => put_bytes(out, bytes),
         Fact::HashField { field, value, expires_at } => {
             put_bytes(out, field);
             put_bytes(out, value);
@@ -82,7 +82,7 @@ fn put_fact(out: &mut Vec<u8>, fact: &Fact) {
             put_i64(out, *pos);
             put_bytes(out, value);
         }
-        Fact::ListGone(pos) => put_i64(out, *pos),
+        Fact::ListDeleted(pos) => put_i64(out, *pos),
         Fact::ZMember { member, score } => {
             put_bytes(out, member);
             out.extend_from_slice(&score.to_le_bytes());
@@ -97,7 +97,7 @@ fn put_stream_fact(out: &mut Vec<u8>, fact: &StreamFact) {
             put_stream_id(out, *id);
             put_bytes(out, fields.as_bytes());
         }
-        StreamFact::EntryGone(id) => put_stream_id(out, *id),
+        StreamFact::EntryDeleted(id) => put_stream_id(out, *id),
         StreamFact::Meta(meta) => {
             put_stream_id(out, meta.last_id);
             put_stream_id(out, meta.max_deleted_id);
@@ -108,14 +108,14 @@ fn put_stream_fact(out: &mut Vec<u8>, fact: &StreamFact) {
             put_stream_id(out, *last_id);
             put_option(out, *entries_read);
         }
-        StreamFact::GroupGone(group) => put_bytes(out, group),
+        StreamFact::GroupDeleted(group) => put_bytes(out, group),
         StreamFact::Consumer(fact) => {
             put_bytes(out, &fact.group);
             put_bytes(out, &fact.consumer);
             put_u64(out, fact.seen_at.0);
             put_option(out, fact.active_at.map(|at| at.0));
         }
-        StreamFact::ConsumerGone { group, consumer } => {
+        StreamFact::ConsumerDeleted { group, consumer } => {
             put_bytes(out, group);
             put_bytes(out, consumer);
         }
@@ -126,7 +126,7 @@ fn put_stream_fact(out: &mut Vec<u8>, fact: &StreamFact) {
             put_u64(out, fact.delivered_at.0);
             put_u64(out, fact.deliveries);
         }
-        StreamFact::PendingGone { group, id } => {
+        StreamFact::PendingDeleted { group, id } => {
             put_bytes(out, group);
             put_stream_id(out, *id);
         }

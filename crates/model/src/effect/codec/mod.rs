@@ -21,7 +21,7 @@ const SAME_KEY: u8 = 0x80;
 const FACT: u8 = 0x3f;
 
 // The numbers are what the journal keeps: never reuse or renumber one.
-const GONE: u8 = 0;
+const DELETED: u8 = 0;
 const FLUSHED: u8 = 1;
 const EXPIRY: u8 = 2;
 const FRESH: u8 = 3;
@@ -30,22 +30,22 @@ const JSON: u8 = 5;
 const STATE: u8 = 6;
 const HASH_FIELD: u8 = 7;
 const HASH_FIELD_UNTIL: u8 = 8;
-const HASH_FIELD_GONE: u8 = 9;
+const HASH_FIELD_DELETED: u8 = 9;
 const LIST_AT: u8 = 10;
-const LIST_GONE: u8 = 11;
+const LIST_DELETED: u8 = 11;
 const SET_MEMBER: u8 = 12;
-const SET_MEMBER_GONE: u8 = 13;
+const SET_MEMBER_DELETED: u8 = 13;
 const Z_MEMBER: u8 = 14;
-const Z_MEMBER_GONE: u8 = 15;
+const Z_MEMBER_DELETED: u8 = 15;
 const STREAM_ENTRY: u8 = 16;
-const STREAM_ENTRY_GONE: u8 = 17;
+const STREAM_ENTRY_DELETED: u8 = 17;
 const STREAM_META: u8 = 18;
 const STREAM_GROUP: u8 = 19;
-const STREAM_GROUP_GONE: u8 = 20;
+const STREAM_GROUP_DELETED: u8 = 20;
 const STREAM_CONSUMER: u8 = 21;
-const STREAM_CONSUMER_GONE: u8 = 22;
+const STREAM_CONSUMER_DELETED: u8 = 22;
 const STREAM_PENDING: u8 = 23;
-const STREAM_PENDING_GONE: u8 = 24;
+const STREAM_PENDING_DELETED: u8 = 24;
 
 #[cfg(test)]
 mod tests {
@@ -81,20 +81,20 @@ mod tests {
                     Fields::new(pairs.iter().map(|(field, value)| (field.as_slice(), value.as_slice())));
                 StreamFact::Entry { id, fields }
             }),
-            stream_id().prop_map(StreamFact::EntryGone),
+            stream_id().prop_map(StreamFact::EntryDeleted),
             (stream_id(), stream_id(), any::<u64>()).prop_map(|(last_id, max_deleted_id, entries_added)| {
                 StreamFact::Meta(Meta { last_id, max_deleted_id, entries_added })
             }),
             (bytes(), stream_id(), any::<Option<u64>>()).prop_map(|(group, last_id, entries_read)| {
                 StreamFact::Group { group, last_id, entries_read }
             }),
-            bytes().prop_map(StreamFact::GroupGone),
+            bytes().prop_map(StreamFact::GroupDeleted),
             (bytes(), bytes(), moment(), prop::option::of(moment())).prop_map(
                 |(group, consumer, seen_at, active_at)| {
                     StreamFact::Consumer(Box::new(ConsumerFact { group, consumer, seen_at, active_at }))
                 }
             ),
-            (bytes(), bytes()).prop_map(|(group, consumer)| StreamFact::ConsumerGone { group, consumer }),
+            (bytes(), bytes()).prop_map(|(group, consumer)| StreamFact::ConsumerDeleted { group, consumer }),
             (bytes(), stream_id(), bytes(), moment(), any::<u64>()).prop_map(
                 |(group, id, consumer, delivered_at, deliveries)| {
                     StreamFact::Pending(Box::new(PendingFact {
@@ -106,13 +106,13 @@ mod tests {
                     }))
                 }
             ),
-            (bytes(), stream_id()).prop_map(|(group, id)| StreamFact::PendingGone { group, id }),
+            (bytes(), stream_id()).prop_map(|(group, id)| StreamFact::PendingDeleted { group, id }),
         ]
     }
 
     fn fact() -> impl Strategy<Value = Fact> {
         prop_oneof![
-            Just(Fact::Gone),
+            Just(Fact::Deleted),
             Just(Fact::Flushed),
             moment().prop_map(Fact::Expiry),
             prop::sample::select(&Kind::ALL[..]).prop_map(Fact::Fresh),
@@ -124,13 +124,13 @@ mod tests {
                 value,
                 expires_at
             }),
-            bytes().prop_map(Fact::HashFieldGone),
+            bytes().prop_map(Fact::HashFieldDeleted),
             (any::<i64>(), bytes()).prop_map(|(pos, value)| Fact::ListAt { pos, value }),
-            any::<i64>().prop_map(Fact::ListGone),
+            any::<i64>().prop_map(Fact::ListDeleted),
             bytes().prop_map(Fact::SetMember),
-            bytes().prop_map(Fact::SetMemberGone),
+            bytes().prop_map(Fact::SetMemberDeleted),
             (bytes(), score()).prop_map(|(member, score)| Fact::ZMember { member, score }),
-            bytes().prop_map(Fact::ZMemberGone),
+            bytes().prop_map(Fact::ZMemberDeleted),
             stream_fact().prop_map(Fact::Stream),
         ]
     }
@@ -218,7 +218,7 @@ mod tests {
         let mut decoder = Decoder::new(&[0x3f, 1, 1, 1, 0, 0, 0]);
         assert!(decoder.next().unwrap().is_err());
         assert!(decoder.next().is_none());
-        let long = [GONE, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        let long = [DELETED, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
         assert_eq!(decode(&long).unwrap_err().message(), "a number is too long");
     }
 

@@ -18,7 +18,7 @@ impl HashMut<'_> {
         let old_expires_at = self.value.set_expires_at(field, expires_at);
         let before = || match &old {
             Some(old) => hash_field(field, old, old_expires_at),
-            None => Fact::HashFieldGone(field.clone()),
+            None => Fact::HashFieldDeleted(field.clone()),
         };
         self.record(hash_field(field, value, expires_at), before);
         old
@@ -38,7 +38,7 @@ impl HashMut<'_> {
     pub fn remove(&mut self, field: &Bytes) -> Option<Bytes> {
         let expires_at = self.value.expires_at(field);
         let old = self.value.remove(field)?;
-        self.record(Fact::HashFieldGone(field.clone()), || hash_field(field, &old, expires_at));
+        self.record(Fact::HashFieldDeleted(field.clone()), || hash_field(field, &old, expires_at));
         Some(old)
     }
 }

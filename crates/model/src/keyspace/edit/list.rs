@@ -67,13 +67,13 @@ impl ListMut<'_> {
         let old = self.value.put_at(pos, value);
         self.record(Fact::ListAt { pos, value: value.clone() }, || match &old {
             Some(old) => Fact::ListAt { pos, value: old.clone() },
-            None => Fact::ListGone(pos),
+            None => Fact::ListDeleted(pos),
         });
         old
     }
 
     fn record_gone(&mut self, (pos, old): (i64, Bytes)) -> Bytes {
-        self.record(Fact::ListGone(pos), || Fact::ListAt { pos, value: old.clone() });
+        self.record(Fact::ListDeleted(pos), || Fact::ListAt { pos, value: old.clone() });
         old
     }
 }

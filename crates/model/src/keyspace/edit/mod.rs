@@ -105,7 +105,7 @@ impl Keyspace {
         let Some(entry) = self.table.get_mut(id) else {
             return Err(not_as_directory());
         };
-        match T::from_value(std::mem::replace(&mut entry.value, Value::Resting(T::KIND))) {
+        match T::from_value(std::mem::replace(&mut entry.value, Value::Evicted(T::KIND))) {
             Ok(value) => {
                 let bytes_before = value.heap_bytes();
                 Ok(Edit { keyspace: self, key: &[], id: Some(id), version: None, bytes_before, value })
@@ -144,7 +144,7 @@ impl<T: Native> Edit<'_, T> {
             (Some(id), Some(version)) => (id, version),
             (Some(id), None) => (id, self.keyspace.next_version(id)),
             (None, _) => {
-                let id = self.keyspace.create(self.key, Value::Resting(T::KIND));
+                let id = self.keyspace.create(self.key, Value::Evicted(T::KIND));
                 if let Some(fact) = self.value.first_fact() {
                     self.keyspace.record(id, 1, fact);
                 }
@@ -175,7 +175,7 @@ impl<T: Native> Drop for Edit<'_, T> {
         }
         let Some(version) = self.version else { return };
         if ended {
-            self.keyspace.record(id, version, Fact::Gone);
+            self.keyspace.record(id, version, Fact::Deleted);
             self.keyspace.take_out(id);
         } else if T::KIND == Kind::Hash {
             self.keyspace.watch_fields(id);
@@ -229,7 +229,10 @@ mod tests {
         ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
         ks.set_mut(b"s", NOW).unwrap().remove(&bytes("m"));
         assert!(!ks.exists(b"s", NOW).unwrap());
-        assert_eq!(ks.effects().last().map(|effect| (effect.version, &effect.fact)), Some((2, &Fact::Gone)));
+        assert_eq!(
+            ks.effects().last().map(|effect| (effect.version, &effect.fact)),
+            Some((2, &Fact::Deleted))
+        );
         ks.stream_mut(b"x", NOW).unwrap().put_group(&bytes("g"), StreamId::MIN, None);
         ks.stream_mut(b"x", NOW).unwrap().remove_group(&bytes("g"));
         assert_eq!(ks.kind(b"x", NOW).unwrap(), Some(Kind::Stream));

@@ -9,7 +9,7 @@ impl SetMut<'_> {
     pub fn insert(&mut self, member: &Bytes) -> bool {
         let new = self.value.insert(member);
         if new {
-            self.record(Fact::SetMember(member.clone()), || Fact::SetMemberGone(member.clone()));
+            self.record(Fact::SetMember(member.clone()), || Fact::SetMemberDeleted(member.clone()));
         }
         new
     }
@@ -18,7 +18,7 @@ impl SetMut<'_> {
     pub fn remove(&mut self, member: &Bytes) -> bool {
         let was = self.value.remove(member);
         if was {
-            self.record(Fact::SetMemberGone(member.clone()), || Fact::SetMember(member.clone()));
+            self.record(Fact::SetMemberDeleted(member.clone()), || Fact::SetMember(member.clone()));
         }
         was
     }

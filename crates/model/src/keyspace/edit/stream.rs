@@ -18,7 +18,7 @@ impl StreamMut<'_> {
         let old = self.value.put(id, fields);
         self.record_stream(entry(id, fields), || match &old {
             Some(old) => entry(id, old),
-            None => StreamFact::EntryGone(id),
+            None => StreamFact::EntryDeleted(id),
         });
     }
 
@@ -27,7 +27,7 @@ impl StreamMut<'_> {
         let Some(old) = self.value.remove(id) else {
             return false;
         };
-        self.record_stream(StreamFact::EntryGone(id), || entry(id, &old));
+        self.record_stream(StreamFact::EntryDeleted(id), || entry(id, &old));
         true
     }
 
@@ -51,7 +51,7 @@ impl StreamMut<'_> {
         let fact = |(last_id, entries_read)| StreamFact::Group { group: name.clone(), last_id, entries_read };
         self.record_stream(fact((last_id, entries_read)), || match old {
             Some(old) => fact(old),
-            None => StreamFact::GroupGone(name.clone()),
+            None => StreamFact::GroupDeleted(name.clone()),
         });
     }
 
@@ -60,7 +60,7 @@ impl StreamMut<'_> {
         let Some(old) = self.value.remove_group(name) else {
             return false;
         };
-        self.record_many(StreamFact::GroupGone(name.clone()), || {
+        self.record_many(StreamFact::GroupDeleted(name.clone()), || {
             let mut facts = Vec::new();
             each_group_fact(name, &old, &mut |fact| facts.push(fact));
             facts
@@ -86,7 +86,7 @@ impl StreamMut<'_> {
         self.value.update_group(group, |state| state.put_consumer(name, seen_at, active_at));
         self.record_stream(consumer(group, name, seen_at, active_at), || match old {
             Some((seen_at, active_at)) => consumer(group, name, seen_at, active_at),
-            None => StreamFact::ConsumerGone { group: group.clone(), consumer: name.clone() },
+            None => StreamFact::ConsumerDeleted { group: group.clone(), consumer: name.clone() },
         });
         old.is_none()
     }
@@ -99,7 +99,7 @@ impl StreamMut<'_> {
         let pending: Vec<(StreamId, Pending)> =
             own.pending(..).filter_map(|id| Some((*id, state.pending_entry(*id)?.clone()))).collect();
         self.value.update_group(group, |state| drop(state.remove_consumer(name)));
-        let gone = StreamFact::ConsumerGone { group: group.clone(), consumer: name.clone() };
+        let gone = StreamFact::ConsumerDeleted { group: group.clone(), consumer: name.clone() };
         self.record_many(gone, || {
             let mut facts = vec![consumer(group, name, seen_at, active_at)];
             facts.extend(pending.iter().map(|(id, pending)| pending_fact(group, *id, pending)));
@@ -119,14 +119,14 @@ impl StreamMut<'_> {
         let old = self.value.update_group(group, |state| state.put_pending(id, pending.clone())).flatten();
         self.record_stream(pending_fact(group, id, pending), || match &old {
             Some(old) => pending_fact(group, id, old),
-            None => StreamFact::PendingGone { group: group.clone(), id },
+            None => StreamFact::PendingDeleted { group: group.clone(), id },
         });
     }
 
     /// An entry is acknowledged or gone; answers what was pending.
     pub fn remove_pending(&mut self, group: &Bytes, id: StreamId) -> Option<Pending> {
         let old = self.value.update_group(group, |state| state.remove_pending(id)).flatten()?;
-        self.record_stream(StreamFact::PendingGone { group: group.clone(), id }, || {
+        self.record_stream(StreamFact::PendingDeleted { group: group.clone(), id }, || {
             pending_fact(group, id, &old)
         });
         Some(old)

@@ -12,7 +12,7 @@ impl ZSetMut<'_> {
         if old.map(f64::to_bits) != Some(score.to_bits()) {
             self.record(z_member(member, score), || match old {
                 Some(old) => z_member(member, old),
-                None => Fact::ZMemberGone(member.clone()),
+                None => Fact::ZMemberDeleted(member.clone()),
             });
         }
         old
@@ -21,7 +21,7 @@ impl ZSetMut<'_> {
     /// Removes a member and answers its score.
     pub fn remove(&mut self, member: &Bytes) -> Option<f64> {
         let old = self.value.remove(member)?;
-        self.record(Fact::ZMemberGone(member.clone()), || z_member(member, old));
+        self.record(Fact::ZMemberDeleted(member.clone()), || z_member(member, old));
         Some(old)
     }
 }

@@ -15,7 +15,7 @@ use crate::settings::file::DEFAULT_PATH;
 /// What a policy of the server has besides, and what a decision does not depend on.
 const SERVERS_OWN: [&str; 2] = ["store", "headers"];
 
-const FORMS: &str = "write JSON, @FILE, or the NAME of a policy in the settings file; see docs/limit-door.md";
+const FORMS: &str = "write JSON, @FILE, or the NAME of a policy in the settings file; see docs/limit-api.md";
 
 /// The policy that a flag names, if it is there.
 pub(super) fn of_flag(matches: &ArgMatches, flag: &str) -> Result<Option<Policy>> {

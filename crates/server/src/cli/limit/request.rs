@@ -6,7 +6,7 @@ use keystead_core::{Code, Error};
 use serde::Deserialize;
 
 use super::{Stop, without_mark};
-use crate::limits::REPLAY_LINE_BYTES_MAX;
+use crate::bounds::REPLAY_LINE_BYTES_MAX;
 use crate::written::{self, KeyText, Object};
 
 /// One recorded request.

@@ -2,29 +2,29 @@
 
 use hyper::StatusCode;
 use keystead_commands::documents::{Changed, Document};
-use keystead_commands::once::Kept;
+use keystead_commands::idempotency::StoredResponse;
 use keystead_core::Millis;
 
-use super::super::refused::Refused;
+use super::super::error::ApiError;
 use crate::written;
 
 /// What came of a change, as an answer that can be kept.
-pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Kept {
+pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> StoredResponse {
     let refused = match changed {
         Changed::Done { document, created } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-            return Kept {
+            return StoredResponse {
                 status: status.as_u16(),
                 version: Some(document.version),
                 body: (object(key, Some(&document)) + "\n").into_bytes(),
             };
         }
-        Changed::Deleted => return Kept { status: 204, version: None, body: Vec::new() },
-        Changed::Absent => Refused::not_found(key),
-        Changed::Conflict(current) => Refused::Conflict(conflict, current),
-        Changed::TestFailed(current) => Refused::Test(current),
-        Changed::Unfit(why) => Refused::Unprocessable(why),
-        Changed::Flawed(flaw) => Refused::flaw("what it would become", &flaw),
+        Changed::Deleted => return StoredResponse { status: 204, version: None, body: Vec::new() },
+        Changed::Absent => ApiError::not_found(key),
+        Changed::Conflict(current) => ApiError::Conflict(conflict, current),
+        Changed::TestFailed(current) => ApiError::Test(current),
+        Changed::Unfit(why) => ApiError::Unprocessable(why),
+        Changed::Flawed(flaw) => ApiError::flaw("what it would become", &flaw),
     };
     refused.kept()
 }

@@ -12,22 +12,22 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::{documents, once};
+use keystead_commands::{documents, idempotency};
 use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
 
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
 use super::super::events::Source;
-use super::super::here::Here;
 use super::super::parameters::Parameters;
-use super::super::refused::Refused;
 use super::super::reply::{self, Body};
-use super::super::request::Asked;
+use super::super::request::HttpRequest;
 use super::super::rights::Rights;
 use super::answer;
-use super::asked::name;
+use super::params::name;
 use super::{Done, read, watch};
-use crate::limits::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
+use crate::bounds::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 use crate::written;
 
 pub(super) const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
@@ -54,7 +54,7 @@ struct Wanted {
 
 /// Where a walk through all shards stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct ScanPosition {
     shard: usize,
     cursor: u64,
 }
@@ -62,51 +62,51 @@ struct Place {
 /// Some of what is listed, and where the walk goes on.
 struct Slice {
     items: Vec<String>,
-    next: Option<Place>,
+    next: Option<ScanPosition>,
 }
 
-pub(super) async fn list(here: &Here, asked: &Asked) -> Done {
+pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Done {
     // What that token may not do through one door, it may not do through another.
-    if asked.rights == Rights::ReadOnly {
-        return Err(Refused::ReadOnly);
+    if request.rights == Rights::ReadOnly {
+        return Err(ApiError::ReadOnly);
     }
-    if read::wants_events(asked) {
-        let parameters = Parameters::of(&asked.head, WATCHING)?;
-        return watch::of_prefix(here, asked, parameters.bytes(name::PREFIX).unwrap_or_default());
+    if read::wants_events(request) {
+        let parameters = Parameters::of(&request.head, WATCHING)?;
+        return watch::of_prefix(context, request, parameters.bytes(name::PREFIX).unwrap_or_default());
     }
-    let parameters = Parameters::of(&asked.head, LISTING)?;
+    let parameters = Parameters::of(&request.head, LISTING)?;
     let wanted = Wanted {
         prefix: parameters.bytes(name::PREFIX).unwrap_or_default().to_vec(),
         values: parameters.yes(name::VALUES)?,
-        lines: read::accepts(asked, LINES),
+        lines: read::accepts(request, LINES),
     };
-    let shards = here.app.engine.shards();
-    let from = place(parameters.number(name::CURSOR)?.unwrap_or(0), shards)?;
+    let shards = context.app.engine.shards();
+    let from = position(parameters.number(name::CURSOR)?.unwrap_or(0), shards)?;
     match parameters.number(name::LIMIT)? {
-        None => Ok(stream(here, wanted, from)),
+        None => Ok(stream(context, wanted, from)),
         Some(limit) if (1..=LIST_LIMIT_MAX as u64).contains(&limit) => {
-            page(here, wanted, from, limit as usize).await
+            page(context, wanted, from, limit as usize).await
         }
-        Some(_) => Err(Refused::bad(format!("limit is 1 to {LIST_LIMIT_MAX}"))),
+        Some(_) => Err(ApiError::bad(format!("limit is 1 to {LIST_LIMIT_MAX}"))),
     }
 }
 
-fn place(cursor: u64, shards: usize) -> std::result::Result<Place, Refused> {
+fn position(cursor: u64, shards: usize) -> std::result::Result<ScanPosition, ApiError> {
     let shard = (cursor & ((1 << SHARD_BITS) - 1)) as usize;
     if shard >= shards {
-        return Err(Refused::bad("this cursor is none that a list has given"));
+        return Err(ApiError::bad("this cursor is none that a list has given"));
     }
-    Ok(Place { shard, cursor: cursor >> SHARD_BITS })
+    Ok(ScanPosition { shard, cursor: cursor >> SHARD_BITS })
 }
 
 /// One page, with the cursor of the next in a header. It ends early where the documents are large.
-async fn page(here: &Here, wanted: Wanted, from: Place, limit: usize) -> Done {
+async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> Done {
     let (mut items, mut next, mut bytes) = (Vec::new(), Some(from), 0);
-    while let Some(place) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
-        let (wanted, most, shards) = (wanted.clone(), limit - items.len(), here.app.engine.shards());
+    while let Some(position) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
+        let (wanted, most, shards) = (wanted.clone(), limit - items.len(), context.app.engine.shards());
         let run =
-            move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, place, most, shards, now), true);
-        let slice = here.run_at(place.shard, false, run).await??;
+            move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, position, most, shards, now), true);
+        let slice = context.run_at(position.shard, false, run).await??;
         bytes += slice.items.iter().map(String::len).sum::<usize>();
         items.extend(slice.items);
         next = slice.next;
@@ -121,9 +121,9 @@ async fn page(here: &Here, wanted: Wanted, from: Place, limit: usize) -> Done {
 }
 
 /// All of it, as it is found.
-fn stream(here: &Here, wanted: Wanted, from: Place) -> reply::Reply {
+fn stream(context: &HttpContext, wanted: Wanted, from: ScanPosition) -> reply::Reply {
     let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), Vec::new());
-    let walk = Walk::new(here, wanted, from);
+    let walk = Walk::new(context, wanted, from);
     *reply.body_mut() = Body::Stream(Box::new(walk));
     reply
 }
@@ -157,15 +157,18 @@ fn written(items: &[String], lines: bool, is_first: bool, is_last: bool) -> Vec<
 fn slice(
     keys: &mut Keyspace,
     wanted: &Wanted,
-    place: Place,
+    position: ScanPosition,
     most: usize,
     shards: usize,
     now: Millis,
 ) -> Result<Slice> {
     let mut names = Vec::new();
     let count = most.min(if wanted.values { SLICE_WITH_VALUES } else { LIST_SLICE });
-    let cursor = keys.scan(place.cursor, count, now, |key, kind| {
-        if matches!(kind, Kind::Json | Kind::Str) && key.starts_with(&wanted.prefix) && !once::is_note(key) {
+    let cursor = keys.scan(position.cursor, count, now, |key, kind| {
+        if matches!(kind, Kind::Json | Kind::Str)
+            && key.starts_with(&wanted.prefix)
+            && !idempotency::is_note(key)
+        {
             names.push(key.clone());
         }
     })?;
@@ -185,9 +188,9 @@ fn slice(
         }
     }
     let next = match cursor {
-        0 if place.shard + 1 < shards => Some(Place { shard: place.shard + 1, cursor: 0 }),
+        0 if position.shard + 1 < shards => Some(ScanPosition { shard: position.shard + 1, cursor: 0 }),
         0 => None,
-        cursor => Some(Place { shard: place.shard, cursor }),
+        cursor => Some(ScanPosition { shard: position.shard, cursor }),
     };
     Ok(Slice { items, next })
 }
@@ -205,19 +208,21 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(here: &Here, wanted: Wanted, from: Place) -> Walk {
-        let engine = here.app.engine.clone();
+    fn new(context: &HttpContext, wanted: Wanted, from: ScanPosition) -> Walk {
+        let engine = context.app.engine.clone();
         let mut walk = Walk { engine, wanted, pending: None, is_first: true, has_items: false };
         walk.pending = Some(walk.look(from));
         walk
     }
 
-    fn look(&self, place: Place) -> Pending {
+    fn look(&self, position: ScanPosition) -> Pending {
         let (engine, wanted) = (self.engine.clone(), self.wanted.clone());
         Box::pin(async move {
             let shards = engine.shards();
             engine
-                .read_at(place.shard, move |keys, now| slice(keys, &wanted, place, LIST_SLICE, shards, now))
+                .read_at(position.shard, move |keys, now| {
+                    slice(keys, &wanted, position, LIST_SLICE, shards, now)
+                })
                 .await
         })
     }
@@ -233,7 +238,7 @@ impl Source for Walk {
                 Ok(slice) => slice,
                 Err(error) => return Poll::Ready(Some(Err(io::Error::other(error)))),
             };
-            self.pending = next.map(|place| self.look(place));
+            self.pending = next.map(|position| self.look(position));
             let is_last = self.pending.is_none();
             let mut out = written(&items, self.wanted.lines, self.is_first, is_last);
             if !self.wanted.lines && self.has_items && !items.is_empty() {

@@ -7,52 +7,52 @@
 //! | `PUT`, `PATCH`, `DELETE`    | `write`    |
 //! | `POST /kv:batch`            | `batch`    |
 //! | events, and waiting for one | `watch`    |
-//! | parameters and conditions   | `asked`    |
+//! | parameters and conditions   | `request`    |
 //! | answers and refusals        | `answer`   |
-//! | what OpenAPI tells of it    | `described`|
+//! | what OpenAPI tells of it    | `openapi`|
 //!
 //! Touches the shard of the key. What a change means is in `keystead_commands::documents`.
 
 pub(super) mod answer;
-pub(super) mod asked;
 pub(super) mod batch;
-pub(super) mod described;
 mod list;
+pub(super) mod openapi;
+pub(super) mod params;
 mod read;
 mod watch;
 mod write;
 
-use super::here::Here;
-use super::refused::Refused;
+use super::context::HttpContext;
+use super::error::ApiError;
 use super::reply::Reply;
-use super::request::Asked;
+use super::request::HttpRequest;
 use super::rights::Rights;
 
 /// What a handler comes to.
-type Done = Result<Reply, Refused>;
+type Done = Result<Reply, ApiError>;
 
-pub(super) async fn get(here: &Here, asked: &Asked) -> Reply {
-    finished(read::get(here, asked).await)
+pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(read::get(context, request).await)
 }
 
-pub(super) async fn list(here: &Here, asked: &Asked) -> Reply {
-    finished(list::list(here, asked).await)
+pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(list::list(context, request).await)
 }
 
-pub(super) async fn put(here: &Here, asked: &Asked) -> Reply {
-    changing(asked, write::put(here, asked)).await
+pub(super) async fn put(context: &HttpContext, request: &HttpRequest) -> Reply {
+    changing(request, write::put(context, request)).await
 }
 
-pub(super) async fn patch(here: &Here, asked: &Asked) -> Reply {
-    changing(asked, write::patch(here, asked)).await
+pub(super) async fn patch(context: &HttpContext, request: &HttpRequest) -> Reply {
+    changing(request, write::patch(context, request)).await
 }
 
-pub(super) async fn delete(here: &Here, asked: &Asked) -> Reply {
-    changing(asked, write::delete(here, asked)).await
+pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Reply {
+    changing(request, write::delete(context, request)).await
 }
 
-pub(super) async fn batch(here: &Here, asked: &Asked) -> Reply {
-    changing(asked, batch::batch(here, asked)).await
+pub(super) async fn batch(context: &HttpContext, request: &HttpRequest) -> Reply {
+    changing(request, batch::batch(context, request)).await
 }
 
 fn finished(done: Done) -> Reply {
@@ -60,9 +60,9 @@ fn finished(done: Done) -> Reply {
 }
 
 /// Runs what a token that only reads may not run.
-async fn changing(asked: &Asked, run: impl Future<Output = Done>) -> Reply {
-    finished(match asked.rights {
+async fn changing(request: &HttpRequest, run: impl Future<Output = Done>) -> Reply {
+    finished(match request.rights {
         Rights::All => run.await,
-        Rights::ReadOnly => Err(Refused::ReadOnly),
+        Rights::ReadOnly => Err(ApiError::ReadOnly),
     })
 }

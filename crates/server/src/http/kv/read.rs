@@ -4,45 +4,45 @@
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use keystead_commands::documents::{self, Document};
-use keystead_commands::once::Kept;
+use keystead_commands::idempotency::StoredResponse;
 use keystead_model::Bytes;
 
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
 use super::super::events;
-use super::super::here::Here;
 use super::super::parameters::Parameters;
-use super::super::refused::Refused;
 use super::super::reply::{self, Body, Reply};
-use super::super::request::Asked;
+use super::super::request::HttpRequest;
 use super::answer;
-use super::asked::{self, Reading, name};
+use super::params::{self, Reading, name};
 use super::{Done, watch};
 
 /// What `GET /kv/{key}` takes where it does not stream.
 pub(super) const READING: &[&str] = &[name::WAIT, name::SINCE_VERSION];
 
-pub(super) async fn get(here: &Here, asked: &Asked) -> Done {
-    let key = asked::key(&asked.head)?;
+pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
+    let key = params::key(&request.head)?;
     // A condition that cannot be read is refused, whatever it is asked of.
-    let reading = Reading::of(&asked.head.headers)?;
-    if wants_events(asked) {
-        Parameters::of(&asked.head, &[])?;
-        return watch::of_key(here, asked, key).await;
+    let reading = Reading::of(&request.head.headers)?;
+    if wants_events(request) {
+        Parameters::of(&request.head, &[])?;
+        return watch::of_key(context, request, key).await;
     }
-    let parameters = Parameters::of(&asked.head, READING)?;
+    let parameters = Parameters::of(&request.head, READING)?;
     let since = parameters.number(name::SINCE_VERSION)?;
     let (found, since) = match (parameters.duration_ms(name::WAIT)?, since) {
         (Some(wait_ms), since) => {
             let since = since.unwrap_or(0);
-            (watch::next_change(here, &key, since, wait_ms).await?, Some(since))
+            (watch::next_change(context, &key, since, wait_ms).await?, Some(since))
         }
-        (None, None) => (look(here, &key).await?, None),
-        (None, Some(_)) => return Err(Refused::bad("sinceVersion goes with wait, for example wait=30s")),
+        (None, None) => (look(context, &key).await?, None),
+        (None, Some(_)) => return Err(ApiError::bad("sinceVersion goes with wait, for example wait=30s")),
     };
     let current = found.as_ref().map(|document| document.version);
     if !reading.allows(current) {
-        return Err(Refused::Conflict(StatusCode::PRECONDITION_FAILED, current));
+        return Err(ApiError::Conflict(StatusCode::PRECONDITION_FAILED, current));
     }
-    let document = found.ok_or_else(|| Refused::not_found(&key))?;
+    let document = found.ok_or_else(|| ApiError::not_found(&key))?;
     if since == Some(document.version) || reading.knows(document.version) {
         return Ok(not_modified(document.version));
     }
@@ -50,15 +50,16 @@ pub(super) async fn get(here: &Here, asked: &Asked) -> Done {
 }
 
 /// The document as it is.
-pub(super) async fn look(here: &Here, key: &Bytes) -> Result<Option<Document>, Refused> {
-    let (shard, key) = (here.app.engine.shard_of(key), key.clone());
-    let found = here.run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), true)).await?;
+pub(super) async fn look(context: &HttpContext, key: &Bytes) -> Result<Option<Document>, ApiError> {
+    let (shard, key) = (context.app.engine.shard_of(key), key.clone());
+    let found =
+        context.run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), true)).await?;
     Ok(found?)
 }
 
 fn shown(key: &[u8], document: &Document) -> Reply {
     let body = answer::object(key, Some(document)) + "\n";
-    reply::kept(Kept { status: 200, version: Some(document.version), body: body.into_bytes() })
+    reply::kept(StoredResponse { status: 200, version: Some(document.version), body: body.into_bytes() })
 }
 
 fn not_modified(version: u64) -> Reply {
@@ -69,12 +70,12 @@ fn not_modified(version: u64) -> Reply {
 }
 
 /// Whether a request asks for events.
-pub(super) fn wants_events(asked: &Asked) -> bool {
-    accepts(asked, events::MEDIA)
+pub(super) fn wants_events(request: &HttpRequest) -> bool {
+    accepts(request, events::MEDIA)
 }
 
 /// Whether a request names this media type.
-pub(super) fn accepts(asked: &Asked, media: &str) -> bool {
-    let accept = asked.head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+pub(super) fn accepts(request: &HttpRequest, media: &str) -> bool {
+    let accept = request.head.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accept.split(',').any(|one| one.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media))
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes as Part;
 use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
-use keystead_commands::once;
+use keystead_commands::idempotency;
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
@@ -19,13 +19,13 @@ use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::{Keyspace, Miss};
 use tokio::sync::oneshot;
 
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
 use super::super::events::{self, Source};
-use super::super::here::Here;
-use super::super::refused::Refused;
-use super::super::request::Asked;
+use super::super::request::HttpRequest;
 use super::answer;
 use super::{Done, read};
-use crate::limits::WAIT_MS_MAX;
+use crate::bounds::WAIT_MS_MAX;
 use crate::written;
 
 /// Batches without anything to tell after which a watcher lets others have their turn.
@@ -38,29 +38,29 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 
 /// Waits until a document has another version than `since` (0: until it is there).
 pub(super) async fn next_change(
-    here: &Here,
+    context: &HttpContext,
     key: &Bytes,
     since: u64,
     wait_ms: u64,
-) -> std::result::Result<Option<Document>, Refused> {
+) -> std::result::Result<Option<Document>, ApiError> {
     if wait_ms > WAIT_MS_MAX {
-        return Err(Refused::bad(format!("wait is at most {} seconds", WAIT_MS_MAX / 1000)));
+        return Err(ApiError::bad(format!("wait is at most {} seconds", WAIT_MS_MAX / 1000)));
     }
-    let engine = here.app.engine.clone();
+    let engine = context.app.engine.clone();
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
     let (answer, found) = oneshot::channel();
     let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
     engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
     // A client that goes away does not leave its wait behind.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
-    let stopping = here.app.stopping();
+    let stopping = context.app.stopping();
     let found = tokio::select! {
         found = found => found,
         // What is there now is the answer of a server that stops.
-        () = stopping => return read::look(here, key).await,
+        () = stopping => return read::look(context, key).await,
     };
     leaving.is_over = true;
-    let found = found.map_err(|_| Refused::Broken(crate::call::ended()))??;
+    let found = found.map_err(|_| ApiError::Broken(crate::call::ended()))??;
     Ok(found?)
 }
 
@@ -120,11 +120,11 @@ impl Drop for Leaving {
 }
 
 /// All changes of one document, and first what it is now.
-pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
-    let engine = &here.app.engine;
+pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> Done {
+    let engine = &context.app.engine;
     let shard = engine.shard_of(&key);
     let mut first = Vec::new();
-    let (revisions, feed) = match last_event_id(asked, engine.shards())? {
+    let (revisions, feed) = match last_event_id(request, engine.shards())? {
         Some(revisions) => {
             let feed = engine.subscribe(shard, revisions[shard])?;
             (revisions, feed)
@@ -140,7 +140,7 @@ pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
                 let seen = keys.revision_of(&name, now).map(|seen| seen.unwrap_or_else(|| keys.revision()));
                 ((found, seen), true)
             };
-            let (found, seen) = here.run_at(shard, false, look).await?;
+            let (found, seen) = context.run_at(shard, false, look).await?;
             let document = found?;
             revisions[shard] = revisions[shard].max(seen?);
             let name = if document.is_some() { "put" } else { "delete" };
@@ -150,14 +150,17 @@ pub(super) async fn of_key(here: &Here, asked: &Asked, key: Bytes) -> Done {
     };
     let wanted = Wanted::Key(key);
     let feeds = vec![follow(shard, feed)];
-    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first: Some(first.into()), untold: 0 }))
+    Ok(events::stream(
+        &context.app,
+        Watching { wanted, revisions, feeds, first: Some(first.into()), untold: 0 },
+    ))
 }
 
 /// All changes of documents whose keys begin so.
-pub(super) fn of_prefix(here: &Here, asked: &Asked, prefix: &[u8]) -> Done {
-    let engine = &here.app.engine;
+pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> Done {
+    let engine = &context.app.engine;
     let shards = engine.shards();
-    let known = last_event_id(asked, shards)?;
+    let known = last_event_id(request, shards)?;
     let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
     for shard in 0..shards {
         let (revision, feed) = match &known {
@@ -170,7 +173,7 @@ pub(super) fn of_prefix(here: &Here, asked: &Asked, prefix: &[u8]) -> Done {
     let wanted = Wanted::Prefix(prefix.to_vec());
     // A line at once, so that the client knows that it listens.
     let first = Some(Part::from_static(b": listening\n\n"));
-    Ok(events::stream(&here.app, Watching { wanted, revisions, feeds, first, untold: 0 }))
+    Ok(events::stream(&context.app, Watching { wanted, revisions, feeds, first, untold: 0 }))
 }
 
 /// A feed of what comes next, and the revision that it begins after. Without a journal what changes in between is not kept, so
@@ -188,13 +191,13 @@ fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
 }
 
 /// The revisions that a client has seen, one a shard.
-fn last_event_id(asked: &Asked, shards: usize) -> std::result::Result<Option<Vec<u64>>, Refused> {
-    let Some(value) = asked.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
+fn last_event_id(request: &HttpRequest, shards: usize) -> std::result::Result<Option<Vec<u64>>, ApiError> {
+    let Some(value) = request.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     let revisions: Option<Vec<u64>> = text.split('-').map(|revision| revision.parse().ok()).collect();
     match revisions {
         Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
-        _ => Err(Refused::bad("this Last-Event-ID is none that an event has had")),
+        _ => Err(ApiError::bad("this Last-Event-ID is none that an event has had")),
     }
 }
 
@@ -207,7 +210,7 @@ impl Wanted {
     fn has(&self, key: &[u8]) -> bool {
         match self {
             Wanted::Key(wanted) => *wanted == *key,
-            Wanted::Prefix(prefix) => key.starts_with(prefix) && !once::is_note(key),
+            Wanted::Prefix(prefix) => key.starts_with(prefix) && !idempotency::is_note(key),
         }
     }
 }
@@ -314,7 +317,7 @@ fn described(change: &[Effect]) -> (&'static str, String) {
     };
     for effect in change.iter().rev() {
         match &effect.fact {
-            Fact::Gone => return ("delete", answer::object(key, None)),
+            Fact::Deleted => return ("delete", answer::object(key, None)),
             Fact::Json(text) => return document(text.clone()),
             Fact::Str(bytes) => {
                 if let Ok(text) = std::str::from_utf8(bytes) {

@@ -2,45 +2,49 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::once::Kept;
+use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{Millis, Result};
 use keystead_limit::Decision;
 use serde_json::Value;
 
 use super::super::reply::{self, Reply};
-use crate::policies::named::Named;
+use crate::policies::active::ActivePolicy;
 
 /// The answer that tells a decision, with more members where there are some.
 pub(super) fn decided(
-    named: &Named,
+    active: &ActivePolicy,
     decision: &Decision,
     now: Millis,
     more: &[(&str, Value)],
     denial: StatusCode,
 ) -> Result<Reply> {
     let mut reply = reply::json(status(decision, denial), text(decision, more)?);
-    headers(&mut reply, named, decision, now);
+    headers(&mut reply, active, decision, now);
     Ok(reply)
 }
 
 /// The same as it can be kept.
-pub(super) fn kept(decision: &Decision, more: &[(&str, Value)], denial: StatusCode) -> Result<Kept> {
+pub(super) fn kept(
+    decision: &Decision,
+    more: &[(&str, Value)],
+    denial: StatusCode,
+) -> Result<StoredResponse> {
     Ok(kept_text(status(decision, denial), &text(decision, more)?))
 }
 
 /// The first answer once more, with the headers of its decision. `Retry-After` is then that of the first answer, too.
-pub(super) fn again(named: &Named, kept: Kept, now: Millis) -> Reply {
+pub(super) fn again(active: &ActivePolicy, kept: StoredResponse, now: Millis) -> Reply {
     let decision: Option<Decision> = serde_json::from_slice(&kept.body).ok();
     let mut reply = reply::kept(kept);
     if let Some(decision) = decision {
-        headers(&mut reply, named, &decision, now);
+        headers(&mut reply, active, &decision, now);
     }
     reply
 }
 
 /// An answer of this text, as it can be kept.
-pub(super) fn kept_text(status: StatusCode, text: &str) -> Kept {
-    Kept { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
+pub(super) fn kept_text(status: StatusCode, text: &str) -> StoredResponse {
+    StoredResponse { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
 }
 
 /// The text of a decision, with more members.
@@ -59,8 +63,8 @@ pub(super) fn status(decision: &Decision, denial: StatusCode) -> StatusCode {
 }
 
 /// Adds the headers that the policy asks for.
-pub(super) fn headers(reply: &mut Reply, named: &Named, decision: &Decision, now: Millis) {
-    for (name, value) in named.headers(decision, now) {
+pub(super) fn headers(reply: &mut Reply, active: &ActivePolicy, decision: &Decision, now: Millis) {
+    for (name, value) in active.headers(decision, now) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             reply.headers_mut().insert(name, value);
         }

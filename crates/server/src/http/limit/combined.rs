@@ -14,35 +14,35 @@ use std::time::Duration;
 use hyper::StatusCode;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
+use keystead_commands::idempotency::{IdempotencyKey, StoredResponse};
 use keystead_commands::json::document;
-use keystead_commands::once::{Kept, Once};
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
 use keystead_commands::wire::json::{self as wire, Strings};
-use keystead_commands::{Ctx, Random, Reply as Answer, ctx::Dialect, ctx::Publication};
+use keystead_commands::{Ctx, Random, Reply as RedisReply, ctx::Dialect, ctx::Publication};
 use keystead_core::{Millis, Result as Applied, Stopwatch};
+use keystead_limit::bounds::COMBINED_MAX;
 use keystead_limit::fail::is_broken;
-use keystead_limit::limits::COMBINED_MAX;
 use keystead_limit::{Decision, Question, Rule};
 use keystead_model::keyspace::{Held, Keyspace};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::super::here::Here;
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
+use super::super::idempotency;
 use super::super::kv::batch::{self, Operation};
-use super::super::once;
-use super::super::refused::Refused;
 use super::super::reply::{self, Reply};
-use super::super::request::Asked;
-use super::super::rest;
-use super::asked;
+use super::super::request::HttpRequest;
+use super::super::upstash;
+use super::params;
 use super::run::{self, Ran};
 use super::{Done, answer, policy, question};
-use crate::call::place::place_of;
+use crate::bounds::{REST_ANSWER_BYTES_MAX, THEN_MAX};
+use crate::call::target::shard_of_queue;
 use crate::call::transaction::run_queue;
-use crate::limits::{REST_ANSWER_BYTES_MAX, THEN_MAX};
-use crate::policies::named::{Named, Place};
+use crate::policies::active::{ActivePolicy, Backend};
 use crate::written::{self, KeyText, Object};
 
 const FORM: &str = r#"{"checks":[{"policy":"user","key":"ada"},{"policy":"all","key":"all"}]}"#;
@@ -74,7 +74,7 @@ struct One<'a> {
     policy: String,
     #[serde(borrow)]
     key: KeyText<'a>,
-    #[serde(default = "asked::one", deserialize_with = "written::whole")]
+    #[serde(default = "params::one", deserialize_with = "written::whole")]
     cost: u64,
 }
 
@@ -96,9 +96,9 @@ enum Then {
 
 /// What is asked, in its parts.
 struct Plan<'a> {
-    once: Option<Once>,
+    idempotency_key: Option<IdempotencyKey>,
     rule: Rule,
-    limits: &'a [(Arc<Named>, Question)],
+    limits: &'a [(Arc<ActivePolicy>, Question)],
     then: Then,
     denial: StatusCode,
 }
@@ -112,11 +112,14 @@ struct Outcome {
     publish: Vec<Publication>,
 }
 
-pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
-    let denial = asked::denial(&asked.head)?;
-    let body: Body<'_> = asked::body(&asked.body, FORM)?;
+pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Done {
+    let denial = params::denial(&request.head)?;
+    let body: Body<'_> = params::body(&request.body, FORM)?;
     if body.checks.is_empty() || body.checks.len() > COMBINED_MAX {
-        return Err(Refused::bad(format!("there are 1 to {COMBINED_MAX} checks, not {}", body.checks.len())));
+        return Err(ApiError::bad(format!(
+            "there are 1 to {COMBINED_MAX} checks, not {}",
+            body.checks.len()
+        )));
     }
     let rule = match body.rule {
         Word::All => Rule::All,
@@ -124,36 +127,36 @@ pub(super) async fn combined(here: &Here, asked: &Asked) -> Done {
     };
     let mut limits = Vec::with_capacity(body.checks.len());
     for Object(one) in &body.checks {
-        let named = policy(here, &one.policy)?;
-        let question = question(&named, &one.key.0, one.cost)?;
-        limits.push((named, question));
+        let active = policy(context, &one.policy)?;
+        let question = question(&active, &one.key.0, one.cost)?;
+        limits.push((active, question));
     }
-    let once = run::once_of(asked, limits.iter().map(|(named, _)| &**named))?;
-    let then = then(here, asked, body.then.as_ref().map(|then| &then.0))?;
-    let plan = Plan { once, rule, limits: &limits, then, denial };
+    let idempotency_key = run::idempotency_key_of(request, limits.iter().map(|(active, _)| &**active))?;
+    let then = then(context, request, body.then.as_ref().map(|then| &then.0))?;
+    let plan = Plan { idempotency_key, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
-    let ran = match decide(here, plan).await {
-        Ok(Ran::Again(kept)) => return Ok(again(&limits, kept, here.app.now())),
+    let ran = match decide(context, plan).await {
+        Ok(Ran::Again(kept)) => return Ok(again(&limits, kept, context.app.now())),
         Ok(Ran::New(outcome)) => Ok(outcome),
         Err(refused) => Err(refused),
     };
     count(rule, &limits, &body.checks, &ran, stopwatch.elapsed());
     let outcome = ran?;
-    here.caller.borrow().publish(&outcome.publish);
-    let names: Vec<&str> = limits.iter().map(|(named, _)| named.definition.name.as_str()).collect();
-    let (place, binding, text) = text(rule, &names, &outcome)?;
+    context.caller.borrow().publish(&outcome.publish);
+    let names: Vec<&str> = limits.iter().map(|(active, _)| active.definition.name.as_str()).collect();
+    let (position, binding, text) = text(rule, &names, &outcome)?;
     let mut reply = reply::json(answer::status(&binding, denial), text);
-    answer::headers(&mut reply, &limits[place].0, &binding, outcome.now);
+    answer::headers(&mut reply, &limits[position].0, &binding, outcome.now);
     Ok(reply)
 }
 
 /// The first answer once more, with the headers of the policy that was binding.
-fn again(limits: &[(Arc<Named>, Question)], kept: Kept, now: Millis) -> Reply {
+fn again(limits: &[(Arc<ActivePolicy>, Question)], kept: StoredResponse, now: Millis) -> Reply {
     // By this reader, because it has what the client wrote in it.
     let told = document::parse(&kept.body).ok();
     let name = told.as_ref().and_then(|told| told["policy"].as_str());
-    match limits.iter().find(|(named, _)| Some(named.definition.name.as_str()) == name) {
-        Some((named, _)) => answer::again(named, kept, now),
+    match limits.iter().find(|(active, _)| Some(active.definition.name.as_str()) == name) {
+        Some((active, _)) => answer::again(active, kept, now),
         None => reply::kept(kept),
     }
 }
@@ -161,69 +164,69 @@ fn again(limits: &[(Arc<Named>, Question)], kept: Kept, now: Millis) -> Reply {
 /// Counts each limit's part. One that would have let it pass, and was not asked to because of another, has decided nothing.
 fn count(
     rule: Rule,
-    limits: &[(Arc<Named>, Question)],
+    limits: &[(Arc<ActivePolicy>, Question)],
     checks: &[Object<One<'_>>],
-    ran: &Result<Outcome, Refused>,
+    ran: &Result<Outcome, ApiError>,
     took: Duration,
 ) {
-    let of = limits.iter().zip(checks).map(|((named, _), Object(one))| (named, &*one.key.0));
+    let of = limits.iter().zip(checks).map(|((active, _), Object(one))| (active, &*one.key.0));
     match ran {
         Ok(outcome) => {
             let admitted = rule.admits(&outcome.decisions);
-            for ((named, key), decision) in of.zip(&outcome.decisions) {
+            for ((active, key), decision) in of.zip(&outcome.decisions) {
                 if admitted || !decision.allowed {
-                    named.count(key, Ok(decision));
+                    active.count(key, Ok(decision));
                 }
             }
         }
         // What was refused for how it was asked, or for what it wanted to write, is no failure of a limit.
-        Err(Refused::Broken(error)) if is_broken(error) => {
-            of.for_each(|(named, key)| named.count(key, Err(error)));
+        Err(ApiError::Broken(error)) if is_broken(error) => {
+            of.for_each(|(active, key)| active.count(key, Err(error)));
         }
         Err(_) => return,
     }
-    for (n, (named, _)) in limits.iter().enumerate() {
+    for (n, (active, _)) in limits.iter().enumerate() {
         // A policy that is asked for several keys took its time once.
-        if !limits[..n].iter().any(|(before, _)| Arc::ptr_eq(before, named)) {
-            named.took(took);
+        if !limits[..n].iter().any(|(before, _)| Arc::ptr_eq(before, active)) {
+            active.took(took);
         }
     }
 }
 
 /// The text of the answer, with the binding decision and its place.
-fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decision, String), Refused> {
-    let Some((place, binding)) = rule.binding(&outcome.decisions) else {
-        return Err(Refused::bad("there are no checks"));
+fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decision, String), ApiError> {
+    let Some((position, binding)) = rule.binding(&outcome.decisions) else {
+        return Err(ApiError::bad("there are no checks"));
     };
     let mut parts = Vec::with_capacity(names.len());
     for (name, decision) in names.iter().zip(&outcome.decisions) {
         parts.push(answer::text(decision, &[("policy", json!(name))])?);
     }
-    let mut text = answer::text(&binding, &[("policy", json!(names[place]))])?;
+    let mut text = answer::text(&binding, &[("policy", json!(names[position]))])?;
     text.truncate(text.len() - 1);
     text.push_str(&format!(",\"decisions\":[{}]", parts.join(",")));
     if let Some(results) = &outcome.results {
         text.push_str(&format!(",\"results\":[{}]", results.join(",")));
     }
     text.push('}');
-    Ok((place, binding, text))
+    Ok((position, binding, text))
 }
 
 /// What is to be written, checked as far as that goes without running it.
-fn then(here: &Here, asked: &Asked, text: Option<&ThenText<'_>>) -> Result<Then, Refused> {
-    let many = || Refused::TooLarge(format!("at most {THEN_MAX} commands or operations follow a decision"));
+fn then(context: &HttpContext, request: &HttpRequest, text: Option<&ThenText<'_>>) -> Result<Then, ApiError> {
+    let many = || ApiError::TooLarge(format!("at most {THEN_MAX} commands or operations follow a decision"));
     match text {
         None => Ok(Then::Nothing),
         Some(ThenText { commands: Some(text), operations: None }) => {
-            let commands = rest::body::commands(text.get().as_bytes())
-                .map_err(|refused| Refused::bad(format!("\"commands\": {}", refused.0)))?;
+            let commands = upstash::body::commands(text.get().as_bytes())
+                .map_err(|refused| ApiError::bad(format!("\"commands\": {}", refused.0)))?;
             if commands.len() > THEN_MAX {
                 return Err(many());
             }
-            let queued = |(n, command)| match rest::run::spec_of(here, asked.rights, &command) {
+            let queued = |(n, command)| match upstash::run::spec_of(context, request.rights, &command) {
                 Ok(spec) if spec.flags.has(flag::NO_MULTI) || !matches!(spec.run, Run::Data(_)) => {
                     let name = spec.full_name;
-                    Err(batch::at(n, Refused::bad(format!("the command '{name}' cannot follow a decision"))))
+                    Err(batch::at(n, ApiError::bad(format!("the command '{name}' cannot follow a decision"))))
                 }
                 Ok(spec) => Ok(Queued { spec, command }),
                 Err(fail) => Err(batch::at(n, refused(fail))),
@@ -232,9 +235,9 @@ fn then(here: &Here, asked: &Asked, text: Option<&ThenText<'_>>) -> Result<Then,
         }
         Some(ThenText { commands: None, operations: Some(text) }) => {
             let tree = document::parse(text.get().as_bytes())
-                .map_err(|flaw| Refused::flaw("\"operations\"", &flaw))?;
+                .map_err(|flaw| ApiError::flaw("\"operations\"", &flaw))?;
             let Value::Array(operations) = tree else {
-                return Err(Refused::bad("\"operations\" is an array"));
+                return Err(ApiError::bad("\"operations\" is an array"));
             };
             if operations.len() > THEN_MAX {
                 return Err(many());
@@ -242,73 +245,74 @@ fn then(here: &Here, asked: &Asked, text: Option<&ThenText<'_>>) -> Result<Then,
             let read = |(n, one)| batch::operation(one).map_err(|refused| batch::at(n, refused));
             operations.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Then::Operations)
         }
-        Some(_) => Err(Refused::bad("\"then\" has either \"commands\" or \"operations\"")),
+        Some(_) => Err(ApiError::bad("\"then\" has either \"commands\" or \"operations\"")),
     }
 }
 
 /// A command's refusal in the words of this door.
-fn refused(fail: Fail) -> Refused {
+fn refused(fail: Fail) -> ApiError {
     match fail {
-        Fail::Broken(error) => Refused::Broken(error),
+        Fail::Broken(error) => ApiError::Broken(error),
         fail => {
             let line = fail.line();
             match line.starts_with("WRONGTYPE") {
-                true => Refused::WrongType("the key holds something of another type"),
-                false => Refused::bad(line),
+                true => ApiError::WrongType("the key holds something of another type"),
+                false => ApiError::bad(line),
             }
         }
     }
 }
 
-async fn decide(here: &Here, plan: Plan<'_>) -> Result<Ran<Outcome>, Refused> {
+async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
     let limits = plan.limits;
-    let engine = &here.app.engine;
+    let engine = &context.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
-    let is_on_engine = limits.iter().all(|(named, _)| named.place == Place::Engine);
+    let is_on_engine = limits.iter().all(|(active, _)| active.backend == Backend::Engine);
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
     if is_on_engine && is_together {
-        return on_shard(here, shard, plan).await;
+        return on_shard(context, shard, plan).await;
     }
     match plan.then {
-        Then::Nothing if plan.once.is_none() => {}
-        Then::Nothing if is_on_engine => return Err(Refused::bad(run::NAMED_APART)),
-        _ if is_on_engine => return Err(Refused::bad(APART)),
+        Then::Nothing if plan.idempotency_key.is_none() => {}
+        Then::Nothing if is_on_engine => return Err(ApiError::bad(run::NAMED_APART)),
+        _ if is_on_engine => return Err(ApiError::bad(APART)),
         _ => {
-            return Err(Refused::bad(
+            return Err(ApiError::bad(
                 "only with policies on the store 'engine' can something be written, too",
             ));
         }
     }
     let decisions = elsewhere(plan.rule, limits).await;
     let decisions = decisions.or_else(|error| opened(limits, &error).ok_or(error))?;
-    Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))
+    Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
 }
 
 /// Without a store nothing is decided, unless all limits say that then everybody may pass.
-fn opened(limits: &[(Arc<Named>, Question)], error: &keystead_core::Error) -> Option<Vec<Decision>> {
-    limits.iter().map(|(named, _)| named.limiter.open_for(error).map(|(decision, _)| decision)).collect()
+fn opened(limits: &[(Arc<ActivePolicy>, Question)], error: &keystead_core::Error) -> Option<Vec<Decision>> {
+    limits.iter().map(|(active, _)| active.limiter.open_for(error).map(|(decision, _)| decision)).collect()
 }
 
 /// All of them in one step.
-async fn on_shard(here: &Here, shard: usize, plan: Plan<'_>) -> Result<Ran<Outcome>, Refused> {
-    let Plan { once, rule, limits, then, denial } = plan;
-    let engine = &here.app.engine;
+async fn on_shard(context: &HttpContext, shard: usize, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
+    let Plan { idempotency_key, rule, limits, then, denial } = plan;
+    let engine = &context.app.engine;
     let is_here = match &then {
         Then::Nothing => true,
         Then::Operations(operations) => {
             operations.iter().all(|operation| engine.shard_of(&operation.key) == shard)
         }
-        Then::Commands(queue) => engine.shards() == 1 || place_of(engine, queue, Some(shard)).is_ok(),
+        Then::Commands(queue) => engine.shards() == 1 || shard_of_queue(engine, queue, Some(shard)).is_ok(),
     };
     if !is_here {
-        return Err(Refused::bad(APART));
+        return Err(ApiError::bad(APART));
     }
     let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
-    let names: Vec<String> = limits.iter().map(|(named, _)| named.definition.name.clone()).collect();
-    let (hub, random) = (Arc::clone(&here.app.hub), Random::new(here.caller.borrow_mut().random.next()));
+    let names: Vec<String> = limits.iter().map(|(active, _)| active.definition.name.clone()).collect();
+    let (hub, random) =
+        (Arc::clone(&context.app.hub), Random::new(context.caller.borrow_mut().random.next()));
     let writes_nothing = matches!(then, Then::Nothing);
-    let has_name = once.is_some();
-    let ran = once::run_at(here, shard, once, move |keyspace, now| {
+    let has_name = idempotency_key.is_some();
+    let ran = idempotency::run_at(context, shard, idempotency_key, move |keyspace, now| {
         let outcome = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         // Only what can be repeated is kept.
@@ -319,14 +323,14 @@ async fn on_shard(here: &Here, shard: usize, plan: Plan<'_>) -> Result<Ran<Outco
             }
             false => answer::kept_text(StatusCode::OK, ""),
         };
-        Ok::<_, Refused>((kept, Some(outcome)))
+        Ok::<_, ApiError>((kept, Some(outcome)))
     });
     match ran.await {
         Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
         Ok((kept, None)) => Ok(Ran::Again(kept)),
-        Err(Refused::Broken(error)) if writes_nothing => {
+        Err(ApiError::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
-            Ok(Ran::New(Outcome { decisions, now: here.app.now(), results: None, publish: Vec::new() }))
+            Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
         }
         Err(refused) => Err(refused),
     }
@@ -339,7 +343,7 @@ fn run(
     questions: &[Question],
     then: &Then,
     (shard, mut random, hub): (usize, Random, &Hub),
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, ApiError> {
     let decisions = rule.check(questions, &mut Held { keyspace, now })?;
     let mut outcome = Outcome { decisions, now, results: None, publish: Vec::new() };
     if !rule.admits(&outcome.decisions) {
@@ -357,8 +361,8 @@ fn run(
             let ctx = Ctx { shard, dialect: Dialect::Upstash, ..Ctx::new(keyspace, now, &mut random, hub) };
             let (replies, publish) = run_queue(queue, ctx, REST_ANSWER_BYTES_MAX).map_err(refused)?;
             for (n, reply) in replies.into_iter().enumerate() {
-                match reply.unwrap_or(Answer::Nil) {
-                    Answer::Error(fail) => return Err(batch::at(n, refused(fail))),
+                match reply.unwrap_or(RedisReply::Nil) {
+                    RedisReply::Error(fail) => return Err(batch::at(n, refused(fail))),
                     reply => results.push(encoded(&reply)),
                 }
             }
@@ -366,13 +370,13 @@ fn run(
         }
     }
     if results.iter().map(String::len).sum::<usize>() > REST_ANSWER_BYTES_MAX {
-        return Err(Refused::TooLarge(format!("the answer is over {REST_ANSWER_BYTES_MAX} bytes")));
+        return Err(ApiError::TooLarge(format!("the answer is over {REST_ANSWER_BYTES_MAX} bytes")));
     }
     outcome.results = Some(results);
     Ok(outcome)
 }
 
-fn encoded(reply: &Answer) -> String {
+fn encoded(reply: &RedisReply) -> String {
     let mut out = Vec::new();
     wire::encode(reply, Strings::Plain, &mut out);
     // The encoder writes text.
@@ -380,12 +384,12 @@ fn encoded(reply: &Answer) -> String {
 }
 
 /// As one where all of them are in one store that can, else in turn.
-async fn elsewhere(rule: Rule, limits: &[(Arc<Named>, Question)]) -> Applied<Vec<Decision>> {
+async fn elsewhere(rule: Rule, limits: &[(Arc<ActivePolicy>, Question)]) -> Applied<Vec<Decision>> {
     let (first, _) = &limits[0];
-    if limits.iter().all(|(named, _)| named.is_beside(first)) {
+    if limits.iter().all(|(active, _)| active.is_beside(first)) {
         let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
         return rule.check_on(&questions, first.limiter.store()).await;
     }
-    let asked: Vec<_> = limits.iter().map(|(named, question)| (question, named.limiter.store())).collect();
-    rule.check_in_turn(&asked).await
+    let pairs: Vec<_> = limits.iter().map(|(active, question)| (question, active.limiter.store())).collect();
+    rule.check_in_turn(&pairs).await
 }

@@ -6,15 +6,15 @@ use keystead_limit::strategy::{AnyStrategy, Release};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::here::Here;
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
 use super::super::parameters::Parameters;
-use super::super::refused::Refused;
 use super::super::reply;
-use super::super::request::Asked;
-use super::asked;
+use super::super::request::HttpRequest;
+use super::params;
 use super::run::{self, Ran};
 use super::{Done, answer, check, policy, question, writer};
-use crate::policies::named::{Named, Place};
+use crate::policies::active::{ActivePolicy, Backend};
 use crate::written::{self, KeyText};
 
 #[derive(Deserialize)]
@@ -27,17 +27,17 @@ struct Acquire<'a> {
     lease_id: Option<u64>,
 }
 
-pub(super) async fn acquire(here: &Here, asked: &Asked, name: &str) -> Done {
-    let denial = asked::denial(&asked.head)?;
-    let named = policy(here, name)?;
-    let body: Acquire<'_> = asked::body(&asked.body, r#"{"key":"export"}"#)?;
-    writer(asked)?;
-    has_leases(&named)?;
-    let mut question = question(&named, &body.key.0, 1)?;
+pub(super) async fn acquire(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+    let denial = params::denial(&request.head)?;
+    let active = policy(context, name)?;
+    let body: Acquire<'_> = params::body(&request.body, r#"{"key":"export"}"#)?;
+    writer(request)?;
+    has_leases(&active)?;
+    let mut question = question(&active, &body.key.0, 1)?;
     if let Some(lease_id) = body.lease_id {
         question = question.renewing(whole(lease_id)?);
     }
-    check::told(here, asked, &named, &body.key.0, question, denial).await
+    check::told(context, request, &active, &body.key.0, question, denial).await
 }
 
 #[derive(Deserialize)]
@@ -49,46 +49,46 @@ struct Give<'a> {
     lease_id: u64,
 }
 
-pub(super) async fn release(here: &Here, asked: &Asked, name: &str) -> Done {
-    Parameters::of(&asked.head, &[])?;
-    let named = policy(here, name)?;
-    let body: Give<'_> = asked::body(&asked.body, r#"{"key":"export","leaseId":1}"#)?;
-    writer(asked)?;
-    has_leases(&named)?;
+pub(super) async fn release(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+    Parameters::of(&request.head, &[])?;
+    let active = policy(context, name)?;
+    let body: Give<'_> = params::body(&request.body, r#"{"key":"export","leaseId":1}"#)?;
+    writer(request)?;
+    has_leases(&active)?;
     let lease_id = whole(body.lease_id)?;
-    let once = run::once_of(asked, [&*named])?;
-    let at = question(&named, &body.key.0, 1)?.key().clone();
+    let idempotency_key = run::idempotency_key_of(request, [&*active])?;
+    let at = question(&active, &body.key.0, 1)?.key().clone();
     let told = |released: &bool| json!({ "released": released });
-    let released = match named.place {
-        Place::Engine => {
+    let released = match active.backend {
+        Backend::Engine => {
             let key = at.clone();
             let release = move |held: &mut dyn Applies| held.apply(&key, &Release { lease_id });
             let tell =
                 move |released: &bool| Ok(answer::kept_text(StatusCode::OK, &told(released).to_string()));
-            match run::change(here, once, &at, release, tell).await? {
+            match run::change(context, idempotency_key, &at, release, tell).await? {
                 Ran::Again(kept) => return Ok(reply::kept(kept)),
                 Ran::New(released) => released,
             }
         }
-        Place::Sync | Place::Elsewhere => named.limiter.release(&body.key.0, lease_id).await?,
+        Backend::Sync | Backend::Elsewhere => active.limiter.release(&body.key.0, lease_id).await?,
     };
     Ok(reply::json(StatusCode::OK, told(&released)))
 }
 
-fn has_leases(named: &Named) -> Result<(), Refused> {
-    match named.definition.policy.strategy() {
+fn has_leases(active: &ActivePolicy) -> Result<(), ApiError> {
+    match active.definition.policy.strategy() {
         AnyStrategy::Concurrency(_) => Ok(()),
         _ => {
-            let kind = named.definition.policy.kind();
-            Err(Refused::bad(format!("a {kind} policy has no leases: only concurrency has")))
+            let kind = active.definition.policy.kind();
+            Err(ApiError::bad(format!("a {kind} policy has no leases: only concurrency has")))
         }
     }
 }
 
 /// A number that every reader of JSON keeps exactly.
-pub(super) fn whole(number: u64) -> Result<u64, Refused> {
-    match (1..=keystead_limit::limits::WHOLE_MAX).contains(&number) {
+pub(super) fn whole(number: u64) -> Result<u64, ApiError> {
+    match (1..=keystead_limit::bounds::WHOLE_MAX).contains(&number) {
         true => Ok(number),
-        false => Err(Refused::bad("an id is a whole number from 1 to 9007199254740991")),
+        false => Err(ApiError::bad("an id is a whole number from 1 to 9007199254740991")),
     }
 }

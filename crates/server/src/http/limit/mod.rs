@@ -6,25 +6,25 @@
 //! | `POST /limit`: several policies, and a write     | `combined`   |
 //! | `POST /limit/{policy}/acquire`, `.../release`    | `lease`      |
 //! | `POST /limit/{policy}/reserve`, `.../settle`     | `reserve`    |
-//! | `GET /limit`, `GET /limit/{policy}`              | `told`       |
+//! | `GET /limit`, `GET /limit/{policy}`              | `list`       |
 //! | `GET` and `DELETE /limit/{policy}/{key}`         | `check`      |
-//! | paths and bodies                                 | `asked`      |
+//! | paths and bodies                                 | `params`     |
 //! | answers                                          | `answer`     |
 //! | how a step reaches the shard of its key          | `run`        |
-//! | what OpenAPI tells of all this                   | `described`  |
+//! | what OpenAPI tells of all this                   | `openapi`  |
 //!
 //! Touches the stores of the policies. What a decision is, is in `keystead_limit`; which policies there are, in
 //! [`crate::policies`].
 
 mod answer;
-mod asked;
 mod check;
 mod combined;
-pub(super) mod described;
 mod lease;
+mod list;
+pub(super) mod openapi;
+mod params;
 mod reserve;
 mod run;
-mod told;
 
 use std::sync::Arc;
 
@@ -33,62 +33,62 @@ use keystead_core::Code;
 use keystead_limit::Question;
 use keystead_limit::strategy::AnyStrategy;
 
-use super::here::Here;
-use super::refused::Refused;
+use super::context::HttpContext;
+use super::error::ApiError;
 use super::reply::{self, Reply};
-use super::request::{Asked, Refusal};
+use super::request::{HttpRequest, RequestError};
 use super::rights::Rights;
-use crate::policies::named::Named;
-use asked::Path;
+use crate::policies::active::ActivePolicy;
+use params::Path;
 
 /// What a handler comes to.
-type Done = Result<Reply, Refused>;
+type Done = Result<Reply, ApiError>;
 
-pub(super) async fn list(here: &Here, asked: &Asked) -> Reply {
-    finished(told::list(here, asked))
+pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(list::list(context, request))
 }
 
-pub(super) async fn combined(here: &Here, asked: &Asked) -> Reply {
-    finished(match asked.rights {
-        Rights::All => combined::combined(here, asked).await,
-        Rights::ReadOnly => Err(Refused::ReadOnly),
+pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(match request.rights {
+        Rights::All => combined::combined(context, request).await,
+        Rights::ReadOnly => Err(ApiError::ReadOnly),
     })
 }
 
-pub(super) async fn get(here: &Here, asked: &Asked) -> Reply {
-    finished(match Path::of(&asked.head) {
+pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(match Path::of(&request.head) {
         Err(refused) => Err(refused),
-        Ok(Path { policy, rest: None }) => told::one(here, asked, policy),
-        Ok(Path { policy, rest: Some(key) }) => check::look(here, asked, policy, key).await,
+        Ok(Path { policy, rest: None }) => list::one(context, request, policy),
+        Ok(Path { policy, rest: Some(key) }) => check::look(context, request, policy, key).await,
     })
 }
 
-pub(super) async fn post(here: &Here, asked: &Asked) -> Reply {
-    finished(posted(here, asked).await)
+pub(super) async fn post(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(posted(context, request).await)
 }
 
-async fn posted(here: &Here, asked: &Asked) -> Done {
-    let Path { policy, rest } = Path::of(&asked.head)?;
+async fn posted(context: &HttpContext, request: &HttpRequest) -> Done {
+    let Path { policy, rest } = Path::of(&request.head)?;
     match rest {
-        None => check::check(here, asked, policy).await,
-        Some("check") => check::many(here, asked, policy).await,
-        Some("acquire") => lease::acquire(here, asked, policy).await,
-        Some("release") => lease::release(here, asked, policy).await,
-        Some("reserve") => reserve::reserve(here, asked, policy).await,
-        Some("settle") => reserve::settle(here, asked, policy).await,
-        Some(other) => Err(Refused::NotFound(format!(
+        None => check::check(context, request, policy).await,
+        Some("check") => check::many(context, request, policy).await,
+        Some("acquire") => lease::acquire(context, request, policy).await,
+        Some("release") => lease::release(context, request, policy).await,
+        Some("reserve") => reserve::reserve(context, request, policy).await,
+        Some("settle") => reserve::settle(context, request, policy).await,
+        Some(other) => Err(ApiError::NotFound(format!(
             "there is no action '{other}': a policy can check, acquire, release, reserve and settle"
         ))),
     }
 }
 
-pub(super) async fn delete(here: &Here, asked: &Asked) -> Reply {
-    finished(match Path::of(&asked.head) {
+pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Reply {
+    finished(match Path::of(&request.head) {
         Err(refused) => Err(refused),
         Ok(Path { rest: None, .. }) => return not_of_policies(),
-        Ok(Path { policy, rest: Some(key) }) => match asked.rights {
-            Rights::All => check::reset(here, asked, policy, key).await,
-            Rights::ReadOnly => Err(Refused::ReadOnly),
+        Ok(Path { policy, rest: Some(key) }) => match request.rights {
+            Rights::All => check::reset(context, request, policy, key).await,
+            Rights::ReadOnly => Err(ApiError::ReadOnly),
         },
     })
 }
@@ -96,7 +96,7 @@ pub(super) async fn delete(here: &Here, asked: &Asked) -> Reply {
 /// The row is that of keys, too; a policy is deleted in the settings file.
 fn not_of_policies() -> Reply {
     const ALLOWED: &str = "GET, POST, HEAD";
-    let mut reply = reply::refused(&Refusal::Method(ALLOWED.to_owned()));
+    let mut reply = reply::refused(&RequestError::Method(ALLOWED.to_owned()));
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));
     reply
 }
@@ -106,10 +106,10 @@ fn finished(done: Done) -> Reply {
 }
 
 /// The policy of this name.
-fn policy(here: &Here, name: &str) -> Result<Arc<Named>, Refused> {
-    here.app.policies.find(name).ok_or_else(|| {
-        let set = here.app.policies.set();
-        Refused::NotFound(match set.by_name.is_empty() {
+fn policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, ApiError> {
+    context.app.policies.find(name).ok_or_else(|| {
+        let set = context.app.policies.set();
+        ApiError::NotFound(match set.by_name.is_empty() {
             true => format!("there is no policy '{name}': write [limit.{name}] into the settings file"),
             false => {
                 let names: Vec<&str> = set.by_name.keys().take(20).map(String::as_str).collect();
@@ -120,24 +120,24 @@ fn policy(here: &Here, name: &str) -> Result<Arc<Named>, Refused> {
 }
 
 /// A question to a policy about a key of a request.
-fn question(named: &Named, key: &[u8], cost: u64) -> Result<Question, Refused> {
-    if cost != 1 && matches!(named.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
-        return Err(Refused::bad(
+fn question(active: &ActivePolicy, key: &[u8], cost: u64) -> Result<Question, ApiError> {
+    if cost != 1 && matches!(active.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
+        return Err(ApiError::bad(
             "a concurrency policy counts what is under way, one lease at a time: leave cost out, or ask for each",
         ));
     }
-    named.limiter.question(key, cost).map_err(|error| match error.code() {
+    active.limiter.question(key, cost).map_err(|error| match error.code() {
         Code::TooLarge => {
-            Refused::TooLarge(format!("{}, with '{}:' before it", error.message(), named.prefix))
+            ApiError::TooLarge(format!("{}, with '{}:' before it", error.message(), active.prefix))
         }
         _ => error.into(),
     })
 }
 
 /// Refuses those who may only look.
-fn writer(asked: &Asked) -> Result<(), Refused> {
-    match asked.rights {
+fn writer(request: &HttpRequest) -> Result<(), ApiError> {
+    match request.rights {
         Rights::All => Ok(()),
-        Rights::ReadOnly => Err(Refused::ReadOnly),
+        Rights::ReadOnly => Err(ApiError::ReadOnly),
     }
 }

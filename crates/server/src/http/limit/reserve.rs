@@ -7,17 +7,17 @@ use keystead_limit::{Decision, Reserved};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::here::Here;
+use super::super::context::HttpContext;
+use super::super::error::ApiError;
 use super::super::parameters::Parameters;
-use super::super::refused::Refused;
 use super::super::reply;
-use super::super::request::Asked;
-use super::asked;
+use super::super::request::HttpRequest;
 use super::lease::whole;
+use super::params;
 use super::run::{self, Ran};
 use super::{Done, answer, policy, question, writer};
-use crate::limits::{RESERVATION_MS, RESERVATION_MS_MAX};
-use crate::policies::named::{Named, Place};
+use crate::bounds::{RESERVATION_MS, RESERVATION_MS_MAX};
+use crate::policies::active::{ActivePolicy, Backend};
 use crate::written::{self, KeyText};
 
 #[derive(Deserialize)]
@@ -32,18 +32,18 @@ struct Estimate<'a> {
     ttl_ms: Option<u64>,
 }
 
-pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
-    let denial = asked::denial(&asked.head)?;
-    let named = policy(here, name)?;
-    let body: Estimate<'_> = asked::body(&asked.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
-    writer(asked)?;
-    has_units(&named)?;
-    question(&named, &body.key.0, body.cost)?;
+pub(super) async fn reserve(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+    let denial = params::denial(&request.head)?;
+    let active = policy(context, name)?;
+    let body: Estimate<'_> = params::body(&request.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
+    writer(request)?;
+    has_units(&active)?;
+    question(&active, &body.key.0, body.cost)?;
     let ttl_ms = body.ttl_ms.unwrap_or(RESERVATION_MS);
     if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
-        return Err(Refused::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
+        return Err(ApiError::bad(format!("ttlMs is a whole number from 1 to {RESERVATION_MS_MAX}")));
     }
-    let once = run::once_of(asked, [&*named])?;
+    let idempotency_key = run::idempotency_key_of(request, [&*active])?;
     let cost = body.cost;
     let more = move |reserved: &Reserved| {
         reserved.id.map(|id| {
@@ -52,31 +52,31 @@ pub(super) async fn reserve(here: &Here, asked: &Asked, name: &str) -> Done {
         })
     };
     let stopwatch = Stopwatch::start();
-    let answer = match named.place {
-        Place::Engine => {
-            let reserving = named.limiter.reserving(&body.key.0, cost, ttl_ms)?;
+    let answer = match active.backend {
+        Backend::Engine => {
+            let reserving = active.limiter.reserving(&body.key.0, cost, ttl_ms)?;
             let [key, note, _] = reserving.keys();
-            together(here, &key, &note)?;
+            together(context, &key, &note)?;
             let tell = move |reserved: &Reserved| {
                 answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
             };
-            match run::change(here, once, &key, move |held| reserving.run(held), tell).await {
-                Ok(Ran::Again(kept)) => return Ok(answer::again(&named, kept, here.app.now())),
+            match run::change(context, idempotency_key, &key, move |held| reserving.run(held), tell).await {
+                Ok(Ran::Again(kept)) => return Ok(answer::again(&active, kept, context.app.now())),
                 Ok(Ran::New(reserved)) => Ok(reserved),
-                Err(Refused::Broken(error)) => named
+                Err(ApiError::Broken(error)) => active
                     .limiter
                     .settled(Err(error))
                     .map(|(decision, now)| Reserved { decision, now, id: None }),
                 Err(refused) => return Err(refused),
             }
         }
-        Place::Sync | Place::Elsewhere => named.limiter.reserve(&body.key.0, cost, ttl_ms).await,
+        Backend::Sync | Backend::Elsewhere => active.limiter.reserve(&body.key.0, cost, ttl_ms).await,
     };
-    named.count(&body.key.0, answer.as_ref().map(|reserved| &reserved.decision));
-    named.took(stopwatch.elapsed());
+    active.count(&body.key.0, answer.as_ref().map(|reserved| &reserved.decision));
+    active.took(stopwatch.elapsed());
     let reserved = answer?;
     let (decision, now) = (reserved.decision, reserved.now);
-    Ok(answer::decided(&named, &decision, now, more(&reserved).as_slice(), denial)?)
+    Ok(answer::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)
 }
 
 #[derive(Deserialize)]
@@ -90,57 +90,57 @@ struct Bill<'a> {
     cost: u64,
 }
 
-pub(super) async fn settle(here: &Here, asked: &Asked, name: &str) -> Done {
-    Parameters::of(&asked.head, &[])?;
-    let named = policy(here, name)?;
-    let body: Bill<'_> = asked::body(&asked.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
-    writer(asked)?;
-    has_units(&named)?;
-    question(&named, &body.key.0, 1)?;
+pub(super) async fn settle(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+    Parameters::of(&request.head, &[])?;
+    let active = policy(context, name)?;
+    let body: Bill<'_> = params::body(&request.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
+    writer(request)?;
+    has_units(&active)?;
+    question(&active, &body.key.0, 1)?;
     let id = whole(body.id)?;
-    let once = run::once_of(asked, [&*named])?;
+    let idempotency_key = run::idempotency_key_of(request, [&*active])?;
     let cost = body.cost;
-    let settled = match named.place {
-        Place::Engine => {
-            let settling = named.limiter.settling(&body.key.0, id, cost)?;
+    let settled = match active.backend {
+        Backend::Engine => {
+            let settling = active.limiter.settling(&body.key.0, id, cost)?;
             let [key, note, _] = settling.keys();
-            together(here, &key, &note)?;
+            together(context, &key, &note)?;
             let settle = move |held: &mut dyn Applies| Ok(settling.run(held)?.map(|(decision, _)| decision));
             let tell = move |settled: &Option<Decision>| match settled {
                 Some(decision) => answer::kept(decision, &[("settled", Value::from(cost))], StatusCode::OK),
                 None => Ok(none().kept()),
             };
-            match run::change(here, once, &key, settle, tell).await? {
+            match run::change(context, idempotency_key, &key, settle, tell).await? {
                 Ran::Again(kept) => return Ok(reply::kept(kept)),
                 Ran::New(settled) => settled,
             }
         }
-        Place::Sync | Place::Elsewhere => named.limiter.settle_reserved(&body.key.0, id, cost).await?,
+        Backend::Sync | Backend::Elsewhere => active.limiter.settle_reserved(&body.key.0, id, cost).await?,
     };
     let Some(decision) = settled else { return Err(none()) };
     // How things stand now is no denial of this request.
     Ok(reply::json(StatusCode::OK, answer::text(&decision, &[("settled", Value::from(cost))])?))
 }
 
-fn none() -> Refused {
-    Refused::NotFound(
+fn none() -> ApiError {
+    ApiError::NotFound(
         "there is no such reservation: it is settled already, or has expired, and its estimate stands"
             .to_owned(),
     )
 }
 
-fn has_units(named: &Named) -> Result<(), Refused> {
-    match named.definition.policy.strategy() {
+fn has_units(active: &ActivePolicy) -> Result<(), ApiError> {
+    match active.definition.policy.strategy() {
         AnyStrategy::Concurrency(_) => {
-            Err(Refused::bad("a concurrency policy has leases, not units: acquire and release them"))
+            Err(ApiError::bad("a concurrency policy has leases, not units: acquire and release them"))
         }
         _ => Ok(()),
     }
 }
 
 /// Only keys with braces that are no tag can come apart.
-fn together(here: &Here, key: &Key, note: &Key) -> Result<(), Error> {
-    let shard = |key: &Key| here.app.engine.shard_of(key.as_bytes());
+fn together(context: &HttpContext, key: &Key, note: &Key) -> Result<(), Error> {
+    let shard = |key: &Key| context.app.engine.shard_of(key.as_bytes());
     match shard(key) == shard(note) {
         true => Ok(()),
         false => Err(Error::new(

@@ -11,11 +11,11 @@ use utoipa::openapi::security::{
 };
 
 use super::part::{self, Common, Shape};
-use crate::http::once::IDEMPOTENCY_KEY;
+use crate::bounds::{BODY_BYTES_MAX, BODY_TIMEOUT, HEADER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::http::idempotency::IDEMPOTENCY_KEY;
 use crate::http::reply::code;
-use crate::http::rest;
 use crate::http::routes::Access;
-use crate::limits::{BODY_BYTES_MAX, BODY_TIMEOUT, HEADER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use crate::http::upstash;
 
 /// The name of the schema of every refusal that has the form of the house.
 pub(in crate::http) const ERROR: &str = "Error";
@@ -34,7 +34,7 @@ pub(super) fn security_schemes() -> [(&'static str, SecurityScheme); 2] {
     bearer.description =
         Some("The server's token, or its read-only token. None is needed where none is set.".to_owned());
     let query = ApiKeyValue::with_description(
-        rest::TOKEN,
+        upstash::TOKEN,
         "The same in the query, for clients that cannot set headers. The header counts where both are there.",
     );
     [(BEARER, SecurityScheme::Http(bearer)), (QUERY, SecurityScheme::ApiKey(ApiKey::Query(query)))]
@@ -72,8 +72,9 @@ pub(in crate::http) fn coded(codes: &[&str]) -> Shape {
 /// The name of a request that may be sent twice, where that is `about` what it does.
 pub(in crate::http) fn idempotency_key(about: &str) -> Parameter {
     let name = part::string().min_length(Some(1)).max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
-    let about =
-        format!("The request's name: sent again, it is answered as before and {about}. Kept for 24 hours.");
+    let about = format!(
+        "The request's name: sent again, it is answered as before and {about}. StoredResponse for 24 hours."
+    );
     part::in_header(IDEMPOTENCY_KEY.as_str(), &about, name)
 }
 
@@ -104,13 +105,13 @@ fn busy(codes: &[&str]) -> Response {
 /// Everything that descriptions name as an answer.
 pub(super) fn responses() -> Vec<Common> {
     let house = refusals().into_iter().chain([unauthorized()]).chain(store_failures());
-    house.chain(rest::described::refusals()).chain(rest::described::store_failures()).collect()
+    house.chain(upstash::openapi::refusals()).chain(upstash::openapi::store_failures()).collect()
 }
 
 /// Adds to an operation what its row answers before the handler runs, as far as it does not tell that itself.
 pub(super) fn complete(operation: &mut Operation, access: Access) {
     let answers = match access {
-        Access::Rest => rest::described::refusals(),
+        Access::Upstash => upstash::openapi::refusals(),
         Access::Open => refusals(),
         Access::Token | Access::Documents => {
             let mut answers = refusals();
@@ -128,7 +129,7 @@ pub(super) fn complete(operation: &mut Operation, access: Access) {
     operation.security = match access {
         Access::Open => Some(Vec::new()),
         Access::Token => Some(vec![bearer(), SecurityRequirement::default()]),
-        Access::Rest | Access::Documents => Some(vec![bearer(), query(), SecurityRequirement::default()]),
+        Access::Upstash | Access::Documents => Some(vec![bearer(), query(), SecurityRequirement::default()]),
     };
 }
 

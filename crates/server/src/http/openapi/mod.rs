@@ -5,7 +5,7 @@
 //! | the document, and who adds to it    | here                           |
 //! | what the routes share               | `common`                       |
 //! | words for what descriptions hold    | `part`                         |
-//! | the description of a route          | `described`, beside its handler|
+//! | the description of a route          | `openapi`, beside its handler|
 //!
 //! It is made of the table of routes: a row names the function that describes it, or does not compile. Names and limits are
 //! the constants that handlers use.
@@ -21,11 +21,11 @@ use utoipa::openapi::path::{HttpMethod, PathItem, PathsBuilder};
 use utoipa::openapi::schema::ComponentsBuilder;
 use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder, ServerBuilder, tag::TagBuilder};
 
-use super::here::Here;
+use super::context::HttpContext;
 use super::reply::{self, Reply};
-use super::request::Asked;
+use super::request::HttpRequest;
 use super::routes::{ROUTES, Route};
-use super::{kv, limit, rest};
+use super::{kv, limit, upstash};
 use crate::VERSION;
 use part::{Described, Shape};
 
@@ -33,38 +33,38 @@ use part::{Described, Shape};
 pub(super) const SERVER: &str = "server";
 
 /// Some routes that belong together.
-struct Door {
+struct ApiGroup {
     tag: &'static str,
     about: &'static str,
     /// The schemas that their descriptions name.
     schemas: fn() -> Vec<(&'static str, Shape)>,
 }
 
-const DOORS: &[Door] = &[
-    Door { tag: SERVER, about: "Health, metrics, copies.", schemas: common::schemas },
-    Door { tag: kv::described::TAG, about: "JSON documents with versions.", schemas: kv::described::schemas },
-    Door { tag: limit::described::TAG, about: "Rate limits.", schemas: limit::described::schemas },
-    Door {
-        tag: rest::described::TAG,
+const API_GROUPS: &[ApiGroup] = &[
+    ApiGroup { tag: SERVER, about: "Health, metrics, copies.", schemas: common::schemas },
+    ApiGroup { tag: kv::openapi::TAG, about: "JSON documents with versions.", schemas: kv::openapi::schemas },
+    ApiGroup { tag: limit::openapi::TAG, about: "Rate limits.", schemas: limit::openapi::schemas },
+    ApiGroup {
+        tag: upstash::openapi::TAG,
         about: "Redis over HTTP, as Upstash has it.",
-        schemas: rest::described::schemas,
+        schemas: upstash::openapi::schemas,
     },
 ];
 
-const ABOUT: &str = "A home for keyed state: every key has one writer at a time, every change is one atomic step, and every \
-answer waits until what it tells is durable.
+const ABOUT: &str = "A durable server for keyed state: every key has one writer at a time, every change is one atomic step, and a write \
+is acknowledged only once it is durable.
 
-`HEAD` is taken wherever `GET` is, and `OPTIONS` by the doors that pages in browsers use (CORS). Any other method is `405`, with \
+`HEAD` is taken wherever `GET` is, and `OPTIONS` by the APIs that pages in browsers use (CORS). Any other method is `405`, with \
 `Allow`. An answer to a page has the headers of CORS.";
 
 /// Nobody needs a token for it: it tells what anybody can read in the source, and nothing of what is stored or set.
-pub(super) async fn openapi(_: &Here, _: &Asked) -> Reply {
+pub(super) async fn openapi(_: &HttpContext, _: &HttpRequest) -> Reply {
     reply::json(StatusCode::OK, &*TEXT)
 }
 
 pub(super) fn described(_: &Method) -> Vec<Described> {
     let document = part::members([("openapi", part::matching(r"^3\.1\.").into())]);
-    Described::here(
+    Described::context(
         part::operation(SERVER, "openapi", "This document")
             .response("200", part::json("OpenAPI 3.1.", document)),
     )
@@ -84,7 +84,7 @@ fn document() -> OpenApi {
             }
         }
     }
-    let components = DOORS
+    let components = API_GROUPS
         .iter()
         .flat_map(|door| (door.schemas)())
         .fold(ComponentsBuilder::new(), |components, (name, schema)| components.schema(name, schema));
@@ -108,7 +108,9 @@ fn document() -> OpenApi {
         // Relative: wherever the document was found.
         .servers(Some([ServerBuilder::new().url("/").build()]))
         .tags(Some(
-            DOORS.iter().map(|door| TagBuilder::new().name(door.tag).description(Some(door.about)).build()),
+            API_GROUPS
+                .iter()
+                .map(|door| TagBuilder::new().name(door.tag).description(Some(door.about)).build()),
         ))
         .paths(paths)
         .components(Some(components.build()))
@@ -220,7 +222,7 @@ mod tests {
             parts.map(move |name| format!("/components/{kind}/{name}"))
         });
         assert_eq!(named, there.collect());
-        let tags: HashSet<&str> = DOORS.iter().map(|door| door.tag).collect();
+        let tags: HashSet<&str> = API_GROUPS.iter().map(|door| door.tag).collect();
         let used: HashSet<&str> =
             all(&document).iter().map(|(_, _, o)| o["tags"][0].as_str().unwrap()).collect();
         assert_eq!(tags, used);

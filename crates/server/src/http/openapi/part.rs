@@ -28,7 +28,7 @@ pub(in crate::http) struct Described {
 
 impl Described {
     /// An operation at the row's own path.
-    pub(in crate::http) fn here(operation: OperationBuilder) -> Vec<Described> {
+    pub(in crate::http) fn context(operation: OperationBuilder) -> Vec<Described> {
         vec![Described { path: None, operation: operation.build() }]
     }
 

@@ -11,7 +11,7 @@ use checker::{Call, Came, Doc, Event, is_linearizable};
 use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 use keystead_testkit::server::Server;
 
-use crate::client::{Answer, Http};
+use crate::client::{Http, Response};
 use crate::common::{dir, start_on};
 use crate::resp::pause;
 
@@ -110,7 +110,7 @@ impl Client {
 }
 
 /// What an answer says; nothing when it says that the outcome is open.
-fn came(answer: &Answer) -> Option<Came> {
+fn came(answer: &Response) -> Option<Came> {
     Some(match answer.status {
         200 | 201 => {
             let body = answer.json();

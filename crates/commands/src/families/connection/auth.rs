@@ -1,0 +1,97 @@
+//! `AUTH [username] password`
+
+use std::sync::atomic::Ordering;
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::{self, CommandResult, Fail};
+use crate::reply::Reply;
+
+/// The only user.
+pub(crate) const USER: &str = "default";
+
+pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    match args.len() {
+        2 if !conn.hub.host.needs_token() => return Err(errors::AUTH_WITHOUT_PASSWORD),
+        2 => bring(conn, USER.as_bytes(), args.at(1))?,
+        3 => bring(conn, args.at(1), args.at(2))?,
+        _ => return Err(errors::SYNTAX),
+    }
+    Ok(Reply::Ok)
+}
+
+/// Checks a user and a secret. Where no secret is needed any will do, as for Redis's user without a password.
+pub(super) fn bring(conn: &mut Conn<'_>, user: &[u8], secret: &[u8]) -> Result<(), Fail> {
+    // The secret is looked at whoever the user is, so that time tells nothing about users.
+    let right = conn.hub.host.is_token(secret) || !conn.hub.host.needs_token();
+    if right && user == USER.as_bytes() {
+        conn.session.authenticated = true;
+        conn.session.auth_failures = 0;
+        return Ok(());
+    }
+    // Where there is no secret nobody guesses.
+    if conn.hub.host.needs_token() {
+        conn.session.auth_failures = conn.session.auth_failures.saturating_add(1);
+        conn.session.delay_reply = true;
+        conn.hub.clients.auth_failures.fetch_add(1, Ordering::Relaxed);
+    }
+    Err(errors::WRONG_PASS)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use crate::hub::{Facts, Host};
+    use crate::testing::Desk;
+
+    /// A server whose secret is `sesame`.
+    pub(in crate::families::connection) struct Locked;
+
+    impl Host for Locked {
+        fn needs_token(&self) -> bool {
+            true
+        }
+
+        fn is_token(&self, token: &[u8]) -> bool {
+            token == b"sesame"
+        }
+
+        fn shards(&self) -> usize {
+            1
+        }
+
+        fn facts(&self) -> Facts {
+            Facts::default()
+        }
+    }
+
+    const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
+
+    #[test]
+    fn the_secret_opens_the_connection() {
+        let mut desk = Desk::at(Box::new(Locked));
+        desk.expect(&[
+            ("AUTH open", WRONG),
+            ("AUTH default open", WRONG),
+            ("AUTH someone sesame", WRONG),
+            ("AUTH a b c", "-ERR syntax error"),
+        ]);
+        assert!(!desk.session.authenticated && desk.session.delay_reply);
+        assert_eq!(desk.session.auth_failures, 3);
+        desk.expect(&[("AUTH default sesame", "+OK"), ("AUTH wrong", WRONG)]);
+        let all = desk.hub.clients.auth_failures.load(super::Ordering::Relaxed);
+        assert_eq!((desk.session.auth_failures, all), (1, 4));
+        assert!(desk.session.authenticated, "a wrong secret does not take it away");
+    }
+
+    #[test]
+    fn where_no_secret_is_needed() {
+        Desk::new().expect(&[
+            (
+                "AUTH x",
+                "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+            ),
+            ("AUTH default x", "+OK"),
+            ("AUTH someone x", WRONG),
+        ]);
+    }
+}

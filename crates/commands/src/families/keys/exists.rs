@@ -1,0 +1,23 @@
+//! `EXISTS key [key ...]`, `TOUCH key [key ...]`: a key that is named twice counts twice. Every look is a use of the key.
+
+use crate::{Args, CommandResult, Ctx, Reply};
+
+pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+    let mut found = 0;
+    for key in args.from(1) {
+        found += usize::from(ctx.keys.exists(key, ctx.now)?);
+    }
+    Ok(Reply::count(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn a_key_named_twice_counts_twice() {
+        let mut desk = Desk::new();
+        desk.run("SADD a m");
+        desk.expect(&[("EXISTS a b a", ":2"), ("TOUCH a b", ":1"), ("TOUCH b", ":0")]);
+    }
+}

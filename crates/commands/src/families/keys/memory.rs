@@ -1,0 +1,140 @@
+//! `MEMORY USAGE key [SAMPLES count]`, `MEMORY STATS`, `MEMORY DOCTOR`, `MEMORY MALLOC-STATS`, `MEMORY PURGE`, `MEMORY HELP`
+
+use crate::errors;
+use crate::keys_of::Keys;
+use crate::spec::Spec;
+use crate::spec::flag::{NONE, READ};
+use crate::{Args, CommandResult, Ctx, Reply};
+
+pub(super) const TABLE: &[Spec] = &[
+    Spec::data("USAGE", "memory|usage", -3, READ, Keys::At(2), usage).doc(
+        "key [SAMPLES count]",
+        "Gives the bytes that a key and its value take in memory.",
+        "4.0.0",
+    ),
+    Spec::data("STATS", "memory|stats", 2, NONE, Keys::None, stats).doc(
+        "",
+        "Gives figures on the memory of the server.",
+        "4.0.0",
+    ),
+    Spec::data("DOCTOR", "memory|doctor", 2, NONE, Keys::None, doctor).doc(
+        "",
+        "Says whether values have to leave memory.",
+        "4.0.0",
+    ),
+    Spec::data("MALLOC-STATS", "memory|malloc-stats", 2, NONE, Keys::None, malloc_stats).doc(
+        "",
+        "Says that the allocator tells nothing.",
+        "4.0.0",
+    ),
+    Spec::data("PURGE", "memory|purge", 2, NONE, Keys::None, purge).doc(
+        "",
+        "Does nothing: the allocator gives memory back by itself.",
+        "4.0.0",
+    ),
+    Spec::data("HELP", "memory|help", 2, NONE, Keys::None, help).doc(
+        "",
+        "Tells what MEMORY can do.",
+        "4.0.0",
+    ),
+];
+
+const HELP: &[&str] = &[
+    "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DOCTOR",
+    "    Return memory problems reports.",
+    "MALLOC-STATS",
+    "    Return internal statistics report from the memory allocator.",
+    "PURGE",
+    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "STATS",
+    "    Return information about the memory usage of the server.",
+    "USAGE <key> [SAMPLES <count>]",
+    "    Return memory in bytes used by <key> and its value. Nested values are",
+    "    sampled up to <count> times (default: 5, 0 means sample all).",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// Every value knows its size, so no sample is taken.
+fn usage(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+    let mut options = args.cursor(3);
+    while !options.is_done() {
+        if !options.accept_with("SAMPLES", 1) || options.int()? < 0 {
+            return Err(errors::SYNTAX);
+        }
+    }
+    let bytes = ctx.keys.mem_bytes_of(args.at(2), ctx.now)?;
+    Ok(bytes.map_or(Reply::Nil, Reply::count))
+}
+
+fn stats(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    let facts = ctx.hub.host.facts();
+    let int = |value: u64| Reply::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    let ratio = |of: u64, to: u64| Reply::Double(if to == 0 { 0.0 } else { of as f64 / to as f64 });
+    let rows = [
+        ("total.allocated", int(facts.used_bytes)),
+        ("keys.count", int(facts.keys)),
+        ("keys.bytes-per-key", int(facts.used_bytes.checked_div(facts.keys).unwrap_or(0))),
+        ("dataset.bytes", int(facts.used_bytes)),
+        ("allocator.resident", int(facts.resident_bytes)),
+        ("fragmentation", ratio(facts.resident_bytes, facts.used_bytes)),
+        ("fragmentation.bytes", int(facts.resident_bytes.saturating_sub(facts.used_bytes))),
+    ];
+    Ok(Reply::Map(rows.into_iter().map(|(name, value)| (Reply::bulk(name.as_bytes()), value)).collect()))
+}
+
+fn doctor(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    let facts = ctx.hub.host.facts();
+    let text = match facts.limit_bytes {
+        Some(limit) if facts.used_bytes >= limit => {
+            "Keys and values have reached the memory limit: values that are not used rest on disk and are read when somebody asks for them."
+        }
+        _ => "All keys and values fit into memory.",
+    };
+    Ok(Reply::Verbatim(text.into()))
+}
+
+fn malloc_stats(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::text("Stats not supported for the current allocator"))
+}
+
+fn purge(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Ok)
+}
+
+fn help(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Array(HELP.iter().map(|line| Reply::status(line)).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Reply;
+    use crate::testing::Desk;
+
+    #[test]
+    fn the_usage_of_a_key_is_told() {
+        let mut desk = Desk::new();
+        desk.expect(&[
+            ("MEMORY USAGE a", "$-1"),
+            ("SADD a m", ":1"),
+            ("MEMORY USAGE a SAMPLES -1", "-ERR syntax error"),
+            ("MEMORY USAGE a SAMPLES x", "-ERR value is not an integer or out of range"),
+            ("MEMORY USAGE a SAMPLES", "-ERR syntax error"),
+            ("MEMORY USAGE a FOO", "-ERR syntax error"),
+        ]);
+        let used = desk.keys.used_bytes();
+        assert_eq!(desk.run("MEMORY USAGE a"), Reply::count(used));
+        assert_eq!(desk.run("MEMORY USAGE a SAMPLES 0 SAMPLES 5"), Reply::count(used));
+    }
+
+    #[test]
+    fn the_rest_answers_in_its_type() {
+        let mut desk = Desk::new();
+        assert!(matches!(desk.run("MEMORY STATS"), Reply::Map(_)));
+        assert!(matches!(desk.run("MEMORY DOCTOR"), Reply::Verbatim(_)));
+        assert!(matches!(desk.run("MEMORY MALLOC-STATS"), Reply::Bulk(_)));
+        assert_eq!(desk.run("MEMORY PURGE"), Reply::Ok);
+        assert!(desk.resp("MEMORY HELP").starts_with("*14 +MEMORY <subcommand>"));
+    }
+}

@@ -1,0 +1,21 @@
+//! The families of commands: one folder each, with its table in `mod.rs` and one file per command or group of commands.
+//!
+//! They touch the keyspace, and the hub for what is not a key. A family is listed in [`crate::table::FAMILIES`].
+
+pub(crate) mod bitmaps;
+pub(crate) mod connection;
+pub(crate) mod geo;
+pub(crate) mod hashes;
+pub(crate) mod hyperloglog;
+pub mod json;
+pub(crate) mod keys;
+pub(crate) mod lists;
+pub(crate) mod pubsub;
+pub(crate) mod rate_limits;
+pub(crate) mod scripting;
+pub(crate) mod server;
+pub(crate) mod sets;
+pub(crate) mod streams;
+pub(crate) mod strings;
+pub(crate) mod transactions;
+pub(crate) mod zsets;

@@ -1,0 +1,188 @@
+//! One run of a script or a function: what it is given, what it may do, and what becomes of its end.
+//! It touches the keyspace, through the commands that it calls.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use keystead_lua::{Error, Place, Result, Value, Vm};
+
+use super::call::Running;
+use super::convert;
+use super::world::{Deadline, Run, Stop, World};
+use crate::args::{Args, Command};
+use crate::bounds::{SCRIPT_MEMORY_BYTES_MAX, SCRIPT_MEMORY_SWEEP_BYTES};
+use crate::ctx::Ctx;
+use crate::errors::{CommandResult, Fail};
+use crate::number;
+use crate::session::Session;
+
+/// What is to run.
+pub(super) struct Job<'a> {
+    /// What errors call it: its SHA1, or the function's name.
+    pub(super) name: &'a str,
+    pub(super) function: Value,
+    /// Whether KEYS and ARGV are globals, or handed to it.
+    pub(super) globals: bool,
+    /// The arguments of the command; keys begin at 3.
+    pub(super) args: Args<'a>,
+    /// How many keys there are.
+    pub(super) keys: usize,
+    /// Whether commands that write are refused.
+    pub(super) read_only: bool,
+}
+
+/// How many keys a command names, as Redis checks it.
+pub(super) fn count_keys(args: Args<'_>, not_a_number: Fail) -> Result<usize, Fail> {
+    let count = number::parse_int(args.at(2)).ok_or(not_a_number)?;
+    let count = usize::try_from(count).map_err(|_| Fail::fixed("ERR Number of keys can't be negative"))?;
+    if count > args.len() - 3 {
+        return Err(Fail::fixed("ERR Number of keys can't be greater than number of args"));
+    }
+    Ok(count)
+}
+
+/// Runs it. The second answer says whether its world is fit for another.
+pub(super) fn run(
+    world: &mut World,
+    session: &mut Session,
+    ctx: &mut Ctx<'_>,
+    job: &Job<'_>,
+) -> (CommandResult, bool) {
+    let may_wait = std::mem::replace(&mut ctx.may_wait, false);
+    let deadline = Deadline::new(ctx.hub.config.script_ms_max(), &world.kills);
+    let running = Running {
+        ctx: &mut *ctx,
+        session,
+        command: Command::default(),
+        read_only: job.read_only,
+        broken: None,
+    };
+    let mut run = Run::new(world, deadline, Some(running));
+    world.begin();
+    let (answer, fit) = match caught(world, &mut run, job) {
+        Some(answer) => {
+            let used = world.vm.used_bytes().saturating_sub(world.vm.base_bytes());
+            finish(world);
+            (answer, used < SCRIPT_MEMORY_SWEEP_BYTES)
+        }
+        None => {
+            let what = "the interpreter failed, which is a defect of the server; what it changed is undone";
+            (Err(Fail::Undone(format!("ERR Error running script {}, {what}", job.name).into())), false)
+        }
+    };
+    let Run { running, log, .. } = run;
+    drop(running);
+    (ctx.may_wait, ctx.wait) = (may_wait, None);
+    for (level, line) in log {
+        ctx.hub.host.log(level, &line);
+    }
+    (answer, fit)
+}
+
+/// The answer, or nothing where the interpreter itself panicked: a defect there costs the script, and its world, and not the shard. A
+/// panic of a command goes on, because its keys may be half changed.
+fn caught(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Option<CommandResult> {
+    let answer = catch_unwind(AssertUnwindSafe(|| {
+        let ended = within(world, run, job);
+        settle(&mut world.vm, run, job.name, ended)
+    }));
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(panic) if run.in_command => resume_unwind(panic),
+        Err(_) => None,
+    }
+}
+
+/// Gives it what it is called with, and calls it.
+fn within(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Result<Value> {
+    let keys = list(&mut world.vm, job.args.from(3).take(job.keys))?;
+    let args = list(&mut world.vm, job.args.from(3 + job.keys))?;
+    if job.globals {
+        let names = world.names;
+        world.set_global(names.keys, keys)?;
+        world.set_global(names.argv, args)?;
+        return world.vm.run_for_one(run, job.function, &[]);
+    }
+    world.vm.run_for_one(run, job.function, &[keys, args])
+}
+
+/// Everything is as it was before the run.
+fn finish(world: &mut World) {
+    let names = world.names;
+    for name in [names.keys, names.argv] {
+        // They were there before, so nothing is taken; a world for functions has them nowhere.
+        let _ = world.clear_global(name);
+    }
+    world.vm.reset();
+}
+
+fn list<'a>(vm: &mut Vm, items: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<Value> {
+    let table = vm.table(items.len(), 0)?;
+    for (i, item) in items.enumerate() {
+        let item = vm.string(item)?;
+        vm.raw_set(table, Value::Num((i + 1) as f64), item)?;
+    }
+    Ok(table.into())
+}
+
+/// The answer of a run that has ended.
+fn settle(vm: &mut Vm, run: &mut Run<'_, '_>, name: &str, ended: Result<Value>) -> CommandResult {
+    let names = run.names;
+    let resp3 = run.resp3;
+    let answered = match ended {
+        Ok(value) => convert::to_reply(vm, run, &names, value, resp3),
+        Err(error) => Err(error),
+    };
+    if let Some(fail) = run.running.as_mut().and_then(|running| running.broken.take()) {
+        return Err(fail);
+    }
+    match answered {
+        Ok(reply) => Ok(reply),
+        Err(error) if error.stopped().is_some() => Err(stopped(run.stop.unwrap_or(Stop::Memory), name)),
+        Err(error) => Err(failed(vm, &error, name)),
+    }
+}
+
+/// The answer to a script that was stopped. What it changed is undone.
+pub(super) fn stopped(stop: Stop, name: &str) -> Fail {
+    let killed = "Script killed by user with SCRIPT KILL...";
+    let words = match stop {
+        Stop::Memory => format!(
+            "OOM Error running script {name}, not enough memory: it wanted more than {} MB, and what it changed is undone",
+            SCRIPT_MEMORY_BYTES_MAX >> 20
+        ),
+        Stop::Time(ms) => format!(
+            "ERR Error running script {name}, {killed} or because it took longer than {ms} ms; what it changed is undone"
+        ),
+        Stop::Killed | Stop::Broken => {
+            format!("ERR Error running script {name}, {killed}; what it changed is undone")
+        }
+    };
+    Fail::Undone(words.into())
+}
+
+/// The words of an error that nobody caught, as Redis's handler makes them.
+pub(super) fn words_of(vm: &Vm, error: &Error) -> Option<String> {
+    let (value, _) = error.raised()?;
+    let text = |value: Value| match value {
+        Value::Str(id) => Some(convert::line_of(vm.bytes(id))),
+        Value::Num(number) => Some(keystead_lua::number::format(number)),
+        _ => None,
+    };
+    match value {
+        Value::Table(table) => text(vm.raw_field(table, b"err")),
+        Value::Nil => Some("ERR nil".into()),
+        Value::Bool(yes) => Some(format!("ERR {yes}")),
+        other => Some(format!("ERR {}", text(other).unwrap_or_else(|| other.type_name().into()))),
+    }
+}
+
+/// The answer to a script that ended with an error: its words, and where that was. What it changed stays.
+fn failed(vm: &Vm, error: &Error, name: &str) -> Fail {
+    let Some(mut line) = words_of(vm, error) else {
+        return Fail::text(format!("ERR Error running script {name}, execution failure"));
+    };
+    if let Some((_, Some(Place { source, line: at }))) = error.raised() {
+        line.push_str(&format!(" script: {name}, on {source}:{at}."));
+    }
+    Fail::text(line)
+}

@@ -1,0 +1,30 @@
+//! `CLUSTER subcommand ...`, `READONLY`, `READWRITE`, `ASKING`: as on a Redis that is not in a cluster.
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::{CommandResult, Fail};
+
+pub(super) const SUMMARY: &str = "Is refused, as on a Redis that is not in a cluster.";
+
+const DISABLED: Fail = Fail::fixed("ERR This instance has cluster support disabled");
+
+pub(super) fn run(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Err(DISABLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn there_is_no_cluster() {
+        let refused = "-ERR This instance has cluster support disabled";
+        Desk::new().expect(&[
+            ("CLUSTER INFO", refused),
+            ("READONLY", refused),
+            ("READWRITE", refused),
+            ("ASKING", refused),
+            ("CLUSTER", "-ERR wrong number of arguments for 'cluster' command"),
+        ]);
+    }
+}

@@ -1,0 +1,62 @@
+//! `SLOWLOG GET [count]`, `SLOWLOG LEN`, `SLOWLOG RESET`: no slow commands are kept.
+
+use crate::args::Args;
+use crate::conn::Conn;
+use crate::errors::{self, CommandResult, Fail};
+use crate::help;
+use crate::number;
+use crate::reply::Reply;
+use crate::spec::Spec;
+use crate::spec::flag::{ADMIN, NONE};
+
+const BAD_COUNT: Fail = Fail::fixed("ERR count should be greater than or equal to -1");
+
+pub(super) const TABLE: &[Spec] = &[
+    Spec::conn("GET", "slowlog|get", -2, ADMIN, get).doc(
+        "[count]",
+        "Gives the slow commands: none.",
+        "2.2.12",
+    ),
+    Spec::conn("LEN", "slowlog|len", 2, ADMIN, len).doc("", "Gives how many there are: 0.", "2.2.12"),
+    Spec::conn("RESET", "slowlog|reset", 2, ADMIN, reset).doc("", "Forgets them.", "2.2.12"),
+    Spec::conn("HELP", "slowlog|help", 2, NONE, help::conn).doc("", "Prints this help.", "6.2.0"),
+];
+
+fn get(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() > 3 {
+        return Err(errors::subcommand_or_arity(args));
+    }
+    if let Some(count) = args.get(2) {
+        number::parse_int(count).filter(|count| *count >= -1).ok_or(BAD_COUNT)?;
+    }
+    Ok(Reply::Array(Vec::new()))
+}
+
+fn len(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Int(0))
+}
+
+fn reset(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn nothing_is_slow() {
+        Desk::new().expect(&[
+            ("SLOWLOG GET", "*0"),
+            ("SLOWLOG GET -1", "*0"),
+            ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"),
+            ("SLOWLOG GET x", "-ERR count should be greater than or equal to -1"),
+            (
+                "slowlog get 1 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.",
+            ),
+            ("SLOWLOG LEN", ":0"),
+            ("SLOWLOG RESET", "+OK"),
+        ]);
+    }
+}

@@ -1,0 +1,27 @@
+//! `GET key`
+
+use crate::{Args, CommandResult, Ctx, Reply};
+
+pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+    Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, |value| Reply::shared(value.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn a_string_is_given_and_nothing_else() {
+        Desk::new().expect(&[
+            ("GET k", "$-1"),
+            ("SET k v", "+OK"),
+            ("GET k", "$1 v"),
+            ("SET k ''", "+OK"),
+            ("GET k", "$0"),
+            ("GET", "-ERR wrong number of arguments for 'get' command"),
+        ]);
+        let mut desk = Desk::new();
+        desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
+        desk.expect(&[("GET s", "-WRONGTYPE Operation against a key holding the wrong kind of value")]);
+    }
+}

@@ -1,0 +1,77 @@
+//! `GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]`
+
+use keystead_core::Millis;
+
+use super::expire::{self, Asked};
+use crate::errors;
+use crate::{Args, CommandResult, Ctx, Reply};
+
+pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+    let mut cursor = args.cursor(2);
+    let mut asked = Asked::default();
+    while !cursor.is_done() {
+        if !asked.accept(&mut cursor, "PERSIST") {
+            return Err(errors::SYNTAX);
+        }
+    }
+    let key = args.at(1);
+    let Some(value) = ctx.keys.str(key, ctx.now)?.cloned() else {
+        return Ok(Reply::Nil);
+    };
+    let at = match asked {
+        Asked::Nothing => return Ok(Reply::shared(value)),
+        Asked::Word => Millis::NEVER,
+        Asked::Until(form, text) => expire::moment(form, text, "getex", ctx.now)?,
+    };
+    // A key that does not expire is not changed by being told so.
+    if at != Millis::NEVER || ctx.keys.expires_at(key, ctx.now)? != Some(Millis::NEVER) {
+        ctx.keys.set_expiry(key, at, ctx.now)?;
+    }
+    Ok(Reply::shared(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Desk;
+
+    #[test]
+    fn the_expiry_changes_with_the_look() {
+        let mut desk = Desk::new();
+        let now_ms = desk.now.0;
+        desk.expect(&[("SET k v", "+OK")]);
+        let mut expires = |line: &str, ms: Option<u64>| {
+            assert_eq!(desk.resp(line), "$1 v", "{line}");
+            assert_eq!(desk.keys.expires_at(b"k", desk.now).unwrap().map(|at| at.0), ms, "{line}");
+        };
+        expires("GETEX k", Some(u64::MAX));
+        expires("GETEX k EX 1", Some(now_ms + 1000));
+        expires("GETEX k PX 5", Some(now_ms + 5));
+        expires("GETEX k", Some(now_ms + 5));
+        expires("GETEX k PERSIST", Some(u64::MAX));
+        expires("GETEX k EXAT 1800000000", Some(1_800_000_000_000));
+        expires("GETEX k PXAT 1", None);
+    }
+
+    #[test]
+    fn refusals() {
+        let mut desk = Desk::new();
+        desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
+        desk.expect(&[
+            ("GETEX k KEEPTTL", "-ERR syntax error"),
+            ("GETEX k EX 1 PERSIST", "-ERR syntax error"),
+            ("GETEX k EX", "-ERR syntax error"),
+            ("GETEX k EX 0", "$-1"),
+            ("GETEX s EX 0", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("SET k v", "+OK"),
+            ("GETEX k EX 0", "-ERR invalid expire time in 'getex' command"),
+            ("GETEX k EX x", "-ERR value is not an integer or out of range"),
+        ]);
+    }
+
+    #[test]
+    fn persisting_what_persists_is_no_change() {
+        let mut desk = Desk::new();
+        desk.expect(&[("SET k v", "+OK"), ("GETEX k PERSIST", "$1 v")]);
+        assert_eq!(desk.keys.version(b"k", desk.now).unwrap(), Some(1));
+    }
+}

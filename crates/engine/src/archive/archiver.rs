@@ -1,0 +1,194 @@
+//! The archive thread: reads the journal behind the shard and keeps the SQLite file up to date.
+//!
+//! It takes some journal at a time, coalesces it, and writes it in one transaction together with the revision it has come to.
+//! Now and then it checkpoints; what is then on disk for certain, the journal lets go of. When it cannot write, it says
+//! so, the journal grows, and it tries again.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use keystead_core::{Code, Error, Result};
+use keystead_model::effect::Decoder;
+use keystead_model::sql::Pending;
+use tokio::sync::{Notify, oneshot};
+
+use super::Database;
+use crate::bounds::{ARCHIVE_CHUNK_BYTES, WAL_BYTES};
+use crate::health::Vitals;
+use crate::journal::Progress;
+use crate::journal::reader::Reader;
+use crate::journal::segments::Segments;
+
+/// How often it looks whether enough waits.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How many looks what is durable may wait to be archived. The longer, the more changes of the same key become one row.
+const LOOKS_MAX: u32 = 10;
+
+/// How many revisions are enough to be archived at once.
+const REVISIONS_ENOUGH: u64 = 256 * 1024;
+
+/// How much the thread stands back behind the others.
+const NICENESS: i32 = 5;
+
+/// How long it waits after a failure.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the archive thread can be asked for.
+pub(crate) enum Request {
+    /// Archive what is durable now.
+    Flush,
+    /// Archive what is durable now, write a copy to this file, and answer the revision that it has.
+    Copy(std::path::PathBuf, oneshot::Sender<Result<u64>>),
+    /// Archive everything and end. Others may still hold a sender, so its going cannot be the sign.
+    Finish,
+}
+
+/// The handle of the archive thread.
+pub(crate) struct Archiver {
+    requests: Sender<Request>,
+    thread: JoinHandle<()>,
+}
+
+/// What the archive thread works with.
+pub(crate) struct Work {
+    pub(crate) database: Database,
+    pub(crate) reader: Reader,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) vitals: Arc<Vitals>,
+    /// Told whenever the archive has come further.
+    pub(crate) archived: Arc<Notify>,
+    pub(crate) pending: Pending,
+    /// How large the journal may grow. Well before that, it is archived and checkpointed without waiting for more.
+    pub(crate) journal_bytes_max: u64,
+}
+
+impl Archiver {
+    pub(crate) fn start(name: String, work: Work) -> Result<Self> {
+        let (requests, asked) = channel();
+        let thread =
+            std::thread::Builder::new().name(name).spawn(move || Loop { work, wal_bytes: 1 }.run(&asked));
+        let thread =
+            thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
+        Ok(Archiver { requests, thread })
+    }
+
+    /// Where the thread is asked for something. Once it has ended nobody answers.
+    pub(crate) fn requests(&self) -> Sender<Request> {
+        self.requests.clone()
+    }
+
+    /// Lets the thread archive everything and waits for it.
+    pub(crate) fn finish(self) {
+        let _ = self.requests.send(Request::Finish);
+        let _ = self.thread.join();
+    }
+}
+
+struct Loop {
+    work: Work,
+    /// Journal that went into the write-ahead log since the last complete checkpoint: about its size. Not 0 at first, because
+    /// the last process may have left a log.
+    wal_bytes: u64,
+}
+
+impl Loop {
+    fn run(mut self, asked: &Receiver<Request>) {
+        // Replies come first: on a busy machine the archive takes what the shards leave. On Linux this is the thread's own.
+        let _ = rustix::process::setpriority_process(None, NICENESS);
+        let (mut wait, mut looks) = (LOOK_EVERY, 0);
+        let begun_at = self.work.progress.archived();
+        loop {
+            let request = asked.recv_timeout(wait);
+            looks += 1;
+            // Only a comfort: without a spare the next segment is a new file. A database that is only read needs none.
+            if self.work.progress.archived() > begun_at
+                && matches!(request, Err(RecvTimeoutError::Timeout))
+                && let Err(error) = self.work.segments.prepare_spare()
+            {
+                tracing::debug!(%error, "cannot prepare a journal segment");
+            }
+            let waiting = self.work.progress.durable() - self.work.progress.archived();
+            if matches!(request, Err(RecvTimeoutError::Timeout))
+                && looks < LOOKS_MAX
+                && waiting < REVISIONS_ENOUGH
+                && !(self.journal_is_large() && (waiting > 0 || self.wal_bytes > 0))
+            {
+                continue;
+            }
+            looks = 0;
+            let outcome = self.catch_up();
+            wait = if outcome.is_ok() { LOOK_EVERY } else { RETRY_AFTER };
+            self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
+            match request {
+                Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::Copy(path, reply)) => {
+                    let _ = reply.send(outcome.and_then(|()| self.copy(&path)));
+                }
+                Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Err(error) = self.checkpoint(true) {
+            self.work.vitals.set_archive_failing(Some(error.to_string()));
+        }
+    }
+
+    /// Archives all that is durable, and checkpoints when it is time. That is also looked at when there is nothing new: a
+    /// full journal lets nothing new come, and only a checkpoint makes it shorter.
+    fn catch_up(&mut self) -> Result<()> {
+        loop {
+            self.wal_bytes += self.absorb()? as u64;
+            if self.work.pending.is_empty() {
+                let due = self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && self.journal_is_large());
+                return if due { self.checkpoint(false) } else { Ok(()) };
+            }
+            let Work { database, pending, progress, archived, .. } = &mut self.work;
+            database.transaction(|database| pending.write(database))?;
+            pending.clear();
+            progress.set_archived(pending.revision());
+            archived.notify_one();
+            if self.wal_bytes >= WAL_BYTES {
+                self.checkpoint(false)?;
+            }
+        }
+    }
+
+    fn journal_is_large(&self) -> bool {
+        self.work.segments.bytes() > self.work.journal_bytes_max / 4
+    }
+
+    /// Takes some journal. What a transaction that failed has left is taken first.
+    fn absorb(&mut self) -> Result<usize> {
+        let Work { reader, pending, .. } = &mut self.work;
+        let mut bytes = 0;
+        while bytes < ARCHIVE_CHUNK_BYTES
+            && pending.effects() < ARCHIVE_CHUNK_BYTES / 16
+            && let Some(effects) = reader.next()?
+        {
+            bytes += effects.len();
+            for effect in Decoder::new(effects) {
+                pending.absorb(&effect?);
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn checkpoint(&mut self, last: bool) -> Result<()> {
+        let archived = self.work.progress.archived();
+        if self.work.database.checkpoint(last)? {
+            self.wal_bytes = 0;
+            if let Some(oldest) = self.work.segments.release(archived)? {
+                self.work.progress.set_oldest(oldest);
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, path: &std::path::Path) -> Result<u64> {
+        self.work.database.copy_to(path)?;
+        Ok(self.work.progress.archived())
+    }
+}

@@ -1,0 +1,148 @@
+//! Which segments there are, and which spare files wait to be written again.
+//!
+//! A segment that is archived is not deleted but kept as a spare, up to a limit: its blocks are allocated and written, so a
+//! sync of new records in it need not change the file system's own structures and takes about half the time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use keystead_core::Result;
+
+use super::segment::path_of;
+use crate::bounds::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
+use crate::directory::{cannot, sync_dir};
+use crate::private;
+
+/// How much of a new spare is written at a time.
+const BLANK_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The files of a shard's journal.
+pub(crate) struct Segments {
+    dir: PathBuf,
+    segment_bytes: u64,
+    state: Mutex<State>,
+    /// Bytes of all segments: apart, because the shard asks for it in every batch and must not wait for file operations.
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Length of each segment by its first revision.
+    segments: BTreeMap<u64, u64>,
+    spares: Vec<PathBuf>,
+    next_spare: u64,
+}
+
+impl Segments {
+    /// The segments of a folder that holds these segments. Spare files of an earlier process that are whole are used again,
+    /// others are removed.
+    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<u64, u64>) -> Result<Self> {
+        let mut state = State { segments, ..State::default() };
+        for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
+            let path = entry.path();
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+            let whole = entry.metadata().is_ok_and(|metadata| metadata.len() == segment_bytes);
+            match (extension, number) {
+                ("spare", Some(number)) if whole && state.spares.len() < SPARE_SEGMENTS_MAX => {
+                    state.next_spare = state.next_spare.max(number + 1);
+                    state.spares.push(path);
+                }
+                ("spare" | "blank", _) => fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?,
+                _ => {}
+            }
+        }
+        let bytes = AtomicU64::new(state.segments.values().sum());
+        Ok(Segments { dir: dir.to_path_buf(), segment_bytes, bytes, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The segment that holds `revision`, by its first revision.
+    pub(crate) fn holding(&self, revision: u64) -> Option<u64> {
+        self.lock().segments.range(..=revision).next_back().map(|(first, _)| *first)
+    }
+
+    pub(crate) fn add(&self, first: u64, len: u64) {
+        self.bytes.fetch_add(len, Ordering::Relaxed);
+        self.lock().segments.insert(first, len);
+    }
+
+    /// A spare file to be written again.
+    pub(crate) fn take_spare(&self) -> Option<PathBuf> {
+        self.lock().spares.pop()
+    }
+
+    /// Writes some more zeros to a file that will be a spare, unless there is one: allocated and written blocks make syncing cheap,
+    /// but writing a whole segment in one go would keep the disk busy for too long.
+    pub(crate) fn prepare_spare(&self) -> std::io::Result<()> {
+        if !self.lock().spares.is_empty() {
+            return Ok(());
+        }
+        let path = self.dir.join("next.blank");
+        let mut file = private::options().create(true).append(true).open(&path)?;
+        let missing = self.segment_bytes.saturating_sub(file.metadata()?.len());
+        file.write_all(&vec![0; missing.min(BLANK_BYTES) as usize])?;
+        if missing > BLANK_BYTES {
+            return file.sync_data();
+        }
+        file.sync_all()?;
+        let mut state = self.lock();
+        let spare = self.dir.join(format!("{}.spare", state.next_spare));
+        fs::rename(&path, &spare)?;
+        state.next_spare += 1;
+        state.spares.push(spare);
+        Ok(())
+    }
+
+    /// Lets go of segments that hold nothing younger than `archived`, but for the last few, and answers the first revision
+    /// that is left.
+    pub(crate) fn release(&self, archived: u64) -> Result<Option<u64>> {
+        let mut state = self.lock();
+        let firsts: Vec<u64> = state.segments.keys().copied().collect();
+        let mut released = false;
+        for pair in firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev() {
+            let (first, next) = (pair[0], pair[1]);
+            if next > archived + 1 {
+                break;
+            }
+            let path = path_of(&self.dir, first);
+            let whole = state.segments.get(&first) == Some(&self.segment_bytes);
+            if whole && state.spares.len() < SPARE_SEGMENTS_MAX {
+                let spare = self.dir.join(format!("{}.spare", state.next_spare));
+                fs::rename(&path, &spare).map_err(|e| cannot("rename", &path, &e))?;
+                state.next_spare += 1;
+                state.spares.push(spare);
+            } else {
+                fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
+            }
+            self.bytes.fetch_sub(state.segments.remove(&first).unwrap_or(0), Ordering::Relaxed);
+            released = true;
+        }
+        let oldest = state.segments.keys().next().copied();
+        drop(state);
+        if released {
+            sync_dir(&self.dir).map_err(|e| cannot("sync", &self.dir, &e))?;
+        }
+        Ok(oldest)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,264 @@
+//! What is new of a key, and its rows.
+//!
+//! It touches the database it is given. Invariant: elements are written in the order of their keys, so that pages are
+//! touched once.
+
+use std::collections::BTreeMap;
+
+use keystead_core::{Code, Error, Millis, Result};
+
+use super::stream::StreamRows;
+use crate::Bytes;
+use crate::effect::{Effect, Fact};
+use crate::sql::executor::{Param, Sql};
+use crate::value::Kind;
+
+const CHANGE_KEY: &str = "UPDATE keys SET version = ?2, revision = ?3 WHERE id = ?1";
+const CHANGE_KEY_EXPIRY: &str = "UPDATE keys SET version = ?2, revision = ?3, expires_at = ?4 WHERE id = ?1";
+const NEW_KEY: &str = "INSERT OR IGNORE INTO keys (id, name, type, version, revision, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const PUT_STRING: &str = "INSERT INTO strings (key_id, value) VALUES (?1, ?2)
+    ON CONFLICT (key_id) DO UPDATE SET value = excluded.value";
+const PUT_DOCUMENT: &str = "INSERT INTO documents (key_id, json) VALUES (?1, ?2)
+    ON CONFLICT (key_id) DO UPDATE SET json = excluded.json";
+const PUT_STATE: &str = "INSERT INTO states (key_id, json) VALUES (?1, ?2)
+    ON CONFLICT (key_id) DO UPDATE SET json = excluded.json";
+const PUT_HASH_FIELD: &str =
+    "INSERT INTO hash_fields (key_id, field, value, expires_at) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (key_id, field) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
+const END_HASH_FIELD: &str = "DELETE FROM hash_fields WHERE key_id = ?1 AND field = ?2";
+const PUT_LIST_ITEM: &str = "INSERT INTO list_items (key_id, position, value) VALUES (?1, ?2, ?3)
+    ON CONFLICT (key_id, position) DO UPDATE SET value = excluded.value";
+const END_LIST_ITEM: &str = "DELETE FROM list_items WHERE key_id = ?1 AND position = ?2";
+const PUT_SET_MEMBER: &str =
+    "INSERT INTO set_members (key_id, member) VALUES (?1, ?2) ON CONFLICT (key_id, member) DO NOTHING";
+const END_SET_MEMBER: &str = "DELETE FROM set_members WHERE key_id = ?1 AND member = ?2";
+const PUT_ZSET_MEMBER: &str = "INSERT INTO zset_members (key_id, member, score) VALUES (?1, ?2, ?3)
+    ON CONFLICT (key_id, member) DO UPDATE SET score = excluded.score";
+const END_ZSET_MEMBER: &str = "DELETE FROM zset_members WHERE key_id = ?1 AND member = ?2";
+
+/// A key that is new or changed.
+pub(super) struct Row {
+    name: Bytes,
+    /// Its first effect was of version 1, so it is not at rest, unless a part of that change is.
+    likely_new: bool,
+    pub(super) version: u64,
+    pub(super) revision: u64,
+    /// Not known while only the expiry has changed.
+    pub(super) kind: Option<Kind>,
+    /// `None` when it stays as it is.
+    pub(super) expires_at: Option<Millis>,
+    pub(super) data: Data,
+}
+
+/// What is new of a key's data. `None` beside an element: it is gone.
+pub(super) enum Data {
+    Nothing,
+    Whole(Bytes),
+    Hash(BTreeMap<Bytes, Option<(Bytes, Millis)>>),
+    List(BTreeMap<i64, Option<Bytes>>),
+    Set(BTreeMap<Bytes, Option<()>>),
+    ZSet(BTreeMap<Bytes, Option<f64>>),
+    Stream(Box<StreamRows>),
+}
+
+impl Row {
+    pub(super) fn new(first: &Effect) -> Self {
+        Row {
+            name: first.key.clone(),
+            likely_new: first.version == 1,
+            version: 0,
+            revision: 0,
+            kind: None,
+            expires_at: None,
+            data: Data::Nothing,
+        }
+    }
+
+    /// Writes the row of the key and those of its data. With `fresh`, nothing of it is at rest.
+    pub(super) fn write(&self, sql: &mut dyn Sql, id: u32, fresh: bool) -> Result<()> {
+        // The first guess is nearly always right and saves a statement; a wrong one costs one and no harm.
+        let written = if fresh || self.likely_new {
+            self.insert_key(sql, id)? || (!fresh && self.update_key(sql, id)?)
+        } else {
+            self.update_key(sql, id)? || self.insert_key(sql, id)?
+        };
+        if !written {
+            return Err(no_key(id, &self.name));
+        }
+        self.write_data(sql, id)
+    }
+
+    fn insert_key(&self, sql: &mut dyn Sql, id: u32) -> Result<bool> {
+        let Some(kind) = self.kind else { return Ok(false) };
+        let params = [
+            Param::id(id),
+            Param::Blob(&self.name),
+            Param::Text(type_name(kind)),
+            Param::uint(self.version),
+            Param::uint(self.revision),
+            Param::moment(self.expires_at.unwrap_or(Millis::NEVER)),
+        ];
+        Ok(sql.run(NEW_KEY, &params)? == 1)
+    }
+
+    fn update_key(&self, sql: &mut dyn Sql, id: u32) -> Result<bool> {
+        let (id, version, revision) = (Param::id(id), Param::uint(self.version), Param::uint(self.revision));
+        let changed = match self.expires_at {
+            None => sql.run(CHANGE_KEY, &[id, version, revision])?,
+            Some(at) => sql.run(CHANGE_KEY_EXPIRY, &[id, version, revision, Param::moment(at)])?,
+        };
+        Ok(changed == 1)
+    }
+
+    fn write_data(&self, sql: &mut dyn Sql, id: u32) -> Result<()> {
+        let id = Param::id(id);
+        match &self.data {
+            Data::Nothing => {}
+            Data::Whole(bytes) => {
+                let statement = match self.kind {
+                    Some(Kind::Json) => PUT_DOCUMENT,
+                    Some(Kind::State) => PUT_STATE,
+                    _ => PUT_STRING,
+                };
+                sql.run(statement, &[id, Param::Blob(bytes)])?;
+            }
+            Data::Hash(fields) => {
+                for (field, new) in fields {
+                    let field = Param::Blob(field);
+                    match new {
+                        Some((value, at)) => {
+                            sql.run(PUT_HASH_FIELD, &[id, field, Param::Blob(value), Param::moment(*at)])?
+                        }
+                        None => sql.run(END_HASH_FIELD, &[id, field])?,
+                    };
+                }
+            }
+            Data::List(items) => {
+                for (position, new) in items {
+                    let position = Param::Int(*position);
+                    match new {
+                        Some(value) => sql.run(PUT_LIST_ITEM, &[id, position, Param::Blob(value)])?,
+                        None => sql.run(END_LIST_ITEM, &[id, position])?,
+                    };
+                }
+            }
+            Data::Set(members) => {
+                for (member, new) in members {
+                    let statement = if new.is_some() { PUT_SET_MEMBER } else { END_SET_MEMBER };
+                    sql.run(statement, &[id, Param::Blob(member)])?;
+                }
+            }
+            Data::ZSet(members) => {
+                for (member, new) in members {
+                    match new {
+                        Some(score) => {
+                            sql.run(PUT_ZSET_MEMBER, &[id, Param::Blob(member), Param::Real(*score)])?
+                        }
+                        None => sql.run(END_ZSET_MEMBER, &[id, Param::Blob(member)])?,
+                    };
+                }
+            }
+            Data::Stream(rows) => rows.write(sql, id)?,
+        }
+        Ok(())
+    }
+}
+
+impl Data {
+    pub(super) fn empty(kind: Kind) -> Self {
+        match kind {
+            Kind::Hash => Data::Hash(BTreeMap::new()),
+            Kind::List => Data::List(BTreeMap::new()),
+            Kind::Set => Data::Set(BTreeMap::new()),
+            Kind::ZSet => Data::ZSet(BTreeMap::new()),
+            Kind::Stream => Data::Stream(Box::default()),
+            Kind::Str | Kind::Json | Kind::State => Data::Nothing,
+        }
+    }
+
+    /// Takes a fact about content and answers the kind of value it is about. With `fresh`, nothing of it is at rest.
+    pub(super) fn absorb(&mut self, fact: &Fact, fresh: bool) -> Kind {
+        match fact {
+            Fact::Str(bytes) => self.whole(bytes, Kind::Str),
+            Fact::Json(bytes) => self.whole(bytes, Kind::Json),
+            Fact::State(bytes) => self.whole(bytes, Kind::State),
+            Fact::Stream(fact) => {
+                if !matches!(self, Data::Stream(_)) {
+                    *self = Data::empty(Kind::Stream);
+                }
+                if let Data::Stream(rows) = self {
+                    rows.absorb(fact, fresh);
+                }
+                Kind::Stream
+            }
+            fact => self.element(fact, fresh),
+        }
+    }
+
+    fn whole(&mut self, bytes: &Bytes, kind: Kind) -> Kind {
+        *self = Data::Whole(bytes.clone());
+        kind
+    }
+
+    fn element(&mut self, fact: &Fact, fresh: bool) -> Kind {
+        let kind = match fact {
+            Fact::HashField { .. } | Fact::HashFieldDeleted(_) => Kind::Hash,
+            Fact::ListAt { .. } | Fact::ListDeleted(_) => Kind::List,
+            Fact::SetMember(_) | Fact::SetMemberDeleted(_) => Kind::Set,
+            _ => Kind::ZSet,
+        };
+        if matches!(self, Data::Nothing | Data::Whole(_)) {
+            *self = Data::empty(kind);
+        }
+        match (self, fact) {
+            (Data::Hash(fields), Fact::HashField { field, value, expires_at }) => {
+                fields.insert(field.clone(), Some((value.clone(), *expires_at)));
+            }
+            (Data::Hash(fields), Fact::HashFieldDeleted(field)) => end(fields, field, fresh),
+            (Data::List(items), Fact::ListAt { pos, value }) => {
+                items.insert(*pos, Some(value.clone()));
+            }
+            (Data::List(items), Fact::ListDeleted(pos)) => end(items, pos, fresh),
+            (Data::Set(members), Fact::SetMember(member)) => {
+                members.insert(member.clone(), Some(()));
+            }
+            (Data::Set(members), Fact::SetMemberDeleted(member)) => end(members, member, fresh),
+            (Data::ZSet(members), Fact::ZMember { member, score }) => {
+                members.insert(member.clone(), Some(*score));
+            }
+            (Data::ZSet(members), Fact::ZMemberDeleted(member)) => end(members, member, fresh),
+            _ => debug_assert!(false, "a key changed its kind without a fact that says so"),
+        }
+        kind
+    }
+}
+
+/// An element is gone: from what waits, and from what rests unless nothing does.
+pub(super) fn end<K: Ord + Clone, V>(elements: &mut BTreeMap<K, Option<V>>, element: &K, fresh: bool) {
+    if fresh {
+        elements.remove(element);
+    } else {
+        elements.insert(element.clone(), None);
+    }
+}
+
+/// What the `type` column says.
+pub(in crate::sql) const fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Str => "string",
+        Kind::Hash => "hash",
+        Kind::List => "list",
+        Kind::Set => "set",
+        Kind::ZSet => "zset",
+        Kind::Stream => "stream",
+        Kind::Json => "json",
+        Kind::State => "state",
+    }
+}
+
+fn no_key(id: u32, name: &Bytes) -> Error {
+    Error::new(
+        Code::Corrupt,
+        format!("the archive has no key '{}' with id {id} to change", name.escape_ascii()),
+    )
+}

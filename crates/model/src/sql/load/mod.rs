@@ -1,0 +1,285 @@
+//! Rows back to keys and values: the directory at start, single values when somebody asks.
+//!
+//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`,
+//! and so no key is younger than the revision up to which the archive is complete.
+
+mod stream;
+
+use keystead_core::{Code, Error, Millis, Result};
+
+use super::absorb::type_name;
+use super::executor::{Param, Row, Sql};
+use super::schema::read_meta_int;
+use crate::Bytes;
+use crate::keyspace::{Keyspace, Meta};
+use crate::value::{Hash, Kind, List, Set, StateCell, Value, ZSet};
+
+use stream::fetch_stream;
+
+const COUNT: &str = "SELECT count(*) FROM keys";
+const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
+const FIELDS_DUE: &str =
+    "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
+const STRING: &str = "SELECT value FROM strings WHERE key_id = ?1";
+const DOCUMENT: &str = "SELECT json FROM documents WHERE key_id = ?1";
+const STATE: &str = "SELECT json FROM states WHERE key_id = ?1";
+const HASH: &str = "SELECT field, value, expires_at FROM hash_fields WHERE key_id = ?1";
+const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORDER BY position";
+const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
+const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
+
+/// Loads the directory into an empty keyspace; all values rest. Answers up to which revision they are complete.
+///
+/// # Errors
+/// What the database says; `corrupt` when a row cannot be.
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
+    let archived = read_archived(sql)?;
+    sql.query(COUNT, &[], &mut |cells| {
+        keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
+        Ok(())
+    })?;
+    sql.query(DIRECTORY, &[], &mut |cells| {
+        let row = Row(cells);
+        let id = row.id(0)?;
+        let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
+        let (version, revision) = stamp(id, row.int(3)?, row.int(4)?, archived)?;
+        let meta = Meta { kind, version, revision, expires_at: row.moment(5)? };
+        keyspace.restore(id, Bytes::from(row.bytes(1)?), &meta)
+    })?;
+    sql.query(FIELDS_DUE, &[], &mut |cells| {
+        let row = Row(cells);
+        keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
+        Ok(())
+    })?;
+    keyspace.restore_revision(archived);
+    Ok(archived)
+}
+
+/// A key's version and revision, if they can be.
+///
+/// A key is written together with the archive's revision, so it is never younger. Were it let in, the shard would count on
+/// from a revision that the journal does not have: whoever looks at the key waits for ever until that is durable, and what
+/// is written next leaves a gap in the journal.
+fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u64)> {
+    match (u64::try_from(version), u64::try_from(revision)) {
+        (Ok(version @ 1..), Ok(revision)) if revision <= archived => Ok((version, revision)),
+        _ => Err(Error::new(
+            Code::Corrupt,
+            format!(
+                "the key with id {id} has version {version} of revision {revision}, which cannot be in an archive \
+                 of revision {archived}: restore it from a backup"
+            ),
+        )),
+    }
+}
+
+/// Reads up to which revision everything is in the archive.
+///
+/// # Errors
+/// What the database says; `corrupt` when it is none.
+pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
+    let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
+    u64::try_from(revision).map_err(|_| {
+        Error::new(
+            Code::Corrupt,
+            format!("the archive has revision {revision}, which cannot be: restore it from a backup"),
+        )
+    })
+}
+
+/// Reads the value of the key with this row id.
+///
+/// # Errors
+/// What the database says; `corrupt` when there is none of that kind.
+pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
+    let value = match kind {
+        Kind::Str => whole(sql, STRING, id)?.map(Value::Str),
+        Kind::Json => whole(sql, DOCUMENT, id)?.map(Value::Json),
+        Kind::State => match whole(sql, STATE, id)? {
+            Some(text) => {
+                let text = std::str::from_utf8(&text).map_err(|e| broken(id, kind).with_source(e))?;
+                Some(Value::State(StateCell::Text(text.into())))
+            }
+            None => None,
+        },
+        Kind::Hash => Some(Value::Hash(hash(sql, id)?)),
+        Kind::List => Some(Value::List(list(sql, id)?)),
+        Kind::Set => Some(Value::Set(set(sql, id)?)),
+        Kind::ZSet => Some(Value::ZSet(zset(sql, id)?)),
+        Kind::Stream => fetch_stream(sql, id)?.map(|stream| Value::Stream(Box::new(stream))),
+    };
+    value.filter(|value| !is_empty(value)).ok_or_else(|| broken(id, kind))
+}
+
+/// A collection without an element has no rows, and no key holds one.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Hash(hash) => hash.is_empty(),
+        Value::List(list) => list.is_empty(),
+        Value::Set(set) => set.is_empty(),
+        Value::ZSet(zset) => zset.is_empty(),
+        _ => false,
+    }
+}
+
+fn whole(sql: &mut dyn Sql, statement: &'static str, id: u32) -> Result<Option<Bytes>> {
+    let mut value = None;
+    sql.query(statement, &[Param::id(id)], &mut |cells| {
+        value = Some(Bytes::from(Row(cells).bytes(0)?));
+        Ok(())
+    })?;
+    Ok(value)
+}
+
+fn hash(sql: &mut dyn Sql, id: u32) -> Result<Hash> {
+    let mut hash = Hash::new();
+    sql.query(HASH, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        let field = Bytes::from(row.bytes(0)?);
+        hash.insert(&field, &Bytes::from(row.bytes(1)?));
+        let expires_at = row.moment(2)?;
+        if expires_at != Millis::NEVER {
+            hash.set_expires_at(&field, expires_at);
+        }
+        Ok(())
+    })?;
+    Ok(hash)
+}
+
+fn list(sql: &mut dyn Sql, id: u32) -> Result<List> {
+    let mut list = List::new();
+    sql.query(LIST, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        list.put_at(row.int(0)?, &Bytes::from(row.bytes(1)?));
+        Ok(())
+    })?;
+    Ok(list)
+}
+
+fn set(sql: &mut dyn Sql, id: u32) -> Result<Set> {
+    let mut set = Set::new();
+    sql.query(SET, &[Param::id(id)], &mut |cells| {
+        set.insert(&Bytes::from(Row(cells).bytes(0)?));
+        Ok(())
+    })?;
+    Ok(set)
+}
+
+fn zset(sql: &mut dyn Sql, id: u32) -> Result<ZSet> {
+    let mut zset = ZSet::new();
+    sql.query(ZSET, &[Param::id(id)], &mut |cells| {
+        let row = Row(cells);
+        zset.insert(&Bytes::from(row.bytes(0)?), row.real(1)?);
+        Ok(())
+    })?;
+    Ok(zset)
+}
+
+fn kind_of(name: &[u8]) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| type_name(*kind).as_bytes() == name)
+}
+
+fn unknown_type(id: u32) -> Error {
+    Error::new(Code::Corrupt, format!("the key with id {id} is of a type that is not known"))
+}
+
+fn broken(id: u32, kind: Kind) -> Error {
+    Error::new(Code::Corrupt, format!("the archive has no {} for the key with id {id}", type_name(kind)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Expire;
+    use crate::sql::{Pending, migrate};
+    use crate::testing::Sqlite;
+
+    const NOW: Millis = Millis(1000);
+
+    fn archived(change: impl FnOnce(&mut Keyspace)) -> Sqlite {
+        let mut ks = Keyspace::in_memory();
+        change(&mut ks);
+        let mut pending = Pending::new(0);
+        ks.effects().iter().for_each(|effect| pending.absorb(effect));
+        let mut db = Sqlite::in_memory();
+        migrate(&mut db).unwrap();
+        pending.write(&mut db).unwrap();
+        db
+    }
+
+    #[test]
+    fn an_empty_archive_is_at_revision_zero() {
+        let mut empty = Sqlite::in_memory();
+        migrate(&mut empty).unwrap();
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), 0);
+        assert_eq!(read_archived(&mut empty).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_score_keeps_its_bits() {
+        let scores = [-0.0, 0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE / 2.0, 0.1];
+        let mut db = archived(|ks| {
+            let mut zset = ks.zset_mut(b"z", NOW).unwrap();
+            for (n, score) in scores.iter().enumerate() {
+                zset.insert(&Bytes::from(n.to_string().as_bytes()), *score);
+            }
+        });
+        let Value::ZSet(zset) = fetch(&mut db, 0, Kind::ZSet).unwrap() else { panic!("not a sorted set") };
+        for (n, score) in scores.iter().enumerate() {
+            assert_eq!(
+                zset.score(n.to_string().as_bytes()).map(f64::to_bits),
+                Some(score.to_bits()),
+                "{score}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_corrupt_and_says_what() {
+        let mut db = archived(|ks| {
+            ks.set_str(b"s", Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
+        });
+        assert_eq!(fetch(&mut db, 0, Kind::Str).unwrap(), Value::Str(Bytes::from(b"v")));
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Str) {
+            let error = fetch(&mut db, 0, kind).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt);
+            assert!(error.message().contains("id 0"), "{error}");
+        }
+        db.0.execute_batch("UPDATE keys SET type = 'sandwich'").unwrap();
+        assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap_err().code(), Code::Corrupt);
+    }
+
+    #[test]
+    fn a_stamp_that_cannot_be_is_corrupt_and_says_whose() {
+        for (damage, says) in [
+            ("UPDATE keys SET revision = 3 WHERE id = 1", "id 1 has version 1 of revision 3"),
+            ("UPDATE keys SET revision = -1 WHERE id = 1", "id 1 has version 1 of revision -1"),
+            ("UPDATE keys SET version = 0 WHERE id = 1", "id 1 has version 0 of revision 2"),
+            ("UPDATE keys SET version = -1 WHERE id = 1", "id 1 has version -1 of revision 2"),
+            ("UPDATE meta SET value = 1 WHERE name = 'revision'", "an archive of revision 1"),
+            ("UPDATE meta SET value = -1 WHERE name = 'revision'", "the archive has revision -1"),
+            ("DELETE FROM meta WHERE name = 'revision'", "an archive of revision 0"),
+        ] {
+            let mut db = archived(|ks| {
+                for key in [b"a", b"b"] {
+                    ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
+                }
+            });
+            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), 2);
+            db.0.execute_batch(damage).unwrap();
+            let error = load(&mut db, &mut Keyspace::in_memory()).unwrap_err();
+            assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
+            assert!(error.message().contains(says), "{damage}: {error}");
+        }
+    }
+
+    #[test]
+    fn anybody_can_query_by_name() {
+        let db = archived(|ks| {
+            ks.hash_mut(b"user:1", NOW).unwrap().set(&Bytes::from(b"name"), &Bytes::from(b"Ada"));
+        });
+        let query = "SELECT CAST(value AS TEXT) FROM named_hash_fields
+            WHERE key = CAST('user:1' AS BLOB) AND field = CAST('name' AS BLOB)";
+        assert_eq!(db.0.query_row(query, [], |row| row.get::<_, String>(0)).unwrap(), "Ada");
+    }
+}

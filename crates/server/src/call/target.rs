@@ -1,0 +1,59 @@
+//! Where a request runs: the shard of its keys. It touches nothing.
+
+use keystead_commands::errors::{self, Fail};
+use keystead_commands::session::Queued;
+use keystead_commands::spec::{Run, Spread};
+use keystead_commands::{Args, Spec};
+use keystead_engine::Engine;
+
+/// Where a request runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Local,
+    Shard(usize),
+    Spread(Spread),
+}
+
+/// Where a request runs, by its keys.
+pub(crate) fn target(
+    engine: &Engine,
+    here: usize,
+    spec: &Spec,
+    args: Args<'_>,
+) -> std::result::Result<Target, Fail> {
+    // A request that does not tell its keys is refused by the command itself, wherever it runs.
+    let keys = spec.keys(args).unwrap_or_default();
+    let Some(first) = keys.first() else {
+        return Ok(match spec.spread {
+            Spread::Local => Target::Local,
+            spread => Target::Spread(spread),
+        });
+    };
+    let target = engine.shard_of(args.at(*first));
+    if keys.iter().any(|key| engine.shard_of(args.at(*key)) != target) {
+        return Err(errors::CROSS_SLOT);
+    }
+    Ok(if target == here { Target::Local } else { Target::Shard(target) })
+}
+
+/// The one shard of a transaction's keys; `None` when it has none.
+pub(crate) fn shard_of_queue(
+    engine: &Engine,
+    queue: &[Queued],
+    watched: Option<usize>,
+) -> std::result::Result<Option<usize>, Fail> {
+    let mut target = watched;
+    for queued in queue {
+        if matches!(queued.spec.run, Run::Data(_)) && queued.spec.spread != Spread::Local {
+            return Err(errors::CROSS_SLOT);
+        }
+        let args = queued.command.args();
+        for key in queued.spec.keys(args).unwrap_or_default() {
+            let at = engine.shard_of(args.at(key));
+            if *target.get_or_insert(at) != at {
+                return Err(errors::CROSS_SLOT);
+            }
+        }
+    }
+    Ok(target)
+}

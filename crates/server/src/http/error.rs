@@ -1,0 +1,147 @@
+//! Why a request to the documents or the limits is refused, and how that is told: with a stable code. Pure.
+
+use hyper::StatusCode;
+use keystead_commands::idempotency::StoredResponse;
+use keystead_commands::json::document::Flaw;
+use keystead_core::{Code, Error};
+use keystead_model::keyspace::Miss;
+use serde_json::{Value, json};
+
+use super::idempotency::IdempotencyError;
+use super::reply::{self, Reply, code};
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(super) enum ApiError {
+    Bad(String),
+    NotFound(String),
+    /// The condition does not hold: how that is told, and the version that is there.
+    Conflict(StatusCode, Option<u64>),
+    /// A `test` of the patch does not hold; the version that is there.
+    Test(Option<u64>),
+    Media(String),
+    WrongType(&'static str),
+    Unprocessable(String),
+    TooLarge(String),
+    ReadOnly,
+    /// The operation of a batch that is refused, and why.
+    Operation(usize, Box<ApiError>),
+    Broken(Error),
+}
+
+impl ApiError {
+    pub(super) fn bad(why: impl Into<String>) -> ApiError {
+        ApiError::Bad(why.into())
+    }
+
+    pub(super) fn not_found(key: &[u8]) -> ApiError {
+        ApiError::NotFound(format!("there is no document '{}'", String::from_utf8_lossy(key)))
+    }
+
+    /// What is wrong with a JSON text, named `what`.
+    pub(super) fn flaw(what: &str, flaw: &Flaw) -> ApiError {
+        match flaw {
+            Flaw::NotJson(why) => ApiError::Bad(format!("{what} is not JSON: {why}")),
+            Flaw::TooDeep => ApiError::Bad(format!("{what} is nested too deeply")),
+            Flaw::TooLong => ApiError::TooLarge(format!("{what} is too large")),
+        }
+    }
+
+    /// Status, code, message, and the version where it matters.
+    fn told(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
+        match self {
+            ApiError::Bad(why) => (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), why, None),
+            ApiError::NotFound(why) => (StatusCode::NOT_FOUND, code::NOT_FOUND, why, None),
+            ApiError::Conflict(status, current) => {
+                let why = match current {
+                    Some(_) => "the document is there with another version than the request allows",
+                    None => "there is no such document",
+                };
+                (*status, Code::Conflict.as_str(), why, Some(*current))
+            }
+            ApiError::Test(current) => {
+                let why = "a test of the patch does not hold";
+                (StatusCode::CONFLICT, Code::Conflict.as_str(), why, Some(*current))
+            }
+            ApiError::Media(why) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::UNSUPPORTED_MEDIA_TYPE, why, None)
+            }
+            ApiError::WrongType(kind) => (StatusCode::CONFLICT, Code::WrongType.as_str(), kind, None),
+            ApiError::Unprocessable(why) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, code::UNPROCESSABLE, why, None)
+            }
+            ApiError::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
+            ApiError::Operation(_, refused) => refused.told(),
+            ApiError::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
+            ApiError::Broken(error) => {
+                (super::status::of(error.code()), error.code().as_str(), error.message(), None)
+            }
+        }
+    }
+
+    /// The answer, as it can be kept.
+    pub(super) fn kept(&self) -> StoredResponse {
+        let (status, code, message, current) = self.told();
+        let mut error = json!({ "code": code, "message": message });
+        if let (Value::Object(error), Some(current)) = (&mut error, current) {
+            error.insert("current".to_owned(), json!(current));
+        }
+        if let (Value::Object(error), ApiError::Operation(index, _)) = (&mut error, self) {
+            error.insert("operation".to_owned(), json!(index));
+        }
+        let body = format!("{}\n", json!({ "error": error }));
+        StoredResponse { status: status.as_u16(), version: None, body: body.into_bytes() }
+    }
+
+    /// The answer where the request changed nothing; where the database is broken there is none.
+    pub(super) fn unless_broken(self) -> Result<StoredResponse, ApiError> {
+        match self {
+            ApiError::Broken(_) => Err(self),
+            refused => Ok(refused.kept()),
+        }
+    }
+
+    pub(super) fn reply(&self) -> Reply {
+        match self {
+            ApiError::Broken(error) => reply::error(error),
+            _ => reply::kept(self.kept()),
+        }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        ApiError::Broken(error)
+    }
+}
+
+impl From<IdempotencyError> for ApiError {
+    fn from(misused: IdempotencyError) -> Self {
+        match misused {
+            IdempotencyError::InvalidKey => ApiError::Bad(misused.words()),
+            IdempotencyError::KeyReused => ApiError::Unprocessable(misused.words()),
+            IdempotencyError::ResponseTooLarge => ApiError::TooLarge(misused.words()),
+        }
+    }
+}
+
+impl From<Miss> for ApiError {
+    fn from(miss: Miss) -> Self {
+        match miss {
+            Miss::WrongType(_) => ApiError::WrongType("the key holds something that is no document"),
+            Miss::Failed(error) => ApiError::Broken(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_tells_the_version_that_is_there() {
+        let conflict = ApiError::Conflict(StatusCode::CONFLICT, None).kept();
+        let body = r#"{"error":{"code":"conflict","message":"there is no such document","current":null}}"#;
+        assert_eq!((conflict.status, conflict.body.trim_ascii_end()), (409, body.as_bytes()));
+    }
+}

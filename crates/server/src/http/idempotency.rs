@@ -1,0 +1,286 @@
+//! Requests that are sent twice and run once (`Idempotency-Key`), for all doors that change keys. Touches the shard of the
+//! change, and the home of the name where that is another.
+//!
+//! A door reads the header with [`of`] and runs its change with [`run_at`]. Invariant: the change and the note of its answer are
+//! one atomic step, so a crash leaves both or neither; what is undone leaves no note and no claim, and may be sent again, also with
+//! another body.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
+use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
+use keystead_core::{Error, Millis};
+use keystead_model::keyspace::Keyspace;
+
+use super::context::HttpContext;
+use super::request::HttpRequest;
+use crate::bounds::IDEMPOTENCY_KEY_BYTES_MAX;
+
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Why a request is refused because of its name. Each door tells it in its own form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdempotencyError {
+    /// The header cannot be a name.
+    InvalidKey,
+    /// Another request had the name.
+    KeyReused,
+    /// The answer is too large to be kept; everything is undone.
+    ResponseTooLarge,
+}
+
+impl IdempotencyError {
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            IdempotencyError::InvalidKey => StatusCode::BAD_REQUEST,
+            IdempotencyError::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            IdempotencyError::ResponseTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        }
+    }
+
+    pub(super) fn words(self) -> String {
+        match self {
+            IdempotencyError::InvalidKey => {
+                format!("one Idempotency-Key of 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes is taken")
+            }
+            IdempotencyError::KeyReused => "this Idempotency-Key was used for another request".to_owned(),
+            IdempotencyError::ResponseTooLarge => format!(
+                "the answer is over {ANSWER_KEPT_BYTES_MAX} bytes, too large to be kept for a repeat: nothing was changed"
+            ),
+        }
+    }
+}
+
+/// The request's name, with what tells it from other requests: its method, its target but for the token, its body, and those of
+/// its headers that make a difference at this door.
+pub(super) fn of(
+    request: &HttpRequest,
+    telling: &[&str],
+) -> Result<Option<IdempotencyKey>, IdempotencyError> {
+    let headers = &request.head.headers;
+    let Some(name) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+    let is_one = headers.get_all(&IDEMPOTENCY_KEY).iter().count() == 1;
+    if !is_one || name.is_empty() || name.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+        return Err(IdempotencyError::InvalidKey);
+    }
+    let query = request.head.uri.query().unwrap_or_default().split('&');
+    let query: Vec<&str> = query.filter(|parameter| !parameter.starts_with("_token=")).collect();
+    let query = query.join("&");
+    let lines_of = |name: &&str| {
+        let lines: Vec<&[u8]> = headers.get_all(*name).iter().map(HeaderValue::as_bytes).collect();
+        lines.join(&b',')
+    };
+    let telling: Vec<Vec<u8>> = telling.iter().map(lines_of).collect();
+    let path = request.head.uri.path().as_bytes();
+    let mut parts = vec![request.head.method.as_str().as_bytes(), path, query.as_bytes(), &request.body];
+    parts.extend(telling.iter().map(Vec::as_slice));
+    Ok(Some(IdempotencyKey::new(name.as_bytes(), &parts)))
+}
+
+/// Runs a change on a shard, all or nothing, and gives its answer when that is durable. A change that has a name runs only if it
+/// has not run before; else its first answer is given again, and nothing beside it.
+///
+/// The change says what it comes to with the answer, as it can be kept, and with what else it wants to tell its door. An error
+/// undoes it; a refusal that shall be told again is an answer.
+pub(super) async fn run_at<T, R>(
+    context: &HttpContext,
+    shard: usize,
+    idempotency_key: Option<IdempotencyKey>,
+    run: impl FnOnce(&mut Keyspace, Millis) -> Result<(StoredResponse, T), R> + Send + 'static,
+) -> Result<(StoredResponse, T), R>
+where
+    T: Default + Send + 'static,
+    R: From<IdempotencyError> + From<Error> + Send + 'static,
+{
+    let shards = context.app.engine.shards();
+    let taken = match &idempotency_key {
+        Some(idempotency_key) if claim::<R>(context, idempotency_key, shard).await? => {
+            Some(idempotency_key.clone())
+        }
+        _ => None,
+    };
+    let ran = context.run_at(shard, true, move |keys, now| {
+        let result = match &idempotency_key {
+            Some(idempotency_key) => at_most_once(idempotency_key, keys, (shard, shards), now, run),
+            None => run(keys, now),
+        };
+        let keep = result.is_ok();
+        (result, keep)
+    });
+    let ran = ran.await;
+    // What was refused has changed nothing, so its name is free. Where it is not known what became of it, the name stays taken.
+    if let (Some(idempotency_key), Ok(Err(_))) = (taken, &ran) {
+        release(context, idempotency_key).await;
+    }
+    ran?
+}
+
+/// Takes the name of a request at the name's home, where that is not the shard of the change: a repeat with other keys may
+/// belong to another shard, and still must be seen. Tells whether it was free.
+async fn claim<R: From<IdempotencyError> + From<Error>>(
+    context: &HttpContext,
+    idempotency_key: &IdempotencyKey,
+    shard: usize,
+) -> Result<bool, R> {
+    let shards = context.app.engine.shards();
+    let home = idempotency_key.home(shards);
+    if home == shard {
+        return Ok(false);
+    }
+    let idempotency_key = idempotency_key.clone();
+    let claimed = context.run_at(home, true, move |keys, now| {
+        let claimed = idempotency_key.claim(keys, shards, now);
+        let keep = claimed.is_ok();
+        (claimed, keep)
+    });
+    match claimed.await?? {
+        Claim::New => Ok(true),
+        Claim::Own => Ok(false),
+        Claim::Other => Err(IdempotencyError::KeyReused.into()),
+    }
+}
+
+/// Lets go of a name. Where that fails it stays taken, as after a crash, until it expires.
+async fn release(context: &HttpContext, idempotency_key: IdempotencyKey) {
+    let shards = context.app.engine.shards();
+    let released = context.run_at(idempotency_key.home(shards), true, move |keys, now| {
+        let released = idempotency_key.release(keys, shards, now);
+        let keep = released.is_ok();
+        (released, keep)
+    });
+    if let Ok(Err(error)) | Err(error) = released.await {
+        tracing::warn!(%error, "the name of a request that was refused stays taken");
+    }
+}
+
+fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
+    idempotency_key: &IdempotencyKey,
+    keys: &mut Keyspace,
+    place: (usize, usize),
+    now: Millis,
+    run: impl FnOnce(&mut Keyspace, Millis) -> Result<(StoredResponse, T), R>,
+) -> Result<(StoredResponse, T), R> {
+    match idempotency_key.look(keys, place, now)? {
+        Known::Again(kept) => return Ok((kept, T::default())),
+        Known::Other => return Err(IdempotencyError::KeyReused.into()),
+        Known::New => {}
+    }
+    let (kept, told) = run(keys, now)?;
+    if kept.is_too_large() {
+        return Err(IdempotencyError::ResponseTooLarge.into());
+    }
+    idempotency_key.keep(keys, place, &kept, now)?;
+    Ok((kept, told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rights::Rights;
+    use super::*;
+
+    fn named(
+        target: &str,
+        body: &'static str,
+        headers: &[(&str, &str)],
+    ) -> Result<Option<IdempotencyKey>, IdempotencyError> {
+        let mut request = hyper::Request::builder().method("POST").uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let head = request.body(()).unwrap().into_parts().0;
+        let request = HttpRequest { head, body: body.into(), rights: Rights::All };
+        of(&request, &["x-form"])
+    }
+
+    fn fingerprint(target: &str, body: &'static str, headers: &[(&str, &str)]) -> u64 {
+        let headers = [&[("idempotency-key", "n")], headers].concat();
+        named(target, body, &headers).unwrap().unwrap().fingerprint
+    }
+
+    #[test]
+    fn a_name_is_one_header_of_some_bytes() {
+        assert!(named("/", "", &[]).unwrap().is_none());
+        assert_eq!(*named("/", "", &[("idempotency-key", "n")]).unwrap().unwrap().name, *b"n");
+        let (most, long) = ("x".repeat(255), "x".repeat(256));
+        assert!(named("/", "", &[("idempotency-key", &most)]).unwrap().is_some());
+        for headers in [
+            &[("idempotency-key", "")][..],
+            &[("idempotency-key", &long)],
+            &[("idempotency-key", "a"), ("idempotency-key", "b")],
+        ] {
+            assert_eq!(named("/", "", headers).unwrap_err(), IdempotencyError::InvalidKey, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_a_difference_makes_another_request_and_the_token_does_not() {
+        let first = fingerprint("/a?b=1", "x", &[]);
+        assert_eq!(first, fingerprint("/a?b=1", "x", &[("x-other", "y")]));
+        for same in ["/a?b=1&_token=t", "/a?_token=t&b=1"] {
+            assert_eq!(first, fingerprint(same, "x", &[]), "{same}");
+        }
+        for (target, body, headers) in [
+            ("/a?b=2", "x", &[][..]),
+            ("/a", "x", &[]),
+            ("/b?b=1", "x", &[]),
+            ("/a?b=1", "y", &[]),
+            ("/a?b=1", "x", &[("x-form", "z")]),
+        ] {
+            assert_ne!(first, fingerprint(target, body, headers), "{target} {body} {headers:?}");
+        }
+    }
+
+    fn told(
+        keys: &mut Keyspace,
+        idempotency_key: &IdempotencyKey,
+        body: &'static [u8],
+    ) -> Result<(StoredResponse, Vec<u8>), Told> {
+        let kept = StoredResponse { status: 200, version: None, body: body.to_vec() };
+        at_most_once(idempotency_key, keys, (0, 1), Millis(1), |_, _| Ok((kept, vec![1])))
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum Told {
+        IdempotencyError(IdempotencyError),
+        Broken,
+    }
+
+    impl From<IdempotencyError> for Told {
+        fn from(misused: IdempotencyError) -> Self {
+            Told::IdempotencyError(misused)
+        }
+    }
+
+    impl From<Error> for Told {
+        fn from(_: Error) -> Self {
+            Told::Broken
+        }
+    }
+
+    #[test]
+    fn a_repeat_gets_the_answer_and_nothing_beside_it() {
+        let mut keys = Keyspace::in_memory();
+        let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
+        let failed = at_most_once::<(), Told>(&idempotency_key, &mut keys, (0, 1), Millis(1), |_, _| {
+            Err(Told::Broken)
+        });
+        assert_eq!(failed, Err(Told::Broken));
+        let (first, beside) = told(&mut keys, &idempotency_key, b"a").unwrap();
+        assert_eq!((&*first.body, &*beside), (&b"a"[..], &[1][..]), "what is undone leaves no note");
+        assert_eq!(told(&mut keys, &idempotency_key, b"b"), Ok((first, Vec::new())));
+        let other = IdempotencyKey::new(b"n", &[b"2"]);
+        assert_eq!(told(&mut keys, &other, b"b"), Err(Told::IdempotencyError(IdempotencyError::KeyReused)));
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_not_kept() {
+        let mut keys = Keyspace::in_memory();
+        let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
+        static LONG: [u8; ANSWER_KEPT_BYTES_MAX + 1] = [b'x'; ANSWER_KEPT_BYTES_MAX + 1];
+        assert_eq!(
+            told(&mut keys, &idempotency_key, &LONG),
+            Err(Told::IdempotencyError(IdempotencyError::ResponseTooLarge))
+        );
+        assert!(told(&mut keys, &idempotency_key, &LONG[1..]).is_ok(), "at the limit it is");
+    }
+}

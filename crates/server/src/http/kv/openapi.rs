@@ -1,0 +1,369 @@
+//! What OpenAPI tells of the document door. Pure.
+
+use hyper::Method;
+use hyper::header::{IF_MATCH, IF_NONE_MATCH};
+use keystead_commands::bounds::{JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX};
+use keystead_core::Code;
+use keystead_core::bounds::KEY_BYTES_MAX;
+use serde_json::json;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::path::{OperationBuilder, Parameter};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::ObjectBuilder;
+
+use super::super::events;
+use super::super::openapi::common::{NAME_USED, coded, idempotency_key, refusal, store_failures};
+use super::super::openapi::part::{self, Described, Shape};
+use super::super::reply::code;
+use super::list::{CURSOR, LINES, LISTING, WATCHING};
+use super::params::name;
+use super::{read, watch, write};
+use crate::bounds::{BATCH_OPERATIONS_MAX, LIST_LIMIT_MAX, WAIT_MS_MAX};
+
+pub(in super::super) const TAG: &str = "documents";
+
+pub(in super::super) const KEY: &str = "Key";
+/// One of a batch, or of what is written with a decision.
+pub(in super::super) const OPERATION: &str = "Operation";
+const DOCUMENT: &str = "Document";
+const BATCH: &str = "Batch";
+const RESULTS: &str = "Results";
+const PATCH: &str = "JsonPatch";
+
+const ONE: &str = "/kv/{key}";
+
+/// Whole numbers with units.
+const DURATION: &str = "([0-9]+(ms|s|m|h|d|w))+";
+/// An entity tag, and several of them.
+const ETAG: &str = r#"(W/)?"[!#-~]*""#;
+
+const BAD: &str = Code::BadRequest.as_str();
+const CONFLICT: &str = Code::Conflict.as_str();
+const WRONG_TYPE: &str = Code::WrongType.as_str();
+const TOO_LARGE: &str = Code::TooLarge.as_str();
+
+pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
+    let key = part::either([
+        part::string().min_length(Some(1)).max_length(Some(KEY_BYTES_MAX)).into(),
+        part::required(part::closed(), [("base64", base64().into())]).into(),
+    ]);
+    let document = part::required(
+        part::closed().property(name::EXPIRES_AT, moment()),
+        [("key", part::named(KEY)), ("value", part::anything().into()), ("version", part::counter(1).into())],
+    )
+    .description(Some("Numbers keep every digit, members their order."));
+    let absent = part::required(part::closed(), [("key", part::named(KEY))])
+        .description(Some("A key without a document."));
+    let result = part::either([part::named(DOCUMENT), absent.into()]);
+    let results = part::required(part::closed(), [("results", part::list(result).into())]);
+    vec![
+        (KEY, key),
+        (DOCUMENT, document.into()),
+        (OPERATION, operation_schema()),
+        (BATCH, batch_schema()),
+        (RESULTS, results.into()),
+        (PATCH, patch_schema()),
+    ]
+}
+
+fn base64() -> ObjectBuilder {
+    const DIGIT: &str = "[A-Za-z0-9+/]";
+    let last = format!("{DIGIT}{{4}}|{DIGIT}[AQgw]==|{DIGIT}{{2}}[AEIMQUYcgkosw048]=");
+    part::matching(&format!("^({DIGIT}{{4}})*({last})$"))
+        .content_encoding("base64")
+        .description(Some("A key that is not UTF-8."))
+}
+
+fn moment() -> ObjectBuilder {
+    part::between(0, i64::MAX as u64).description(Some("In milliseconds since 1970."))
+}
+
+fn lifetime() -> ObjectBuilder {
+    part::matching(&format!("^(none|keep|{DURATION})$"))
+        .examples(["30s"])
+        .description(Some("How long it stays; `none`: for ever; `keep`: as it is."))
+}
+
+fn operation_schema() -> Shape {
+    let version = part::any_of([part::counter(0).into(), part::null().into()]);
+    let operation = |ops: &[&str]| {
+        part::required(
+            part::closed().property(name::IF_VERSION, version.clone()),
+            [("op", part::one_of(ops).into()), ("key", part::named(KEY))],
+        )
+    };
+    let reading = operation(&["get", "delete"]);
+    // Both say when it goes. The builder has no word for this one.
+    let contradiction =
+        Extensions::from_iter([("not", json!({ "required": [name::TTL, name::EXPIRES_AT] }))]);
+    let writing = part::required(operation(&["put", "patch"]), [("value", part::anything().into())])
+        .property(name::TTL, lifetime())
+        .property(name::EXPIRES_AT, moment())
+        .extensions(Some(contradiction));
+    part::either([reading.into(), writing.into()])
+}
+
+fn batch_schema() -> Shape {
+    let operations = part::list(part::named(OPERATION))
+        .min_items(Some(1))
+        .max_items(Some(BATCH_OPERATIONS_MAX))
+        .description(Some(
+            "All of them, or none. Their keys live on one shard. An `ifVersion` of null: the key must be absent.",
+        ));
+    part::required(part::closed(), [("operations", operations.into())]).into()
+}
+
+fn patch_schema() -> Shape {
+    let pointer = || part::matching("^(/([^~/]|~[01])*)*$");
+    let with_value = part::members([
+        ("op", part::one_of(&["add", "replace", "test"]).into()),
+        ("path", pointer().into()),
+        ("value", part::anything().into()),
+    ]);
+    let remove = part::members([("op", part::one_of(&["remove"]).into()), ("path", pointer().into())]);
+    let from = part::members([
+        ("op", part::one_of(&["move", "copy"]).into()),
+        ("from", pointer().into()),
+        ("path", pointer().into()),
+    ]);
+    part::list(part::either([with_value.into(), remove.into(), from.into()]))
+        .max_items(Some(PATCH_OPERATIONS_MAX))
+        .description(Some("RFC 6902, all or nothing."))
+        .into()
+}
+
+/// A parameter of the query. Those that nobody has described yet are found by a test.
+fn in_query(name: &str) -> Parameter {
+    let (about, shape) = match name {
+        name::IF_VERSION => ("The version that the document must have; another is 409.", part::counter(0)),
+        name::TTL => ("When it goes. Not together with `expiresAt`.", lifetime()),
+        name::EXPIRES_AT => ("When it goes. It must not have passed.", moment()),
+        name::WAIT => ("Waits so long for the next change: 304 when there was none.", wait()),
+        name::SINCE_VERSION => {
+            ("With `wait`: the version that is known. Left out: waits until it is there.", part::counter(0))
+        }
+        name::PREFIX => ("Only keys that begin so.", part::string()),
+        name::LIMIT => {
+            ("A page of at most so many. Left out: all of them.", part::between(1, LIST_LIMIT_MAX as u64))
+        }
+        name::CURSOR => {
+            ("Where the next page begins: the header `keystead-cursor` of the last.", part::counter(0))
+        }
+        name::VALUES => ("Documents instead of names.", part::one_of(&["true", "false", ""])),
+        _ => ("", part::string()),
+    };
+    part::in_query(name, about, shape)
+}
+
+fn wait() -> ObjectBuilder {
+    part::matching(&format!("^{DURATION}$"))
+        .examples(["10ms"])
+        .description(Some(format!("At most {} seconds.", WAIT_MS_MAX / 1000)))
+}
+
+fn known(operation: OperationBuilder, names: &[&str]) -> OperationBuilder {
+    names.iter().fold(operation, |operation, name| operation.parameter(in_query(name)))
+}
+
+fn key() -> Parameter {
+    let about = "Any bytes, percent-encoded, also `/`.";
+    part::in_path("key", about, part::string().min_length(Some(1)).max_length(Some(KEY_BYTES_MAX)))
+}
+
+fn tags() -> ObjectBuilder {
+    part::matching(&format!(r"^(\*|{ETAG}( *, *{ETAG})*)$")).examples([r#""3""#])
+}
+
+fn if_match() -> Parameter {
+    part::in_header(IF_MATCH.as_str(), "The versions that it may have; `*`: any. Another is 412.", tags())
+}
+
+fn last_event_id() -> Parameter {
+    let about = "With `Accept: text/event-stream`: the `id` of the last event that was heard.";
+    // Without a pattern: where nothing streams, nobody looks at it.
+    part::in_header(watch::LAST_EVENT_ID.as_str(), about, part::string())
+}
+
+/// What all requests that change something share.
+fn changing(operation: OperationBuilder) -> OperationBuilder {
+    operation
+        .parameter(idempotency_key("changes nothing"))
+        .response("403", refusal("The token may only read.", &[code::FORBIDDEN]))
+}
+
+/// What all requests about one document share.
+fn of_one(operation: OperationBuilder) -> OperationBuilder {
+    let too_large = format!("The key is over {KEY_BYTES_MAX} bytes, or the body or document is too large.");
+    finished(operation.parameter(key()).parameter(if_match()))
+        .response("412", refusal("The condition of a header does not hold.", &[CONFLICT]))
+        .response("413", refusal(&too_large, &[TOO_LARGE]))
+}
+
+/// What all requests share.
+fn finished(operation: OperationBuilder) -> OperationBuilder {
+    let bad = "What was asked cannot be read, or its parts contradict each other.";
+    part::with(operation.response("400", refusal(bad, &[BAD])), &store_failures())
+}
+
+fn writing(operation: OperationBuilder) -> OperationBuilder {
+    let absent = "`*`: it must not be there.";
+    let operation =
+        operation.parameter(part::in_header(IF_NONE_MATCH.as_str(), absent, part::one_of(&["*"])));
+    of_one(changing(known(operation, write::WRITING)))
+        .response("200", shown("It was changed."))
+        .response("201", shown("It was created."))
+        .response("409", conflict())
+}
+
+fn conflict() -> ResponseBuilder {
+    refusal(
+        "The condition of a parameter does not hold, with the version that is there; or the key holds no document.",
+        &[CONFLICT, WRONG_TYPE],
+    )
+}
+
+fn shown(about: &str) -> ResponseBuilder {
+    part::json(about, part::named(DOCUMENT)).header("ETag", etag())
+}
+
+fn etag() -> utoipa::openapi::header::Header {
+    part::fixed_header("The version, in quotes.", part::matching(r#"^"[0-9]+"$"#))
+}
+
+fn not_found() -> ResponseBuilder {
+    refusal("There is no such document.", &[code::NOT_FOUND])
+}
+
+fn gone() -> ResponseBuilder {
+    refusal("The changes since that `Last-Event-ID` are no longer kept.", &[Code::Gone.as_str()])
+}
+
+fn events_text() -> utoipa::openapi::content::Content {
+    let data = part::string().content_media_type(part::JSON).description(Some(
+        "The document, or its key and what is known of it; `{}` when all keys are gone (`flush`).",
+    ));
+    part::content(part::event(data, &["put", "delete", "change", "flush"]))
+}
+
+pub(in super::super) fn get(_: &Method) -> Vec<Described> {
+    let operation = part::operation(
+        TAG,
+        "getDocument",
+        "Reads a document, waits for its next change, or streams all changes",
+    )
+    .description(Some("`Accept: text/event-stream` streams; then there are no parameters in the query."))
+    .parameter(part::in_header(IF_NONE_MATCH.as_str(), "Versions that are known: 304.", tags()))
+    .parameter(last_event_id());
+    let operation = of_one(known(operation, read::READING))
+        .response("200", shown_or_streamed())
+        .response("304", part::answer("It has not changed.").header("ETag", etag()))
+        .response("404", not_found())
+        .response("409", refusal("The key holds something that is no document.", &[WRONG_TYPE]))
+        .response("410", gone());
+    vec![Described::at(ONE, operation)]
+}
+
+fn shown_or_streamed() -> ResponseBuilder {
+    part::json("The document, or its changes.", part::named(DOCUMENT))
+        .content(events::MEDIA, events_text())
+        .header(
+            "ETag",
+            part::header("The version, in quotes. A stream has none.", part::matching(r#"^"[0-9]+"$"#)),
+        )
+}
+
+pub(in super::super) fn put(_: &Method) -> Vec<Described> {
+    let about = format!("Any JSON, nested at most {JSON_DEPTH_MAX} deep.");
+    let any = part::content_like(part::anything(), json!({ "name": "Ada", "visits": 1 }));
+    let operation = part::operation(TAG, "putDocument", "Replaces a document, or creates it")
+        .description(Some("Clears the expiry, unless `ttl` or `expiresAt` say otherwise."))
+        .request_body(Some(part::body(&about, [(write::SHALLOW, any)])))
+        .response("422", unprocessable(NAME_USED));
+    vec![Described::at(ONE, writing(operation))]
+}
+
+pub(in super::super) fn patch(_: &Method) -> Vec<Described> {
+    let forms = [
+        (write::SHALLOW, part::content_like(part::anything(), json!({ "visits": 2 }))),
+        (write::MERGE, part::content_like(part::anything(), json!({ "visits": null }))),
+        (
+            write::OPERATIONS,
+            part::content_like(
+                part::named(PATCH),
+                json!([{ "op": "add", "path": "/tags", "value": ["new"] }]),
+            ),
+        ),
+    ];
+    let about = "As `application/json` two objects merge their top-level members; as a merge patch at all levels, and null removes (RFC 7396).";
+    let operation = part::operation(TAG, "patchDocument", "Changes a document, or creates it")
+        .description(Some("Keeps the expiry, unless `ttl` or `expiresAt` say otherwise."))
+        .request_body(Some(part::body(about, forms)))
+        .response("404", refusal("A JSON patch changes what is there, and nothing is.", &[code::NOT_FOUND]))
+        .response("415", refusal("A patch of another type.", &[code::UNSUPPORTED_MEDIA_TYPE]))
+        .response(
+            "422",
+            unprocessable(
+                "The patch does not fit the document, or the Idempotency-Key was used for another request.",
+            ),
+        );
+    vec![Described::at(ONE, writing(operation))]
+}
+
+fn unprocessable(about: &str) -> ResponseBuilder {
+    refusal(about, &[code::UNPROCESSABLE])
+}
+
+pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
+    let absent = part::in_header(IF_NONE_MATCH.as_str(), "`*`: it must not be there.", part::one_of(&["*"]));
+    let operation = part::operation(TAG, "deleteDocument", "Deletes a document").parameter(absent);
+    let operation = of_one(changing(known(operation, write::DELETING)))
+        .response("204", part::answer("It is gone."))
+        .response("404", not_found())
+        .response("409", conflict())
+        .response("422", unprocessable(NAME_USED));
+    vec![Described::at(ONE, operation)]
+}
+
+pub(in super::super) fn list(_: &Method) -> Vec<Described> {
+    let item = part::any_of([part::named(KEY), part::named(DOCUMENT)]);
+    let lines = part::string().description(Some("One object a line: `{\"key\":...}`, or a document."));
+    let cursor = part::header("While more follows: where the next page begins.", part::counter(0));
+    let found = part::json("All of them in no order, or their changes.", part::list(item))
+        .content(LINES, part::content(lines))
+        .content(events::MEDIA, events_text())
+        .header(CURSOR.as_str(), cursor);
+    let operation = part::operation(TAG, "listDocuments", "Lists the documents, or streams their changes")
+        .description(Some(format!(
+            "`Accept: text/event-stream` streams, and takes only: {}.",
+            WATCHING.join(", ")
+        )))
+        .parameter(last_event_id());
+    let operation = finished(known(operation, LISTING))
+        .response("200", found)
+        .response(
+            "403",
+            refusal("The token may only read, and not walk through all keys.", &[code::FORBIDDEN]),
+        )
+        .response("410", gone());
+    Described::context(operation)
+}
+
+pub(in super::super) fn batch(_: &Method) -> Vec<Described> {
+    let example =
+        json!({ "operations": [{ "op": "put", "key": "a", "value": 1 }, { "op": "get", "key": "a" }] });
+    let operation = part::operation(TAG, "batch", "Runs several operations as one, all or nothing")
+        .request_body(Some(part::body("", [(part::JSON, part::content_like(part::named(BATCH), example))])));
+    let too_large = format!(
+        "More than {BATCH_OPERATIONS_MAX} operations, or a key, a body or an answer that is too large."
+    );
+    let operation = finished(changing(operation))
+        .response("200", part::json("What came of each.", part::named(RESULTS)))
+        .response(
+            "404",
+            part::json("A document that is not there was to be deleted.", coded(&[code::NOT_FOUND])),
+        )
+        .response("409", conflict())
+        .response("413", refusal(&too_large, &[TOO_LARGE]))
+        .response("422", unprocessable(NAME_USED));
+    Described::context(operation)
+}

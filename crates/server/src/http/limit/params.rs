@@ -1,0 +1,139 @@
+//! What a request of the limit door asks for: its path, its body, how a denial is told. Pure.
+
+use std::borrow::Cow;
+
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use serde::Deserialize;
+
+use super::super::error::ApiError;
+use super::super::parameters::{Parameters, decoded};
+use crate::written::Object;
+
+const START: &str = "/limit/";
+/// The parameter that says which status a denial has.
+pub(super) const STATUS: &str = "status";
+
+/// The parts of a path behind `/limit/`: a policy, and an action or a key, still encoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Path<'a> {
+    pub(super) policy: &'a str,
+    pub(super) rest: Option<&'a str>,
+}
+
+impl<'a> Path<'a> {
+    pub(super) fn of(head: &'a Parts) -> Result<Path<'a>, ApiError> {
+        let text = head.uri.path().strip_prefix(START).unwrap_or_default();
+        let (policy, rest) = match text.split_once('/') {
+            Some((policy, rest)) => (policy, Some(rest)),
+            None => (text, None),
+        };
+        if policy.is_empty() || rest == Some("") {
+            return Err(ApiError::bad("the path is /limit/POLICY, or /limit/POLICY/KEY"));
+        }
+        if rest.is_some_and(|rest| rest.contains('/')) {
+            return Err(ApiError::bad("a '/' in a key is written %2F"));
+        }
+        Ok(Path { policy, rest })
+    }
+}
+
+/// The key in a path.
+pub(super) fn key(text: &str) -> Result<Cow<'_, [u8]>, ApiError> {
+    decoded(text, false)
+}
+
+/// The status of a denial: 200, or 429 where the query asks for it.
+pub(super) fn denial(head: &Parts) -> Result<StatusCode, ApiError> {
+    match Parameters::of(head, &[STATUS])?.text(STATUS)? {
+        None | Some("200") => Ok(StatusCode::OK),
+        Some("429") => Ok(StatusCode::TOO_MANY_REQUESTS),
+        Some(_) => Err(ApiError::bad("the parameter 'status' is 200 or 429: the status of a denial")),
+    }
+}
+
+/// Reads a body, of which `form` is an example.
+pub(super) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8], form: &str) -> Result<T, ApiError> {
+    let read: Result<Object<T>, _> = serde_json::from_slice(bytes);
+    read.map(|body| body.0)
+        .map_err(|error| ApiError::bad(format!("the body is not as it should be: {error}: send {form}")))
+}
+
+/// One unit, where nobody says more.
+pub(super) fn one() -> u64 {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use keystead_limit::bounds::WHOLE_MAX;
+
+    use super::*;
+    use crate::written::{self, KeyText};
+
+    fn head(target: &str) -> Parts {
+        hyper::Request::builder().uri(target).body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_path_names_a_policy_and_perhaps_something_of_it() {
+        assert_eq!(Path::of(&head("/limit/a")).unwrap(), Path { policy: "a", rest: None });
+        assert_eq!(Path::of(&head("/limit/a/b%2Fc")).unwrap(), Path { policy: "a", rest: Some("b%2Fc") });
+        for target in ["/limit/", "/limit//a", "/limit/a/", "/limit/a/b/c"] {
+            assert!(Path::of(&head(target)).is_err(), "{target}");
+        }
+        assert_eq!(&*key("b%2Fc").unwrap(), b"b/c");
+    }
+
+    #[test]
+    fn a_denial_is_told_as_the_query_asks() {
+        assert_eq!(denial(&head("/limit/a")).unwrap(), StatusCode::OK);
+        assert_eq!(denial(&head("/limit/a?status=429")).unwrap(), StatusCode::TOO_MANY_REQUESTS);
+        for target in ["/limit/a?status=503", "/limit/a?stauts=429", "/limit/a?status=429&status=429"] {
+            assert!(denial(&head(target)).is_err(), "{target}");
+        }
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Some<'a> {
+        #[serde(borrow)]
+        key: KeyText<'a>,
+        #[serde(default = "one", deserialize_with = "written::whole")]
+        cost: u64,
+        #[serde(default, deserialize_with = "written::whole_or_none")]
+        ttl: Option<u64>,
+    }
+
+    fn some(text: &'static str) -> Result<(u64, Option<u64>), String> {
+        match body::<Some<'_>>(text.as_bytes(), "{}") {
+            Ok(some) => Ok((some.cost, some.ttl)),
+            Err(ApiError::Bad(why)) => Err(why),
+            Err(other) => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        for text in ["7", "7.0", "7e0", "0.7e1", "70e-1"] {
+            let text = format!(r#"{{"key":"k","cost":{text},"ttl":{text}}}"#);
+            assert_eq!(some(text.leak()), Ok((7, Option::Some(7))));
+        }
+        assert_eq!(some(r#"{"key":"k","ttl":null}"#), Ok((1, None)));
+        assert_eq!(some(r#"{"key":"k","cost":9007199254740991.0}"#), Ok((WHOLE_MAX, None)));
+        for text in ["1.5", "-1", "-1.0", "1e300", "9007199254740993.0", "\"1\"", "null", "[1]", "true"] {
+            let why = some(format!(r#"{{"key":"k","cost":{text}}}"#).leak()).unwrap_err();
+            assert!(why.contains("expected a whole number up to 9007199254740991"), "{why}");
+        }
+    }
+
+    #[test]
+    fn only_an_object_is_a_body_and_no_words_of_the_program_are_shown() {
+        for text in [r#"["k",1]"#, "[]", "1", "null", "\"k\"", "true"] {
+            let why = some(text).unwrap_err();
+            assert!(why.contains("expected a JSON object") && !why.contains("struct"), "{why}");
+        }
+        assert!(some(r#"{"key":"k","key":"k"}"#).unwrap_err().contains("duplicate field `key`"));
+        assert!(some(r#"{"key":"k"} {}"#).unwrap_err().contains("trailing"));
+    }
+}

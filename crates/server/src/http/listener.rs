@@ -1,0 +1,413 @@
+//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
+//! Touches sockets.
+//!
+//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. Health is answered here
+//! where no connection is to be had, or the loop is at a command that takes long. When [`serve`] returns, no
+//! connection of the door is left.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use keystead_engine::Local;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::context::HttpContext;
+use super::health;
+use super::request::{self, Unserved};
+use crate::app::App;
+use crate::bounds::{ACCEPT_PAUSE, Bounds, HEALTH_PEEK_BYTES, REFUSAL_TIMEOUT, REFUSALS_MAX};
+use crate::handover::{self, OnLoop};
+
+/// How far a door has come with its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// It serves them.
+    Open,
+    /// Each finishes what it has begun.
+    Draining,
+    /// They end at once.
+    Cut,
+}
+
+/// What connections share.
+#[derive(Clone)]
+struct Shared {
+    app: Arc<App>,
+    bounds: Arc<Bounds>,
+    stage: watch::Receiver<Stage>,
+}
+
+/// Serves connections until the app stops, then drains.
+pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
+    let slots = Arc::new(Semaphore::new(bounds.connections_max));
+    let mut refusals = VecDeque::new();
+    let stage = watch::Sender::new(Stage::Open);
+    let shared = Shared { app: Arc::clone(&app), bounds: Arc::new(bounds), stage: stage.subscribe() };
+    let mut beginnings = JoinSet::new();
+    let mut stopping = pin!(app.stopping());
+    let mut next_shard = 0;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopping.as_mut() => break,
+            Some(_) = beginnings.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                pause_after(&error).await;
+                continue;
+            }
+        };
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            next_shard = handover::next_shard(&app.engine, next_shard);
+            beginnings.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
+        } else {
+            app.metrics.http_connections_refused.inc();
+            make_room(&mut refusals);
+            refusals.push_back(beginnings.spawn(refuse(stream, Arc::clone(&app), Unserved::TooMany)));
+        }
+    }
+    // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
+    drop(listener);
+    drain(&stage, beginnings, &slots, &shared.bounds).await;
+}
+
+async fn drain(
+    stage: &watch::Sender<Stage>,
+    mut beginnings: JoinSet<()>,
+    slots: &Semaphore,
+    bounds: &Bounds,
+) {
+    stage.send_replace(Stage::Draining);
+    let all = u32::try_from(bounds.connections_max).unwrap_or(u32::MAX);
+    let all_done = async {
+        while beginnings.join_next().await.is_some() {}
+        // Whoever holds all places knows that nobody else has one.
+        let _ = slots.acquire_many(all).await;
+    };
+    if timeout(bounds.drain_timeout, all_done).await.is_ok() {
+        return;
+    }
+    let left = bounds.connections_max - slots.available_permits();
+    tracing::warn!(connections = left, "cut off requests that did not finish in time");
+    stage.send_replace(Stage::Cut);
+    beginnings.shutdown().await;
+    // A loop that hangs does not look; its connections end with the process.
+    let _ = timeout(CUT_TIMEOUT, slots.acquire_many(all)).await;
+}
+
+/// How long connections may take to notice that they are cut off.
+const CUT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Without a pause a door that is out of file handles would spin.
+async fn pause_after(error: &io::Error) {
+    match error.kind() {
+        // The client went away before it was served: its affair.
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
+        _ => {
+            tracing::warn!(%error, "cannot accept a connection");
+            sleep(ACCEPT_PAUSE).await;
+        }
+    }
+}
+
+/// Makes room for one more that is over the limit. The oldest goes: if it had anything to ask, it would have asked by now.
+fn make_room(refusals: &mut VecDeque<AbortHandle>) {
+    if refusals.len() >= REFUSALS_MAX {
+        refusals.retain(|refusal| !refusal.is_finished());
+    }
+    if refusals.len() >= REFUSALS_MAX
+        && let Some(oldest) = refusals.pop_front()
+    {
+        oldest.abort();
+    }
+}
+
+/// A connection that no loop has yet.
+struct Newcomer {
+    /// Bare: a socket belongs to the loop that it was registered with.
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    shared: Shared,
+}
+
+/// Hands a connection to a shard's loop. A shard that is busy is waited for, and others are let in meanwhile.
+async fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: OwnedSemaphorePermit,
+    shared: Shared,
+    mut shard: usize,
+) {
+    // Answers are written whole, so waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = stream.into_std() else { return };
+    let engine = shared.app.engine.clone();
+    let mut newcomer = Newcomer { stream, peer, slot, shared };
+    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+        shard = handover::next_shard(&engine, shard);
+        let Some(held) = hold(back, shard).await else { return };
+        newcomer = held;
+    }
+}
+
+fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
+    Box::pin(connection(newcomer, local))
+}
+
+/// Keeps a connection until the shard's loop goes on. One that asks for health is answered meanwhile, and everyone once the shard is
+/// busy for too long.
+async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
+    let Newcomer { stream, peer, slot, shared } = newcomer;
+    let stream = TcpStream::from_std(stream).ok()?;
+    let app = &shared.app;
+    let goes_on = tokio::select! {
+        biased;
+        () = app.stopping() => return None,
+        () = handover::goes_on(&app.engine, shard) => true,
+        () = asks_for_health(&stream) => false,
+        () = handover::until_busy(app, shard) => false,
+    };
+    if goes_on {
+        return Some(Newcomer { stream: stream.into_std().ok()?, peer, slot, shared });
+    }
+    refuse(stream, Arc::clone(app), Unserved::Busy).await;
+    None
+}
+
+/// Waits for the beginning of a request for health, and leaves it where it is. Ends with no other request.
+async fn asks_for_health(stream: &TcpStream) {
+    let mut start = [0; HEALTH_PEEK_BYTES];
+    loop {
+        match stream.peek(&mut start).await {
+            Ok(count) if health::is_asked(&start[..count]) => return,
+            Ok(count) if 0 < count && count < HEALTH_PEEK_BYTES => sleep(ACCEPT_PAUSE).await,
+            _ => return std::future::pending().await,
+        }
+    }
+}
+
+/// Counts an open connection for as long as it lives, however it ends.
+struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+async fn connection(newcomer: Newcomer, local: Local) {
+    let Newcomer { stream, peer, slot, shared } = newcomer;
+    let Shared { app, bounds, mut stage } = shared;
+    let counted = Counted::new(&app.metrics.http_connections);
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let Ok(at) = stream.local_addr() else { return };
+    let context = Rc::new(HttpContext::new(Arc::clone(&app), Arc::clone(&bounds), local, peer, at.ip()));
+    let reader = Rc::clone(&context);
+    let service = service_fn(move |request| {
+        let context = Rc::clone(&context);
+        async move { Ok::<_, Infallible>(request::answer(&context, request).await) }
+    });
+    let mut connection = Box::pin(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header_timeout)
+            .max_header_size(bounds.header_bytes_max)
+            .serve_connection(TokioIo::new(stream), service),
+    );
+    let ended = tokio::select! {
+        // The drain first, so that an answer given after it began always says that the connection will close.
+        biased;
+        () = reached(&mut stage, Stage::Draining) => None,
+        () = reader.too_slow() => Some(Ok(())),
+        ended = connection.as_mut() => Some(ended),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = reached(&mut stage, Stage::Cut) => Ok(()),
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+    // The place is free when nothing of the connection is left.
+    drop(connection);
+    drop(counted);
+    drop(slot);
+}
+
+/// Waits until the door is as far as this, or gone.
+async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
+    let _ = stage.wait_for(|stage| *stage >= wanted).await;
+}
+
+/// Answers one request without a shard: health, or "no". Closing at once would be cheaper, but most clients would report that as
+/// a network failure.
+async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
+    let Ok(at) = stream.local_addr() else { return };
+    let service = service_fn(|request| {
+        let answer = request::without_shard(&app, at.ip(), why, &request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    struct Open {
+        app: Arc<App>,
+        address: SocketAddr,
+        served: JoinHandle<()>,
+    }
+
+    async fn open(bounds: Bounds) -> Open {
+        let app = Arc::new(App::for_test());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(serve(listener, Arc::clone(&app), bounds));
+        Open { app, address, served }
+    }
+
+    async fn send(address: SocketAddr, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// What the door says until it closes the connection.
+    async fn rest(mut stream: TcpStream) -> String {
+        let mut bytes = Vec::new();
+        // A connection that is cut off may end in a reset: an end like any other.
+        let _ = stream.read_to_end(&mut bytes).await;
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// The first bytes of an answer, which prove that the door is serving this connection.
+    async fn first(stream: &mut TcpStream) -> String {
+        let mut buffer = [0; 1024];
+        let n = stream.read(&mut buffer).await.unwrap();
+        String::from_utf8_lossy(&buffer[..n]).into_owned()
+    }
+
+    const GET: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const GET_AND_CLOSE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    const HALF_A_BODY: &str = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nab";
+
+    #[tokio::test]
+    async fn a_connection_over_the_limit_hears_no_until_another_ends() {
+        let door = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
+        let mut kept = send(door.address, GET).await;
+        assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
+        let refused = rest(send(door.address, &GET.replace("/healthz", "/metrics")).await).await;
+        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+        assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
+        let refused = rest(send(door.address, &GET.replace("/healthz", "/get/k")).await).await;
+        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#"{"error":"ERR "#), "{refused}");
+        let health = rest(send(door.address, GET).await).await;
+        assert!(health.starts_with("HTTP/1.1 200") && health.contains("connection: close"), "{health}");
+        let ready = rest(send(door.address, &GET.replace("/healthz", "/readyz")).await).await;
+        assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(r#"{"status":"busy"}"#), "{ready}");
+        drop(kept);
+        let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
+        while !rest(send(door.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
+        assert!(door.app.metrics.http_connections_refused.get() >= 1);
+    }
+
+    #[tokio::test]
+    async fn a_door_on_a_poisoned_shard_still_says_so() {
+        let door = open(Bounds::default()).await;
+        let panics = |_: &mut _, _| -> keystead_core::Result<()> { panic!("as ordered") };
+        let _ = door.app.engine.write(b"k", panics).await;
+        let reply = rest(send(door.address, GET_AND_CLOSE).await).await;
+        assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("failing"), "{reply}");
+        let get = GET_AND_CLOSE.replace("/healthz", "/get/k");
+        let reply = rest(send(door.address, &get).await).await;
+        assert!(reply.starts_with("HTTP/1.1 503") && reply.contains(r#"{"error":"ERR "#), "{reply}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_finishes_its_headers_is_cut_off() {
+        let door = open(Bounds { header_timeout: SOON, ..Bounds::default() }).await;
+        let slow = send(door.address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
+        assert_eq!(rest(slow).await, "");
+    }
+
+    #[tokio::test]
+    async fn headers_over_the_limit_are_answered_431() {
+        let door = open(Bounds { header_bytes_max: 1024, ..Bounds::default() }).await;
+        let request =
+            format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(1024));
+        assert!(rest(send(door.address, &request).await).await.starts_with("HTTP/1.1 431"));
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_answered_413() {
+        let door = open(Bounds { body_bytes_max: 3, ..Bounds::default() }).await;
+        let chunked =
+            "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
+        for request in [HALF_A_BODY, chunked] {
+            let reply = first(&mut send(door.address, request).await).await;
+            assert!(
+                reply.starts_with("HTTP/1.1 413") && reply.contains("max request size exceeded"),
+                "{reply}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_comes_is_answered_408() {
+        let door = open(Bounds { body_timeout: SOON, ..Bounds::default() }).await;
+        let reply = rest(send(door.address, HALF_A_BODY).await).await;
+        assert!(reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"), "{reply}");
+    }
+
+    #[tokio::test]
+    async fn a_drain_that_takes_too_long_cuts_off_what_is_left() {
+        let door = open(Bounds { drain_timeout: SOON, ..Bounds::default() }).await;
+        let mut stuck = send(door.address, GET).await;
+        assert!(first(&mut stuck).await.starts_with("HTTP/1.1 200"));
+        stuck.write_all(HALF_A_BODY.as_bytes()).await.unwrap();
+        door.app.stop();
+        door.served.await.unwrap();
+        assert_eq!(door.app.metrics.http_connections.get(), 0);
+        assert_eq!(rest(stuck).await, "");
+    }
+}

@@ -1,0 +1,162 @@
+//! Answers of the REST door: which form is asked for, the body, the status. Pure.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use keystead_commands::Reply as RedisReply;
+use keystead_commands::errors::Fail;
+use keystead_commands::idempotency::StoredResponse;
+use keystead_commands::wire::json::{self, Strings};
+use keystead_commands::wire::resp2;
+use keystead_core::Code;
+
+use super::super::reply::{self, Reply};
+use super::super::status;
+use super::body::BodyError;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const BYTES: HeaderValue = HeaderValue::from_static(RESP2_MEDIA);
+
+/// The headers that ask for a form, what they can be, and the type of one that is not JSON.
+pub(super) const ENCODING: &str = "upstash-encoding";
+pub(super) const BASE64: &str = "base64";
+pub(super) const FORMAT: &str = "upstash-response-format";
+pub(super) const RESP2: &str = "resp2";
+pub(super) const RESP2_MEDIA: &str = "application/octet-stream";
+
+/// The headers that say which form is asked for.
+pub(super) const FORM_HEADERS: &[&str] = &[ENCODING, FORMAT];
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json(Strings),
+    Resp2,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Form::Json(Strings::Plain)
+    }
+}
+
+impl Form {
+    /// What a request asks for.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Form, BodyError> {
+        let is = |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
+        let strings = match headers.get(ENCODING) {
+            None => Strings::Plain,
+            Some(value) if is(value, BASE64) => Strings::Base64,
+            Some(_) => return Err(BodyError("ERR unknown Upstash-Encoding: it can be base64")),
+        };
+        match headers.get(FORMAT) {
+            None => Ok(Form::Json(strings)),
+            Some(value) if is(value, "json") => Ok(Form::Json(strings)),
+            Some(value) if is(value, RESP2) && strings == Strings::Plain => Ok(Form::Resp2),
+            Some(value) if is(value, RESP2) => {
+                Err(BodyError("ERR resp2 answers cannot be encoded in base64"))
+            }
+            Some(_) => Err(BodyError("ERR unknown Upstash-Response-Format: it can be json or resp2")),
+        }
+    }
+
+    /// The same, in JSON.
+    pub(super) fn json(self) -> Form {
+        match self {
+            Form::Resp2 => Form::default(),
+            json => json,
+        }
+    }
+}
+
+/// The answer of one command.
+pub(super) fn one(answer: &RedisReply, form: Form) -> Reply {
+    let (status, body) = one_in(answer, form);
+    let mut reply = made(status, form, body);
+    if matches!(answer, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+        reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
+    }
+    reply
+}
+
+/// Its status and body.
+pub(super) fn one_in(answer: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
+    let status = match answer {
+        RedisReply::Error(Fail::Broken(error)) => status::of(error.code()),
+        RedisReply::Error(_) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    let mut out = Vec::new();
+    match form {
+        Form::Json(strings) => json::encode(answer, strings, &mut out),
+        Form::Resp2 => resp2::encode(answer, &mut out),
+    }
+    (status, out)
+}
+
+/// The answers of several.
+pub(super) fn all(answers: &[RedisReply], form: Form) -> Reply {
+    let (status, body) = all_in(answers, form);
+    made(status, form, body)
+}
+
+/// Their status and body. A refusal among them is no reason for another status.
+pub(super) fn all_in(answers: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>) {
+    let mut out = Vec::new();
+    match form {
+        Form::Resp2 => answers.iter().for_each(|answer| resp2::encode(answer, &mut out)),
+        Form::Json(strings) => {
+            for (n, answer) in answers.iter().enumerate() {
+                out.push(if n == 0 { b'[' } else { b',' });
+                json::encode(answer, strings, &mut out);
+            }
+            out.push(b']');
+        }
+    }
+    (StatusCode::OK, out)
+}
+
+/// An answer that was kept, in the form that was asked for then and now.
+pub(super) fn kept(kept: StoredResponse, form: Form) -> Reply {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    made(status, form, kept.body)
+}
+
+/// The refusal of a request that is not understood.
+pub(super) fn refused(refused: BodyError) -> Reply {
+    words(StatusCode::BAD_REQUEST, refused.0)
+}
+
+/// A refusal in these words.
+pub(super) fn words(status: StatusCode, words: &str) -> Reply {
+    let mut out = Vec::new();
+    json::error(words, &mut out);
+    made(status, Form::default(), out)
+}
+
+fn made(status: StatusCode, form: Form, body: Vec<u8>) -> Reply {
+    let content_type = if form == Form::Resp2 { BYTES } else { JSON };
+    reply::bytes(status, content_type, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(pairs: &[(&'static str, &'static str)]) -> Result<Form, BodyError> {
+        Form::of(&pairs.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect())
+    }
+
+    #[test]
+    fn the_form_is_what_the_headers_say() {
+        let (encoding, format) = (ENCODING, FORMAT);
+        assert_eq!(form(&[]), Ok(Form::Json(Strings::Plain)));
+        assert_eq!(form(&[(encoding, "Base64")]), Ok(Form::Json(Strings::Base64)));
+        assert_eq!(form(&[(encoding, "base64"), (format, "json")]), Ok(Form::Json(Strings::Base64)));
+        assert_eq!(form(&[(format, "RESP2")]), Ok(Form::Resp2));
+        for pairs in
+            [&[(encoding, "hex")][..], &[(format, "resp3")], &[(encoding, "base64"), (format, "resp2")]]
+        {
+            assert!(form(pairs).is_err(), "{pairs:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Messages of channels as server-sent events: `subscribe,ch,1`, then `message,ch,payload`; and every command, for those who
+//! watch. Touches the hub.
+//!
+//! A client that goes ends its connection, which drops the listener, which then no longer listens.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use keystead_commands::hub::{Hub, Mailbox, Message, Subscribed};
+use keystead_commands::session::Session;
+use keystead_model::Bytes as Name;
+
+use super::super::context::HttpContext;
+use super::super::events::{self, Source};
+use super::super::reply::Reply;
+use super::super::request::HttpRequest;
+use super::body::BodyError;
+use super::{answer, path};
+use crate::bounds::REST_CHANNELS_MAX;
+
+pub(super) fn to_channels(context: &HttpContext, request: &HttpRequest) -> Reply {
+    listen(context, request, Subscribed::Channel, "subscribe")
+}
+
+pub(super) fn to_patterns(context: &HttpContext, request: &HttpRequest) -> Reply {
+    listen(context, request, Subscribed::Pattern, "psubscribe")
+}
+
+fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: &str) -> Reply {
+    let names = match path::segments(request.head.uri.path()) {
+        Ok(segments) => segments,
+        Err(refused) => return answer::refused(refused),
+    };
+    let names = names.into_iter().skip(1).map(|name| Name::from(&*name)).filter(|name| !name.is_empty());
+    let names: Vec<Name> = names.collect();
+    if names.is_empty() {
+        return answer::refused(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
+    }
+    if names.len() > REST_CHANNELS_MAX {
+        return answer::refused(BodyError("ERR too many channels in one request"));
+    }
+    let mut session = visitor(context);
+    let mut first = Vec::new();
+    for name in names {
+        context.app.hub.bus.subscribe(kind, &name, session.client.id, &session.mailbox);
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        session.names(kind).insert(name);
+        events::event(&format!("{word},{shown},{}", session.subscriptions()), &mut first);
+    }
+    let mailbox = Arc::clone(&session.mailbox);
+    stream(context, session, mailbox, first, message)
+}
+
+/// Every command that runs from now on.
+pub(super) fn to_commands(context: &HttpContext) -> Reply {
+    let (mut session, mailbox) = (visitor(context), Arc::new(Mailbox::default()));
+    context.app.hub.monitors.subscribe(session.client.id, &mailbox);
+    session.monitor = Some(Arc::clone(&mailbox));
+    let mut first = Vec::new();
+    events::event("\"OK\"", &mut first);
+    stream(context, session, mailbox, first, |message| String::from_utf8_lossy(&message.content).into_owned())
+}
+
+/// Somebody who listens for as long as its request lasts.
+fn visitor(context: &HttpContext) -> Session {
+    let address = context.session.borrow().client.address.clone();
+    Session::new(context.app.hub.clients.unlisted(address, context.app.now()), true)
+}
+
+fn stream(
+    context: &HttpContext,
+    session: Session,
+    mailbox: Arc<Mailbox>,
+    first: Vec<u8>,
+    text: Text,
+) -> Reply {
+    *context.listening.borrow_mut() = Arc::downgrade(&mailbox);
+    let hub = Arc::clone(&context.app.hub);
+    events::stream(&context.app, Listener { hub, session, mailbox, first: Some(first.into()), text })
+}
+
+/// What the client reads of a message.
+type Text = fn(&Message) -> String;
+
+/// One who listens.
+struct Listener {
+    hub: Arc<Hub>,
+    session: Session,
+    mailbox: Arc<Mailbox>,
+    /// What it is told before anything else.
+    first: Option<Bytes>,
+    text: Text,
+}
+
+impl Source for Listener {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        match self.mailbox.take(cx.waker()) {
+            None => Poll::Ready(Some(Err(io::Error::other("this reader is too slow")))),
+            Some(messages) if messages.is_empty() => Poll::Pending,
+            Some(messages) => {
+                let mut out = Vec::new();
+                messages.iter().for_each(|message| events::event(&(self.text)(message), &mut out));
+                Poll::Ready(Some(Ok(out.into())))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.session.leave(&self.hub);
+    }
+}
+
+fn message(message: &Message) -> String {
+    let (channel, content) =
+        (String::from_utf8_lossy(&message.channel), String::from_utf8_lossy(&message.content));
+    match &message.pattern {
+        Some(pattern) => format!("pmessage,{},{channel},{content}", String::from_utf8_lossy(pattern)),
+        None => format!("message,{channel},{content}"),
+    }
+}

@@ -1,0 +1,220 @@
+//! What OpenAPI tells of the REST door. Pure.
+//!
+//! OpenAPI has no word for a path of any length, so a command in the path is described with up to two arguments. Which commands
+//! there are, and what they take, is in docs/commands.md.
+
+use hyper::Method;
+use serde_json::{Value, json};
+use utoipa::openapi::Required;
+use utoipa::openapi::content::Content;
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::{OperationBuilder, Parameter};
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+
+use super::super::events;
+use super::super::openapi::common::{
+    FOREIGN_HOST, NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
+};
+use super::super::openapi::part::{self, Common, Described, Shape};
+use super::SYNC_TOKEN;
+use super::answer::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
+use crate::bounds::{REST_CHANNELS_MAX, REST_COMMANDS_MAX};
+
+pub(in super::super) const TAG: &str = "redis";
+
+const ARGUMENT: &str = "Argument";
+const VALUE: &str = "RedisValue";
+const RESULT: &str = "RedisResult";
+const FAILURE: &str = "RedisError";
+
+const REFUSED: &str = "It is not understood, or the command refuses.";
+
+pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
+    let argument = ObjectBuilder::new()
+        .schema_type([Type::String, Type::Number, Type::Boolean].into_iter().collect::<SchemaType>())
+        .description(Some("Numbers and booleans are taken as the text that was sent."));
+    let value = part::any_of([
+        part::string().into(),
+        ObjectBuilder::new().schema_type(Type::Integer).into(),
+        part::null().into(),
+        part::list(part::named(VALUE)).into(),
+    ]);
+    let error = part::string().description(Some("As Redis words it: `ERR ...`, `WRONGTYPE ...`."));
+    vec![
+        (ARGUMENT, argument.into()),
+        (VALUE, value),
+        (RESULT, part::required(part::closed(), [("result", part::named(VALUE))]).into()),
+        (FAILURE, part::required(part::closed(), [("error", error.into())]).into()),
+    ]
+}
+
+fn sync_token() -> Header {
+    part::fixed_header("Another one with each answer.", part::string())
+}
+
+fn failure(about: &str) -> ResponseBuilder {
+    part::json(about, part::named(FAILURE)).header(SYNC_TOKEN.as_str(), sync_token())
+}
+
+/// What is answered before a handler runs.
+pub(in super::super) fn refusals() -> Vec<Common> {
+    vec![
+        ("401", "RedisUnauthorized", failure(STRANGER).build()),
+        ("403", "RedisForbidden", failure(FOREIGN_HOST).build()),
+        ("408", "RedisTimedOut", failure(&too_slow()).build()),
+        ("413", "RedisTooLarge", failure(&too_large()).build()),
+        ("431", "RedisHeadersTooLarge", headers_too_large()),
+        ("503", "RedisBusy", busy().build()),
+    ]
+}
+
+/// Too many connections are told before anybody counts requests, so this one has no token.
+fn busy() -> ResponseBuilder {
+    part::json("Too much at once, or the store cannot be reached.", part::named(FAILURE))
+        .header("Retry-After", part::header("When to try again, in seconds.", part::at_least(1)))
+}
+
+/// What is answered when the store is not well. The answer to a command can be RESP2.
+pub(in super::super) fn store_failures() -> Vec<Common> {
+    let too_large = format!("{} Or a key or a value is too large.", too_large());
+    let broken = "A defect of the server, or data that is damaged.";
+    vec![
+        ("413", "CommandTooLarge", bytes(failure(&too_large)).build()),
+        ("500", "CommandBroken", bytes(failure(broken)).build()),
+        ("503", "CommandUnavailable", bytes(busy()).build()),
+    ]
+}
+
+/// The same in RESP2.
+fn bytes(response: ResponseBuilder) -> ResponseBuilder {
+    let resp2 = part::matching(r"^[-+:$*]").description(Some("RESP2."));
+    response.content(RESP2_MEDIA, part::content(resp2))
+}
+
+fn encoding() -> Parameter {
+    let about = "Strings of the answer in base64, all but the answer `OK`.";
+    part::in_header(ENCODING, about, part::one_of(&[BASE64]))
+}
+
+fn format() -> Parameter {
+    let about = "The form of the answer. RESP2 cannot be encoded in base64.";
+    part::in_header(FORMAT, about, part::one_of(&["json", RESP2]))
+}
+
+/// What all requests that run commands share. An answer in RESP2 is `application/octet-stream`, also that of a refusal.
+fn running(operation: OperationBuilder, done: Shape) -> OperationBuilder {
+    let ok = part::json("What came of it.", done).header(SYNC_TOKEN.as_str(), sync_token());
+    let operation = operation
+        .parameter(encoding())
+        .parameter(format())
+        .parameter(idempotency_key("changes nothing"))
+        .response("200", bytes(ok))
+        .response("400", bytes(failure(REFUSED)))
+        .response("422", failure(NAME_USED));
+    part::with(operation, &store_failures())
+}
+
+/// Several commands, each at least so long.
+fn commands(words_min: usize, example: Value) -> Content {
+    let one = part::list(part::named(ARGUMENT)).min_items(Some(words_min));
+    let all = part::list(Shape::from(one)).min_items(Some(1)).max_items(Some(REST_COMMANDS_MAX));
+    part::content_like(all, example)
+}
+
+fn each() -> Shape {
+    part::list(part::either([part::named(RESULT), part::named(FAILURE)])).into()
+}
+
+pub(in super::super) fn pipeline(_: &Method) -> Vec<Described> {
+    let body = part::body(
+        "Commands, each for itself. An empty one is refused for itself, too.",
+        [(part::JSON, commands(0, json!([["SET", "k", "v"], ["GET", "k"]])))],
+    );
+    let operation =
+        part::operation(TAG, "pipeline", "Runs several commands in order").request_body(Some(body));
+    Described::context(running(operation, each()))
+}
+
+pub(in super::super) fn multi_exec(_: &Method) -> Vec<Described> {
+    let body = part::body("Commands.", [(part::JSON, commands(1, json!([["INCR", "n"], ["GET", "n"]])))]);
+    let operation = part::operation(TAG, "multiExec", "Runs several commands as one")
+        .description(Some(
+            "One that cannot run keeps all of them from running. The answer is JSON, whatever is asked for.",
+        ))
+        .request_body(Some(body));
+    let ok = part::json("What came of each.", each()).header(SYNC_TOKEN.as_str(), sync_token());
+    Described::context(running(operation, each()).response("200", ok).response("400", failure(REFUSED)))
+}
+
+pub(in super::super) fn subscribe(_: &Method) -> Vec<Described> {
+    let about = format!("More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
+    let operation = part::operation(TAG, "subscribe", "Streams the messages of a channel")
+        .parameter(part::in_path("channel", &about, part::string().min_length(Some(1))));
+    let data = part::matching("^(subscribe|message),")
+        .description(Some("`subscribe,CHANNEL,1`, then `message,CHANNEL,TEXT` for each."));
+    vec![Described::at("/subscribe/{channel}", streaming(operation, data))]
+}
+
+pub(in super::super) fn psubscribe(_: &Method) -> Vec<Described> {
+    let about = format!("With `*` and `?`. More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
+    let operation = part::operation(TAG, "psubscribe", "Streams the messages of all channels that match")
+        .parameter(part::in_path("pattern", &about, part::string().min_length(Some(1))));
+    let data = part::matching("^(psubscribe|pmessage),")
+        .description(Some("`psubscribe,PATTERN,1`, then `pmessage,PATTERN,CHANNEL,TEXT` for each."));
+    vec![Described::at("/psubscribe/{pattern}", streaming(operation, data))]
+}
+
+pub(in super::super) fn monitor(_: &Method) -> Vec<Described> {
+    let operation = part::operation(TAG, "monitor", "Streams every command that runs");
+    let data = part::matching(r#"^("OK"$|[0-9]+\.[0-9]+ \[)"#)
+        .description(Some("`\"OK\"`, then a line for each command."));
+    Described::context(streaming(operation, data))
+}
+
+fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuilder {
+    let stream = part::answer("Events, until the client goes.")
+        .content(events::MEDIA, part::content(part::event(data, &["message"])))
+        .header(SYNC_TOKEN.as_str(), sync_token());
+    operation
+        .response("200", stream)
+        .response("400", failure("It is not understood, or the token may only read what was asked for."))
+}
+
+/// The command in the body, or in the path with a body as one more argument.
+pub(in super::super) fn command(method: &Method) -> Vec<Described> {
+    let has_body = *method != Method::GET;
+    let mut all = Vec::new();
+    if has_body {
+        let words = part::list(part::named(ARGUMENT)).min_items(Some(1));
+        let body = part::body(
+            "The command's name, then its arguments.",
+            [(part::JSON, part::content_like(words, json!(["SET", "k", "v", "EX", 60])))],
+        );
+        let operation = part::operation(TAG, "command", "Runs a command").request_body(Some(body));
+        all.push(Described::at("/", running(operation, part::named(RESULT))));
+    }
+    for (path, id, names) in [
+        ("/{command}", "pathCommand", &["command"][..]),
+        ("/{command}/{first}", "pathCommandWithOne", &["command", "first"]),
+        ("/{command}/{first}/{second}", "pathCommandWithTwo", &["command", "first", "second"]),
+    ] {
+        let mut operation = part::operation(TAG, id, "Runs a command in the path").description(Some(
+            "Each part of the path is an argument, then the body, then names and values of the query, `?EX=60`.",
+        ));
+        for name in names {
+            let about = if *name == "command" { "Its name, in upper or lower case." } else { "An argument." };
+            operation = operation.parameter(part::in_path(name, about, part::string().min_length(Some(1))));
+        }
+        if has_body {
+            let bytes = part::content(part::string().description(Some("Any bytes.")));
+            operation = operation.request_body(Some(part::optional_body(
+                "One more argument.",
+                [(RESP2_MEDIA, bytes)],
+                Required::False,
+            )));
+        }
+        all.push(Described::at(path, running(operation, part::named(RESULT))));
+    }
+    all
+}

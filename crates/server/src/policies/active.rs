@@ -1,0 +1,138 @@
+//! One policy in force: its limiter, where its state is, and what is counted of it. Touches its store.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use keystead_core::{Error, Millis, Store};
+use keystead_limit::fail::is_broken;
+use keystead_limit::headers::retry_after_s;
+use keystead_limit::{Decision, Fail, HeaderStyles, Headers, Limiter};
+
+use super::counts::PolicyCounts;
+use super::denied::Denied;
+use super::file::Definition;
+
+/// Where the state of a policy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// With the keys of the database, on the shard of the key.
+    Engine,
+    /// In a store that answers at once.
+    Sync,
+    /// In a store that answers later.
+    Elsewhere,
+}
+
+/// A policy in force.
+pub struct ActivePolicy {
+    /// As it is written.
+    pub definition: Definition,
+    /// Where its state is.
+    pub backend: Backend,
+    /// Asks it.
+    pub limiter: Limiter<Arc<dyn Store>>,
+    /// What is counted.
+    pub counts: PolicyCounts,
+    /// Who is denied most.
+    pub denied: Mutex<Denied>,
+    /// What stands before its keys in the store, and a colon.
+    pub prefix: String,
+    headers: Headers,
+    broken: AtomicBool,
+}
+
+impl ActivePolicy {
+    pub(super) fn new(
+        definition: Definition,
+        backend: Backend,
+        store: Arc<dyn Store>,
+        counts: PolicyCounts,
+    ) -> ActivePolicy {
+        let policy = definition.policy.clone();
+        // A policy of another kind has another state: under a prefix of its own it begins anew, and the old one expires.
+        let prefix = format!("limit:{}:{}", definition.name, policy.strategy().word());
+        let headers = Headers::new(&policy, definition.headers);
+        let fail = policy.fail().unwrap_or(Fail::Closed);
+        let limiter = Limiter::new(policy, store, fail).prefix(&prefix);
+        let (denied, broken) = (Mutex::default(), AtomicBool::new(false));
+        ActivePolicy { definition, backend, limiter, counts, denied, prefix, headers, broken }
+    }
+
+    /// Counts an answer about `key`.
+    pub fn count(&self, key: &[u8], answer: Result<&Decision, &Error>) {
+        match answer {
+            // It passed, and was not admitted: nobody has counted it.
+            Ok(decision) if decision.failed_open => self.counts.failed_open.inc(),
+            Ok(decision) if decision.allowed => self.counts.allowed.inc(),
+            Ok(_) => {
+                self.denied.lock().unwrap_or_else(PoisonError::into_inner).add(key);
+                self.counts.denied.inc()
+            }
+            Err(_) => self.counts.errors.inc(),
+        };
+        if self.backend != Backend::Engine {
+            self.broken.store(answer.map_or_else(is_broken, |it| it.failed_open), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes how long a request took, whatever number of keys it asked for.
+    pub fn took(&self, time: Duration) {
+        self.counts.durations.observe(time.as_secs_f64());
+    }
+
+    /// Whether a store of its own could not answer the last check. The server's database tells that of itself.
+    #[must_use]
+    pub fn is_store_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// The headers of an answer.
+    #[must_use]
+    pub fn headers(&self, decision: &Decision, now: Millis) -> Vec<(&'static str, String)> {
+        match self.definition.headers == HeaderStyles::NONE {
+            true if decision.allowed => Vec::new(),
+            true => vec![("Retry-After", retry_after_s(decision).to_string())],
+            false => self.headers.of(decision, now),
+        }
+    }
+
+    /// Whether two policies keep their state in the same store.
+    #[must_use]
+    pub fn is_beside(&self, other: &ActivePolicy) -> bool {
+        self.definition.store == other.definition.store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keystead_core::MemoryStore;
+
+    use super::super::counts::PolicyMetrics;
+    use super::super::file;
+    use super::*;
+
+    #[tokio::test]
+    async fn what_passes_without_a_store_is_not_counted_as_admitted() {
+        let text = "[limit.a]\nlimit = 1\nperiodMs = \"60s\"\nfail = \"open\"\nstore = \"memory\"\n";
+        let definition = file::parse(text, "k.toml").unwrap().remove(0);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let active =
+            ActivePolicy::new(definition, Backend::Sync, Arc::clone(&store), PolicyMetrics::new().of("a"));
+        let told = |active: &ActivePolicy| {
+            let counts = &active.counts;
+            (counts.allowed.get(), counts.failed_open.get(), counts.errors.get(), active.is_store_broken())
+        };
+        active.count(b"k", active.limiter.check("k", 1).await.as_ref());
+        assert_eq!(told(&active), (1, 0, 0, false));
+        store.close().await.unwrap();
+        active.count(b"k", active.limiter.check("k", 1).await.as_ref());
+        assert_eq!(told(&active), (1, 1, 0, true));
+        let error = store.reset(&keystead_core::Key::new("k").unwrap()).await.unwrap_err();
+        active.count(b"k", Err(&error));
+        assert_eq!(told(&active), (1, 1, 1, true));
+        // A request that cannot be is no fault of the store.
+        active.count(b"k", active.limiter.check("", 1).await.as_ref());
+        assert_eq!(told(&active), (1, 1, 2, false));
+    }
+}

@@ -1,0 +1,200 @@
+//! One request: where it runs, and what becomes of its answer.
+//!
+//! Touches the shard of this loop, for the length of a [`Turn`].
+
+use std::collections::HashSet;
+
+use keystead_commands::bounds::REPLY_BYTES_MAX;
+use keystead_commands::conn::Conn;
+use keystead_commands::ctx::{Publication, Rights, Wait as Wanted};
+use keystead_commands::dispatch::{self, Plan};
+use keystead_commands::errors::{self, Fail};
+use keystead_commands::session::Multi;
+use keystead_commands::spec::{Control, Run};
+use keystead_commands::{Args, Ctx, Random, Reply, Spec};
+use keystead_core::{Error, Millis, Outcome};
+use keystead_engine::{Turn, Watch};
+use keystead_model::Bytes;
+use tokio::sync::oneshot;
+
+use super::connection::Worker;
+use super::pending::{Pending, Waiting};
+use crate::call::job::{RequestJob, Served, keeps};
+use crate::call::target::{self, Target};
+use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
+
+/// What a request came to.
+pub(super) enum Execution {
+    /// An answer that rests on a revision, and messages that leave with it.
+    Reply(Reply, u64, Vec<Publication>),
+    /// It goes on elsewhere or later, and the connection waits for it.
+    Pending(Pending),
+}
+
+impl Execution {
+    pub(super) fn reply(reply: Reply) -> Execution {
+        Execution::Reply(reply, 0, Vec::new())
+    }
+
+    pub(super) fn broken(error: Error) -> Execution {
+        Execution::reply(Reply::Error(Fail::Broken(error)))
+    }
+}
+
+impl Worker {
+    /// Runs one request.
+    #[inline]
+    pub(super) fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Execution {
+        match dispatch::plan(&mut self.session, &self.caller.app.hub, args) {
+            Plan::Data(spec) => self.run_data(turn, spec, args),
+            Plan::Reply(reply) => Execution::reply(reply),
+            Plan::Conn(spec) => {
+                let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, turn.now());
+                Execution::reply(dispatch::run_conn(&mut conn, spec, args))
+            }
+            Plan::Unwatch(reply) => {
+                self.watched = None;
+                self.session.client.shown().counts[3] = 0;
+                Execution::reply(reply)
+            }
+            Plan::Watch => self.watch(turn, args),
+            Plan::Exec => self.exec(turn),
+        }
+    }
+
+    #[inline]
+    fn run_data(&mut self, turn: &mut Turn<'_>, spec: &'static Spec, args: Args<'_>) -> Execution {
+        if self.caller.shards > 1 {
+            match target::target(&self.caller.app.engine, self.caller.local.index(), spec, args) {
+                Ok(Target::Local) => {}
+                Ok(shard) => return self.run_elsewhere(shard, spec, args),
+                Err(fail) => return Execution::reply(Reply::Error(fail)),
+            }
+        }
+        let (random, hub, shard) = (&mut self.caller.random, &*self.caller.app.hub, turn.index());
+        let ran = turn.run(spec.writes(), |keyspace, now| {
+            let mut ctx = Ctx::new(keyspace, now, random, hub);
+            ctx.shard = shard;
+            let reply = dispatch::run_data(&mut ctx, spec, args);
+            let keep = keeps(&reply);
+            ((reply, ctx.wait.take(), ctx.publish), keep)
+        });
+        match ran {
+            // What is undone was never said.
+            Ok(((reply, None, _), seen)) if !keeps(&reply) => Execution::Reply(reply, seen, Vec::new()),
+            Ok(((reply, None, publish), seen)) => Execution::Reply(reply, seen, publish),
+            Ok(((reply, Some(wanted), _), seen)) => self.wait(turn, spec, args, reply, wanted, seen),
+            Err(error) => Execution::broken(error),
+        }
+    }
+
+    /// Lets a request that found nothing wait. `reply` is what it answers when the time is up.
+    fn wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        spec: &'static Spec,
+        args: Args<'_>,
+        reply: Reply,
+        wanted: Wanted,
+        seen: u64,
+    ) -> Execution {
+        let (answer, served) = oneshot::channel();
+        let ticket = self.caller.app.engine.ticket();
+        let wait = RequestJob::wait_for(ticket, &wanted);
+        let job = RequestJob {
+            spec,
+            command: wanted.again.unwrap_or_else(|| args.to_command()),
+            hub: self.caller.app.hub.clone(),
+            random: Random::new(self.caller.random.next()),
+            shard: self.caller.local.index(),
+            dialect: self.caller.dialect,
+            ticket: Some(ticket),
+            waits: Some(wait.clone()),
+            served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
+            begin: None,
+            answer,
+        };
+        turn.wait(Box::new(job), wait, seen);
+        let shard = self.caller.local.index();
+        Execution::Pending(Pending::Waiting(Waiting { served, shard, ticket, begun: None, blocked: true }))
+    }
+
+    fn watch(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Execution {
+        let shard = self.caller.app.engine.shard_of(args.at(1));
+        let all_there = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == shard);
+        if !all_there || self.watched.as_ref().is_some_and(|watched| watched.shard != shard) {
+            return Execution::reply(Reply::Error(errors::CROSS_SLOT));
+        }
+        let watched = self.watched.get_or_insert_with(|| Watched {
+            watch: Watch::default(),
+            keys: HashSet::new(),
+            shard,
+        });
+        let keys = args.from(1).map(Bytes::from);
+        let new: Vec<Bytes> = keys.filter(|key| watched.keys.insert(key.clone())).collect();
+        let watch = watched.watch.clone();
+        self.session.client.shown().counts[3] = watched.keys.len();
+        if shard != self.caller.local.index() {
+            return self.watch_elsewhere(shard, new, watch);
+        }
+        Execution::reply(watch_in(turn, &new, &watch))
+    }
+
+    fn exec(&mut self, turn: &mut Turn<'_>) -> Execution {
+        let Some(Multi { queue, .. }) = dispatch::end_multi(&mut self.session) else {
+            return Execution::reply(Reply::Error(errors::EXEC_WITHOUT_MULTI));
+        };
+        let transaction = Transaction {
+            queue,
+            watched: self.watched.take(),
+            answer_bytes_max: REPLY_BYTES_MAX,
+            dialect: self.caller.dialect,
+            rights: Rights::All,
+        };
+        self.session.client.shown().counts[3] = 0;
+        if self.caller.shards > 1 {
+            let watched = transaction.watched.as_ref().map(|watched| watched.shard);
+            match target::shard_of_queue(&self.caller.app.engine, &transaction.queue, watched) {
+                Ok(Some(shard)) if shard != self.caller.local.index() => {
+                    return self.exec_elsewhere(shard, transaction);
+                }
+                Ok(_) => {}
+                Err(fail) => return Execution::reply(Reply::Error(fail)),
+            }
+        }
+        let executed = exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub);
+        self.finish_exec(&transaction, executed, turn.now())
+    }
+
+    /// The answer of a transaction whose commands on keys have run: those about the connection run now.
+    pub(super) fn finish_exec(
+        &mut self,
+        transaction: &Transaction,
+        executed: Executed,
+        now: Millis,
+    ) -> Execution {
+        let (replies, publish, seen) = match executed {
+            Executed::Aborted(seen) => return Execution::Reply(Reply::NilArray, seen, Vec::new()),
+            Executed::Undone(fail) => {
+                let words = match fail {
+                    Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
+                        format!("ERR The transaction may or may not have run: {error}")
+                    }
+                    fail => format!("EXECABORT Transaction undone: {}", fail.line()),
+                };
+                return Execution::reply(Reply::Error(Fail::text(words)));
+            }
+            Executed::Ran(replies, publish, seen) => (replies, publish, seen),
+        };
+        let all =
+            transaction.queue.iter().zip(replies).map(|(queued, reply)| match (reply, queued.spec.run) {
+                (Some(reply), _) => reply,
+                (None, Run::Control(Control::Unwatch)) => Reply::Ok,
+                (None, _) => {
+                    let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, now);
+                    dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
+                }
+            });
+        Execution::Reply(Reply::Array(all.collect()), seen, publish)
+    }
+}

@@ -1,0 +1,117 @@
+//! `Idempotency-Key`: a repeat gets the first answer and changes nothing, another request of that name is refused.
+
+use crate::client::{Http, Response};
+use crate::common::{dir, start_on};
+use crate::{memory, open};
+
+const NAME: [&str; 1] = ["Idempotency-Key: n-1"];
+
+fn same(first: &Response, again: &Response) {
+    assert_eq!((first.status, first.text()), (again.status, again.text()));
+    assert_eq!(first.header("etag"), again.header("etag"));
+}
+
+#[test]
+fn a_repeat_gets_the_first_answer_and_changes_nothing() {
+    let (_server, mut http) = open();
+    let first = http.ask("PUT", "/kv/a", &NAME, b"1");
+    first.is(201, r#"{"key":"a","value":1,"version":1}"#);
+    http.put("/kv/a", "2");
+    same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
+    http.get("/kv/a").is(200, r#"{"key":"a","value":2,"version":2}"#);
+    for (method, target, headers, body) in [
+        ("PUT", "/kv/a", &NAME[..], "3"),
+        ("PATCH", "/kv/a", &NAME, "1"),
+        ("PUT", "/kv/b", &NAME, "1"),
+        ("PUT", "/kv/a?ifVersion=2", &NAME, "1"),
+        ("PUT", "/kv/a", &[NAME[0], "If-Match: \"2\""], "1"),
+        ("DELETE", "/kv/a", &NAME, ""),
+        ("POST", "/kv:batch", &NAME, r#"{"operations":[{"op":"put","key":"a","value":1}]}"#),
+    ] {
+        http.ask(method, target, headers, body.as_bytes()).refusal(422, "unprocessable");
+    }
+    http.get("/kv/a").is(200, r#"{"key":"a","value":2,"version":2}"#);
+    assert_eq!(http.get("/kv/b").status, 404);
+    assert_eq!(http.get("/kv").text(), "[\"a\"]\n", "what is noted of a request is no document");
+}
+
+#[test]
+fn refusals_deletes_and_batches_are_repeated_too() {
+    let (_server, mut http) = open();
+    let conflict = http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1");
+    conflict.refusal(409, "conflict");
+    http.put("/kv/a", "0");
+    same(&conflict, &http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1"));
+    let name = ["Idempotency-Key: n-2"];
+    let deleted = http.ask("DELETE", "/kv/a", &name, b"");
+    deleted.is(204, "");
+    http.put("/kv/a", "5");
+    same(&deleted, &http.ask("DELETE", "/kv/a", &name, b""));
+    assert_eq!(http.version("/kv/a"), 1);
+    let name = ["Idempotency-Key: n-3"];
+    let body = br#"{"operations":[{"op":"patch","key":"a","value":6},{"op":"put","key":"b","value":1}]}"#;
+    let first = http.ask("POST", "/kv:batch", &name, body);
+    assert_eq!(first.status, 200);
+    same(&first, &http.ask("POST", "/kv:batch", &name, body));
+    assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (2, 1));
+    let name = ["Idempotency-Key: n-4"];
+    let body = br#"{"operations":[{"op":"patch","key":"a","value":7},{"op":"delete","key":"c"}]}"#;
+    let first = http.ask("POST", "/kv:batch", &name, body);
+    first.refusal(404, "not_found");
+    http.put("/kv/c", "1");
+    same(&first, &http.ask("POST", "/kv:batch", &name, body));
+    assert_eq!(
+        (http.version("/kv/a"), http.version("/kv/c")),
+        (2, 1),
+        "the batch was undone, its answer kept"
+    );
+}
+
+#[test]
+fn a_name_is_taken_on_all_shards() {
+    let server = memory(&["--shards", "16"]);
+    let mut http = Http::connect(&server);
+    let first = http.ask("PUT", "/kv/a", &NAME, b"1");
+    for n in 0..40 {
+        http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").refusal(422, "unprocessable");
+    }
+    same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
+    assert_eq!(http.get("/kv").text(), "[\"a\"]\n");
+}
+
+#[test]
+fn of_many_repeats_at_once_one_runs() {
+    let server = memory(&["--shards", "4"]);
+    let threads: Vec<_> = (0..20)
+        .map(|_| {
+            let mut http = Http::connect(&server);
+            std::thread::spawn(move || http.ask("PATCH", "/kv/a", &NAME, b"{}").text().to_owned())
+        })
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap().trim_end(), r#"{"key":"a","value":{},"version":1}"#);
+    }
+    assert_eq!(Http::connect(&server).version("/kv/a"), 1);
+}
+
+#[test]
+fn the_first_answer_survives_a_restart_and_a_kill() {
+    let home = dir();
+    for shards in ["1", "4"] {
+        let home = home.path().join(shards);
+        let mut server = start_on(&home, &["--shards", shards]);
+        let first = Http::connect(&server).ask("PUT", "/kv/a", &NAME, b"1");
+        for kill in [true, false] {
+            if kill {
+                server.kill().unwrap();
+            } else {
+                assert!(server.stop().unwrap().success());
+            }
+            server.restart().unwrap();
+            let mut http = Http::connect(&server);
+            same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
+            http.ask("PUT", "/kv/b", &NAME, b"1").refusal(422, "unprocessable");
+            assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (1, 0));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! An HTTP client for these tests: any bytes out, whole answers and events in, never without a deadline.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+
+use keystead_testkit::server::Server;
+use serde_json::Value;
+
+use crate::resp::PATIENCE;
+
+/// A connection that is kept.
+pub(crate) struct Http(BufReader<TcpStream>);
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// Status line and headers, the names in lower case.
+    pub(crate) head: Vec<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// The body as text.
+    #[track_caller]
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The body as JSON, which it must be and must say that it is.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The words of a refusal, which is the whole body.
+    #[track_caller]
+    pub(crate) fn error(&self) -> String {
+        let body = self.json();
+        let object = body.as_object().unwrap_or_else(|| panic!("no object: {body}"));
+        assert_eq!(object.len(), 1, "{body}");
+        object["error"].as_str().unwrap_or_else(|| panic!("no error: {body}")).to_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// Whether the connection ends with this answer.
+    pub(crate) fn closes(&self) -> bool {
+        self.header("connection") == Some("close")
+    }
+}
+
+impl Http {
+    pub(crate) fn connect(server: &Server) -> Http {
+        Http::try_connect(server.http().unwrap()).unwrap()
+    }
+
+    /// To a server that may be gone.
+    #[allow(dead_code, reason = "not all tests kill servers")]
+    pub(crate) fn try_connect(address: impl ToSocketAddrs) -> io::Result<Http> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Http(BufReader::new(stream)))
+    }
+
+    /// Sends bytes as they are. A server that says no early may close before it has heard everything; what it answered
+    /// counts.
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
+        let _ = self.0.get_mut().write_all(bytes);
+    }
+
+    /// Sends a request. `headers` are whole lines without their end.
+    pub(crate) fn send(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) {
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
+        for header in headers {
+            head.push_str(header);
+            head.push_str("\r\n");
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        self.send_raw(&[head.as_bytes(), body].concat());
+    }
+
+    /// Sends a request and waits for its answer.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) -> Response {
+        self.send(method, target, headers, body);
+        self.try_receive(method).unwrap_or_else(|error| panic!("no answer to {method} {target}: {error}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn post(&mut self, target: &str, body: &str) -> Response {
+        self.ask("POST", target, &[], body.as_bytes())
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&mut self, target: &str) -> Response {
+        self.ask("GET", target, &[], b"")
+    }
+
+    /// Asks with a JSON body, and compares the whole answer.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
+        for (body, answer) in expected {
+            let status = if answer.starts_with("{\"error\"") { 400 } else { 200 };
+            let came = self.post("/", body);
+            assert_eq!((came.status, came.text()), (status, *answer), "{body}");
+        }
+    }
+
+    pub(crate) fn try_receive(&mut self, method: &str) -> io::Result<Response> {
+        let (status, head) = self.head()?;
+        let answer = Response { status, head, body: Vec::new() };
+        let len = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if answer.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
+            let mut body = Vec::new();
+            while let Some(chunk) = chunk(&mut self.0)? {
+                body.extend(chunk);
+            }
+            return Ok(Response { body, ..answer });
+        }
+        let mut body = vec![0; if method == "HEAD" { 0 } else { len }];
+        self.0.read_exact(&mut body)?;
+        Ok(Response { body, ..answer })
+    }
+
+    fn head(&mut self) -> io::Result<(u16, Vec<String>)> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            lines.push(match line.split_once(": ") {
+                Some((name, value)) => format!("{}: {value}", name.to_lowercase()),
+                None => line.to_owned(),
+            });
+        }
+        let status = lines[0].split(' ').nth(1).and_then(|text| text.parse().ok());
+        Ok((status.unwrap_or_else(|| panic!("no status in {lines:?}")), lines))
+    }
+
+    /// Asks for events, and waits until they begin.
+    #[track_caller]
+    pub(crate) fn events(mut self, target: &str, headers: &[&str]) -> Events {
+        // The body is what one of the SDKs sends: it means nothing.
+        self.send("POST", target, headers, b"[]");
+        self.events_begin()
+    }
+
+    /// The events of a request that was sent.
+    #[track_caller]
+    pub(crate) fn events_begin(mut self) -> Events {
+        let (status, head) = self.head().unwrap();
+        let answer = Response { status, head, body: Vec::new() };
+        assert_eq!((status, answer.header("content-type")), (200, Some("text/event-stream")), "{answer:?}");
+        assert_eq!(answer.header("transfer-encoding"), Some("chunked"), "{answer:?}");
+        Events { stream: self.0, text: String::new(), answer }
+    }
+
+    /// Whether the server has closed the connection.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        matches!(self.0.fill_buf(), Ok([]) | Err(_))
+    }
+}
+
+/// The next part of a body that comes in parts, or nothing at its end.
+fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
+    let mut size = String::new();
+    if stream.read_line(&mut size)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let len = usize::from_str_radix(size.trim_end(), 16).unwrap();
+    let mut chunk = vec![0; len + 2];
+    stream.read_exact(&mut chunk)?;
+    chunk.truncate(len);
+    Ok(if len == 0 { None } else { Some(chunk) })
+}
+
+/// Events as they come.
+pub(crate) struct Events {
+    stream: BufReader<TcpStream>,
+    text: String,
+    pub(crate) answer: Response,
+}
+
+impl Events {
+    /// The next event without its marks, or nothing when the stream has ended as it should.
+    #[track_caller]
+    pub(crate) fn try_next(&mut self) -> io::Result<Option<String>> {
+        Ok(self.try_whole()?.map(|event| {
+            let lines: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+            lines.join("\n")
+        }))
+    }
+
+    /// The next event with all its lines.
+    #[track_caller]
+    pub(crate) fn try_whole(&mut self) -> io::Result<Option<String>> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let event = event.to_owned();
+                self.text = rest.to_owned();
+                return Ok(Some(event));
+            }
+            let Some(chunk) = chunk(&mut self.stream)? else { return Ok(None) };
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn next(&mut self) -> String {
+        self.try_next().unwrap().unwrap_or_else(|| panic!("the stream has ended"))
+    }
+}
