@@ -105,17 +105,21 @@ impl Launch {
             }
         }
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.current_dir(self.dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command
+        // One pipe for both streams, so that what was printed first is read first.
+        let (printed, stream) = std::io::pipe()?;
+        command.current_dir(self.dir()).stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream);
+        let child = command
             .spawn()
             .map_err(|e| Failure::new(format_args!("cannot start {}: {e}", self.binary.display())))?;
+        // It holds the write end open.
+        drop(command);
         for (resource, most) in [(Resource::As, self.address_space), (Resource::Nofile, self.open_files)] {
             if most.is_some() {
                 let limit = Rlimit { current: most, maximum: most };
                 prlimit(Some(Pid::from_child(&child)), resource, limit).map_err(std::io::Error::from)?;
             }
         }
-        let output = Output::follow(&mut child)?;
+        let output = Output::follow(&child, printed)?;
         Ok((child, output))
     }
 

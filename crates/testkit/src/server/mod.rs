@@ -200,8 +200,8 @@ impl Server {
         if !ended {
             return Err(self.failure(format_args!("it did not end within {deadline:?} and was killed")));
         }
-        // What it printed last may still be in the pipes; a grandchild may hold them open for longer.
-        self.output.wait(Duration::from_secs(1), |seen| seen.open_streams == 0);
+        // What it printed last may still be in the pipe; a grandchild may hold it open for longer.
+        self.output.wait(Duration::from_secs(1), |seen| seen.closed);
         Ok(status)
     }
 

@@ -1,6 +1,6 @@
 //! What a server prints, and when it ends: threads follow it, whoever waits is woken.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeReader};
 use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,18 +14,23 @@ use crate::failure::Checked;
 /// The most that is kept of what a server prints. Beyond it the older half goes.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The name of the ready block's last line.
+/// How the ready block's first line ends.
+const FIRST_LINE: &str = " is ready";
+
+/// The name of its last line.
 const LAST_LINE: &str = "try";
 
 /// What was seen of a server so far.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Both streams, a line at a time, as they came.
+    /// Standard output and standard error, a line at a time, in the order in which they were printed.
     pub(super) log: String,
-    /// The lines of the ready block: name and value.
+    /// The first line of the ready block was printed.
+    begun: bool,
+    /// The other lines of the ready block: name and value.
     ready_block: Vec<(String, String)>,
-    /// Streams that are not at their end.
-    pub(super) open_streams: usize,
+    /// Everything that was printed has been read.
+    pub(super) closed: bool,
     /// The process has ended; it is not yet reaped.
     pub(super) exited: bool,
 }
@@ -41,8 +46,9 @@ impl Seen {
         self.ready_block.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
     }
 
-    fn take(&mut self, stream: Stream, line: &str) {
-        if stream == Stream::Out && !self.ready() {
+    fn take(&mut self, line: &str) {
+        self.begun |= line.trim_end().ends_with(FIRST_LINE);
+        if self.begun && !self.ready() {
             self.ready_block.extend(ready_line(line));
         }
         self.log.push_str(line);
@@ -63,12 +69,6 @@ fn ready_line(line: &str) -> Option<(String, String)> {
     is_name.then(|| (name.to_owned(), value.trim_start().to_owned()))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stream {
-    Out,
-    Err,
-}
-
 /// What a server prints, shared with the threads that follow it. They end with the process and its streams.
 #[derive(Default)]
 pub(super) struct Output {
@@ -77,15 +77,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Follows a child whose streams are piped.
-    pub(super) fn follow(child: &mut Child) -> Checked<Arc<Output>> {
+    /// Follows a child that prints to this pipe.
+    pub(super) fn follow(child: &Child, printed: PipeReader) -> Checked<Arc<Output>> {
         let output = Arc::new(Output::default());
-        if let Some(stdout) = child.stdout.take() {
-            output.read(Stream::Out, stdout)?;
-        }
-        if let Some(stderr) = child.stderr.take() {
-            output.read(Stream::Err, stderr)?;
-        }
+        output.read(printed)?;
         let (pid, follower) = (Pid::from_child(child), Arc::clone(&output));
         thread::Builder::new().name("server-exit".into()).spawn(move || {
             // It stays unreaped, so that its id stays its own until the server's owner reaps it.
@@ -96,16 +91,15 @@ impl Output {
         Ok(output)
     }
 
-    fn read(self: &Arc<Self>, stream: Stream, from: impl Read + Send + 'static) -> Checked {
-        self.change(|seen| seen.open_streams += 1);
+    fn read(self: &Arc<Self>, printed: PipeReader) -> Checked {
         let output = Arc::clone(self);
         thread::Builder::new().name("server-output".into()).spawn(move || {
-            let (mut from, mut line) = (BufReader::new(from), Vec::new());
+            let (mut from, mut line) = (BufReader::new(printed), Vec::new());
             while from.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-                output.change(|seen| seen.take(stream, &String::from_utf8_lossy(&line)));
+                output.change(|seen| seen.take(&String::from_utf8_lossy(&line)));
                 line.clear();
             }
-            output.change(|seen| seen.open_streams -= 1);
+            output.change(|seen| seen.closed = true);
         })?;
         Ok(())
     }
@@ -139,15 +133,15 @@ mod tests {
     #[test]
     fn the_ready_block_is_understood_and_other_lines_are_not() {
         let mut seen = Seen::default();
-        seen.take(Stream::Err, "  http        http://wrong:1\n");
+        seen.take("  http        http://wrong:1\n");
         for line in
             ["keystead 0.1.0 is ready\n", "  http        http://127.0.0.1:8080\n", "  a line  of a log\n"]
         {
-            seen.take(Stream::Out, line);
+            seen.take(line);
         }
         assert!(!seen.ready());
-        seen.take(Stream::Out, "  try         curl -s http://127.0.0.1:8080/healthz\n");
-        seen.take(Stream::Out, "  http        http://late:1\n");
+        seen.take("  try         curl -s http://127.0.0.1:8080/healthz\n");
+        seen.take("  http        http://late:1\n");
         assert!(seen.ready());
         assert_eq!(seen.line("http").as_deref(), Some("http://127.0.0.1:8080"));
         assert_eq!(seen.line("try").as_deref(), Some("curl -s http://127.0.0.1:8080/healthz"));
@@ -159,7 +153,7 @@ mod tests {
         let mut seen = Seen::default();
         let line = "é".repeat(1000);
         for _ in 0..10_000 {
-            seen.take(Stream::Out, &line);
+            seen.take(&line);
         }
         assert!(seen.log.len() <= LOG_BYTES_MAX && seen.log.len() > LOG_BYTES_MAX / 4);
     }
