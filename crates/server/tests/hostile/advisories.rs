@@ -7,6 +7,7 @@
 //! - CVE-2021-32672, a read out of bounds in the protocol of the Lua debugger: there is no debugger (`SCRIPT DEBUG YES` is refused).
 //! - CVE-2022-24736, a null pointer when a crafted script is loaded: there are no null pointers; scripts of random bytes and from
 //!   a grammar are fuzzed (fuzz/).
+//! - CVE-2020-15888, -15889 and -15945, memory errors of the interpreter: of Lua 5.4 only, and nothing of it is used here.
 //! - CVE-2026-23631, scripts that go on while a replica takes over its master's data: there are no replicas.
 
 use keystead_testkit::server::Server;
@@ -278,4 +279,49 @@ fn cve_2025_49844_a_chunk_keeps_its_name_while_it_is_compiled() {
     );
     assert_eq!(answers[0], "named");
     assert!(answers[1].starts_with(':'), "{}", answers[1]);
+}
+
+/// A script must not be able to write bytes of the protocol into its reply: what follows would be read as the next reply.
+#[test]
+fn cve_2025_67733_a_line_break_in_a_reply_does_not_end_it() {
+    let server = victim(&[]);
+    let injected = "a\\r\\n$3\\r\\nfoo\\r\\n+b\\n:1\\r";
+    for mut client in [Client::connect(&server), Client::connect_3(&server)] {
+        for script in [
+            format!("return redis.error_reply('ERR {injected}')"),
+            format!("return {{err = 'ERR {injected}'}}"),
+            format!("return redis.status_reply('{injected}')"),
+            format!("return {{ok = '{injected}'}}"),
+            format!("error('{injected}')"),
+            format!("error({{err = '{injected}'}})"),
+            format!("return redis.call('{injected}')"),
+            format!("return redis.pcall('SET', '{injected}')"),
+            format!("return {{big_number = '{injected}'}}"),
+            format!("return {{double = '{injected}'}}"),
+            format!("return {{verbatim_string = {{format = '{injected}', string = '{injected}'}}}}"),
+            format!("return loadstring('{injected}')()"),
+            format!("redis.setresp(3) return {{{{ok = '{injected}'}}, {{err = '{injected}'}}}}"),
+        ] {
+            client.ask_words(&["EVAL", &script, "0"]);
+            assert_eq!(client.ask("ECHO next"), "next", "{script}");
+        }
+        client.ask_words(&["FUNCTION", "LOAD", "#!lua name=a\r\n+b\n"]);
+        client.ask_words(&["EVAL", "#!lua flags=a\r+b\r\n", "0"]);
+        client.ask_words(&["FCALL", "a\r\n+b", "0"]);
+        client.ask_words(&["SCRIPT", "a\r\n+b"]);
+        assert_eq!(client.ask("ECHO next"), "next");
+    }
+}
+
+#[test]
+fn cve_2014_5461_missing_arguments_of_a_vararg_function_have_their_space() {
+    let server = victim(&[]);
+    let parameters: Vec<_> = (0..100).map(|n| format!("p{n}")).collect();
+    let script = format!(
+        "local function f({}, ...) return select('#', ...), p99 end
+         local co = coroutine.wrap(function() return f() end)
+         local n, p = co() return {{n, tostring(p), (f(unpack({{1, 2, 3}})))}}",
+        parameters.join(", ")
+    );
+    assert_eq!(attack(&server, &[&script]), ["[:0 nil :0]"]);
 }
