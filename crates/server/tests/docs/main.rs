@@ -49,14 +49,15 @@ const PAGES: [&str; 7] = [
     "docs/openapi.md",
 ];
 
+const PARSE_PYTHON: &str = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
+
 fn main() -> ExitCode {
     let mut trials: Vec<Trial> =
         PAGES.into_iter().map(|name| Trial::test(name, move || page::run(name))).collect();
     trials.push(Trial::test("settings", static_checks::settings));
     trials.push(Trial::test("json", static_checks::json));
     trials.push(static_checks::syntax("js", "node", &["--check"], "mjs"));
-    let compile = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
-    trials.push(static_checks::syntax("python", "python3", &["-c", compile], "py"));
+    trials.push(static_checks::syntax("python", "python3", &["-c", PARSE_PYTHON], "py"));
     trials.push(Trial::test("links", links::check));
     trials.push(Trial::test("paths", links::paths));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
