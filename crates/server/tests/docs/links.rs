@@ -40,6 +40,7 @@ pub(crate) fn paths() -> Result<(), Failed> {
         let is_path = |word: &&str| {
             let kept = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);
             word.chars().all(kept)
+                && !word.contains("...")
                 && ["/src/", "/tests/", "fuzz/", "bench/", "docs/"].iter().any(|part| word.contains(part))
         };
         let words = text.split(|c: char| c.is_whitespace() || "`,;()|".contains(c)).filter(is_path);
