@@ -7,6 +7,7 @@
 //! | `json`           | parses every `json` block                                                                |
 //! | `js`, `python`   | checks the syntax of every such block                                                    |
 //! | `links`          | finds every file, and every heading, that a page links to                                |
+//! | `output`         | checks that a wrong output is found                                                      |
 //! | `paths`          | finds every path that ARCHITECTURE.md and CONTRIBUTING.md name                            |
 //!
 //! Rust blocks are doctests of the crates that they use. A comment directly before a block directs this test:
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
     trials.push(static_checks::syntax("python", "python3", &["-c", PARSE_PYTHON], "py"));
     trials.push(Trial::test("links", links::check));
     trials.push(Trial::test("paths", links::paths));
+    trials.push(Trial::test("output", output::can_fail));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -1,5 +1,7 @@
 //! Whether a block printed what its page shows. Pure.
 
+use libtest_mimic::Failed;
+
 /// Numbers of so many digits differ from run to run: times and ids.
 const LONG_NUMBER_DIGITS: usize = 10;
 
@@ -11,6 +13,26 @@ pub(crate) fn check(shown: &str, printed: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the page shows\n{}\nand it printed\n{}", indented(shown), indented(printed)))
+}
+
+/// This comparison can fail: what it must accept, and what it must not.
+pub(crate) fn can_fail() -> Result<(), Failed> {
+    let cases = [
+        ("OK\n(integer) 2\n\"hello\"", "OK\n2\nhello\n", true),
+        (r#"{"id":1794806605809,...}"#, r#"{"id":1800000000000,"n":1}"#, true),
+        ("first\n...\nlast", "first\na\nb\nlast", true),
+        (r#"{"version":1}"#, r#"{"version":2}"#, false),
+        (r#"{"a":1,...,"b":2}"#, r#"{"a":1,"b":3}"#, false),
+        ("OK", "OK\nOK", false),
+        ("OK\nOK", "OK", false),
+        ("...x", "y", false),
+    ];
+    for (shown, printed, same) in cases {
+        if check(shown, printed).is_ok() != same {
+            return Err(format!("{shown:?} beside {printed:?} should be {same}").into());
+        }
+    }
+    Ok(())
 }
 
 fn indented(text: &str) -> String {
