@@ -43,3 +43,9 @@ pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};
 pub use store::{Capabilities, Store, StoreExt, StoreFuture, at_once};
 pub use together::{Applies, Job, Together};
+
+/// The examples of the README and of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/memory-store.md")]
+struct Guide;

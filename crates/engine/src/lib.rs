@@ -44,3 +44,8 @@ pub use feed::{Changes, Feed};
 pub use health::{Health, ShardHealth, Size};
 pub use options::{Durability, Options};
 pub use shard::{Guest, Job, Local, Ran, Turn, Wait, Watch};
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/engine.md")]
+struct Guide;

@@ -51,3 +51,8 @@ mod written;
 
 /// The version of the binary and of every crate in the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/redis.md")]
+struct Guide;

@@ -46,3 +46,8 @@ pub use conformance::{Conformance, conformance};
 pub use failure::{Checked, Failure};
 pub use scene::Scene;
 pub use setup::{NotOpened, Setup};
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+struct Guide;
