@@ -11,6 +11,14 @@ use keystead_core::{
     Result, Store, StoreFuture, Together, Verdict,
 };
 
+use crate::policy::Policy;
+use crate::strategy::KINDS;
+
+/// A policy of every kind, each with a limit of 5.
+pub(crate) fn every_kind() -> impl Iterator<Item = Policy> {
+    KINDS.iter().map(|kind| Policy::from_json(kind.example).unwrap())
+}
+
 pub(crate) fn memory(clock: &ManualClock) -> MemoryStore {
     MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap()
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Stopwatch};
+use keystead_limit::strategy::KINDS;
 use keystead_limit::{Fail, Lease, Limiter, Mode, Policy, Tiered};
 
-fn policies() -> [Policy; 8] {
-    [
+fn policies() -> Vec<Policy> {
+    let policies = [
         r#"{"kind":"gcra","limit":50,"periodMs":"1h"}"#,
         r#"{"kind":"tokenBucket","capacity":50,"refillPerSec":1}"#,
         r#"{"kind":"fixedWindow","limit":50,"windowMs":"1h"}"#,
@@ -19,7 +20,10 @@ fn policies() -> [Policy; 8] {
         r#"{"kind":"leakyBucket","ratePerSec":1,"maxQueueMs":49000}"#,
         r#"{"kind":"concurrency","limit":50,"leaseMs":"1h"}"#,
     ]
-    .map(|text| Policy::from_json(text).unwrap())
+    .map(|text| Policy::from_json(text).unwrap());
+    let kinds: Vec<_> = policies.iter().map(Policy::kind).collect();
+    assert_eq!(kinds, KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>());
+    policies.into()
 }
 
 fn memory() -> MemoryStore {

@@ -2,19 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use keystead_limit::strategy::KINDS;
 use keystead_limit::{Policy, Replay};
 use proptest::prelude::*;
-
-const KINDS: [&str; 8] = [
-    "gcra",
-    "tokenBucket",
-    "fixedWindow",
-    "slidingWindow",
-    "slidingWindowLog",
-    "quota",
-    "leakyBucket",
-    "concurrency",
-];
 
 /// Numbers that people write, and those that only somebody who means harm does.
 fn number() -> impl Strategy<Value = String> {
@@ -30,29 +20,48 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Whether a quota of this cadence has the field. `None`: it must have it.
+fn quota_has(cadence: &str, field: &str) -> Option<bool> {
+    match field {
+        "periodMs" if matches!(cadence, "fixed" | "rolling") => None,
+        "buckets" => Some(cadence == "rolling"),
+        "anchor" => Some(cadence == "fixed"),
+        "weekStartsOn" => Some(cadence == "calendar-week"),
+        "offsetMinutes" => Some(cadence.starts_with("calendar")),
+        _ => Some(false),
+    }
+}
+
+/// A policy of any kind with any number in each of its fields; optional fields are there or not.
 fn policy_text() -> impl Strategy<Value = String> {
     let cadence =
         prop::sample::select(vec!["calendar-month", "calendar-week", "calendar-day", "fixed", "rolling"]);
-    (prop::sample::select(KINDS.to_vec()), number(), number(), proptest::option::of(number()), cadence)
-        .prop_map(|(kind, a, b, c, cadence)| {
-            let maybe = |name: &str| c.as_ref().map_or(String::new(), |c| format!(r#","{name}":{c}"#));
-            let fields = match kind {
-                "gcra" => format!(r#""limit":{a},"periodMs":{b}{}"#, maybe("burst")),
-                "tokenBucket" => format!(r#""capacity":{a},"refillPerSec":{b}"#),
-                "slidingWindow" => format!(r#""limit":{a},"windowMs":{b}{}"#, maybe("buckets")),
-                "leakyBucket" => format!(r#""ratePerSec":{a},"maxQueueMs":{b}"#),
-                "concurrency" => format!(r#""limit":{a},"leaseMs":{b}"#),
-                "quota" => match cadence {
-                    "fixed" => {
-                        format!(r#""limit":{a},"resetCadence":"fixed","periodMs":{b}{}"#, maybe("anchor"))
-                    }
-                    "rolling" => format!(r#""limit":{a},"resetCadence":"rolling","periodMs":{b}"#),
-                    _ => format!(r#""limit":{a},"resetCadence":"{cadence}"{}"#, maybe("offsetMinutes")),
+    let required = prop::collection::vec(number(), 3);
+    let optional = prop::collection::vec(proptest::option::of(number()), 5);
+    (0..KINDS.len(), cadence, required, optional).prop_map(|(kind, cadence, required, optional)| {
+        let kind = &KINDS[kind];
+        let mut text = format!(r#"{{"kind":"{}""#, kind.name);
+        for (field, number) in kind.required.iter().zip(required.iter().cycle()) {
+            match *field {
+                "resetCadence" => text += &format!(r#","{field}":"{cadence}""#),
+                _ => text += &format!(r#","{field}":{number}"#),
+            }
+        }
+        for (field, number) in kind.optional.iter().zip(optional.iter().cycle()) {
+            let number = match kind.name {
+                "quota" => match quota_has(cadence, field) {
+                    None => Some(&required[0]),
+                    Some(true) => number.as_ref(),
+                    Some(false) => None,
                 },
-                _ => format!(r#""limit":{a},"windowMs":{b}"#),
+                _ => number.as_ref(),
             };
-            format!(r#"{{"kind":"{kind}",{fields}}}"#)
-        })
+            if let Some(number) = number {
+                text += &format!(r#","{field}":{number}"#);
+            }
+        }
+        text + "}"
+    })
 }
 
 fn cost() -> impl Strategy<Value = u64> {

@@ -30,7 +30,7 @@ pub struct Scheme {
 }
 
 /// Every kind of store there is.
-pub static SCHEMES: [Scheme; 2] = [memory::SCHEME, sqlite::SCHEME];
+pub static SCHEMES: &[Scheme] = &[memory::SCHEME, sqlite::SCHEME];
 
 /// Opens the store that a URL names. It may block, for example while a database recovers.
 ///

@@ -3,10 +3,8 @@
 use keystead_core::{ManualClock, MemoryStore, Millis};
 
 use super::*;
-use crate::strategy::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, Quota, SlidingWindow, SlidingWindowLog, TokenBucket,
-};
-use crate::testing::{Shared, memory, now};
+use crate::strategy::{Concurrency, FixedWindow};
+use crate::testing::{Shared, every_kind, memory, now};
 
 const START: Millis = Millis(1_700_000_000_000);
 
@@ -92,17 +90,7 @@ fn each_limit_can_have_a_key_of_its_own() {
 /// Every kind first; then a limit that somebody else uses up in between.
 #[test]
 fn what_was_consumed_is_given_back_when_somebody_comes_between() {
-    let kinds: [Policy; 8] = [
-        Gcra::new(5, 1000, None).unwrap().into(),
-        TokenBucket::new(5, 5.0).unwrap().into(),
-        window(5),
-        SlidingWindow::new(5, 1000, None).unwrap().into(),
-        SlidingWindowLog::new(5, 1000).unwrap().into(),
-        Quota::new(5, crate::strategy::Cadence::CalendarDay, 0).unwrap().into(),
-        LeakyBucket::new(5.0, 800).unwrap().into(),
-        Concurrency::new(5, 1000).unwrap().into(),
-    ];
-    for kind in kinds {
+    for kind in every_kind() {
         let clock = ManualClock::at(START);
         let store = Shared::new(&clock);
         let limits = [named("first", kind.clone()), named("contested", window(1))];

@@ -5,29 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use keystead_core::{ManualClock, MemoryOptions, at_once};
 
 use super::*;
-use crate::strategy::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingWindow, SlidingWindowLog, TokenBucket,
-};
-use crate::testing::{Shared, memory, now};
+use crate::strategy::{Concurrency, FixedWindow, Gcra};
+use crate::testing::{Shared, every_kind, memory, now};
 
 const START: Millis = Millis(1_700_000_000_000);
 
-fn policies() -> Vec<Policy> {
-    vec![
-        Gcra::new(5, 1000, None).unwrap().into(),
-        TokenBucket::new(5, 5.0).unwrap().into(),
-        FixedWindow::new(5, 1000).unwrap().into(),
-        SlidingWindow::new(5, 1000, None).unwrap().into(),
-        SlidingWindowLog::new(5, 1000).unwrap().into(),
-        Policy::from_json(r#"{"kind":"quota","limit":5,"resetCadence":"calendar-day"}"#).unwrap(),
-        LeakyBucket::new(5.0, 800).unwrap().into(),
-        Concurrency::new(5, 1000).unwrap().into(),
-    ]
-}
-
 #[test]
 fn peek_and_forecast_consume_nothing_for_any_kind() {
-    for policy in policies() {
+    for policy in every_kind() {
         let kind = policy.kind();
         let limiter = Limiter::new(policy, memory(&ManualClock::at(START)), Fail::Closed);
         let cold = now(limiter.peek("k")).unwrap();
@@ -63,7 +48,7 @@ fn peek_and_forecast_consume_nothing_for_any_kind() {
 
 #[test]
 fn memory_and_text_give_the_same_decisions() {
-    for policy in policies() {
+    for policy in every_kind() {
         let clock = ManualClock::at(START);
         let ids = || LeaseIds::of_node(0);
         let native = Limiter::new(policy.clone(), memory(&clock), Fail::Closed).lease_ids(ids());

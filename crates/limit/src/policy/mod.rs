@@ -15,10 +15,7 @@ use keystead_core::{Code, Error, Result};
 
 use crate::bounds::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
 use crate::fail::Fail;
-use crate::strategy::{
-    AnyStrategy, Concurrency, FixedWindow, Gcra, KINDS, Kind, LeakyBucket, Quota, SlidingWindow,
-    SlidingWindowLog, TokenBucket,
-};
+use crate::strategy::{AnyStrategy, KINDS, Kind};
 
 pub(crate) use fields::{Fields, Raw};
 
@@ -46,6 +43,10 @@ pub struct Policy {
 }
 
 impl Policy {
+    pub(crate) fn new(strategy: AnyStrategy) -> Self {
+        Policy { kind: strategy.word(), name: None, fail: None, strategy }
+    }
+
     /// Reads a policy from JSON text.
     ///
     /// # Errors
@@ -123,6 +124,7 @@ impl Policy {
         let fail = fields.text_if("fail")?.map(|word| word.parse::<Fail>()).transpose()?;
         let strategy = (kind.build)(fields)?;
         fields.refuse_rest("this policy")?;
+        // A rolling quota is called a quota, though its strategy is a sliding window.
         let mut policy = Policy { kind: kind.name, name: None, fail, strategy };
         if let Some(name) = name {
             policy = policy.named(&name)?;
@@ -192,27 +194,6 @@ impl fmt::Debug for Policy {
         let name = self.name.as_deref().unwrap_or("unnamed");
         write!(f, "{name}: {:?}", self.strategy)
     }
-}
-
-macro_rules! policy_of {
-    ($($strategy:ident $kind:literal,)*) => {$(
-        impl From<$strategy> for Policy {
-            fn from(strategy: $strategy) -> Self {
-                Policy { kind: $kind, name: None, fail: None, strategy: AnyStrategy::$strategy(strategy) }
-            }
-        }
-    )*};
-}
-
-policy_of! {
-    Gcra "gcra",
-    TokenBucket "tokenBucket",
-    FixedWindow "fixedWindow",
-    SlidingWindow "slidingWindow",
-    SlidingWindowLog "slidingWindowLog",
-    Quota "quota",
-    LeakyBucket "leakyBucket",
-    Concurrency "concurrency",
 }
 
 fn check_len(text: &str) -> Result<()> {

@@ -1,7 +1,9 @@
 //! Every kind from JSON and TOML, and the exact words of what is refused.
 
 use super::*;
-use crate::strategy::Cadence;
+use crate::strategy::{
+    Cadence, Concurrency, FixedWindow, Gcra, LeakyBucket, Quota, SlidingWindow, SlidingWindowLog, TokenBucket,
+};
 
 #[test]
 fn every_kind_is_read_from_json() {
@@ -203,7 +205,9 @@ fn toml_has_the_same_names() {
 #[test]
 fn the_table_of_kinds_says_what_is_read_and_the_guide_tells_of_all_of_it() {
     let guide = include_str!("../../../../docs/limits.md");
-    for kind in &KINDS {
+    for kind in KINDS {
+        let example = Policy::from_json(kind.example).unwrap();
+        assert_eq!((example.kind(), example.strategy().word(), example.limit()), (kind.name, kind.name, 5));
         let error = Policy::from_json(&format!(r#"{{"kind":"{}"}}"#, kind.name)).unwrap_err();
         assert_eq!(error.message(), format!("{}: {} is missing", kind.name, kind.required[0]));
         for word in kind.required.iter().chain(kind.optional).chain([&kind.name]) {

@@ -17,6 +17,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "leaseMs"],
     optional: &[],
     about: "how many at the same time; a lease each, released or expired",
+    example: r#"{"kind":"concurrency","limit":5,"leaseMs":1000}"#,
     build,
 };
 

@@ -14,6 +14,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &[],
     about: "a plain count a window; up to twice the limit can pass across one boundary",
+    example: r#"{"kind":"fixedWindow","limit":5,"windowMs":1000}"#,
     build,
 };
 

@@ -14,6 +14,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "periodMs"],
     optional: &["burst"],
     about: "an even pace with a burst; one number a key; the default",
+    example: r#"{"kind":"gcra","limit":5,"periodMs":1000}"#,
     build,
 };
 

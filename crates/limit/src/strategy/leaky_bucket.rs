@@ -15,6 +15,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["ratePerSec", "maxQueueMs"],
     optional: &[],
     about: "an even flow out: requests wait for their turn",
+    example: r#"{"kind":"leakyBucket","ratePerSec":5,"maxQueueMs":800}"#,
     build,
 };
 

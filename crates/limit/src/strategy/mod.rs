@@ -1,4 +1,4 @@
-//! The strategies: one file each, and one row in [`KINDS`].
+//! The strategies: one file each, and one row in `strategies!`.
 //!
 //! A strategy is maths and nothing else: a pure function of (state, now, what is asked). All of it is IEEE double in
 //! the order in which `docs/limits.md` writes it down, so that a script on another server gives the same bits.
@@ -22,17 +22,9 @@ use keystead_core::{Millis, Result};
 
 use crate::decision::Decision;
 use crate::number::{double, moment};
-use crate::policy::Fields;
+use crate::policy::{Fields, Policy};
 
-pub use concurrency::{Concurrency, Leases, Release};
-pub use fixed_window::FixedWindow;
-pub use gcra::Gcra;
-pub use leaky_bucket::LeakyBucket;
-pub use quota::{Cadence, Quota};
-pub use sliding_window::{Ring, SlidingWindow};
-pub use sliding_window_log::{Log, SlidingWindowLog};
 pub use steps::{Charge, Check, Forecast, Peek, Refund};
-pub use token_bucket::TokenBucket;
 pub use window::{Grant, Take, Windowed};
 
 /// What a check asks for.
@@ -130,75 +122,67 @@ pub struct Kind {
     pub optional: &'static [&'static str],
     /// What it is good for, in one line.
     pub about: &'static str,
+    /// A policy of this kind in JSON, with a limit of 5.
+    pub example: &'static str,
     pub(crate) build: fn(&mut Fields<'_>) -> Result<AnyStrategy>,
 }
 
-/// Every kind there is. A new one is a file, a row here and a variant of [`AnyStrategy`].
-pub static KINDS: [Kind; 8] = [
-    gcra::KIND,
-    token_bucket::KIND,
-    fixed_window::KIND,
-    sliding_window::KIND,
-    sliding_window_log::KIND,
-    quota::KIND,
-    leaky_bucket::KIND,
-    concurrency::KIND,
-];
+/// Declares the strategies, one row each: a module, its strategy, and the other types that it exports. The list of kinds, the enum
+/// and the static dispatch over it derive from the rows, in their order. `$d` is a dollar sign, for the macro that is declared inside.
+macro_rules! strategies {
+    ($d:tt $($module:ident: $strategy:ident $(, $export:ident)*;)*) => {
+        $(pub use $module::{$strategy $(, $export)*};)*
 
-/// A strategy whose kind was chosen at run time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AnyStrategy {
-    /// `gcra`
-    Gcra(Gcra),
-    /// `tokenBucket`
-    TokenBucket(TokenBucket),
-    /// `fixedWindow`
-    FixedWindow(FixedWindow),
-    /// `slidingWindow`, and a `quota` that is rolling
-    SlidingWindow(SlidingWindow),
-    /// `slidingWindowLog`
-    SlidingWindowLog(SlidingWindowLog),
-    /// `quota`
-    Quota(Quota),
-    /// `leakyBucket`
-    LeakyBucket(LeakyBucket),
-    /// `concurrency`
-    Concurrency(Concurrency),
-}
+        /// Every kind of policy. The first is the default.
+        pub static KINDS: &[Kind] = &[$($module::KIND),*];
 
-/// Runs the same words for the strategy inside, whatever its type.
-macro_rules! with_strategy {
-    ($any:expr, $strategy:ident => $body:expr) => {
-        match $any {
-            $crate::strategy::AnyStrategy::Gcra($strategy) => $body,
-            $crate::strategy::AnyStrategy::TokenBucket($strategy) => $body,
-            $crate::strategy::AnyStrategy::FixedWindow($strategy) => $body,
-            $crate::strategy::AnyStrategy::SlidingWindow($strategy) => $body,
-            $crate::strategy::AnyStrategy::SlidingWindowLog($strategy) => $body,
-            $crate::strategy::AnyStrategy::Quota($strategy) => $body,
-            $crate::strategy::AnyStrategy::LeakyBucket($strategy) => $body,
-            $crate::strategy::AnyStrategy::Concurrency($strategy) => $body,
+        /// A strategy whose kind was chosen at run time.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum AnyStrategy {
+            $(#[doc = concat!("[`struct@", stringify!($strategy), "`]")] $strategy($strategy),)*
+        }
+
+        impl AnyStrategy {
+            /// The name of the strategy, which also identifies the type of its state. A rolling quota is a `slidingWindow`.
+            #[must_use]
+            pub fn word(&self) -> &'static str {
+                match self {
+                    $(AnyStrategy::$strategy(_) => $module::KIND.name,)*
+                }
+            }
+        }
+
+        $(impl From<$strategy> for Policy {
+            fn from(strategy: $strategy) -> Self {
+                Policy::new(AnyStrategy::$strategy(strategy))
+            }
+        })*
+
+        /// Evaluates an expression with the strategy in an [`AnyStrategy`], once for each type.
+        macro_rules! with_strategy {
+            ($d any:expr, $d strategy:ident => $d body:expr) => {
+                match $d any {
+                    $($crate::strategy::AnyStrategy::$strategy($d strategy) => $d body,)*
+                }
+            };
         }
     };
 }
+
+strategies! { $
+    gcra: Gcra;
+    token_bucket: TokenBucket;
+    fixed_window: FixedWindow;
+    sliding_window: SlidingWindow, Ring;
+    sliding_window_log: SlidingWindowLog, Log;
+    quota: Quota, Cadence;
+    leaky_bucket: LeakyBucket;
+    concurrency: Concurrency, Leases, Release;
+}
+
 pub(crate) use with_strategy;
 
 impl AnyStrategy {
-    /// The word for the maths, which also tells what its state looks like. A rolling quota is a `slidingWindow`.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            AnyStrategy::Gcra(_) => gcra::KIND.name,
-            AnyStrategy::TokenBucket(_) => token_bucket::KIND.name,
-            AnyStrategy::FixedWindow(_) => fixed_window::KIND.name,
-            AnyStrategy::SlidingWindow(_) => sliding_window::KIND.name,
-            AnyStrategy::SlidingWindowLog(_) => sliding_window_log::KIND.name,
-            AnyStrategy::Quota(_) => quota::KIND.name,
-            AnyStrategy::LeakyBucket(_) => leaky_bucket::KIND.name,
-            AnyStrategy::Concurrency(_) => concurrency::KIND.name,
-        }
-    }
-
     /// The ceiling that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {

@@ -14,6 +14,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "resetCadence"],
     optional: &["periodMs", "anchor", "offsetMinutes", "weekStartsOn", "buckets"],
     about: "a budget that begins anew each month, week, day or period",
+    example: r#"{"kind":"quota","limit":5,"resetCadence":"calendar-day"}"#,
     build,
 };
 

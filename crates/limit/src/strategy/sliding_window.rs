@@ -19,6 +19,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &["buckets"],
     about: "close to exact over any window, at a fixed cost a key",
+    example: r#"{"kind":"slidingWindow","limit":5,"windowMs":1000}"#,
     build,
 };
 

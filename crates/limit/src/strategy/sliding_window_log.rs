@@ -18,6 +18,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &[],
     about: "exact over any window; memory and time grow with the limit, so for small ones",
+    example: r#"{"kind":"slidingWindowLog","limit":5,"windowMs":1000}"#,
     build,
 };
 

@@ -16,6 +16,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["capacity", "refillPerSec"],
     optional: &[],
     about: "bursts up to the capacity, a steady rate over time",
+    example: r#"{"kind":"tokenBucket","capacity":5,"refillPerSec":5}"#,
     build,
 };
 
