@@ -1,4 +1,4 @@
-//! The body of an answer: the service's own with what is held until it ends, or the reason of a refusal.
+//! The body of a response: the service's own with the lease that is held until it ends, or the text of a rejection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Something that is given back when it is dropped.
+/// Something that is released when it is dropped.
 pub(super) trait Held: Send {}
 
 impl<T: Send> Held for T {}
 
 pin_project_lite::pin_project! {
-    /// The body of an answer behind a [`LimitLayer`](super::LimitLayer).
+    /// The body of a response of a [`LimitLayer`](super::LimitLayer).
     pub struct LimitBody<B> {
         #[pin]
         inner: Inner<B>,
@@ -29,12 +29,12 @@ pin_project_lite::pin_project! {
 }
 
 impl<B> LimitBody<B> {
-    /// The service's own body, and what is held until it ends.
+    /// The service's own body, and the lease that is held until it ends.
     pub(super) fn service(body: B, held: Option<Box<dyn Held>>) -> Self {
         LimitBody { inner: Inner::Service { body }, held }
     }
 
-    /// The reason of a refusal.
+    /// The text of a rejection.
     pub(super) fn refusal(text: String) -> Self {
         LimitBody { inner: Inner::Refusal { text: Some(Bytes::from(text)) }, held: None }
     }
@@ -55,7 +55,7 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
             }
             InnerProjection::Service { body } => std::task::ready!(body.poll_frame(cx)),
         };
-        // Nothing comes after the end or an error, and who reads may keep the body for long.
+        // Nothing follows the end or an error, and the reader may keep the body for a long time.
         if !matches!(frame, Some(Ok(_))) {
             this.held.take();
         }

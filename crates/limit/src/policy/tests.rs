@@ -1,4 +1,4 @@
-//! Every kind from JSON and TOML, and the exact words of what is refused.
+//! Every kind from JSON and TOML, and the exact error messages.
 
 use super::*;
 use crate::strategy::{

@@ -1,7 +1,7 @@
-//! `fixedWindow`: a count that begins anew at every multiple of the window since the epoch.
+//! `fixedWindow`: a count that resets at every multiple of the window since the epoch.
 //!
-//! The cheapest to understand. Across one boundary up to twice the limit can pass in a short time: the end of one window
-//! and the beginning of the next.
+//! The simplest strategy. Across one boundary up to twice the limit can pass in a short time: at the end of one window and at the
+//! beginning of the next.
 
 use keystead_core::{Millis, Result};
 

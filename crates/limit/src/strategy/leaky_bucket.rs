@@ -1,6 +1,6 @@
-//! `leakyBucket`: a shaper. It delays instead of denying, and refuses only when the queue is too long.
+//! `leakyBucket`: a shaper. It delays requests instead of denying them, and denies only when the queue is too long.
 //!
-//! The state is the next departure: when the one who asks next may leave.
+//! The state is the next departure: when the next request may proceed.
 
 use keystead_core::{Millis, Result};
 
@@ -19,7 +19,7 @@ pub(super) const KIND: Kind = Kind {
     build,
 };
 
-/// One unit after the other at a steady rate, waiting at most so long.
+/// One unit after the other at a steady rate, with a bounded wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeakyBucket {
     interval_ms: f64,
@@ -28,7 +28,7 @@ pub struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// `rate_per_sec` units leave a second; who would wait longer than `max_queue_ms` is refused.
+    /// `rate_per_sec` units proceed a second; a request that would wait longer than `max_queue_ms` is denied.
     ///
     /// # Errors
     /// `config_invalid` when a number is out of range.
@@ -36,7 +36,7 @@ impl LeakyBucket {
         let interval_ms = 1000.0 / check::rate_per_sec("ratePerSec", rate_per_sec)?;
         check::replenish_ms("ratePerSec", interval_ms)?;
         check::step_ms("1000 / ratePerSec", interval_ms)?;
-        // No queue at all is a policy, too: who cannot leave at once is refused.
+        // 0 is valid: a request that cannot proceed at once is denied.
         let max_queue_ms = match max_queue_ms {
             0 => 0.0,
             _ => check::span_ms("maxQueueMs", max_queue_ms)? as f64,
@@ -46,7 +46,7 @@ impl LeakyBucket {
         Ok(shaper)
     }
 
-    /// How many single units would still be let in when the next departure is `delay_ms` away.
+    /// How many single units would still be queued when the next departure is `delay_ms` away.
     fn room(&self, delay_ms: f64) -> u64 {
         if delay_ms > self.max_queue_ms {
             return 0;
@@ -72,7 +72,7 @@ impl Strategy for LeakyBucket {
         let now = moment(now);
         let departure = state.copied().unwrap_or(now).max(now);
         let delay = departure - now;
-        // Nothing is asked for: that never waits, and tells how things stand.
+        // A cost of 0 is never denied and reports the current state.
         if delay > self.max_queue_ms && ask.cost > 0 {
             let retry_after_ms = ceil(delay - self.max_queue_ms);
             return Ruling::deny(Decision::deny(self.limit, 0, ceil(departure), retry_after_ms));
@@ -113,11 +113,11 @@ mod tests {
         assert_eq!(lab.check(5000, 1), wait(100, allow(3, 1, 5200)));
         assert_eq!(lab.check(5000, 1), wait(200, allow(3, 0, 5300)));
         assert_eq!(lab.check(5000, 1), deny(3, 0, 5300, 50), "300 ms is longer than 250");
-        assert_eq!(lab.check(5050, 1), wait(250, allow(3, 0, 5400)), "equality is let in");
+        assert_eq!(lab.check(5050, 1), wait(250, allow(3, 0, 5400)), "equality is allowed");
         assert_eq!(
             lab.check(9000, 5),
             wait(0, allow(3, 0, 9500)),
-            "who comes first leaves at once, however much"
+            "the first request proceeds at once, whatever its cost"
         );
         assert_eq!(lab.check(9000, 1), deny(3, 0, 9500, 250));
     }
