@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_believed_without_a_rule() {
+    fn without_a_rule_nothing_is_trusted() {
         let nobody = ClientAddress::new(Trust::Nobody);
         assert_eq!(nobody.key(ip("192.0.2.1"), ["1.1.1.1", "2.2.2.2"]), "192.0.2.1");
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_refused() {
+    fn networks_are_parsed_or_rejected() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.1.1", "11.0.0.1"),
             ("192.0.2.1", "192.0.2.1", "192.0.2.2"),

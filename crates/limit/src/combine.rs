@@ -253,10 +253,10 @@ impl Rule {
         let job = questions.to_vec();
         match together(store, &keys, move |held| self.check(&job, held)).await {
             Err(error) if error.code() == Code::Unsupported => {
-                let asked: Vec<_> = questions.iter().map(|question| (question, store)).collect();
-                self.check_in_turn(&asked).await
+                let pairs: Vec<_> = questions.iter().map(|question| (question, store)).collect();
+                self.check_in_turn(&pairs).await
             }
-            answer => answer,
+            result => result,
         }
     }
 
@@ -265,36 +265,36 @@ impl Rule {
     ///
     /// # Errors
     /// As [`check`](Rule::check). What was consumed before the error is refunded; a future that is dropped half way refunds nothing.
-    pub async fn check_in_turn<S: Store + ?Sized>(self, asked: &[(&Question, &S)]) -> Result<Vec<Decision>> {
-        distinct(asked.iter().map(|(question, _)| *question))?;
-        let mut decisions = Vec::with_capacity(asked.len());
-        for (question, store) in asked {
+    pub async fn check_in_turn<S: Store + ?Sized>(self, pairs: &[(&Question, &S)]) -> Result<Vec<Decision>> {
+        distinct(pairs.iter().map(|(question, _)| *question))?;
+        let mut decisions = Vec::with_capacity(pairs.len());
+        for (question, store) in pairs {
             decisions.push(question.forecast_on(*store).await?);
         }
         if !self.admits(&decisions) {
-            for ((question, store), part) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+            for ((question, store), part) in pairs.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
             {
                 (*part, _) = question.peek_on(*store).await?;
             }
             return Ok(decisions);
         }
-        let mut consumed = Vec::with_capacity(asked.len());
-        for ((question, store), decision) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+        let mut consumed = Vec::with_capacity(pairs.len());
+        for ((question, store), decision) in pairs.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
         {
             match question.check_on(*store).await {
-                Ok((answer, at)) => {
-                    *decision = answer;
-                    if answer.allowed {
-                        consumed.push((*question, *store, question.spent(&answer, at)));
+                Ok((result, at)) => {
+                    *decision = result;
+                    if result.allowed {
+                        consumed.push((*question, *store, question.spent(&result, at)));
                     }
                 }
                 Err(error) => {
-                    give_back(&consumed).await;
+                    refund_all(&consumed).await;
                     return Err(error);
                 }
             }
             if self == Rule::All && !decision.allowed {
-                give_back(&consumed).await;
+                refund_all(&consumed).await;
                 decisions.iter_mut().for_each(|decision| decision.lease_id = None);
                 break;
             }
@@ -324,7 +324,7 @@ fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
     let mut keys = HashSet::new();
     match questions.into_iter().find(|question| !keys.insert(&question.key)) {
         Some(twice) => {
-            let message = format!("{} is asked for twice: ask once, with the cost of both", twice.key);
+            let message = format!("{} is checked twice: check it once, with the cost of both", twice.key);
             Err(Error::new(Code::BadRequest, message))
         }
         None => Ok(()),
@@ -332,7 +332,7 @@ fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
 }
 
 /// A store that fails here keeps what was consumed: too few requests are allowed, never too many.
-async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Spent)]) {
+async fn refund_all<S: Store + ?Sized>(consumed: &[(&Question, &S, Spent)]) {
     for (question, store, spent) in consumed {
         let _ = question.refund_on(*store, *spent).await;
     }

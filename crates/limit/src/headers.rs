@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn every_style_says_the_same_in_its_own_units() {
         let decision = Decision::deny(100, 0, 1_700_000_010_001, 1);
-        let told = headers(HeaderStyles::ALL).of(&decision, Millis(1_700_000_000_000));
-        let told: Vec<_> = told.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let reported = headers(HeaderStyles::ALL).of(&decision, Millis(1_700_000_000_000));
+        let reported: Vec<_> = reported.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("RateLimit-Limit", "100"),
                 ("RateLimit-Remaining", "0"),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_reset_that_is_over_is_zero_seconds_away() {
-        let told = headers(HeaderStyles::default()).of(&Decision::allow(1, 1, 1000), Millis(5000));
-        assert_eq!(told[2], ("RateLimit-Reset", "0".to_string()));
+        let reported = headers(HeaderStyles::default()).of(&Decision::allow(1, 1, 1000), Millis(5000));
+        assert_eq!(reported[2], ("RateLimit-Reset", "0".to_string()));
     }
 }

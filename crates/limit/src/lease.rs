@@ -94,15 +94,15 @@ impl<S: Store + 'static> Lease<S> {
         ask: Ask,
     ) -> Result<(Decision, keystead_core::Millis, Option<Self>)> {
         let lease = Lease { limiter: limiter.clone(), key, lease_id: ask.lease_id, held: true };
-        let answer = limiter.run(&lease.key, ask, None).await;
-        let keep = match &answer {
+        let result = limiter.run(&lease.key, ask, None).await;
+        let keep = match &result {
             Ok((decision, _)) => decision.lease_id.is_some(),
             // The outcome is unknown and the slot may be held: dropping the lease releases it.
             Err(error) => error.outcome() == Outcome::Unknown,
         };
-        let granted = answer.is_ok() && keep;
+        let granted = result.is_ok() && keep;
         let lease = if keep { Some(lease) } else { lease.forget() };
-        let (decision, now) = limiter.settled(answer)?;
+        let (decision, now) = limiter.settled(result)?;
         Ok((decision, now, lease.filter(|_| granted)))
     }
 
@@ -127,9 +127,9 @@ impl<S: Store + 'static> Lease<S> {
     /// # Errors
     /// The store's error; the lease then expires.
     pub async fn release(mut self) -> Result<bool> {
-        let answer = self.limiter.apply(&self.key, &Release { lease_id: self.lease_id }).await;
+        let result = self.limiter.apply(&self.key, &Release { lease_id: self.lease_id }).await;
         self.held = false;
-        answer
+        result
     }
 
     /// Disarms the guard: nothing is held, so nothing is released.

@@ -223,9 +223,9 @@ impl<S: Store> Limiter<S> {
         let questions: Vec<Question> =
             keys.iter().map(|(key, cost)| self.question(key, *cost)).collect::<Result<_>>()?;
         if !questions.is_empty() {
-            let answer = self.many_together(&questions).await;
-            if !matches!(&answer, Err(error) if error.code() == Code::Unsupported) {
-                return self.settle_many(answer, questions.len());
+            let result = self.many_together(&questions).await;
+            if !matches!(&result, Err(error) if error.code() == Code::Unsupported) {
+                return self.settle_many(result, questions.len());
             }
         }
         let mut decisions = Vec::with_capacity(questions.len());
@@ -251,8 +251,8 @@ impl<S: Store> Limiter<S> {
         together(&self.store, &keys, job).await
     }
 
-    fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
-        answer.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
+    fn settle_many(&self, result: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
+        result.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
     }
 
     /// The current state: whether one more unit would be allowed, and what remains. Consumes nothing.
@@ -261,10 +261,10 @@ impl<S: Store> Limiter<S> {
     /// As [`check`](Limiter::check).
     pub async fn peek(&self, key: impl AsRef<[u8]>) -> Result<Decision> {
         let (key, ask) = (self.key(key.as_ref())?, self.ask(1)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
+        let result = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Peek { strategy: *strategy, ask }).await
         });
-        self.settled(answer).map(|(decision, _)| decision)
+        self.settled(result).map(|(decision, _)| decision)
     }
 
     /// What [`check`](Limiter::check) would return now. Consumes nothing.
@@ -281,10 +281,10 @@ impl<S: Store> Limiter<S> {
     /// As [`check`](Limiter::check).
     pub async fn forecast_in(&self, key: impl AsRef<[u8]>, cost: u64, after_ms: u64) -> Result<Decision> {
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
+        let result = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Forecast { strategy: *strategy, ask, after_ms }).await
         });
-        let (decision, _) = self.settled(answer)?;
+        let (decision, _) = self.settled(result)?;
         Ok(Decision { lease_id: None, ..decision })
     }
 
@@ -354,9 +354,9 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// The error, when the limiter fails closed or the store has not failed.
     #[inline]
-    pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
-        match answer {
-            Ok(answer) => Ok(answer),
+    pub fn settled(&self, result: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
+        match result {
+            Ok(result) => Ok(result),
             Err(error) => self.without_store(error),
         }
     }

@@ -185,12 +185,12 @@ impl<S: Store> Limiter<S> {
     pub async fn reserve(&self, key: impl AsRef<[u8]>, cost: u64, ttl_ms: u64) -> Result<Reserved> {
         let reserve = self.reserving(key, cost, ttl_ms)?;
         let job = reserve.clone();
-        let answer = match together(self.store(), &reserve.keys(), move |held| job.run(held)).await {
+        let result = match together(self.store(), &reserve.keys(), move |held| job.run(held)).await {
             Err(error) if error.code() == Code::Unsupported => reserve.run_in_turn(self.store()).await,
-            answer => answer,
+            result => result,
         };
-        let id = answer.as_ref().ok().and_then(|reserved| reserved.id);
-        let (decision, now) = self.settled(answer.map(|reserved| (reserved.decision, reserved.now)))?;
+        let id = result.as_ref().ok().and_then(|reserved| reserved.id);
+        let (decision, now) = self.settled(result.map(|reserved| (reserved.decision, reserved.now)))?;
         Ok(Reserved { decision, now, id })
     }
 
@@ -207,11 +207,11 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Option<Decision>> {
         let settle = self.settling(key, id, cost)?;
         let job = settle.clone();
-        let answer = match together(self.store(), &settle.keys(), move |held| job.run(held)).await {
+        let result = match together(self.store(), &settle.keys(), move |held| job.run(held)).await {
             Err(error) if error.code() == Code::Unsupported => settle.run_in_turn(self.store()).await,
-            answer => answer,
+            result => result,
         };
-        Ok(answer?.map(|(decision, _)| decision))
+        Ok(result?.map(|(decision, _)| decision))
     }
 
     /// A reservation of this limiter, to be made where the keys are stored.

@@ -108,7 +108,7 @@ mod tests {
     use crate::strategy::{Gcra, LeakyBucket};
 
     #[tokio::test]
-    async fn who_schedules_waits_and_who_finds_it_full_is_told() {
+    async fn schedule_waits_and_a_full_queue_returns_at_once() {
         let clock = ManualClock::at(Millis(1_000_000));
         let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
         let shaper =

@@ -1,4 +1,4 @@
-//! Many at once: exactly as many as the limit get through.
+//! Concurrent checks: exactly as many as the limit are allowed.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -98,7 +98,7 @@ fn a_slot_is_never_held_twice() {
     assert_eq!(most.into_inner(), 50);
 }
 
-/// Threads that wait for one another must not bring a time from before they waited.
+/// A thread that waits for a lock must not use a time from before it waited.
 #[test]
 fn a_rate_is_kept_in_real_time_by_threads_that_wait_for_one_another() {
     for text in [

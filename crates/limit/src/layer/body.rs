@@ -24,7 +24,7 @@ pin_project_lite::pin_project! {
     #[project = InnerProjection]
     enum Inner<B> {
         Service { #[pin] body: B },
-        Refusal { text: Option<Bytes> },
+        Rejection { text: Option<Bytes> },
     }
 }
 
@@ -35,8 +35,8 @@ impl<B> LimitBody<B> {
     }
 
     /// The text of a rejection.
-    pub(super) fn refusal(text: String) -> Self {
-        LimitBody { inner: Inner::Refusal { text: Some(Bytes::from(text)) }, held: None }
+    pub(super) fn rejection(text: String) -> Self {
+        LimitBody { inner: Inner::Rejection { text: Some(Bytes::from(text)) }, held: None }
     }
 }
 
@@ -50,7 +50,7 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         let frame = match this.inner.project() {
-            InnerProjection::Refusal { text } => {
+            InnerProjection::Rejection { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text))));
             }
             InnerProjection::Service { body } => std::task::ready!(body.poll_frame(cx)),
@@ -64,14 +64,14 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Refusal { text } => text.is_none(),
+            Inner::Rejection { text } => text.is_none(),
             Inner::Service { body } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Inner::Rejection { text } => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
             Inner::Service { body } => body.size_hint(),
         }
     }

@@ -120,9 +120,7 @@ impl<S: Store + 'static> LimitLayer<S> {
         }
         let waits = !limiter.store().capabilities().sync && limiter.spawner().is_none();
         if matches!(strategy, AnyStrategy::Concurrency(_)) && waits {
-            return invalid(
-                "this store does not answer at once: tell the limiter how to release leases (spawn_with)",
-            );
+            return invalid("this store is asynchronous: set how the limiter releases leases (spawn_with)");
         }
         Ok(LimitLayer::build(Source::Limiter(limiter), key_of, None))
     }

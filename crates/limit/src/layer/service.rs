@@ -38,10 +38,10 @@ impl<S, I: Clone> Clone for LimitService<S, I> {
 }
 
 /// A decision, its instant, and the lease if there is one.
-type Asked = (Decision, Millis, Option<Box<dyn Held>>);
+type Checked = (Decision, Millis, Option<Box<dyn Held>>);
 
 impl<S: Store + 'static> Rules<S> {
-    async fn ask(&self, key: &str, cost: u64) -> Result<Asked> {
+    async fn ask(&self, key: &str, cost: u64) -> Result<Checked> {
         let limiter = match &self.source {
             Source::Limiter(limiter) => limiter,
             Source::Tiered(tiered) => {
@@ -75,7 +75,7 @@ impl<S: Store + 'static> Rules<S> {
     }
 
     fn denied<B>(&self, decision: &Decision, now: Millis) -> Response<LimitBody<B>> {
-        let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, decision.to_json().unwrap_or_default());
+        let mut response = rejection(StatusCode::TOO_MANY_REQUESTS, decision.to_json().unwrap_or_default());
         self.write_headers(response.headers_mut(), decision, now);
         response
     }
@@ -88,15 +88,15 @@ fn failed<B>(error: &Error) -> Response<LimitBody<B>> {
         _ if is_broken(error) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let mut response = refusal(status, format!("{{\"code\":\"{}\"}}", error.code()));
+    let mut response = rejection(status, format!("{{\"code\":\"{}\"}}", error.code()));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }
 
-fn refusal<B>(status: StatusCode, text: String) -> Response<LimitBody<B>> {
-    let mut response = Response::new(LimitBody::refusal(text));
+fn rejection<B>(status: StatusCode, text: String) -> Response<LimitBody<B>> {
+    let mut response = Response::new(LimitBody::rejection(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -144,7 +144,7 @@ where
     };
     let cost = (rules.cost_of)(&parts);
     let (decision, now, held) = match rules.ask(&key, cost).await {
-        Ok(asked) => asked,
+        Ok(checked) => checked,
         Err(error) => return Ok(failed(&error)),
     };
     if !decision.allowed {

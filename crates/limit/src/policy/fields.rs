@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Rejects any other field than these.
-    pub(super) fn refuse_others(&self, known: &[&str]) -> Result<()> {
+    pub(super) fn reject_others(&self, known: &[&str]) -> Result<()> {
         match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => invalid(format!("there is no field '{name}' (there are {})", known.join(", "))),
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Rejects fields that were not taken.
-    pub(crate) fn refuse_rest(&self, what: &str) -> Result<()> {
+    pub(crate) fn reject_rest(&self, what: &str) -> Result<()> {
         match self.fields.keys().next() {
             None => Ok(()),
             Some(name) => invalid(format!("{what} has no field '{name}'")),

@@ -119,11 +119,11 @@ impl Policy {
     fn build(kind: &Kind, fields: &mut Fields<'_>) -> Result<Self> {
         let known: Vec<_> = kind.required.iter().chain(kind.optional).chain(&COMMON).copied().collect();
         // Unknown fields first: one may be the misspelt name of a missing field.
-        fields.refuse_others(&known)?;
+        fields.reject_others(&known)?;
         let name = fields.text_if("name")?;
         let fail = fields.text_if("fail")?.map(|word| word.parse::<Fail>()).transpose()?;
         let strategy = (kind.build)(fields)?;
-        fields.refuse_rest("this policy")?;
+        fields.reject_rest("this policy")?;
         // A rolling quota is called a quota, though its strategy is a sliding window.
         let mut policy = Policy { kind: kind.name, name: None, fail, strategy };
         if let Some(name) = name {

@@ -138,7 +138,7 @@ impl Step for Release {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     fn lease(lease_id: u64, decision: Decision) -> Decision {
         Decision { lease_id: Some(lease_id), ..decision }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lease_renews_it_also_under_a_lower_limit() {
+    fn a_lease_that_is_held_is_renewed_even_under_a_lower_limit() {
         let mut lab = Lab::new(Concurrency::new(3, 1000).unwrap());
         for lease_id in 1..=3 {
             assert!(lab.acquire(5000, lease_id).allowed);
@@ -182,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(Concurrency::new(0, 1000), "limit must be");
-        refused(Concurrency::new(20_001, 1000), "limit must be");
-        refused(Concurrency::new(1, 0), "leaseMs must be");
-        refused(Concurrency::new(1, u64::MAX), "leaseMs must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(Concurrency::new(0, 1000), "limit must be");
+        rejected(Concurrency::new(20_001, 1000), "limit must be");
+        rejected(Concurrency::new(1, 0), "leaseMs must be");
+        rejected(Concurrency::new(1, u64::MAX), "leaseMs must be");
     }
 }

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::bounds::{SPAN_MS_MAX, WHOLE_MAX};
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_window_is_aligned_to_the_epoch() {
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(FixedWindow::new(0, 1000), "limit must be");
-        refused(FixedWindow::new(1, 0), "windowMs must be");
-        refused(FixedWindow::new(1, u64::MAX), "windowMs must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(FixedWindow::new(0, 1000), "limit must be");
+        rejected(FixedWindow::new(1, 0), "windowMs must be");
+        rejected(FixedWindow::new(1, u64::MAX), "windowMs must be");
     }
 }

@@ -88,7 +88,7 @@ impl Strategy for Gcra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_burst_then_an_even_pace() {
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(Gcra::new(0, 1000, None), "limit must be");
-        refused(Gcra::new(1 << 53, 1000, None), "limit must be");
-        refused(Gcra::new(1, 0, None), "periodMs must be");
-        refused(Gcra::new(1, u64::MAX, None), "periodMs must be");
-        refused(Gcra::new(1, 1000, Some(0)), "burst must be");
-        refused(Gcra::new(1, 1000, Some((1 << 53) - 1)), "takes longer");
-        refused(Gcra::new((1 << 53) - 1, 1, None), "periodMs / limit");
+    fn invalid_parameters_are_rejected() {
+        rejected(Gcra::new(0, 1000, None), "limit must be");
+        rejected(Gcra::new(1 << 53, 1000, None), "limit must be");
+        rejected(Gcra::new(1, 0, None), "periodMs must be");
+        rejected(Gcra::new(1, u64::MAX, None), "periodMs must be");
+        rejected(Gcra::new(1, 1000, Some(0)), "burst must be");
+        rejected(Gcra::new(1, 1000, Some((1 << 53) - 1)), "takes longer");
+        rejected(Gcra::new((1 << 53) - 1, 1, None), "periodMs / limit");
     }
 }

@@ -42,12 +42,12 @@ impl LeakyBucket {
             _ => check::span_ms("maxQueueMs", max_queue_ms)? as f64,
         };
         let mut shaper = LeakyBucket { interval_ms, max_queue_ms, limit: 0 };
-        shaper.limit = shaper.room(0.0);
+        shaper.limit = shaper.free(0.0);
         Ok(shaper)
     }
 
     /// How many single units would still be queued when the next departure is `delay_ms` away.
-    fn room(&self, delay_ms: f64) -> u64 {
+    fn free(&self, delay_ms: f64) -> u64 {
         if delay_ms > self.max_queue_ms {
             return 0;
         }
@@ -78,7 +78,7 @@ impl Strategy for LeakyBucket {
             return Ruling::deny(Decision::deny(self.limit, 0, ceil(departure), retry_after_ms));
         }
         let next = departure + self.interval_ms * double(ask.cost);
-        let mut decision = Decision::allow(self.limit, self.room(next - now), ceil(next));
+        let mut decision = Decision::allow(self.limit, self.free(next - now), ceil(next));
         decision.delay_ms = Some(ceil(delay));
         Ruling::allow(decision, next, ttl_ms(next - now))
     }
@@ -100,7 +100,7 @@ impl Strategy for LeakyBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     fn wait(delay_ms: u64, decision: Decision) -> Decision {
         Decision { delay_ms: Some(delay_ms), ..decision }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_only_who_can_leave_at_once_is_let_in() {
+    fn without_a_queue_only_what_can_proceed_at_once_is_allowed() {
         let mut lab = Lab::new(LeakyBucket::new(1.0, 0).unwrap());
         assert_eq!(lab.check(0, 1), wait(0, allow(1, 0, 1000)));
         assert_eq!(lab.check(999, 1), deny(1, 0, 1000, 1));
@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
+    fn invalid_parameters_are_rejected() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, f64::MIN_POSITIVE / 4.0, 1e-300] {
-            refused(LeakyBucket::new(rate, 1000), "");
+            rejected(LeakyBucket::new(rate, 1000), "");
         }
-        refused(LeakyBucket::new(1.0, u64::MAX), "maxQueueMs must be");
+        rejected(LeakyBucket::new(1.0, u64::MAX), "maxQueueMs must be");
     }
 }

@@ -89,7 +89,7 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
         },
         "rolling" => {
             let (period_ms, buckets) = (fields.span_ms("periodMs")?, fields.whole_if("buckets")?);
-            fields.refuse_rest("a rolling quota")?;
+            fields.reject_rest("a rolling quota")?;
             check::span_ms("periodMs", period_ms)?;
             return Ok(AnyStrategy::SlidingWindow(SlidingWindow::new(limit, period_ms, buckets)?));
         }
@@ -106,7 +106,7 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
         Cadence::Fixed { .. } => 0,
         _ => fields.integer_if("offsetMinutes")?.unwrap_or(0),
     };
-    fields.refuse_rest(&format!("a {name} quota"))?;
+    fields.reject_rest(&format!("a {name} quota"))?;
     Ok(AnyStrategy::Quota(Quota::new(limit, cadence, offset)?))
 }
 
@@ -191,7 +191,7 @@ fn first_of(year: i64, month: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     /// 2024-02-29 12:00:00 UTC, a Thursday.
     const LEAP_DAY: u64 = 1_709_208_000_000;
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
+    fn invalid_parameters_are_rejected() {
         let week = |starts_on| Cadence::CalendarWeek { starts_on };
         let fixed = |period_ms, anchor| Cadence::Fixed { period_ms, anchor };
-        refused(Quota::new(0, Cadence::CalendarDay, 0), "limit must be");
-        refused(Quota::new(1, week(7), 0), "weekStartsOn must be");
-        refused(Quota::new(1, Cadence::CalendarDay, 841), "offsetMinutes must be");
-        refused(Quota::new(1, Cadence::CalendarDay, -841), "offsetMinutes must be");
-        refused(Quota::new(1, fixed(0, 0), 0), "periodMs must be");
-        refused(Quota::new(1, fixed(1, u64::MAX), 0), "anchor must be");
+        rejected(Quota::new(0, Cadence::CalendarDay, 0), "limit must be");
+        rejected(Quota::new(1, week(7), 0), "weekStartsOn must be");
+        rejected(Quota::new(1, Cadence::CalendarDay, 841), "offsetMinutes must be");
+        rejected(Quota::new(1, Cadence::CalendarDay, -841), "offsetMinutes must be");
+        rejected(Quota::new(1, fixed(0, 0), 0), "periodMs must be");
+        rejected(Quota::new(1, fixed(1, u64::MAX), 0), "anchor must be");
     }
 }

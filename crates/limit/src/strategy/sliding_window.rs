@@ -195,7 +195,7 @@ impl SlidingWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn two_counters_weigh_the_last_window() {
@@ -245,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(SlidingWindow::new(0, 1000, None), "limit must be");
-        refused(SlidingWindow::new(1, 0, None), "windowMs must be");
-        refused(SlidingWindow::new(1, 1000, Some(0)), "buckets must be");
-        refused(SlidingWindow::new(1, 1000, Some(100_001)), "buckets must be");
-        refused(SlidingWindow::new(1, 1, Some(100_000)), "windowMs / buckets");
-        refused(SlidingWindow::new((1 << 53) - 1, 1_000_000, Some(100_000)), "buckets");
+    fn invalid_parameters_are_rejected() {
+        rejected(SlidingWindow::new(0, 1000, None), "limit must be");
+        rejected(SlidingWindow::new(1, 0, None), "windowMs must be");
+        rejected(SlidingWindow::new(1, 1000, Some(0)), "buckets must be");
+        rejected(SlidingWindow::new(1, 1000, Some(100_001)), "buckets must be");
+        rejected(SlidingWindow::new(1, 1, Some(100_000)), "windowMs / buckets");
+        rejected(SlidingWindow::new((1 << 53) - 1, 1_000_000, Some(100_000)), "buckets");
         SlidingWindow::new(1_000_000, 1_000_000, Some(100_000)).unwrap();
     }
 }

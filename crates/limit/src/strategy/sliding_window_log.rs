@@ -128,7 +128,7 @@ fn kth_oldest(live: &[(u64, u64)], k: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn every_unit_leaves_a_window_after_it_came() {
@@ -164,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(SlidingWindowLog::new(0, 1000), "limit must be");
-        refused(SlidingWindowLog::new(1, 0), "windowMs must be");
-        refused(SlidingWindowLog::new(30_001, 60_000), "limit");
+    fn invalid_parameters_are_rejected() {
+        rejected(SlidingWindowLog::new(0, 1000), "limit must be");
+        rejected(SlidingWindowLog::new(1, 0), "windowMs must be");
+        rejected(SlidingWindowLog::new(30_001, 60_000), "limit");
     }
 }

@@ -67,14 +67,14 @@ impl<S: Strategy> Step for Peek<S> {
     type Reply = (Decision, Millis);
 
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
-        let asked = self.strategy.decide(state, now, &self.ask).decision;
+        let decision = self.strategy.decide(state, now, &self.ask).decision;
         // A denial reports what remains; otherwise a check with a cost of 0 does.
-        let stands = if asked.allowed {
+        let current = if decision.allowed {
             self.strategy.decide(state, now, &Ask { cost: 0, ..self.ask }).decision
         } else {
-            asked
+            decision
         };
-        Change::Keep((Decision { lease_id: None, ..stands }, now))
+        Change::Keep((Decision { lease_id: None, ..current }, now))
     }
 }
 

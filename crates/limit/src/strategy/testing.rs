@@ -74,7 +74,7 @@ pub(crate) fn deny(limit: u64, remaining: u64, reset_at: u64, retry_after_ms: u6
 
 /// Asserts that a strategy is rejected, with this text in the reason.
 #[track_caller]
-pub(crate) fn refused<S: std::fmt::Debug>(built: Result<S>, word: &str) {
+pub(crate) fn rejected<S: std::fmt::Debug>(built: Result<S>, word: &str) {
     let error = built.unwrap_err();
     assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
     assert!(error.message().contains(word), "{error}");

@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::strategy::Strategy as _;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_cold_bucket_is_full_and_refills() {
@@ -161,7 +161,11 @@ mod tests {
         let mut lab = Lab::new(TokenBucket::new(10, 1.0).unwrap());
         assert_eq!(lab.check(100_000, 10), allow(10, 0, 110_000));
         assert_eq!(lab.check(40_000, 1), deny(10, 0, 50_000, 1000));
-        assert_eq!(lab.check(101_000, 1), allow(10, 0, 111_000), "a denial has not changed the time of the count");
+        assert_eq!(
+            lab.check(101_000, 1),
+            allow(10, 0, 111_000),
+            "a denial has not changed the time of the count"
+        );
     }
 
     #[test]
@@ -174,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(TokenBucket::new(0, 1.0), "capacity must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(TokenBucket::new(0, 1.0), "capacity must be");
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, f64::MIN_POSITIVE / 4.0] {
-            refused(TokenBucket::new(10, rate), "");
+            rejected(TokenBucket::new(10, rate), "");
         }
-        refused(TokenBucket::new(10, 0.0), "refillPerSec must be");
-        refused(TokenBucket::new(10, 1e-300), "takes longer");
-        refused(TokenBucket::new((1 << 53) - 1, 1.0), "takes longer");
+        rejected(TokenBucket::new(10, 0.0), "refillPerSec must be");
+        rejected(TokenBucket::new(10, 1e-300), "takes longer");
+        rejected(TokenBucket::new((1 << 53) - 1, 1.0), "takes longer");
     }
 }

@@ -128,6 +128,10 @@ mod tests {
         assert_eq!(take(Some((5000, 8)), 5200, 3, 4), (0, 800, None));
         assert_eq!(take(Some((5000, 10)), 5999, 1, 4), (0, 1, None));
         assert_eq!(take(Some((5000, 10)), 6000, 1, 4), (4, 1000, Some((6000, 4))), "another window");
-        assert_eq!(take(Some((6000, 9)), 5999, 1, 4), (1, 1001, Some((6000, 10))), "the clock has jumped back");
+        assert_eq!(
+            take(Some((6000, 9)), 5999, 1, 4),
+            (1, 1001, Some((6000, 10))),
+            "the clock has jumped back"
+        );
     }
 }
