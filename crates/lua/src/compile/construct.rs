@@ -10,7 +10,7 @@ use super::{Compiler, Proto};
 use crate::error::Result;
 use crate::value::StrId;
 
-/// Values of a constructor that are put into the table at once.
+/// Values of a constructor that one instruction stores.
 pub(crate) const FIELDS_PER_FLUSH: usize = 50;
 
 impl Compiler<'_> {
@@ -154,7 +154,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Room for so many, as Lua rounds it: to eight times a power of two, in eighths.
+/// A capacity, rounded as in Lua: to eight times a power of two, in eighths.
 fn room(count: usize) -> u16 {
     let (mut mantissa, mut exponent) = (count, 0);
     while mantissa >= 16 {

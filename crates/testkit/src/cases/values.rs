@@ -1,4 +1,4 @@
-//! A state comes back as it was put, to the last bit, also through text.
+//! A state is read back as it was put, to the last bit, even through text.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -92,7 +92,7 @@ async fn text(scene: &Scene) -> Checked {
     Ok(())
 }
 
-/// A state whose text is `null` is there; a store must not take it for an absent one.
+/// A state whose text is `null` exists; a store must not treat it as absent.
 async fn null(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     expect_eq("before", scene.get::<Option<u64>>(&key).await?, None)?;
@@ -144,7 +144,7 @@ async fn largest(scene: &Scene) -> Checked {
     Ok(())
 }
 
-/// A store that keeps native values has no text to measure, so it may take it; others must refuse.
+/// A store of native values has no text to measure, so it may accept it; others must return an error.
 async fn too_large(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     scene.put(&key, "before".to_owned(), Ttl::Never).await?;
@@ -155,5 +155,5 @@ async fn too_large(scene: &Scene) -> Checked {
         Err(error) => return Err(Failure::from(error)),
     };
     let got = scene.get::<String>(&key).await?;
-    expect("the state is what the answer said", got == Some(want))
+    expect("the state agrees with the result", got == Some(want))
 }
