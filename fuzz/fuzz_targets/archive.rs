@@ -104,15 +104,15 @@ struct FromRows(Arc<Mutex<Rows>>);
 
 impl ValueReader for FromRows {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
-        sql::fetch(&mut *self.0.lock().expect("nobody panics"), id, kind)
+        sql::fetch(&mut *self.0.lock().expect("no holder panics"), id, kind)
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let rows = Arc::new(Mutex::new(Rows { bytes: bytes.to_vec(), at: 0 }));
     let mut keyspace = Keyspace::new(Box::new(FromRows(Arc::clone(&rows))));
-    let _ = sql::audit(&mut *rows.lock().expect("nobody panics"));
-    let loaded = sql::load(&mut *rows.lock().expect("nobody panics"), &mut keyspace);
+    let _ = sql::audit(&mut *rows.lock().expect("no holder panics"));
+    let loaded = sql::load(&mut *rows.lock().expect("no holder panics"), &mut keyspace);
     // What the schema rejects, such as a duplicate name, is reported by `keystead check`.
     if loaded.is_ok() && keyspace.check().is_ok() {
         let names: Vec<_> = keyspace.dump().unwrap_or_default().into_iter().map(|dump| dump.key).collect();
@@ -127,6 +127,6 @@ fuzz_target!(|bytes: &[u8]| {
     for kind in
         [Kind::Str, Kind::Json, Kind::State, Kind::Hash, Kind::List, Kind::Set, Kind::ZSet, Kind::Stream]
     {
-        let _ = sql::fetch(&mut *rows.lock().expect("nobody panics"), 1, kind);
+        let _ = sql::fetch(&mut *rows.lock().expect("no holder panics"), 1, kind);
     }
 });

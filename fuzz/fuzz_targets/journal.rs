@@ -18,7 +18,7 @@ const ID_MAX: u32 = 4096;
 /// A directory in memory if there is one, where a sync costs nothing.
 fn dir() -> TempDir {
     let in_memory = TempDir::with_prefix_in("keystead-fuzz", "/dev/shm");
-    in_memory.or_else(|_| TempDir::with_prefix("keystead-fuzz")).expect("there is room")
+    in_memory.or_else(|_| TempDir::with_prefix("keystead-fuzz")).expect("there is space")
 }
 
 /// Writes the segments of an input.
@@ -45,7 +45,7 @@ fn write(dir: &Path, source: &mut Source<'_>) {
             bytes[at] = source.byte();
         }
         bytes.truncate(bytes.len() - source.below(8));
-        fs::write(segment_path(dir, first), bytes).expect("there is room");
+        fs::write(segment_path(dir, first), bytes).expect("there is space");
     }
 }
 
@@ -73,7 +73,7 @@ fuzz_target!(|bytes: &[u8]| {
         // Checksums do not prevent effects that no keyspace records, such as an empty collection; `keystead check` reports them.
         let _ = keyspace.check();
         // A start continues in a segment of its own, so the next one reads no older segments than this one did.
-        fs::write(segment_path(dir, last + 1), segment(last + 1, &[])).expect("there is room");
+        fs::write(segment_path(dir, last + 1), segment(last + 1, &[])).expect("there is space");
         let (mut again, last_again) = replay(dir, archived).expect("it was read before");
         assert_eq!(last, last_again);
         assert!(keyspace.dump().ok() == again.dump().ok(), "a second start finds another keyspace");

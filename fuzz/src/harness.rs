@@ -32,9 +32,9 @@ const KEYSPACE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const OFFSET_MAX: u64 = 100_000;
 
 /// A server without a token, of one shard.
-struct Nobody;
+struct NoToken;
 
-impl Host for Nobody {
+impl Host for NoToken {
     fn needs_token(&self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ pub struct Harness {
 
 impl Default for Harness {
     fn default() -> Self {
-        let hub = Hub::new(Box::new(Nobody));
+        let hub = Hub::new(Box::new(NoToken));
         let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), START, 100);
         Harness {
             keys: Keyspace::in_memory(),

@@ -35,6 +35,8 @@
 //! | a policy on a recorded history         | [`replay`]              |
 //! | bounds of sizes and numbers            | [`bounds`]              |
 //!
+//! `examples/axum.rs` is a complete service that is limited by client address.
+//!
 //! This crate touches nothing: no sockets, no files, no runtime.
 
 pub mod bounds;

@@ -403,13 +403,13 @@ impl Table {
 fn array_size(counts: &[usize], integers: usize) -> (usize, usize) {
     let (mut size, mut kept, mut sum) = (0, 0, 0);
     for (bits, count) in counts.iter().enumerate() {
-        let room = 1_usize << bits;
-        if room / 2 >= integers {
+        let capacity = 1_usize << bits;
+        if capacity / 2 >= integers {
             break;
         }
         sum += count;
-        if *count > 0 && sum > room / 2 {
-            (size, kept) = (room, sum);
+        if *count > 0 && sum > capacity / 2 {
+            (size, kept) = (capacity, sum);
         }
         if sum == integers {
             break;

@@ -93,10 +93,10 @@ pub fn expect(what: impl fmt::Display, holds: bool) -> Checked {
 #[track_caller]
 pub fn expect_rejected<T: fmt::Debug>(
     what: impl fmt::Display,
-    answer: Result<T, Error>,
+    result: Result<T, Error>,
     code: Code,
 ) -> Checked {
-    match answer {
+    match result {
         Err(error) if error.code() == code && error.outcome() == keystead_core::Outcome::NotApplied => Ok(()),
         other => Err(Failure::new(format_args!("{what}: expected {code} (NotApplied), got {other:?}"))),
     }
@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn an_error_of_unknown_outcome_is_no_rejection() {
-        let answer: Result<(), Error> = Err(Error::unknown(Code::StoreUnavailable, "lost"));
-        assert!(expect_rejected("apply", answer, Code::StoreUnavailable).is_err());
-        let answer: Result<(), Error> = Err(Error::new(Code::StoreUnavailable, "closed"));
-        assert!(expect_rejected("apply", answer, Code::StoreUnavailable).is_ok());
+        let result: Result<(), Error> = Err(Error::unknown(Code::StoreUnavailable, "lost"));
+        assert!(expect_rejected("apply", result, Code::StoreUnavailable).is_err());
+        let result: Result<(), Error> = Err(Error::new(Code::StoreUnavailable, "closed"));
+        assert!(expect_rejected("apply", result, Code::StoreUnavailable).is_ok());
     }
 }

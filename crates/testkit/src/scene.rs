@@ -140,9 +140,9 @@ where
             task.await
         }));
     }
-    let mut answers = Vec::with_capacity(n);
+    let mut results = Vec::with_capacity(n);
     for task in tasks {
-        answers.push(task.await??);
+        results.push(task.await??);
     }
-    Ok(answers)
+    Ok(results)
 }

@@ -248,10 +248,10 @@ impl<'a> Walker<'a> {
     }
 
     async fn wrong_type(&mut self, key: usize) -> Checked {
-        let answer = self.scene.store().get::<String>(&self.keys[key]).await;
-        match self.settle(key, answer.is_err()) {
-            Some(_) => expect_rejected(format_args!("key {key} as text"), answer, Code::WrongType),
-            None => expect_eq(format_args!("key {key} as text"), answer?, None),
+        let result = self.scene.store().get::<String>(&self.keys[key]).await;
+        match self.settle(key, result.is_err()) {
+            Some(_) => expect_rejected(format_args!("key {key} as text"), result, Code::WrongType),
+            None => expect_eq(format_args!("key {key} as text"), result?, None),
         }
     }
 

@@ -55,6 +55,7 @@ type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
 /// let limiter = Arc::new(Limiter::in_memory(Gcra::new(1, 60_000, None)?, Fail::Closed));
+/// // An outer layer must have verified the API key, or a client could choose its limit.
 /// let layer = LimitLayer::new(limiter, |request| {
 ///     Some(request.headers.get("x-api-key")?.to_str().ok()?.to_string())
 /// })?;

@@ -49,7 +49,7 @@ impl Compiler<'_> {
             self.flush_last(a, last, pending, &mut items)?;
         }
         if let Op::NewTable { array, nodes, .. } = &mut self.func().code[pc] {
-            (*array, *nodes) = (room(items), room(fields));
+            (*array, *nodes) = (capacity(items), capacity(fields));
         }
         Ok(table)
     }
@@ -155,7 +155,7 @@ impl Compiler<'_> {
 }
 
 /// A capacity, rounded as in Lua: to eight times a power of two, in eighths.
-fn room(count: usize) -> u16 {
+fn capacity(count: usize) -> u16 {
     let (mut mantissa, mut exponent) = (count, 0);
     while mantissa >= 16 {
         mantissa = mantissa.div_ceil(2);

@@ -101,19 +101,23 @@ const SYNTAX_NAME: usize = 80;
 pub(crate) const RUN_NAME: usize = 60;
 
 /// The name of a chunk in errors, shortened to this many bytes.
-pub(crate) fn chunk_id(source: &[u8], room: usize) -> String {
+pub(crate) fn chunk_id(source: &[u8], len_max: usize) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match source.first() {
-        Some(b'=') => lossy(&source[1..source.len().min(room)]),
+        Some(b'=') => lossy(&source[1..source.len().min(len_max)]),
         Some(b'@') => {
             let name = &source[1..];
-            let room = room - " '...' ".len() - 1;
-            if name.len() > room { format!("...{}", lossy(&name[name.len() - room..])) } else { lossy(name) }
+            let len_max = len_max - " '...' ".len() - 1;
+            if name.len() > len_max {
+                format!("...{}", lossy(&name[name.len() - len_max..]))
+            } else {
+                lossy(name)
+            }
         }
         _ => {
             let line = source.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(source.len());
-            let room = room - " [string \"...\"] ".len() - 1;
-            let shown = line.min(room);
+            let len_max = len_max - " [string \"...\"] ".len() - 1;
+            let shown = line.min(len_max);
             let dots = if shown < source.len() { "..." } else { "" };
             format!("[string \"{}{dots}\"]", lossy(&source[..shown]))
         }

@@ -66,7 +66,7 @@ fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize
     } else {
         vm.check_str(args, 0).map(|id| vm.bytes(id).to_vec())?
     };
-    let answer = match &what[..] {
+    let result = match &what[..] {
         b"stop" | b"restart" => 0.0,
         b"setpause" | b"setstepmul" => 200.0,
         b"count" => vm.used_bytes() as f64 / 1024.0,
@@ -84,7 +84,7 @@ fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize
             return Err(vm.bad_argument(args, 0, &words));
         }
     };
-    vm.one(answer)
+    vm.one(result)
 }
 
 fn gc_info(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<usize> {

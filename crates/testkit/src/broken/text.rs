@@ -348,8 +348,8 @@ fn at_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = std::pin::pin!(future);
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     loop {
-        if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut cx) {
-            return answer;
+        if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut cx) {
+            return result;
         }
     }
 }

@@ -20,8 +20,8 @@ async fn fails(scene: &Scene) -> Checked {
     expect_rejected("a look", store.get::<u64>(&key).await, Code::StoreUnavailable)?;
     expect_rejected("a reset", store.reset(&key).await, Code::StoreUnavailable)?;
     if store.capabilities().sync {
-        let answer = store.apply_sync(&key, &increment(Ttl::Never));
-        expect_rejected("a synchronous apply", answer, Code::StoreUnavailable)?;
+        let result = store.apply_sync(&key, &increment(Ttl::Never));
+        expect_rejected("a synchronous apply", result, Code::StoreUnavailable)?;
     }
     Ok(())
 }

@@ -170,8 +170,8 @@ async fn poll_and_drop(scene: &Scene, key: &keystead_core::Key, polls: u32) -> C
     let mut apply = pin!(scene.apply(key, &step));
     for _ in 0..polls {
         let polled = poll_fn(|cx| Poll::Ready(apply.as_mut().poll(cx))).await;
-        if let Poll::Ready(answer) = polled {
-            return answer.map(|_| true);
+        if let Poll::Ready(result) = polled {
+            return result.map(|_| true);
         }
         tokio::task::yield_now().await;
     }

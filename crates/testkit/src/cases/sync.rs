@@ -11,11 +11,11 @@ use crate::scene::Scene;
 use crate::steps::increment;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "apply_sync_returns", needs: &[Need::Sync], run: |s| Box::pin(answers(s)) },
+    Case { name: "apply_sync_returns", needs: &[Need::Sync], run: |s| Box::pin(results(s)) },
     Case { name: "apply_sync_is_rejected", needs: &[Need::NoSync], run: |s| Box::pin(is_rejected(s)) },
 ];
 
-async fn answers(scene: &Scene) -> Checked {
+async fn results(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     let step = increment(Ttl::Never);
     for want in [1, 3, 5] {

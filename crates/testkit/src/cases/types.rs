@@ -34,8 +34,8 @@ async fn no_expiry(scene: &Scene) -> Checked {
     scene.put(&key, "text".to_owned(), Ttl::Ms(100)).await?;
     scene.clock().advance_ms(50);
     for ttl in [Ttl::Never, Ttl::Ms(1000), Ttl::Ms(0)] {
-        let answer = scene.store().apply(&key, &increment(ttl)).await;
-        expect_rejected("a count", answer, Code::WrongType)?;
+        let result = scene.store().apply(&key, &increment(ttl)).await;
+        expect_rejected("a count", result, Code::WrongType)?;
     }
     scene.clock().advance_ms(49);
     expect_eq("before its expiry", scene.get::<String>(&key).await?.as_deref(), Some("text"))?;

@@ -56,10 +56,10 @@ async fn doubles(scene: &Scene) -> Checked {
         let got = scene.get::<Vec<f64>>(&key).await?.unwrap_or_default();
         for (got, want) in got.iter().zip(&doubles) {
             let (got_bits, want_bits) = (got.to_bits(), want.to_bits());
-            let what = format!("{want:e} ({want_bits:#x}) in round {round}, as it came back: {got:e}");
+            let what = format!("{want:e} ({want_bits:#x}) in round {round}, read back as {got:e}");
             expect_eq(what, got_bits, want_bits)?;
         }
-        expect_eq("how many came back", got.len(), doubles.len())?;
+        expect_eq("how many were read back", got.len(), doubles.len())?;
         expect("it was there to rewrite", scene.apply(&key, &rewrite::<Vec<f64>>()).await?)?;
     }
     for (i, want) in doubles.iter().take(30).enumerate() {
@@ -125,7 +125,7 @@ async fn round_trip<T: State + Sync + PartialEq + Debug>(scene: &Scene, value: &
     let key = scene.key("round trip")?;
     scene.put(&key, value.clone(), Ttl::Never).await?;
     expect("it was there to rewrite", scene.apply(&key, &rewrite::<T>()).await?)?;
-    expect_eq("what came back", scene.get::<T>(&key).await?.as_ref(), Some(value))?;
+    expect_eq("what was read back", scene.get::<T>(&key).await?.as_ref(), Some(value))?;
     expect_eq("reset", scene.reset(&key).await?, true)
 }
 
@@ -139,7 +139,7 @@ async fn largest(scene: &Scene) -> Checked {
         let key = scene.key(format!("{len} bytes"))?;
         scene.put(&key, text_of_len(len), Ttl::Never).await?;
         let got = scene.get::<String>(&key).await?;
-        expect(format_args!("{len} bytes came back"), got == Some(text_of_len(len)))?;
+        expect(format_args!("{len} bytes were read back"), got == Some(text_of_len(len)))?;
     }
     Ok(())
 }

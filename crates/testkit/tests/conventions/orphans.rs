@@ -28,12 +28,15 @@ fn quoted(line: &str) -> Option<&str> {
 /// Whether cargo compiles this file of a crate as a target by itself. `path` is relative to the crate.
 fn is_target(path: &Path, manifest: &str) -> bool {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
-    let found_by_cargo = match parts.as_slice() {
-        ["build.rs"] | ["src", "lib.rs" | "main.rs"] | ["src", "bin", _] => true,
-        ["tests" | "benches" | "examples", _] => true,
-        ["tests" | "benches" | "examples", _, "main.rs"] | ["src", "bin", _, "main.rs"] => true,
-        _ => false,
-    };
+    let found_by_cargo = matches!(
+        parts.as_slice(),
+        ["build.rs"]
+            | ["src", "lib.rs" | "main.rs"]
+            | ["tests" | "benches" | "examples", _]
+            | ["tests" | "benches" | "examples", _, "main.rs"]
+            | ["src", "bin", _]
+            | ["src", "bin", _, "main.rs"]
+    );
     let mut named = manifest.lines().filter(|line| line.starts_with("path = ")).filter_map(quoted);
     found_by_cargo || named.any(|named| Path::new(named) == path)
 }
