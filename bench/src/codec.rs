@@ -1,7 +1,7 @@
-//! Reading requests: our parser beside the crate redis-protocol, which finds the same frames as ranges of the buffer.
+//! Parsing requests: our parser compared with the crate redis-protocol, which returns the same frames as ranges of the buffer.
 //!
-//! The crate knows frames, so for a server it leaves out what a request may be: typed lines, Redis's limits and words, and
-//! going on in the middle of a request whose rest arrives later.
+//! The crate parses frames only. It does not do what a server also needs: inline commands, Redis's bounds and error texts, and
+//! continuing in the middle of a request whose end arrives later.
 
 use keystead_commands::wire::request::{Bounds, Parser};
 use redis_protocol::resp2::decode::decode_range;

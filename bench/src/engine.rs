@@ -1,7 +1,8 @@
-//! The engine with some jobs in flight, at each durability level, beside raw SQLite that commits once a batch of that size.
+//! The engine with a number of jobs in flight, at each durability level, compared with raw SQLite that commits once a batch of that
+//! size.
 //!
-//! Latency is that of the reply: from asking to being told. SQLite's is that of the whole batch, since nobody in it can be told
-//! before its commit.
+//! Latency is measured from the submission to the reply. SQLite's is that of the whole batch, since no operation of it can be
+//! acknowledged before its commit.
 
 use std::time::{Duration, Instant};
 
@@ -58,14 +59,14 @@ impl Op {
     }
 }
 
-/// A value of 24 bytes that differs from the one before: SQLite does not write what is the same.
+/// A value of 24 bytes that differs from the previous one: SQLite does not write an unchanged page.
 pub(crate) fn value(salt: u64) -> [u8; 24] {
     let mut value = *b"a value of 24 bytes.....";
     value[16..].copy_from_slice(&salt.to_le_bytes());
     value
 }
 
-/// `key:000000000001`, written without the machinery of `format!`, which would be a good part of what is measured.
+/// `key:000000000001`, written without `format!`, which would be a large part of what is measured.
 pub(crate) fn name(mut n: usize) -> [u8; 16] {
     let mut name = *b"key:000000000000";
     for digit in name.iter_mut().rev().take(12) {
@@ -75,7 +76,7 @@ pub(crate) fn name(mut n: usize) -> [u8; 16] {
     name
 }
 
-/// The key that an operation goes to: ten fields a hash, about a hundred elements a list.
+/// The key of an operation: ten fields a hash, about a hundred elements a list.
 pub(crate) fn name_for(op: Op, n: usize) -> [u8; 16] {
     let (kind, n) = match op {
         Op::Get | Op::Set => (b'k', n),
@@ -109,7 +110,7 @@ pub(crate) fn run() {
     }
 }
 
-/// How a set fares as keys become many.
+/// SET with a growing number of keys.
 pub(crate) fn run_many_keys() {
     let runtime = runtime();
     println!(
@@ -130,7 +131,7 @@ pub(crate) fn run_many_keys() {
     }
 }
 
-/// How long an engine with a million keys takes until it serves.
+/// How long an engine with a million keys takes to start.
 pub(crate) fn run_start() {
     let runtime = runtime();
     for keys in [100_000, 1_000_000] {
@@ -166,7 +167,7 @@ fn with_engine<T>(runtime: &Runtime, level: Durability, keys: usize, run: impl F
     outcome
 }
 
-/// Puts every key, a thousand a job, and waits until all are archived, so that what is measured stands on its own.
+/// Writes every key, a thousand a job, and waits until all are archived, so that the archive does not affect the measurement.
 fn fill(runtime: &Runtime, engine: &Engine, keys: usize) {
     runtime.block_on(async {
         for first in (0..keys).step_by(1000) {

@@ -1,6 +1,6 @@
 //! MemoryStore from 1 thousand to 10 million keys: an apply, an insert, reclaiming one expired key, evicting one.
 //!
-//! The peer is the same store at 1 thousand keys; a hash map of that size (the cache misses alone) stands beside it.
+//! The peer is the same store at 1 thousand keys; a hash map of the same size shows the cache misses alone.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -51,7 +51,7 @@ fn ns_each(count: usize, mut run: impl FnMut(usize)) -> f64 {
     started.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// ns per insert, the worst single insert in us, ns per apply on keys that are there.
+/// ns per insert, the slowest single insert in us, ns per apply of existing keys.
 fn filled(keys: usize) -> (f64, f64, f64) {
     let store = MemoryStore::new();
     let step = gcra();

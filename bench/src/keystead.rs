@@ -1,4 +1,4 @@
-//! The real server, as its users start it: on free ports of loopback, stopped by its process id.
+//! The real server, as users start it: on free ports of loopback, stopped by its process id.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::process::{Child, Command, Stdio};
 /// A running server.
 pub(crate) struct Keystead {
     server: Child,
-    /// Of the RESP door.
+    /// Of the RESP listener.
     pub(crate) port: u16,
     pub(crate) http_port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Keystead {
-    /// Starts the binary beside this program, which must be built: `cargo build --release`.
+    /// Starts the binary in the folder of this program, which must be built: `cargo build --release`.
     pub(crate) fn start(level: &str) -> Self {
-        Keystead::start_with(level, "").expect("the server says where it listens")
+        Keystead::start_with(level, "").expect("the server prints its addresses")
     }
 
-    /// Starts it with such settings in its file. `None` when it refuses them.
+    /// Starts it with these settings in its file. `None` when it rejects them.
     pub(crate) fn start_with(level: &str, settings: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("keystead.toml");
@@ -29,7 +29,7 @@ impl Keystead {
             .arg(dir.path().join("data"))
             .arg("--config")
             .arg(file)
-            // The server knows its own variables only.
+            // The server rejects unknown KEYSTEAD_ variables.
             .env_remove("KEYSTEAD_ROWS")
             .env_remove("KEYSTEAD_BIN")
             .stdout(Stdio::piped())
@@ -38,8 +38,8 @@ impl Keystead {
         let lines = BufReader::new(server.stdout.take().unwrap()).lines();
         let mut keystead = Keystead { server, port: 0, http_port: 0, _dir: dir };
         for line in lines.map_while(Result::ok) {
-            let port_of = |door: &str| {
-                line.trim().strip_prefix(door)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
+            let port_of = |listener: &str| {
+                line.trim().strip_prefix(listener)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
             };
             keystead.http_port = port_of("http").unwrap_or(keystead.http_port);
             keystead.port = port_of("resp").unwrap_or(keystead.port);

@@ -1,8 +1,8 @@
-//! `/kv` beside etcd's JSON gateway, both over HTTP with wrk and both durable (etcd syncs its log before it answers): read,
+//! `/kv` compared with etcd's JSON gateway, both over HTTP with wrk and both durable (etcd syncs its log before it responds): read,
 //! write and compare-and-set with 1, 16 and 64 clients.
 //!
-//! Debian's etcd-server and wrk must be installed. A compare-and-set follows the version that the answer before told, on a key
-//! of the client's own, so that on both sides every one of them succeeds; the figures say how many did.
+//! Debian's etcd-server and wrk must be installed. A compare-and-set uses the version of the previous response, on a key of the
+//! client's own, so that on both sides every one succeeds; the figures say how many did.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ const SECONDS: &str = "3s";
 const ROUNDS: usize = 2;
 const CLIENTS: [usize; 3] = [1, 16, 64];
 
-/// A row: its name, and the Lua that makes a request of ours and of etcd. `key()` is a random key, `b64` its form for etcd.
+/// A row: its name, and the Lua that builds a request for Keystead and for etcd. `key()` is a random key, `b64` its form for etcd.
 const ROWS: [(&str, &str, &str); 2] = [
     (
         "read",
@@ -59,7 +59,7 @@ function response(status, headers, body)
 end
 "#;
 
-/// Requests of a row are made before the clock starts, so that wrk's own work is small and the same for both.
+/// Requests of a row are built before the clock starts, so that wrk's own work is small and the same for both.
 const PREPARED: &str = r#"
 local made, next = {}, 0
 local function key() return "doc:" .. math.random(@KEYS) end
@@ -102,7 +102,7 @@ struct Figure {
 
 pub(crate) fn run() {
     let Some(etcd) = Etcd::start() else {
-        return println!("there is no etcd here: apt-get install etcd-server");
+        return println!("etcd is not installed: apt-get install etcd-server");
     };
     let keystead = Keystead::start("fsync");
     fill(keystead.http_port, etcd.port);
@@ -187,13 +187,13 @@ fn measure(port: u16, connections: usize, threads: usize, script: &str) -> Figur
         .unwrap_or_else(|| panic!("wrk: {output:?}"));
     let figures: Vec<f64> = figures.split(' ').filter_map(|figure| figure.parse().ok()).collect();
     assert!(figures[2] < 1.0, "wrk saw errors: {text}");
-    // Where the script counts what succeeded, that is the figure, and it must be nearly all.
+    // If the script counts successes, that is the figure, and it must be nearly all.
     let per_second = if figures[3] > 0.0 { figures[3] } else { figures[0] };
     assert!(per_second > figures[0] * 0.95, "too few succeeded: {text}");
     Figure { per_second, p99_ms: figures[1] }
 }
 
-/// Debian's etcd as it comes: one member, its log synced before every answer.
+/// Debian's etcd with default settings: one member, its log synced before every response.
 struct Etcd {
     server: Child,
     port: u16,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub(crate) struct Latencies {
     sorted_ns: Vec<u32>,
-    /// Operations that each latency stands for.
+    /// Operations for each latency.
     each: usize,
     took: Duration,
 }

@@ -1,10 +1,10 @@
-//! A whole check of keystead-limit (key made, policy chosen at run time, decision) on MemoryStore beside governor's keyed
-//! limiter, both on their usual clock and on the same keys.
+//! A whole check of keystead-limit (key built, policy chosen at run time, decision) on MemoryStore compared with governor's keyed
+//! limiter, both on their default clock and on the same keys.
 //!
-//! What a check costs that is allowed, on a key that is there: about 400 instructions (governor: about 370), no allocation
-//! (`crates/limit/tests/allocations.rs`), one reading of the processor's counter, one lock; on a million keys the misses of the cache.
-//! A limit that was compiled with its store runs its step without a call; the rows `run-time` have the store chosen at run
-//! time (`Arc<dyn Store>`), the rows `prefix` join the default prefix and the key, which governor does not have to.
+//! The cost of an allowed check of an existing key: about 400 instructions (governor: about 370), no allocation
+//! (`crates/limit/tests/allocations.rs`), one reading of the processor's cycle counter, one lock; with a million keys, cache misses.
+//! A limit that is compiled with its store runs its step without an indirect call; the rows `run-time` have the store chosen at run
+//! time (`Arc<dyn Store>`), the rows `prefix` concatenate the default prefix and the key, which governor does not need.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

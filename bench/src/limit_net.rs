@@ -1,9 +1,9 @@
-//! Rate limits over the network at 50 connections: `THROTTLE` over RESP beside the same command of throttlecrab and a script on
-//! Redis, pipelines of 1 and 16; and a check over HTTP beside throttlecrab's.
+//! Rate limits over the network at 50 connections: `THROTTLE` over RESP compared with the same command of throttlecrab and a script
+//! on Redis, pipelines of 1 and 16; and a check over HTTP compared with throttlecrab's.
 //!
-//! The limit is never reached, so every check writes. throttlecrab and this Redis keep everything in memory; Keystead is asked at
-//! `memory` and at `commit`, where an answer means that the check survives the process. In turns, `ROUNDS` times; the best of
-//! each is told.
+//! The limit is never reached, so every check writes. throttlecrab and this Redis keep everything in memory; Keystead runs at
+//! `memory` and at `commit`, where an acknowledged check survives the process. The servers alternate, `ROUNDS` times; the best
+//! round of each is reported.
 
 use crate::keystead::Keystead;
 use crate::redis::Redis;
@@ -15,23 +15,23 @@ use crate::{lua, resp, rest};
 const LEVELS: [&str; 2] = ["memory", "commit"];
 const CONNECTIONS: &str = "50";
 
-/// Burst, units of a period, and its seconds. A key is remembered from one check to the next, as it is in use.
+/// Burst, units of a period, and its seconds. A key does not expire between two checks.
 const NUMBERS: [&str; 3] = ["1000000", "100", "60"];
 
-/// The fastest of throttlecrab's stores here.
+/// The fastest of throttlecrab's stores in this benchmark.
 const STORE: &str = "adaptive";
 
-/// The same limit as a policy of the server's own door, by where its state is: in the database, or beside it.
+/// The same limit as a policy of the server's limit API, by where its state is: in the database, or in memory.
 const POLICIES: [(&str, &str); 2] = [("limit", "engine"), ("limit-memory", "memory")];
 
-/// One request over HTTP: to our door for limits, to our REST door, to throttlecrab.
+/// One request over HTTP: to the limit API, to the Upstash-compatible REST API, to throttlecrab.
 const TO_LIMIT: &str =
     r#"wrk.format("POST", "/limit/bench", JSON, '{"key":"user:' .. math.random(KEYS) .. '"}')"#;
 const TO_REST: &str =
     r#"wrk.format("POST", "/", JSON, '["THROTTLE","user:' .. math.random(KEYS) .. '",1000000,100,60]')"#;
 const TO_THROTTLECRAB: &str = r#"wrk.format("POST", "/throttle", JSON, '{"key":"user:' .. math.random(KEYS) .. '","max_burst":1000000,"count_per_period":100,"period":60}')"#;
 
-/// The others, as far as they are here.
+/// The peers that are installed.
 struct Peers {
     throttlecrab: Option<Throttlecrab>,
     /// Redis, and the SHA1 of the script in it.
@@ -41,19 +41,19 @@ struct Peers {
 pub(crate) fn run() {
     let throttlecrab = Throttlecrab::start(STORE);
     if throttlecrab.is_none() {
-        println!("there is no throttlecrab-server here: cargo install throttlecrab-server");
+        println!("throttlecrab-server is not installed: cargo install throttlecrab-server");
     }
     let redis = Redis::start().map(|redis| {
         let digits = lua::load(redis.port);
         (redis, digits)
     });
     if redis.is_none() {
-        println!("there is no redis-server here: apt-get install redis-server");
+        println!("redis-server is not installed: apt-get install redis-server");
     }
     let peers = Peers { throttlecrab, redis };
     println!(
         "{:<13} {:<7} {:>4} {:>11} {:>8} {:>14} {:>8} {:>6} {:>11} {:>9} {:>6}",
-        "door",
+        "api",
         "level",
         "pipe",
         "keystead/s",
@@ -98,21 +98,21 @@ fn over_http(level: &str, peers: &Peers) {
     if is_wanted(&format!("rest {level} 1")) {
         http_row("rest", level, &Keystead::start(level), TO_REST, peers);
     }
-    for (door, store) in POLICIES {
-        if !is_wanted(&format!("{door} {level} 1")) {
+    for (api, store) in POLICIES {
+        if !is_wanted(&format!("{api} {level} 1")) {
             continue;
         }
         let policy = format!(
             "[limit.bench]\nkind = \"gcra\"\nlimit = 100\nperiodMs = \"60s\"\nburst = 1000000\nfail = \"closed\"\nstore = \"{store}\"\n"
         );
         match Keystead::start_with(level, &policy) {
-            Some(keystead) => http_row(door, level, &keystead, TO_LIMIT, peers),
-            None => println!("{door:<13} {level:<7} this server knows no policies in its settings"),
+            Some(keystead) => http_row(api, level, &keystead, TO_LIMIT, peers),
+            None => println!("{api:<13} {level:<7} this server has no policies in its settings"),
         }
     }
 }
 
-fn http_row(door: &str, level: &str, keystead: &Keystead, request: &str, peers: &Peers) {
+fn http_row(api: &str, level: &str, keystead: &Keystead, request: &str, peers: &Peers) {
     let measure = |port, request| rest::measure(port, CONNECTIONS, request, 1.0);
     let mut best = Best::default();
     for _ in 0..ROUNDS {
@@ -121,7 +121,7 @@ fn http_row(door: &str, level: &str, keystead: &Keystead, request: &str, peers: 
             best.throttlecrab(measure(throttlecrab.http_port, TO_THROTTLECRAB));
         }
     }
-    best.print(door, level, 1);
+    best.print(api, level, 1);
 }
 
 /// The best round of each.
@@ -145,7 +145,7 @@ impl Best {
         self.redis = Some(self.redis.unwrap_or_default().better(figure));
     }
 
-    fn print(&self, door: &str, level: &str, pipeline: u32) {
+    fn print(&self, api: &str, level: &str, pipeline: u32) {
         let of = |peer: Option<Figure>| match peer {
             Some(peer) => {
                 let ratio = format!("{:.2}x", self.ours.per_second / peer.per_second);
@@ -156,7 +156,7 @@ impl Best {
         let ([crab, crab_p99, crab_ratio], [redis, redis_p99, redis_ratio]) =
             (of(self.throttlecrab), of(self.redis));
         println!(
-            "{door:<13} {level:<7} {pipeline:>4} {:>11.0} {:>8.2} {crab:>14} {crab_p99:>8} {crab_ratio:>6} {redis:>11} \
+            "{api:<13} {level:<7} {pipeline:>4} {:>11.0} {:>8.2} {crab:>14} {crab_p99:>8} {crab_ratio:>6} {redis:>11} \
              {redis_p99:>9} {redis_ratio:>6}",
             self.ours.per_second, self.ours.p99_ms
         );

@@ -1,4 +1,4 @@
-//! A rate limiter as a script (GCRA by EVALSHA) beside a real redis-server, with redis-benchmark: 50 clients, random keys,
+//! A rate limiter as a script (GCRA by EVALSHA) compared with a real redis-server, with redis-benchmark: 50 clients, random keys,
 //! durability memory, pipelines of 1 and 16.
 
 use crate::keystead::Keystead;
@@ -30,7 +30,7 @@ return { 1, math.floor(remaining), 0, math.ceil(reset) }
 
 pub(crate) fn run() {
     let Some(redis) = Redis::start() else {
-        println!("there is no redis-server here");
+        println!("redis-server is not installed");
         return;
     };
     let keystead = Keystead::start("memory");
@@ -58,7 +58,7 @@ pub(crate) fn run() {
     }
 }
 
-/// Loads the script, and gives its SHA1.
+/// Loads the script and returns its SHA1.
 pub(crate) fn load(port: u16) -> String {
     let output = std::process::Command::new("redis-cli")
         .args(["-p", &port.to_string(), "SCRIPT", "LOAD", SCRIPT])

@@ -1,6 +1,6 @@
-//! Benchmarks beside peers, each in one run: `cargo run --release -p keystead-bench -- NAME`.
+//! Benchmarks against peers, each in one run: `cargo run --release -p keystead-bench -- NAME`.
 //!
-//! Every figure of ours stands beside the peer's from the same run, with the ratio. A new bench is one file and one row.
+//! Every figure is printed with the peer's from the same run and the ratio. A new bench is one file and one row.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
@@ -22,56 +22,65 @@ mod rest;
 mod step;
 mod throttlecrab;
 
-/// A name, what it measures, the programs without which it measures nothing, and what runs it. A peer that is missing is a gap in
-/// the table, no more.
+/// A name, what it measures, the programs that it requires, and its function. A missing peer is only a gap in the table.
 type Bench = (&'static str, &'static str, &'static [&'static str], fn());
 
 const BENCHES: [Bench; 13] = [
-    ("step", "ns per apply of a GCRA-like step on MemoryStore, beside governor", &[], step::run),
-    ("limit", "ns per check of a rate limit on one key and on a million, beside governor", &[], limit::run),
+    ("step", "ns per apply of a GCRA-like step on MemoryStore, compared with governor", &[], step::run),
+    (
+        "limit",
+        "ns per check of a rate limit on one key and on a million, compared with governor",
+        &[],
+        limit::run,
+    ),
     ("flat", "ns per apply, expiry and eviction from 1 thousand to 10 million keys", &[], flat::run),
     (
         "engine",
-        "get, set, hash field set, list push at each durability level, beside raw SQLite",
+        "get, set, hash field set, list push at each durability level, compared with raw SQLite",
         &[],
         engine::run,
     ),
     (
         "engine-keys",
-        "set of 100 thousand, 1 and 10 million random keys, beside raw SQLite",
+        "set of 100 thousand, 1 and 10 million random keys, compared with raw SQLite",
         &[],
         engine::run_many_keys,
     ),
     ("engine-start", "how long an engine with a million keys takes to start", &[], engine::run_start),
-    ("codec", "ns per request to read one, beside the crate redis-protocol", &[], codec::run),
+    ("codec", "ns per request to read one, compared with the crate redis-protocol", &[], codec::run),
     (
         "resp",
-        "redis-benchmark at each durability level, beside Redis at its matching setting",
+        "redis-benchmark at each durability level, compared with Redis at its matching setting",
         &["redis-benchmark"],
         resp::run,
     ),
     (
         "rest",
-        "GET, SET and pipelines over HTTP with wrk, beside webdis in front of Redis",
+        "GET, SET and pipelines over HTTP with wrk, compared with webdis in front of Redis",
         &["wrk"],
         rest::run,
     ),
-    ("kv", "read, write and compare-and-set of documents over HTTP with wrk, beside etcd", &["wrk"], kv::run),
+    (
+        "kv",
+        "read, write and compare-and-set of documents over HTTP with wrk, compared with etcd",
+        &["wrk"],
+        kv::run,
+    ),
     (
         "lua",
-        "a rate limiter as a script by EVALSHA, beside Redis",
+        "a rate limiter as a script by EVALSHA, compared with Redis",
         &["redis-benchmark", "redis-cli"],
         lua::run,
     ),
     (
         "limit-net",
-        "rate limits over RESP and HTTP, beside throttlecrab and a script on Redis",
+        "rate limits over RESP and HTTP, compared with throttlecrab and a script on Redis",
         &["redis-benchmark", "wrk"],
         limit_net::run,
     ),
     (
         "memory",
-        "bytes of memory a key for a million small strings and hashes, beside Redis",
+        "bytes of memory a key for a million small strings and hashes, compared with Redis",
         &[],
         memory::run,
     ),
@@ -88,7 +97,7 @@ fn main() {
         std::process::exit(2);
     }
     let chosen = || BENCHES.into_iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name));
-    // Before the first of them: a run of minutes must not end in the middle.
+    // Before the first of them: a run of minutes must not fail in the middle.
     for (name, _, programs, _) in chosen() {
         if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {
             println!("{name} needs {missing}: apt-get install {}", package_of(missing));

@@ -1,7 +1,7 @@
-//! Bytes of memory a key: a million small strings and hashes in the engine, beside a real redis-server in the same run.
+//! Bytes of memory a key: a million small strings and hashes in the engine, compared with a real redis-server in the same run.
 //!
-//! Both figures are resident memory: after filling, less that of the empty process. Each of ours is a process of its own,
-//! since memory that one case has freed would be there for the next.
+//! Both figures are resident memory: after filling, minus that of the empty process. Each of ours is a process of its own, since
+//! memory that one case has freed would be reused by the next.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The peer of the engine: the same operations on SQLite tables, as one would write them by hand, one commit a batch.
+//! The peer of the engine: the same operations on hand-written SQLite tables, one commit a batch.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

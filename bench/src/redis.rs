@@ -13,12 +13,12 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server without persistence. `None` when there is no redis-server on this machine.
+    /// Starts a server without persistence. `None` when redis-server is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&["--appendonly", "no"])
     }
 
-    /// Starts a server with such options.
+    /// Starts a server with these options.
     pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let dir = tempfile::tempdir().ok()?;
@@ -39,7 +39,7 @@ impl Redis {
         None
     }
 
-    /// Sends commands, a thousand at a time, and expects each to be answered with one line that is no error.
+    /// Sends commands, a thousand at a time, and expects a reply of one line without an error to each.
     pub(crate) fn pipe(&mut self, commands: impl Iterator<Item = Vec<Vec<u8>>>) {
         let mut commands = commands.peekable();
         while commands.peek().is_some() {

@@ -1,17 +1,17 @@
-//! How figures are taken and printed: several rounds, ours and the peer's in turn, the median of each.
+//! How figures are measured and printed: several rounds, ours and the peer's alternate, the median of each.
 
 use std::time::Instant;
 
-/// Rounds of each side. They alternate, so that a slow moment of the machine hits both.
+/// Rounds of each side. They alternate, so that other load on the machine affects both.
 const ROUNDS: usize = 5;
 
-/// Whether a row is asked for: all are, unless `KEYSTEAD_ROWS` names words that its label must have, as in `KEYSTEAD_ROWS="set fsync"`.
+/// Whether a row is selected: all are, unless `KEYSTEAD_ROWS` has words that its label must contain, as in `KEYSTEAD_ROWS="set fsync"`.
 pub(crate) fn is_wanted(label: &str) -> bool {
     let rows = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
     rows.split_whitespace().all(|word| label.split_whitespace().any(|part| part == word))
 }
 
-/// Runs `ours` and `peer` in turn and prints the median ns per operation of each and the ratio.
+/// Runs `ours` and `peer` alternately and prints the median ns per operation of each and the ratio.
 pub(crate) fn beside(label: &str, peer_name: &str, ours: impl Fn() -> f64, peer: impl Fn() -> f64) {
     let (mut our_ns, mut peer_ns) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -31,7 +31,7 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// ns per operation of `operations` calls spread over `threads` threads, as each thread sees it.
+/// ns per operation of `operations` calls on `threads` threads, as each thread measures it.
 pub(crate) fn ns_per_operation(threads: usize, operations: usize, run: impl Fn(usize, usize) + Sync) -> f64 {
     let started = Instant::now();
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! The RESP door beside a real redis-server, with redis-benchmark: six commands, 50 clients, pipelines of 1 and 16.
+//! The RESP listener compared with a real redis-server, with redis-benchmark: six commands, 50 clients, pipelines of 1 and 16.
 //!
-//! Both servers get the same requests one right after the other, `ROUNDS` times in turns, and the best of each is told: on a
-//! machine that does other things too, a peer must not win by the weather. `KEYSTEAD_ROWS="fsync 16 set"` picks rows.
+//! Both servers get the same requests one right after the other, `ROUNDS` times alternately, and the best round of each is reported,
+//! so that other load on the machine does not decide. `KEYSTEAD_ROWS="fsync 16 set"` selects rows.
 
 use std::process::{Command, Stdio};
 
@@ -45,7 +45,7 @@ pub(crate) fn run() {
     );
     for (level, options, requests) in LEVELS {
         let Some(redis) = Redis::start_with(options) else {
-            println!("there is no redis-server here");
+            println!("redis-server is not installed");
             return;
         };
         let keystead = Keystead::start(level);
@@ -86,13 +86,13 @@ pub(crate) fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str])
         .args(command)
         .stderr(Stdio::null())
         .output()
-        .expect("redis-benchmark is there when redis-server is");
+        .expect("redis-benchmark is installed with redis-server");
     // "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
     let text = String::from_utf8_lossy(&output.stdout);
     let row = text.lines().last().unwrap_or_default();
     // The name of the test is the command, whose arguments are not separated by commas.
     let cells: Vec<f64> = row.split(',').filter_map(|cell| cell.trim_matches('"').parse().ok()).collect();
-    assert!(cells.len() >= 7, "redis-benchmark said: {text}");
+    assert!(cells.len() >= 7, "redis-benchmark printed: {text}");
     let cells = &cells[cells.len() - 7..];
     Figure { per_second: cells[0], p99_ms: cells[5] }
 }

@@ -1,9 +1,9 @@
-//! The REST door beside webdis in front of a real redis-server, with wrk: GET and SET of random keys and pipelines of 20
-//! commands, at 1 and 50 connections.
+//! The Upstash-compatible REST API compared with webdis in front of a real redis-server, with wrk: GET and SET of random keys and
+//! pipelines of 20 commands, at 1 and 50 connections.
 //!
-//! webdis has no request of several commands, and 20 requests in one go make it slower (22 beside 45 thousand a second): beside a
-//! pipeline stand its single requests. Its Redis keeps nothing on disk, while Keystead is asked at `fsync` as well as at
-//! `memory`. In turns, `ROUNDS` times; the best of each is told.
+//! webdis has no request of several commands, and 20 pipelined HTTP requests make it slower (22 instead of 45 thousand a second), so
+//! our pipelines are compared with its single requests. Its Redis stores nothing on disk, while Keystead runs at `fsync` as well as at
+//! `memory`. The servers alternate, `ROUNDS` times; the best round of each is reported.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ const ROUNDS: usize = 3;
 const SECONDS: &str = "2";
 const PIPELINE: usize = 20;
 
-/// What is asked, and how a server wants to be asked for it: the Lua expression of one request.
+/// A row: its name, and the Lua expression of one request for each server.
 type Row = (&'static str, f64, &'static str, &'static str);
 
 const ROWS: [Row; 4] = [
@@ -49,7 +49,7 @@ const ROWS: [Row; 4] = [
     ),
 ];
 
-/// Requests are made before the clock starts, so that wrk's own work is small and the same for both.
+/// Requests are built before the clock starts, so that wrk's own work is small and the same for both.
 const SCRIPT: &str = r#"
 local KEYS, N = @KEYS, @N
 local JSON = { ["Content-Type"] = "application/json" }
@@ -69,8 +69,8 @@ end
 
 pub(crate) fn run() {
     let wanted = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
-    let Some(redis) = Redis::start() else { return println!("there is no redis-server here") };
-    let Some(webdis) = Webdis::start(redis.port) else { return println!("there is no webdis here") };
+    let Some(redis) = Redis::start() else { return println!("redis-server is not installed") };
+    let Some(webdis) = Webdis::start(redis.port) else { return println!("webdis is not installed") };
     println!(
         "{:<8} {:>6} {:<8} {:>13} {:>13} {:>6} {:>9} {:>10}",
         "level", "conns", "", "keystead/s", "webdis/s", "ratio", "p99 ms", "webdis p99"
@@ -84,7 +84,7 @@ pub(crate) fn run() {
                 }
                 let (mut our_best, mut their_best) = (Figure::default(), Figure::default());
                 for _ in 0..ROUNDS {
-                    // wrk counts an answer as a request: ours to a pipeline tells of all its commands.
+                    // wrk counts a response as a request: ours to a pipeline is for all its commands.
                     our_best = our_best.better(measure(keystead.http_port, connections, ours, commands));
                     their_best = their_best.better(measure(webdis.port, connections, theirs, 1.0));
                 }
@@ -101,7 +101,7 @@ pub(crate) fn run() {
     }
 }
 
-/// Asks with wrk for a while. `request` is the Lua expression of one, which stands for so many commands.
+/// Runs wrk for a while. `request` is the Lua expression of one request, which has this many commands.
 pub(crate) fn measure(port: u16, connections: &str, request: &str, commands: f64) -> Figure {
     let mut script = tempfile::NamedTempFile::new().unwrap();
     let text = SCRIPT.replace("@REQUEST", request).replace("@KEYS", &KEYS.to_string());
@@ -114,7 +114,7 @@ pub(crate) fn measure(port: u16, connections: &str, request: &str, commands: f64
         .expect("wrk must be installed: apt-get install wrk");
     let text = String::from_utf8_lossy(&output.stdout);
     let figures =
-        text.lines().find_map(|line| line.strip_prefix("KEYSTEAD ")).expect("wrk tells its figures");
+        text.lines().find_map(|line| line.strip_prefix("KEYSTEAD ")).expect("wrk prints its figures");
     let figures: Vec<f64> = figures.split(' ').filter_map(|figure| figure.parse().ok()).collect();
     assert!(figures[2] < 1.0, "wrk saw errors: {text}");
     Figure { per_second: figures[0] * commands, p99_ms: figures[1] }

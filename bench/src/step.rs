@@ -1,4 +1,4 @@
-//! One GCRA-like step on MemoryStore beside governor's keyed limiter (DashMap), both on their usual clock.
+//! One GCRA-like step on MemoryStore compared with governor's keyed limiter (DashMap), both on their default clock.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Step for Gcra {
     }
 }
 
-/// One a minute with a burst that is never used up: both sides write on every check and no key expires meanwhile.
+/// One a minute with a burst that is never used up: both sides write on every check and no key expires.
 pub(crate) fn gcra() -> Gcra {
     Gcra { interval_ms: 60_000.0, burst_ms: 1e15 }
 }

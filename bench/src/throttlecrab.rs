@@ -6,14 +6,14 @@ use std::time::Duration;
 
 pub(crate) struct Throttlecrab {
     server: Child,
-    /// Of its RESP door.
+    /// Of its RESP listener.
     pub(crate) port: u16,
     pub(crate) http_port: u16,
 }
 
 impl Throttlecrab {
     /// Starts it with this store (`periodic`, `probabilistic`, `adaptive`); it keeps everything in memory. `None` when it is
-    /// neither on the path nor named by `THROTTLECRAB_SERVER`.
+    /// neither in `PATH` nor named by `THROTTLECRAB_SERVER`.
     pub(crate) fn start(store: &str) -> Option<Self> {
         let binary = std::env::var_os("THROTTLECRAB_SERVER").unwrap_or("throttlecrab-server".into());
         let [port, http_port] = [free_port()?, free_port()?];

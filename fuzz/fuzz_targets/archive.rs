@@ -1,5 +1,5 @@
-//! Archives: rows of any cells, as a damaged or foreign SQLite file may have them. The directory loads or is refused, values are fetched or refused,
-//! and what was loaded can be read and expires.
+//! Archives: rows of any cells, as a damaged or foreign SQLite file may have them. Loading the directory and fetching values succeeds or is an
+//! error, and what was loaded can be read and expires.
 
 #![no_main]
 
@@ -12,14 +12,14 @@ use keystead_model::sql::{self, Cell, Param, Sql};
 use keystead_model::value::{Kind, Value};
 use libfuzzer_sys::fuzz_target;
 
-/// Rows that a query gives at most.
+/// Most rows of a query.
 const ROWS_MAX: usize = 6;
 
-/// The words that mean something in some column.
+/// Texts that are meaningful in some column.
 const WORDS: [&str; 10] =
     ["string", "json", "state", "hash", "list", "set", "zset", "stream", "revision", "{}"];
 
-/// A database that answers every query with what comes next in an input.
+/// A database that returns the next values of an input for every query.
 struct Rows {
     bytes: Vec<u8>,
     at: usize,
@@ -43,7 +43,7 @@ enum Owned {
     Blob(Vec<u8>),
 }
 
-/// A number that is no large id: a table has room for all places below one.
+/// A number that is not a large id: a table allocates all slots below an id.
 fn number(source: &mut Source<'_>) -> i64 {
     let number = source.number() as i64;
     if u32::try_from(number).is_ok() { number % 4096 } else { number }
@@ -58,7 +58,7 @@ impl Owned {
             48..=79 => Owned::Int(number(source)),
             80..=127 => Owned::Text(source.one_of(&WORDS)),
             128..=191 => Owned::Blob(source.short().to_vec()),
-            // What most columns hold: a small number that grows from row to row.
+            // As most columns have: a small number that grows from row to row.
             _ => Owned::Int(count),
         }
     }
@@ -86,7 +86,7 @@ impl Sql for Rows {
         row: &mut dyn FnMut(&[Cell<'_>]) -> Result<()>,
     ) -> Result<()> {
         let columns = sql.split(" FROM ").next().unwrap_or(sql).matches(',').count() + 1;
-        // A count is a promise of SQLite's own, not something that a file can lie about.
+        // A count is computed by SQLite, so a file cannot forge it.
         if sql.starts_with("SELECT count(*)") {
             return row(&[Cell::Int(ROWS_MAX as i64)]);
         }
@@ -104,16 +104,16 @@ struct FromRows(Arc<Mutex<Rows>>);
 
 impl ValueReader for FromRows {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
-        sql::fetch(&mut *self.0.lock().expect("nobody panics"), id, kind)
+        sql::fetch(&mut *self.0.lock().expect("no holder panics"), id, kind)
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let rows = Arc::new(Mutex::new(Rows { bytes: bytes.to_vec(), at: 0 }));
     let mut keyspace = Keyspace::new(Box::new(FromRows(Arc::clone(&rows))));
-    let _ = sql::audit(&mut *rows.lock().expect("nobody panics"));
-    let loaded = sql::load(&mut *rows.lock().expect("nobody panics"), &mut keyspace);
-    // What the schema itself keeps out, such as a name that stands twice, is for `keystead check` to report.
+    let _ = sql::audit(&mut *rows.lock().expect("no holder panics"));
+    let loaded = sql::load(&mut *rows.lock().expect("no holder panics"), &mut keyspace);
+    // What the schema rejects, such as a duplicate name, is reported by `keystead check`.
     if loaded.is_ok() && keyspace.check().is_ok() {
         let names: Vec<_> = keyspace.dump().unwrap_or_default().into_iter().map(|dump| dump.key).collect();
         for now in [Millis(0), Millis(3), Millis(u64::MAX / 2)] {
@@ -127,6 +127,6 @@ fuzz_target!(|bytes: &[u8]| {
     for kind in
         [Kind::Str, Kind::Json, Kind::State, Kind::Hash, Kind::List, Kind::Set, Kind::ZSet, Kind::Stream]
     {
-        let _ = sql::fetch(&mut *rows.lock().expect("nobody panics"), 1, kind);
+        let _ = sql::fetch(&mut *rows.lock().expect("no holder panics"), 1, kind);
     }
 });

@@ -1,5 +1,5 @@
-//! A client of the HTTP listener, as bytes or made of routes, paths and bodies: the server never panics, every reply is HTTP, and none is
-//! an internal error.
+//! A client of the HTTP listener, as bytes or built from routes, paths and bodies: the server never panics, every response is HTTP, and none
+//! is an internal error.
 
 #![no_main]
 

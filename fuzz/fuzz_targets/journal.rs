@@ -1,5 +1,5 @@
-//! Journals: segments of records whose checksums are right and whose contents are anything, then damaged. A start finds a journal's end or says that it
-//! is damaged, and a second start finds the same.
+//! Journals: segments of records with correct checksums and arbitrary contents, then damaged. A start finds the end of the journal or reports
+//! damage, and a second start finds the same.
 
 #![no_main]
 
@@ -12,13 +12,13 @@ use keystead_model::effect::{Decoder, encode};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
-/// The largest place of a key: a table has room for all places below it.
+/// The largest id of a key: a table allocates all slots below it.
 const ID_MAX: u32 = 4096;
 
-/// A directory where syncing costs nothing, if there is one.
+/// A directory in memory if there is one, where a sync costs nothing.
 fn dir() -> TempDir {
     let in_memory = TempDir::with_prefix_in("keystead-fuzz", "/dev/shm");
-    in_memory.or_else(|_| TempDir::with_prefix("keystead-fuzz")).expect("there is room")
+    in_memory.or_else(|_| TempDir::with_prefix("keystead-fuzz")).expect("there is space")
 }
 
 /// Writes the segments of an input.
@@ -28,7 +28,7 @@ fn write(dir: &Path, source: &mut Source<'_>) {
         let first = if source.byte() == 255 { source.number().max(1) } else { next };
         let mut records = Vec::new();
         for _ in 0..source.below(5) {
-            // Most follow each other, or no second record would ever be read.
+            // Most are consecutive, or no second record would ever be read.
             let begins = if source.byte() == 255 { source.number() } else { next };
             let last = begins.saturating_add(source.number());
             let synced = begins.saturating_sub(1).saturating_sub(source.number());
@@ -45,19 +45,19 @@ fn write(dir: &Path, source: &mut Source<'_>) {
             bytes[at] = source.byte();
         }
         bytes.truncate(bytes.len() - source.below(8));
-        fs::write(segment_path(dir, first), bytes).expect("there is room");
+        fs::write(segment_path(dir, first), bytes).expect("there is space");
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
     if source.byte() % 4 == 0 {
-        // Effects alone: what decodes survives another round.
+        // Effects alone: what decodes survives another round trip.
         let effects: Vec<_> = Decoder::new(source.rest()).map_while(Result::ok).collect();
         let mut encoded = Vec::new();
         encode(&effects, &mut encoded);
         let again: Vec<_> = Decoder::new(&encoded).map(|effect| effect.expect("it was encoded")).collect();
-        assert!(again == effects, "effects come back changed");
+        assert!(again == effects, "effects are decoded differently");
         return;
     }
     thread_local!(static DIR: TempDir = dir());
@@ -66,14 +66,14 @@ fuzz_target!(|bytes: &[u8]| {
         for file in fs::read_dir(dir).expect("it is ours") {
             fs::remove_file(file.expect("it is ours").path()).expect("it is ours");
         }
-        // SQLite's numbers have a sign.
+        // SQLite's integers are signed.
         let archived = if source.byte() == 255 { source.number() >> 1 } else { 0 };
         write(dir, &mut source);
         let Ok((mut keyspace, last)) = replay(dir, archived) else { return };
-        // Checksums do not keep out what no keyspace records, such as an empty collection; `keystead check` reports it.
+        // Checksums do not prevent effects that no keyspace records, such as an empty collection; `keystead check` reports them.
         let _ = keyspace.check();
-        // A start writes on in a segment of its own, so the next one reads no older ones than this did.
-        fs::write(segment_path(dir, last + 1), segment(last + 1, &[])).expect("there is room");
+        // A start continues in a segment of its own, so the next one reads no older segments than this one did.
+        fs::write(segment_path(dir, last + 1), segment(last + 1, &[])).expect("there is space");
         let (mut again, last_again) = replay(dir, archived).expect("it was read before");
         assert_eq!(last, last_again);
         assert!(keyspace.dump().ok() == again.dump().ok(), "a second start finds another keyspace");

@@ -1,12 +1,12 @@
-//! A document and a path. What a path finds, it finds as values and as places alike; printing and reading a document is the identity; and the
-//! JSON commands keep what `desk` says.
+//! A document and a path. A path selects the same nodes as values and as locations; printing and parsing a document is the identity; and the
+//! JSON commands keep the invariants of `harness`.
 
 #![no_main]
 
 use keystead_commands::Command;
 use keystead_commands::json::document;
 use keystead_commands::json::path::{Order, Path};
-use keystead_fuzz::desk::Desk;
+use keystead_fuzz::harness::Harness;
 use libfuzzer_sys::fuzz_target;
 
 /// Commands with a document under `k`; `P` stands for the path, `V` for the value.
@@ -42,27 +42,27 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(tree) = &tree {
         let printed = document::print(tree).expect("it was read");
         let again = document::parse(printed.as_bytes()).expect("it was printed");
-        assert!(document::same(tree, &again), "{printed} comes back changed");
+        assert!(document::same(tree, &again), "{printed} is parsed differently");
         assert_eq!(document::normal(printed.as_bytes()).ok().as_deref(), Some(printed.as_str()));
     }
     if let (Some(tree), Ok(path)) = (&tree, Path::read(path)) {
         for order in [Order::OuterFirst, Order::InnerFirst] {
-            // Their bounds differ: a place takes more memory than a value.
+            // Their bounds differ: a location takes more memory than a value.
             if let (Ok(values), Ok(places)) = (path.values(tree, order), path.places(tree, order)) {
                 assert_eq!(values.len(), places.len());
                 assert!(values.iter().zip(&places).all(|(value, (_, at))| std::ptr::eq(*value, *at)));
             }
         }
     }
-    let mut desk = Desk::default();
+    let mut harness = Harness::default();
     for command in COMMANDS {
-        desk.send(Command::new([&b"JSON.SET"[..], b"k", b"$", text]).args());
+        harness.send(Command::new([&b"JSON.SET"[..], b"k", b"$", text]).args());
         let words = command.split(' ').map(|word| match word {
             "P" => path,
             "V" => value,
             word => word.as_bytes(),
         });
-        desk.send(Command::new(words).args());
+        harness.send(Command::new(words).args());
     }
-    desk.compare();
+    harness.compare();
 });

@@ -1,5 +1,5 @@
-//! Scripts, from a grammar or as they come: the machine never panics, never takes more bytes than it may, stops when the host says so, and after
-//! `reset` it is as it was.
+//! Scripts, from a grammar or as text: the machine never panics, never exceeds its memory budget, stops when the host ends the run, and `reset`
+//! restores its state.
 
 #![no_main]
 
@@ -12,10 +12,10 @@ use libfuzzer_sys::fuzz_target;
 
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// How often the machine may ask whether the run is over.
+/// How often the machine may call `is_over` before the run ends.
 const CHECKS_MAX: usize = 20;
 
-/// Shows what a run could have left behind.
+/// Shows the state that a run could have changed.
 const SEEN: &[u8] = b"
 local seen = {}
 local function show(name, t)
@@ -45,7 +45,7 @@ impl Patient {
 
 impl Host for Patient {
     fn is_over(&mut self) -> bool {
-        assert!(!self.over, "it goes on though it is over");
+        assert!(!self.over, "it continues after the end of the run");
         self.checks += 1;
         self.over = self.checks >= CHECKS_MAX;
         self.over
@@ -57,7 +57,7 @@ impl Host for Patient {
     }
 }
 
-/// A machine, and what a run of [`SEEN`] gives on it.
+/// A machine, and what a run of [`SEEN`] returns on it.
 struct Machine {
     vm: Vm,
     look: Script,

@@ -1,10 +1,10 @@
-//! Requests, as bytes or made of the table's rows: parser, dispatch, keyspace, effects. See `desk` for what must hold.
+//! Requests, as bytes or built from the rows of the command table: parser, dispatch, keyspace, effects. See `harness` for the invariants.
 
 #![no_main]
 
 use keystead_commands::spec::Run;
 use keystead_commands::{Spec, table};
-use keystead_fuzz::desk::Desk;
+use keystead_fuzz::harness::Harness;
 use keystead_fuzz::source::Source;
 use libfuzzer_sys::fuzz_target;
 
@@ -76,7 +76,7 @@ const WORDS: [&str; 40] = [
     "return cjson.encode(cmsgpack.unpack(cmsgpack.pack({1, ARGV, {x = KEYS}})))",
 ];
 
-/// Rows of the table, subcommands each for itself, with the name of their container and the keywords of their syntax.
+/// Rows of the table, including subcommands, with the name of their container and the keywords of their syntax.
 fn rows() -> Vec<(Option<&'static str>, &'static Spec, Vec<&'static str>)> {
     let mut rows = Vec::new();
     for row in table::FAMILIES.iter().flat_map(|(_, rows)| rows.iter()) {
@@ -143,15 +143,15 @@ fn encoded(request: &[Vec<u8>]) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Source::new(bytes);
-    let (mode, mut desk) = (source.byte(), Desk::default());
+    let (mode, mut harness) = (source.byte(), Harness::default());
     if mode % 4 == 0 {
-        desk.feed(source.rest(), usize::from(mode) / 4 * 4 + 1);
+        harness.feed(source.rest(), usize::from(mode) / 4 * 4 + 1);
     } else {
         thread_local!(static ROWS: Vec<(Option<&'static str>, &'static Spec, Vec<&'static str>)> = rows());
         while !source.is_empty() {
             match source.byte() {
-                0 => desk.pass_ms(1),
-                1 => desk.pass_ms(source.number().min(1 << 40)),
+                0 => harness.pass_ms(1),
+                1 => harness.pass_ms(source.number().min(1 << 40)),
                 _ => {
                     let request = ROWS.with(|rows| request(&mut source, rows));
                     if std::env::var_os("SHOW").is_some() {
@@ -163,10 +163,10 @@ fuzz_target!(|bytes: &[u8]| {
                                 .collect::<String>()
                         );
                     }
-                    desk.feed(&encoded(&request), usize::MAX);
+                    harness.feed(&encoded(&request), usize::MAX);
                 }
             }
         }
     }
-    desk.compare();
+    harness.compare();
 });

@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
         number % bound
     }
 
-    /// Eight bytes as a number; small where the first byte says so.
+    /// Eight bytes as a number; a small one if the first byte selects it.
     pub fn number(&mut self) -> u64 {
         match self.byte() {
             255 => u64::from_le_bytes(std::array::from_fn(|_| self.byte())),
@@ -48,14 +48,14 @@ impl<'a> Source<'a> {
         of[self.below(of.len())]
     }
 
-    /// So many bytes, or what is left.
+    /// This many bytes, or what is left.
     pub fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (bytes, rest) = self.rest.split_at(len.min(self.rest.len()));
         self.rest = rest;
         bytes
     }
 
-    /// Bytes behind their length, which is one byte.
+    /// Bytes prefixed with their length, which is one byte.
     pub fn short(&mut self) -> &'a [u8] {
         let len = usize::from(self.byte());
         self.bytes(len)

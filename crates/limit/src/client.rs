@@ -1,7 +1,7 @@
-//! Whom a request counts for. Keys are a security control: who can choose their key has no limit.
+//! The client address of a request. Keys are a security control: a client that can choose its key has no limit.
 //!
-//! The address that a client says it has (`X-Forwarded-For`) is believed only as far as trusted proxies have written it.
-//! IPv6 clients own a whole /64 at least, so that is what is counted. [`HiddenKeys`] keeps raw addresses out of the store.
+//! `X-Forwarded-For` is trusted only as far as trusted proxies have written it. An IPv6 client has at least a whole /64, so
+//! that is what is counted. [`HiddenKeys`] keeps raw addresses out of the store.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -13,19 +13,19 @@ use sha2::Sha256;
 
 use crate::bounds::{FORWARDED_MAX, SECRET_BYTES_MIN};
 
-/// Which part of `X-Forwarded-For` is believed.
+/// Which part of `X-Forwarded-For` is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Nothing: the client is who is connected.
+    /// Nothing: the client is the peer of the connection.
     Nobody,
-    /// This many proxies stand before us, each of which adds the address that it saw. A shorter list has not come
-    /// through all of them and is not believed.
+    /// This many proxies are in front of the server, each of which appends the address of its peer. A shorter list has not passed
+    /// through all of them and is not trusted.
     Hops(usize),
     /// The proxies in these networks. The client is the first address from the right that is not one of them.
     Proxies(Vec<Network>),
 }
 
-/// Finds the address that a request counts for.
+/// Finds the client address of a request.
 ///
 /// ```
 /// use keystead_limit::{ClientAddress, Trust};
@@ -48,7 +48,7 @@ pub struct ClientAddress {
 }
 
 impl ClientAddress {
-    /// Believes as much as `trust` says, and counts IPv6 clients by their /64.
+    /// Trusts `X-Forwarded-For` as far as `trust` says, and counts IPv6 clients by their /64.
     #[must_use]
     pub fn new(trust: Trust) -> Self {
         ClientAddress { trust, ipv6_prefix: 64 }
@@ -69,8 +69,8 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// The key of the client: its address, or the network of an IPv6 address. `peer` is who is connected, `forwarded` the
-    /// values of `X-Forwarded-For` in the order in which they came.
+    /// The key of the client: its address, or the network of an IPv6 address. `peer` is the peer of the connection, `forwarded` the
+    /// values of `X-Forwarded-For` in their order.
     pub fn key<'a>(&self, peer: IpAddr, forwarded: impl IntoIterator<Item = &'a str>) -> String {
         match self.address(peer, forwarded) {
             IpAddr::V4(address) => address.to_string(),
@@ -99,7 +99,7 @@ impl ClientAddress {
             if !proxies.iter().any(|network| network.contains(client)) {
                 break;
             }
-            // What a trusted proxy wrote but is no address (`unknown`) ends the way: nobody before it can be believed.
+            // An entry of a trusted proxy that is no address (`unknown`) ends the chain: no entry before it can be trusted.
             let Some(address) = parse_entry(entry) else { break };
             client = address;
         }
@@ -124,7 +124,7 @@ fn parse_entry(entry: &str) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// A network in CIDR form, for example `10.0.0.0/8`; an address alone is a network of one.
+/// A network in CIDR form, for example `10.0.0.0/8`; a single address is a network of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -169,7 +169,7 @@ impl FromStr for Network {
         if bits > max {
             return Err(fail());
         }
-        // Addresses are compared in their short form, so a network of mapped ones is one of IPv4.
+        // Addresses are compared in canonical form, so a network of IPv4-mapped addresses becomes an IPv4 network.
         match address.to_canonical() {
             short if short.is_ipv4() && address.is_ipv6() => {
                 Ok(Network { address: short, bits: bits.checked_sub(96).ok_or_else(fail)? })
@@ -179,15 +179,15 @@ impl FromStr for Network {
     }
 }
 
-/// Keeps keys secret: the store sees HMAC-SHA-256 of a key, cut to 128 bits, and nobody without the secret can tell which
-/// address it was, or try them all.
+/// Keeps keys secret: the store holds HMAC-SHA-256 of a key, truncated to 128 bits. Without the secret the address cannot be
+/// found, not even by trying all of them.
 #[derive(Clone)]
 pub struct HiddenKeys {
     hmac: Hmac<Sha256>,
 }
 
 impl HiddenKeys {
-    /// Hides keys with this secret. All who share a limit need the same one.
+    /// Hashes keys with this secret. All processes that share a limit need the same one.
     ///
     /// # Errors
     /// `config_invalid` when it is shorter than 16 bytes.
@@ -206,7 +206,7 @@ impl HiddenKeys {
         Ok(HiddenKeys { hmac })
     }
 
-    /// What stands in the store for `key`: 32 hexadecimal digits.
+    /// The hash of `key` that is stored: 32 hexadecimal digits.
     #[must_use]
     pub fn hide(&self, key: &[u8]) -> [u8; 32] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_believed_without_a_rule() {
+    fn without_a_rule_nothing_is_trusted() {
         let nobody = ClientAddress::new(Trust::Nobody);
         assert_eq!(nobody.key(ip("192.0.2.1"), ["1.1.1.1", "2.2.2.2"]), "192.0.2.1");
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_refused() {
+    fn networks_are_parsed_or_rejected() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.1.1", "11.0.0.1"),
             ("192.0.2.1", "192.0.2.1", "192.0.2.2"),

@@ -1,8 +1,8 @@
-//! Several limits as one: all of them, or any. All decisions come first, and only then is anything consumed.
+//! Several limits as one: all of them, or any. All limits decide first; only then is anything consumed.
 //!
-//! On a store that can run steps [together](keystead_core::Together) the combination is atomic. On any other one the
-//! limits are asked in turn after all of them have said yes; if somebody comes between and one says no after all, what the
-//! others consumed is given back. Either way a denied combination has consumed nothing in the end.
+//! On a store that can run steps [together](keystead_core::Together) the combination is atomic. On any other store the limits are
+//! checked in turn after all of them would allow it; if a concurrent request makes one of them deny, what the others consumed is
+//! refunded. Either way a denied combination consumes nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::policy::{Policy, check::invalid};
 use crate::question::Question;
 use crate::strategy::{AnyStrategy, Release, Spent};
 
-/// When a combination admits.
+/// When a combination allows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// When every limit does.
+    /// If every limit does.
     All,
-    /// When at least one limit does. Those that do are consumed, the others are not.
+    /// If at least one limit does. Units are consumed from those that do.
     Any,
 }
 
@@ -63,15 +63,15 @@ struct Limit {
     strategy: AnyStrategy,
 }
 
-/// What a combination answers.
+/// The result of a combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combination {
-    /// The binding decision: of those that count, the one with the least left when allowed, with the longest wait when
-    /// denied. A delay is the longest of all.
+    /// The binding decision: of those that count, the one with the fewest remaining units if allowed, with the longest wait if
+    /// denied. Its delay is the longest of all.
     pub decision: Decision,
-    /// Which limit that was.
+    /// The name of that limit.
     pub name: String,
-    /// What each limit said, in their order.
+    /// The decision of each limit, in their order.
     pub parts: Vec<Decision>,
 }
 
@@ -90,7 +90,7 @@ impl Combination {
 }
 
 impl<S: Store> Combined<S> {
-    /// Admits when every limit does.
+    /// Allows a request if every limit does.
     ///
     /// # Errors
     /// `config_invalid` when there is no limit, too many, or two of the same name.
@@ -98,7 +98,7 @@ impl<S: Store> Combined<S> {
         Combined::new(Rule::All, limits, store, fail)
     }
 
-    /// Admits when at least one limit does.
+    /// Allows a request if at least one limit does.
     ///
     /// # Errors
     /// As [`all`](Combined::all).
@@ -106,7 +106,7 @@ impl<S: Store> Combined<S> {
         Combined::new(Rule::Any, limits, store, fail)
     }
 
-    /// A limit without a name is called by its place, from 0. Where one of them must not fail open, none does.
+    /// A limit without a name is called by its index. If one of them fails closed, all do.
     fn new(rule: Rule, policies: &[Policy], store: S, fail: Fail) -> Result<Self> {
         if policies.is_empty() || policies.len() > COMBINED_MAX {
             let count = policies.len();
@@ -126,7 +126,7 @@ impl<S: Store> Combined<S> {
         Ok(Combined { store, rule, limits, fail, hidden: None, clock, ids })
     }
 
-    /// What stands before every key, and before the name of its limit (default `limit`).
+    /// The prefix of every key, before the name of its limit (default `limit`).
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         for limit in &mut self.limits {
@@ -135,21 +135,21 @@ impl<S: Store> Combined<S> {
         self
     }
 
-    /// Keeps only a keyed hash of every key in the store.
+    /// Stores only a keyed hash of every key.
     #[must_use]
     pub fn hide_keys(mut self, hidden: HiddenKeys) -> Self {
         self.hidden = Some(hidden);
         self
     }
 
-    /// Who tells the time while the store cannot (default: the system's clock).
+    /// The clock that is read when the store has failed (default: the system's clock).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Asks all limits for the same key.
+    /// Checks all limits with the same key.
     ///
     /// # Errors
     /// As [`Limiter::check`](crate::Limiter::check).
@@ -157,10 +157,10 @@ impl<S: Store> Combined<S> {
         self.check_each(&vec![key.as_ref(); self.limits.len()], cost).await
     }
 
-    /// Asks each limit for a key of its own, in their order: the user for one, the address for another.
+    /// Checks each limit with a key of its own, in their order: the user for one, the address for another.
     ///
     /// # Errors
-    /// `bad_request` when there are not as many keys as limits, else as [`Limiter::check`](crate::Limiter::check).
+    /// `bad_request` if there are not as many keys as limits, else as [`Limiter::check`](crate::Limiter::check).
     pub async fn check_each<K: AsRef<[u8]>>(&self, keys: &[K], cost: u64) -> Result<Combination> {
         let questions = self.questions(keys, cost)?;
         match self.rule.check_on(&questions, &self.store).await {
@@ -174,10 +174,10 @@ impl<S: Store> Combined<S> {
         }
     }
 
-    /// Gives back what `concurrency` limits have leased in `combination`.
+    /// Releases the leases of `concurrency` limits in `combination`.
     ///
     /// # Errors
-    /// As [`check_each`](Combined::check_each); what could not be released expires.
+    /// As [`check_each`](Combined::check_each); a lease that could not be released expires.
     pub async fn release_each<K: AsRef<[u8]>>(&self, keys: &[K], combination: &Combination) -> Result<()> {
         for (question, decision) in self.questions(keys, 1)?.iter().zip(&combination.parts) {
             if let Some(lease_id) = decision.lease_id {
@@ -208,7 +208,7 @@ impl<S: Store> Combined<S> {
 }
 
 impl Rule {
-    /// Whether a combination with these parts admits.
+    /// Whether a combination of these decisions allows the request.
     #[must_use]
     pub fn admits(self, parts: &[Decision]) -> bool {
         match self {
@@ -217,11 +217,10 @@ impl Rule {
         }
     }
 
-    /// Asks everything first, and consumes only if the rule admits, while nobody else can touch the keys.
+    /// Decides all questions first, and consumes only if the rule allows it, with exclusive access to the keys.
     ///
     /// # Errors
-    /// `bad_request` for two questions about one key of the store, which could not be answered one by one; else what the
-    /// store says.
+    /// `bad_request` for two questions about one key of the store, which cannot be decided separately; or the store's error.
     pub fn check(self, questions: &[Question], held: &mut dyn Applies) -> Result<Vec<Decision>> {
         distinct(questions.iter())?;
         let mut decisions = Vec::with_capacity(questions.len());
@@ -229,7 +228,7 @@ impl Rule {
             decisions.push(question.forecast(held)?);
         }
         if !self.admits(&decisions) {
-            // Those that would have passed have consumed nothing either.
+            // Those that would have allowed it have consumed nothing either.
             for (question, part) in questions.iter().zip(&mut decisions).filter(|(_, part)| part.allowed) {
                 (*part, _) = question.peek(held)?;
             }
@@ -241,7 +240,7 @@ impl Rule {
         Ok(decisions)
     }
 
-    /// The same on a store: as one job that nobody can come between where it can, else [in turn](Rule::check_in_turn).
+    /// The same on a store: as one atomic job if the store can, else [in turn](Rule::check_in_turn).
     ///
     /// # Errors
     /// As [`check`](Rule::check).
@@ -254,49 +253,48 @@ impl Rule {
         let job = questions.to_vec();
         match together(store, &keys, move |held| self.check(&job, held)).await {
             Err(error) if error.code() == Code::Unsupported => {
-                let asked: Vec<_> = questions.iter().map(|question| (question, store)).collect();
-                self.check_in_turn(&asked).await
+                let pairs: Vec<_> = questions.iter().map(|question| (question, store)).collect();
+                self.check_in_turn(&pairs).await
             }
-            answer => answer,
+            result => result,
         }
     }
 
-    /// Asks everything first and consumes then, each on its own store, and gives back what was consumed when somebody came
-    /// between.
+    /// Decides all questions first and then consumes, each on its own store. Refunds what was consumed if a concurrent request makes
+    /// one of them deny.
     ///
     /// # Errors
-    /// As [`check`](Rule::check). What had been consumed by then is given back; a future that is dropped half way gives back
-    /// nothing.
-    pub async fn check_in_turn<S: Store + ?Sized>(self, asked: &[(&Question, &S)]) -> Result<Vec<Decision>> {
-        distinct(asked.iter().map(|(question, _)| *question))?;
-        let mut decisions = Vec::with_capacity(asked.len());
-        for (question, store) in asked {
+    /// As [`check`](Rule::check). What was consumed before the error is refunded; a future that is dropped half way refunds nothing.
+    pub async fn check_in_turn<S: Store + ?Sized>(self, pairs: &[(&Question, &S)]) -> Result<Vec<Decision>> {
+        distinct(pairs.iter().map(|(question, _)| *question))?;
+        let mut decisions = Vec::with_capacity(pairs.len());
+        for (question, store) in pairs {
             decisions.push(question.forecast_on(*store).await?);
         }
         if !self.admits(&decisions) {
-            for ((question, store), part) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+            for ((question, store), part) in pairs.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
             {
                 (*part, _) = question.peek_on(*store).await?;
             }
             return Ok(decisions);
         }
-        let mut consumed = Vec::with_capacity(asked.len());
-        for ((question, store), decision) in asked.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
+        let mut consumed = Vec::with_capacity(pairs.len());
+        for ((question, store), decision) in pairs.iter().zip(&mut decisions).filter(|(_, part)| part.allowed)
         {
             match question.check_on(*store).await {
-                Ok((answer, at)) => {
-                    *decision = answer;
-                    if answer.allowed {
-                        consumed.push((*question, *store, question.spent(&answer, at)));
+                Ok((result, at)) => {
+                    *decision = result;
+                    if result.allowed {
+                        consumed.push((*question, *store, question.spent(&result, at)));
                     }
                 }
                 Err(error) => {
-                    give_back(&consumed).await;
+                    refund_all(&consumed).await;
                     return Err(error);
                 }
             }
             if self == Rule::All && !decision.allowed {
-                give_back(&consumed).await;
+                refund_all(&consumed).await;
                 decisions.iter_mut().for_each(|decision| decision.lease_id = None);
                 break;
             }
@@ -304,37 +302,37 @@ impl Rule {
         Ok(decisions)
     }
 
-    /// The binding decision and its place, see [`Combination`]; nothing of nothing.
+    /// The binding decision and its index, see [`Combination`]; `None` without decisions.
     #[must_use]
     pub fn binding(self, parts: &[Decision]) -> Option<(usize, Decision)> {
         let allowed = self.admits(parts);
         let counts = parts.iter().enumerate().filter(|(_, part)| part.allowed == allowed);
         let binding = match allowed {
             true => counts.min_by_key(|(_, part)| part.remaining),
-            // The first of those that are equal, as above.
+            // The first of equal ones, as above.
             false => counts.rev().max_by_key(|(_, part)| part.retry_after_ms),
         };
         let delay_ms =
             parts.iter().filter(|part| part.allowed && allowed).filter_map(|part| part.delay_ms).max();
-        // Where parts deny and yet it is not denied, or the other way round, there are no parts.
+        // `None` only without parts: the result always equals that of at least one part.
         binding.map(|(place, part)| (place, Decision { delay_ms, ..*part }))
     }
 }
 
-/// Each of two questions about one key could be allowed, and both of them not.
+/// Rejects two questions about one key: each could be allowed alone, but not both.
 fn distinct<'a>(questions: impl Iterator<Item = &'a Question>) -> Result<()> {
     let mut keys = HashSet::new();
     match questions.into_iter().find(|question| !keys.insert(&question.key)) {
         Some(twice) => {
-            let message = format!("{} is asked for twice: ask once, with the cost of both", twice.key);
+            let message = format!("{} is checked twice: check it once, with the cost of both", twice.key);
             Err(Error::new(Code::BadRequest, message))
         }
         None => Ok(()),
     }
 }
 
-/// A store that breaks now keeps what was consumed: too few are admitted, never too many.
-async fn give_back<S: Store + ?Sized>(consumed: &[(&Question, &S, Spent)]) {
+/// A store that fails here keeps what was consumed: too few requests are allowed, never too many.
+async fn refund_all<S: Store + ?Sized>(consumed: &[(&Question, &S, Spent)]) {
     for (question, store, spent) in consumed {
         let _ = question.refund_on(*store, *spent).await;
     }

@@ -1,13 +1,13 @@
-//! What a check answers: five whole numbers, and what only some limits have to add.
+//! The result of a check: five fields that are always there, and those that only some limits have.
 
 use serde::{Deserialize, Serialize};
 
 use keystead_core::{Code, Error, Result};
 
-/// The answer of a check.
+/// The result of a check.
 ///
-/// Its JSON form has the names `allowed`, `limit`, `remaining`, `resetAt`, `retryAfterMs`. It grows only by new optional
-/// fields, and a reader accepts fields that it does not know.
+/// Its JSON form has the names `allowed`, `limit`, `remaining`, `resetAt`, `retryAfterMs`. Later versions only add optional
+/// fields, so a reader must accept unknown fields.
 ///
 /// ```
 /// use keystead_limit::Decision;
@@ -21,24 +21,24 @@ use keystead_core::{Code, Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// Whether the request may go ahead. A denied one has consumed nothing.
+    /// Whether the request may proceed. A denied one has consumed nothing.
     pub allowed: bool,
-    /// The effective ceiling.
+    /// The effective limit.
     pub limit: u64,
-    /// Whole units that are left.
+    /// Whole units that remain.
     pub remaining: u64,
-    /// When everything is replenished, in milliseconds since the epoch.
+    /// When the whole limit is available again, in milliseconds since the epoch.
     pub reset_at: u64,
-    /// How long to wait before the same request can pass; 0 exactly when it is allowed. A cost that can never pass is
-    /// told a time, too, because the formulas are the same.
+    /// How long to wait before the same request can be allowed; 0 exactly when it is allowed. A cost above the limit gets a time
+    /// too, because the formulas are the same.
     pub retry_after_ms: u64,
-    /// How long to hold an allowed request back. Only a shaper (`leakyBucket`) says this.
+    /// How long to delay an allowed request. Only a shaper (`leakyBucket`) sets this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// The lease to release when the request is over. Only `concurrency` grants one.
+    /// The lease to release when the request has ended. Only `concurrency` grants one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_id: Option<u64>,
-    /// The store was broken and the limit fails open: nothing was counted.
+    /// The store failed and the limit fails open: nothing was counted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub failed_open: bool,
 }
@@ -49,7 +49,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Decision {
-    /// A request that may go ahead.
+    /// A request that may proceed.
     #[inline]
     pub(crate) fn allow(limit: u64, remaining: u64, reset_at: u64) -> Self {
         Decision {

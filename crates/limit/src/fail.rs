@@ -1,4 +1,4 @@
-//! What a broken store means for a request: an explicit choice, never a default.
+//! What a check returns when the store fails: an explicit choice without a default.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,17 @@ use keystead_core::{Code, Error};
 
 use crate::decision::Decision;
 
-/// What a check answers when the store is broken.
+/// What a check returns when the store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fail {
-    /// Let everybody through, and say so in the decision. For limits that are fair play.
+    /// Allow every request, and mark the decision. For limits that only share a resource fairly.
     Open,
-    /// Let nobody through: the check is an error. For limits that are a defence.
+    /// Allow no request: the check is an error. For limits that protect against abuse.
     Closed,
 }
 
 impl Fail {
-    /// The word in policies.
+    /// Its name in policies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,8 +45,7 @@ impl FromStr for Fail {
     }
 }
 
-/// Whether an error means that the store is broken. A request that cannot be understood is the caller's fault, and no
-/// policy lets it through.
+/// Whether an error means that the store has failed. An invalid request is the caller's error, and no policy allows it.
 #[must_use]
 pub fn is_broken(error: &Error) -> bool {
     !matches!(
@@ -55,7 +54,7 @@ pub fn is_broken(error: &Error) -> bool {
     )
 }
 
-/// What an open limit answers without its store: nothing was counted, so nothing is known to be used.
+/// The decision of a limit that fails open without its store: nothing was counted, so nothing is known to be used.
 pub(crate) fn open_decision(limit: u64, now_ms: u64) -> Decision {
     Decision { failed_open: true, ..Decision::allow(limit, limit, now_ms) }
 }

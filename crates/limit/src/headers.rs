@@ -1,11 +1,11 @@
-//! The headers of an answer: what is left, when it comes back, and for how long to stay away.
+//! The headers of a response: what remains, when the limit resets, and how long to wait.
 
 use keystead_core::Millis;
 
 use crate::decision::Decision;
 use crate::policy::Policy;
 
-/// Which headers an answer gets. They can be combined.
+/// Which headers a response has. They can be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderStyles {
     /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds from now).
@@ -17,7 +17,7 @@ pub struct HeaderStyles {
 }
 
 impl HeaderStyles {
-    /// None of them. A denial still carries `Retry-After`.
+    /// None of them. A denial still has `Retry-After`.
     pub const NONE: HeaderStyles = HeaderStyles { plain: false, structured: false, legacy: false };
     /// All of them.
     pub const ALL: HeaderStyles = HeaderStyles { plain: true, structured: true, legacy: true };
@@ -60,14 +60,14 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// The headers of this policy. Its name is made safe for a header first.
+    /// The headers of this policy. Its name is sanitized for a header first.
     #[must_use]
     pub fn new(policy: &Policy, styles: HeaderStyles) -> Self {
         let window_s = ((policy.window_ms() / 1000.0).ceil() as u64).max(1);
         Headers { styles, name: header_name(policy.name().unwrap_or("default")), window_s }
     }
 
-    /// The headers that tell of a decision made at `now`. A denial always carries `Retry-After`, at least 1 second.
+    /// The headers for a decision made at `now`. A denial always has `Retry-After`, at least 1 second.
     #[must_use]
     pub fn of(&self, decision: &Decision, now: Millis) -> Vec<(&'static str, String)> {
         let Decision { limit, remaining, reset_at, .. } = *decision;
@@ -101,7 +101,7 @@ pub fn retry_after_s(decision: &Decision) -> u64 {
     decision.retry_after_ms.div_ceil(1000).max(1)
 }
 
-/// A name that can stand between quotes in a header: letters, digits and `-_.:` stay, anything else becomes `_`.
+/// A name that is valid between quotes in a header: letters, digits and `-_.:` are kept, anything else becomes `_`.
 #[must_use]
 pub fn header_name(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.:".contains(c) { c } else { '_' };
@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn every_style_says_the_same_in_its_own_units() {
         let decision = Decision::deny(100, 0, 1_700_000_010_001, 1);
-        let told = headers(HeaderStyles::ALL).of(&decision, Millis(1_700_000_000_000));
-        let told: Vec<_> = told.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let reported = headers(HeaderStyles::ALL).of(&decision, Millis(1_700_000_000_000));
+        let reported: Vec<_> = reported.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("RateLimit-Limit", "100"),
                 ("RateLimit-Remaining", "0"),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_reset_that_is_over_is_zero_seconds_away() {
-        let told = headers(HeaderStyles::default()).of(&Decision::allow(1, 1, 1000), Millis(5000));
-        assert_eq!(told[2], ("RateLimit-Reset", "0".to_string()));
+        let reported = headers(HeaderStyles::default()).of(&Decision::allow(1, 1, 1000), Millis(5000));
+        assert_eq!(reported[2], ("RateLimit-Reset", "0".to_string()));
     }
 }

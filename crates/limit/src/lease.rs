@@ -1,7 +1,7 @@
-//! Leases of a `concurrency` policy that release themselves: exactly once, however the work ends.
+//! Leases of a `concurrency` policy that release themselves exactly once, however the work ends.
 //!
-//! The id is chosen before the store is asked, and the guard is armed before that, too: a future that is dropped while the
-//! store answers still gives its slot back.
+//! The id is chosen and the guard is armed before the store is called: a future that is dropped in the middle of the call still
+//! releases its slot.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use crate::decision::Decision;
 use crate::limiter::Limiter;
 use crate::strategy::{Ask, Release};
 
-/// Makes ids for leases. Those of all who share a store must differ.
+/// Generates ids for leases. They must be unique among all processes that share a store.
 #[derive(Debug)]
 pub struct LeaseIds {
     seed: Option<RandomState>,
@@ -25,15 +25,15 @@ pub struct LeaseIds {
 }
 
 impl Default for LeaseIds {
-    /// Hashes of a count with a random seed.
+    /// Hashes of a counter with a random seed.
     fn default() -> Self {
         LeaseIds { seed: Some(RandomState::new()), node: 0, count: AtomicU64::new(0) }
     }
 }
 
 impl LeaseIds {
-    /// A plain count that begins with the number of a node, up to 2^21: for tests and replays, and where there is no random
-    /// source (wasm32).
+    /// A plain counter that begins with the number of a node, up to 2^21: for tests and replays, and where there is no random source
+    /// (wasm32).
     #[must_use]
     pub fn of_node(node: u32) -> Self {
         LeaseIds { seed: None, node: u64::from(node) << 32, count: AtomicU64::new(0) }
@@ -47,7 +47,7 @@ impl LeaseIds {
     }
 }
 
-/// A slot that is held. Dropping it gives it back.
+/// A slot that is held. Dropping it releases the slot.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -60,7 +60,7 @@ impl LeaseIds {
 /// let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 30_000)?, Fail::Closed));
 /// let (decision, lease) = Lease::acquire(&limiter, "export").await?;
 /// assert!(decision.allowed);
-/// assert!(!Lease::acquire(&limiter, "export").await?.0.allowed, "somebody is at it");
+/// assert!(!Lease::acquire(&limiter, "export").await?.0.allowed, "the slot is taken");
 /// drop(lease);
 /// assert!(Lease::acquire(&limiter, "export").await?.0.allowed);
 /// # Ok::<(), keystead_core::Error>(())
@@ -74,7 +74,7 @@ pub struct Lease<S: Store + 'static> {
 }
 
 impl<S: Store + 'static> Lease<S> {
-    /// Asks for a slot. There is a lease exactly when the decision says so.
+    /// Requests a slot. There is a lease exactly if the decision is to allow.
     ///
     /// # Errors
     /// As [`Limiter::check`].
@@ -94,23 +94,23 @@ impl<S: Store + 'static> Lease<S> {
         ask: Ask,
     ) -> Result<(Decision, keystead_core::Millis, Option<Self>)> {
         let lease = Lease { limiter: limiter.clone(), key, lease_id: ask.lease_id, held: true };
-        let answer = limiter.run(&lease.key, ask, None).await;
-        let keep = match &answer {
+        let result = limiter.run(&lease.key, ask, None).await;
+        let keep = match &result {
             Ok((decision, _)) => decision.lease_id.is_some(),
-            // It may be held without our knowing: dropping it gives it back.
+            // The outcome is unknown and the slot may be held: dropping the lease releases it.
             Err(error) => error.outcome() == Outcome::Unknown,
         };
-        let granted = answer.is_ok() && keep;
+        let granted = result.is_ok() && keep;
         let lease = if keep { Some(lease) } else { lease.forget() };
-        let (decision, now) = limiter.settled(answer)?;
+        let (decision, now) = limiter.settled(result)?;
         Ok((decision, now, lease.filter(|_| granted)))
     }
 
-    /// Holds it for another `leaseMs` from now, and tells whether that was granted: a lease that has expired meanwhile is a new one, if there
-    /// is room.
+    /// Extends the lease to `leaseMs` from now. Returns whether that was granted: a lease that has expired is acquired anew, if a slot
+    /// is free.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn renew(&self) -> Result<bool> {
         let ask = Ask { cost: 1, lease_id: self.lease_id };
         Ok(self.limiter.run(&self.key, ask, None).await?.0.allowed)
@@ -122,17 +122,17 @@ impl<S: Store + 'static> Lease<S> {
         self.lease_id
     }
 
-    /// Gives the slot back and waits until the store has heard of it. Tells whether it was still held.
+    /// Releases the slot and waits for the store. Returns whether it was still held.
     ///
     /// # Errors
-    /// What the store says; the lease then expires.
+    /// The store's error; the lease then expires.
     pub async fn release(mut self) -> Result<bool> {
-        let answer = self.limiter.apply(&self.key, &Release { lease_id: self.lease_id }).await;
+        let result = self.limiter.apply(&self.key, &Release { lease_id: self.lease_id }).await;
         self.held = false;
-        answer
+        result
     }
 
-    /// Nothing is held, so nothing is given back.
+    /// Disarms the guard: nothing is held, so nothing is released.
     fn forget(mut self) -> Option<Self> {
         self.held = false;
         None
@@ -148,12 +148,12 @@ impl<S: Store + 'static> Drop for Lease<S> {
         let spawn = limiter.spawner().cloned();
         let sync = limiter.store().capabilities().sync;
         let release = async move {
-            // Nobody is left to be told; a lease that could not be released expires.
+            // There is no caller to report an error to; a lease that could not be released expires.
             let _ = limiter.store().apply(&key, &Release { lease_id }).await;
         };
         match spawn {
             Some(spawn) if !sync => spawn(Box::pin(release)),
-            // Without a place to wait, a store that does not answer at once is asked as far as one poll goes.
+            // Without a spawner, the call to an asynchronous store is polled only once.
             _ => drop(pin!(release).poll(&mut Context::from_waker(Waker::noop()))),
         }
     }

@@ -1,4 +1,4 @@
-//! Rate limits as pure steps, which any [store](keystead_core::Store) runs.
+//! Rate limiting as pure steps, which run on any [store](keystead_core::Store).
 //!
 //! ```
 //! use keystead_core::{MemoryStore, Result};
@@ -18,22 +18,24 @@
 //!
 //! | To find                                | open                    |
 //! |----------------------------------------|-------------------------|
-//! | the maths, one file a kind             | [`strategy`]            |
-//! | how people write a limit               | [`policy`]              |
-//! | what a check answers                   | [`decision`]            |
+//! | the algorithms, one file each          | [`strategy`]            |
+//! | a limit in JSON or TOML                | [`policy`]              |
+//! | the result of a check                  | [`decision`]            |
 //! | check, peek, forecast, reset           | [`limiter`]             |
 //! | several limits as one                  | [`combine`]             |
-//! | waiting for one's turn                 | [`shaper`]              |
-//! | how many at the same time              | [`lease`]               |
+//! | delaying requests to an even rate      | [`shaper`]              |
+//! | leases of a concurrency limit          | [`lease`]               |
 //! | a cost that is known only afterwards   | [`reserve`]             |
-//! | one question, wherever the key is      | [`question`]            |
-//! | a local tier before a shared store     | [`tier`]                |
-//! | what a broken store means              | [`fail`]                |
-//! | headers of an HTTP answer              | [`headers`]             |
-//! | whom a request counts for              | [`client`]              |
+//! | a check that owns its data             | [`question`]            |
+//! | a local tier in front of a shared store| [`tier`]                |
+//! | fail open or fail closed               | [`fail`]                |
+//! | headers of an HTTP response            | [`headers`]             |
+//! | the client address of a request        | [`client`]              |
 //! | a tower `Layer` (feature `tower`)      | `layer`                 |
-//! | what a policy would have decided       | [`replay`]              |
-//! | how large is large                     | [`bounds`]              |
+//! | a policy on a recorded history         | [`replay`]              |
+//! | bounds of sizes and numbers            | [`bounds`]              |
+//!
+//! `examples/axum.rs` is a complete service that is limited by client address.
 //!
 //! This crate touches nothing: no sockets, no files, no runtime.
 
@@ -75,7 +77,7 @@ pub use shaper::{Reservation, Shaper};
 pub use strategy::Strategy;
 pub use tier::{Mode, Tiered};
 
-/// The examples of the guide are tests.
+/// Runs the examples of the guide as tests.
 #[cfg(all(doctest, feature = "tower"))]
 #[doc = include_str!("../../../docs/limits.md")]
 struct Guide;

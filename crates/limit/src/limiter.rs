@@ -1,7 +1,7 @@
 //! One policy on one store: check, check many, peek, forecast, reset, release.
 //!
-//! The store tells the time and runs the step; a limiter only makes the key, chooses the step, and says what a broken
-//! store means. It reads its own clock only when the store cannot answer.
+//! The store supplies the time and runs the step; a limiter only builds the key, chooses the step, and fails open or closed. It
+//! reads its own clock only when the store has failed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,12 +22,12 @@ use crate::question::Question;
 use crate::reserve::ledger_key;
 use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Release, Strategy, with_strategy};
 
-/// Runs a future that nobody waits for.
+/// Spawns a future that runs in the background.
 pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
 
 /// One policy on one store.
 ///
-/// `S` is any store, also one chosen at run time (`Arc<dyn Store>`).
+/// `S` is any store, including one chosen at run time (`Arc<dyn Store>`).
 pub struct Limiter<S> {
     store: S,
     policy: Policy,
@@ -49,7 +49,7 @@ impl Limiter<MemoryStore> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter on a store that others may use, too. `fail` says what a broken store means where the policy does not.
+    /// A limiter on a store that others may share. `fail` applies when the store fails and the policy has no `fail` of its own.
     pub fn new(policy: impl Into<Policy>, store: S, fail: Fail) -> Self {
         let policy = policy.into();
         Limiter {
@@ -65,28 +65,28 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// What stands before every key (default `limit`). Two policies on one store need two prefixes.
+    /// The prefix of every key (default `limit`). Two policies on one store need two prefixes.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.prefix = prefix.as_ref().into();
         self
     }
 
-    /// Keeps only a keyed hash of every key in the store.
+    /// Stores only a keyed hash of every key.
     #[must_use]
     pub fn hide_keys(mut self, hidden: HiddenKeys) -> Self {
         self.hidden = Some(hidden);
         self
     }
 
-    /// Who tells the time while the store cannot (default: the system's clock).
+    /// The clock that is read when the store has failed (default: the system's clock).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How a dropped [`Lease`](crate::Lease) is released on a store that does not answer at once, for example
+    /// How a dropped [`Lease`](crate::Lease) is released on an asynchronous store, for example
     /// `Arc::new(|release| drop(tokio::spawn(release)))`.
     #[must_use]
     pub fn spawn_with(mut self, spawn: Spawn) -> Self {
@@ -94,7 +94,7 @@ impl<S: Store> Limiter<S> {
         self
     }
 
-    /// Where lease ids come from (default: random ones). They must differ between all who share the store.
+    /// The source of lease ids (default: random ones). They must be unique among all processes that share the store.
     #[must_use]
     pub fn lease_ids(mut self, ids: LeaseIds) -> Self {
         self.ids = ids;
@@ -126,13 +126,12 @@ impl<S: Store> Limiter<S> {
         self.spawn.as_ref()
     }
 
-    /// Asks for `cost` units and consumes them when they are there.
+    /// Checks the limit, and consumes `cost` units if the decision is to allow.
     ///
     /// # Errors
-    /// `bad_request` or `too_large` for a key or cost that cannot be; what the store says when it is broken and the
-    /// limiter fails closed.
+    /// `bad_request` or `too_large` for an invalid key or cost; the store's error when it fails and the limiter fails closed.
     pub async fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        // Where there is nothing to wait for, nothing need be kept for later.
+        // A synchronous store needs no state across an await.
         if self.store.capabilities().sync {
             return self.check_sync(key, cost);
         }
@@ -140,14 +139,14 @@ impl<S: Store> Limiter<S> {
         self.settled(self.run(&key, ask, None).await).map(|(decision, _)| decision)
     }
 
-    /// The same without a runtime, on a store that answers at once.
+    /// The same without a runtime, on a synchronous store.
     ///
     /// # Errors
-    /// As [`check`](Limiter::check), and `unsupported` when the store does not answer at once.
+    /// As [`check`](Limiter::check), and `unsupported` on an asynchronous store.
     #[inline]
     pub fn check_sync(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
         let ask = self.ask(cost)?;
-        // The key stays where it was made: `?` would copy it.
+        // A match, because `?` would copy the key.
         match self.key(key.as_ref()) {
             Ok(ref key) => {
                 with_strategy!(self.policy.strategy(), strategy => self.check_now(strategy, key, ask))
@@ -156,7 +155,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Apart for each strategy, so that each has only its own numbers to keep at hand.
+    /// A function for each strategy, so that each keeps only its own numbers in registers.
     #[inline(never)]
     fn check_now<T: Strategy>(&self, strategy: &T, key: &Key, ask: Ask) -> Result<Decision> {
         match self.store.apply_sync(key, &Check { strategy: strategy.clone(), ask, at: None }) {
@@ -165,8 +164,8 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Asks again and again until it is allowed, with `sleep` in between, but waits no longer than `at_most_ms` altogether: then the last
-    /// denial is the answer. What can never pass is told at once.
+    /// Checks until it is allowed, with `sleep` in between, but waits no longer than `at_most_ms` in total: then it returns the last
+    /// denial. A cost that can never be allowed returns at once.
     ///
     /// ```
     /// use keystead_limit::strategy::Gcra;
@@ -195,7 +194,7 @@ impl<S: Store> Limiter<S> {
         loop {
             let decision = self.check(key.as_ref(), cost).await?;
             let wait_ms = decision.retry_after_ms;
-            // A shaper takes any cost, and a lease is one slot; of the others nothing passes that is more than the whole.
+            // A shaper accepts any cost, and a lease is one slot; the other strategies never allow a cost above their limit.
             let can_pass = match self.policy.strategy() {
                 AnyStrategy::LeakyBucket(_) | AnyStrategy::Concurrency(_) => true,
                 strategy => cost <= strategy.limit(),
@@ -208,13 +207,13 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Asks for several keys, each with its cost, at one instant. The answers come in the order of the keys.
+    /// Checks several keys, each with its cost, at one instant. The decisions are in the order of the keys.
     ///
-    /// On a store that can run steps [together](keystead_core::Together) this is one read of the clock, and nobody comes between.
+    /// On a store that can run steps [together](keystead_core::Together) this reads the clock once and is atomic.
     ///
     /// # Errors
-    /// As [`check`](Limiter::check), and `too_large` for too many keys. What cannot be asked is found before anything
-    /// is consumed; on a store that breaks half way and cannot run steps together, the first keys have been consumed.
+    /// As [`check`](Limiter::check), and `too_large` for too many keys. Invalid keys and costs are found before anything is
+    /// consumed; when a store that cannot run steps together fails half way, the first keys have been consumed.
     pub async fn check_many<K: AsRef<[u8]>>(&self, keys: &[(K, u64)]) -> Result<Vec<Decision>> {
         if keys.len() > CHECK_MANY_MAX {
             let message =
@@ -224,9 +223,9 @@ impl<S: Store> Limiter<S> {
         let questions: Vec<Question> =
             keys.iter().map(|(key, cost)| self.question(key, *cost)).collect::<Result<_>>()?;
         if !questions.is_empty() {
-            let answer = self.many_together(&questions).await;
-            if !matches!(&answer, Err(error) if error.code() == Code::Unsupported) {
-                return self.settle_many(answer, questions.len());
+            let result = self.many_together(&questions).await;
+            if !matches!(&result, Err(error) if error.code() == Code::Unsupported) {
+                return self.settle_many(result, questions.len());
             }
         }
         let mut decisions = Vec::with_capacity(questions.len());
@@ -234,7 +233,7 @@ impl<S: Store> Limiter<S> {
         for question in questions {
             let question = Question { at, ..question };
             let (decision, now) = self.settled(question.check_on(&self.store).await)?;
-            // An answer without the store has no instant of the store's clock to share.
+            // A decision that was made without the store has no instant of the store's clock to share.
             if !decision.failed_open {
                 at = at.or(Some(now));
             }
@@ -252,23 +251,23 @@ impl<S: Store> Limiter<S> {
         together(&self.store, &keys, job).await
     }
 
-    fn settle_many(&self, answer: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
-        answer.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
+    fn settle_many(&self, result: Result<Vec<Decision>>, count: usize) -> Result<Vec<Decision>> {
+        result.or_else(|error| self.without_store(error).map(|(open, _)| vec![open; count]))
     }
 
-    /// How things stand: whether one more unit would pass, and what is left now. Consumes nothing.
+    /// The current state: whether one more unit would be allowed, and what remains. Consumes nothing.
     ///
     /// # Errors
     /// As [`check`](Limiter::check).
     pub async fn peek(&self, key: impl AsRef<[u8]>) -> Result<Decision> {
         let (key, ask) = (self.key(key.as_ref())?, self.ask(1)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
+        let result = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Peek { strategy: *strategy, ask }).await
         });
-        self.settled(answer).map(|(decision, _)| decision)
+        self.settled(result).map(|(decision, _)| decision)
     }
 
-    /// What [`check`](Limiter::check) would answer now. Consumes nothing.
+    /// What [`check`](Limiter::check) would return now. Consumes nothing.
     ///
     /// # Errors
     /// As [`check`](Limiter::check).
@@ -276,37 +275,36 @@ impl<S: Store> Limiter<S> {
         self.forecast_in(key, cost, 0).await
     }
 
-    /// What [`check`](Limiter::check) would answer in `after_ms` milliseconds if nobody else came before. Consumes
-    /// nothing.
+    /// What [`check`](Limiter::check) would return in `after_ms` milliseconds if there is no other check before. Consumes nothing.
     ///
     /// # Errors
     /// As [`check`](Limiter::check).
     pub async fn forecast_in(&self, key: impl AsRef<[u8]>, cost: u64, after_ms: u64) -> Result<Decision> {
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
-        let answer = with_strategy!(self.policy.strategy(), strategy => {
+        let result = with_strategy!(self.policy.strategy(), strategy => {
             self.store.apply(&key, &Forecast { strategy: *strategy, ask, after_ms }).await
         });
-        let (decision, _) = self.settled(answer)?;
+        let (decision, _) = self.settled(result)?;
         Ok(Decision { lease_id: None, ..decision })
     }
 
-    /// Forgets everything about a key, and tells whether there was something.
+    /// Deletes the state of a key. Returns whether there was one.
     ///
     /// # Errors
-    /// What the store says: to reset is no question that could be answered without it.
+    /// The store's error, whether the limiter fails open or closed.
     pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = self.key(key.as_ref())?;
-        // What was reserved before is forgotten with it. A key too long for a ledger has no reservations.
+        // Reservations are deleted too. A key too long for a ledger has none.
         if let Ok(ledger) = ledger_key(&key) {
             self.store.reset(&ledger).await?;
         }
         self.store.reset(&key).await
     }
 
-    /// Gives back a lease of a `concurrency` policy, and tells whether it was still held.
+    /// Releases a lease of a `concurrency` policy. Returns whether it was still held.
     ///
     /// # Errors
-    /// `unsupported` for another kind of policy, else what the store says. A lease that could not be released expires.
+    /// `unsupported` for another kind of policy, or the store's error. A lease that could not be released expires.
     pub async fn release(&self, key: impl AsRef<[u8]>, lease_id: u64) -> Result<bool> {
         if !matches!(self.policy.strategy(), AnyStrategy::Concurrency(_)) {
             let message = format!("a {} policy has no leases to release", self.policy.kind());
@@ -315,10 +313,10 @@ impl<S: Store> Limiter<S> {
         self.apply(&self.key(key.as_ref())?, &Release { lease_id }).await
     }
 
-    /// Closes the store if this limiter made it; a store that was handed in is left alone.
+    /// Closes the store if this limiter created it; a store that was passed in stays open.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn close(&self) -> Result<()> {
         match self.owns_store {
             true => self.store.close().await,
@@ -326,16 +324,16 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// A question of this limiter, to be asked where the key is held.
+    /// A check of this limiter that owns its data, to be run where the key is stored.
     ///
     /// # Errors
-    /// `bad_request` or `too_large` for a key or cost that cannot be.
+    /// `bad_request` or `too_large` for an invalid key or cost.
     pub fn question(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Question> {
         let (key, ask) = (self.key(key.as_ref())?, self.ask(cost)?);
         Ok(Question { strategy: *self.policy.strategy(), key, ask, at: None })
     }
 
-    /// Asks a [question](Limiter::question) of this limiter, and tells the instant of the decision.
+    /// Runs a [question](Limiter::question) of this limiter as a check. Returns the decision and its instant.
     ///
     /// # Errors
     /// As [`check`](Limiter::check).
@@ -343,7 +341,7 @@ impl<S: Store> Limiter<S> {
         self.settled(question.check_on(&self.store).await)
     }
 
-    /// Tells how things stand for a [question](Limiter::question) of this limiter, and at which instant.
+    /// Runs a [question](Limiter::question) of this limiter as a peek. Returns the decision and its instant.
     ///
     /// # Errors
     /// As [`check`](Limiter::check).
@@ -351,19 +349,19 @@ impl<S: Store> Limiter<S> {
         self.settled(question.peek_on(&self.store).await)
     }
 
-    /// What this limiter answers to `answer`: what a broken store means is its own choice.
+    /// The result of this limiter for a store's result: it fails open or closed.
     ///
     /// # Errors
-    /// The error, when the limiter fails closed or the store is not to blame.
+    /// The error, when the limiter fails closed or the store has not failed.
     #[inline]
-    pub fn settled(&self, answer: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
-        match answer {
-            Ok(answer) => Ok(answer),
+    pub fn settled(&self, result: Result<(Decision, Millis)>) -> Result<(Decision, Millis)> {
+        match result {
+            Ok(result) => Ok(result),
             Err(error) => self.without_store(error),
         }
     }
 
-    /// The decision without a store that answered so, where this limiter fails open and the store is to blame.
+    /// The decision for a store's error, if this limiter fails open and the store has failed.
     #[must_use]
     pub fn open_for(&self, error: &Error) -> Option<(Decision, Millis)> {
         (is_broken(error) && self.fail == Fail::Open).then(|| {
@@ -408,10 +406,10 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// Runs `job` while nobody else can touch `keys`.
+/// Runs `job` with exclusive access to `keys`.
 ///
 /// # Errors
-/// `unsupported` where the store runs one step at a time, else what it says.
+/// `unsupported` on a store that runs one step at a time, or the store's error.
 pub(crate) async fn together<S: Store + ?Sized, R: Send + 'static>(
     store: &S,
     keys: &[Key],
@@ -434,7 +432,7 @@ pub(crate) fn store_key(prefix: &[u8], hidden: Option<&HiddenKeys>, key: &[u8]) 
 #[inline(never)]
 fn hidden_key(prefix: &[u8], hidden: &HiddenKeys, key: &[u8]) -> Result<Key> {
     match key {
-        // An empty key is refused before it is hidden.
+        // An empty key is rejected before it is hashed.
         [] => Key::join(prefix, b""),
         key => Key::join(prefix, hidden.hide(key)),
     }

@@ -1,6 +1,6 @@
-//! From doubles to the whole numbers of a decision, in one place, so that every strategy rounds the same way.
+//! Conversion of doubles to the whole numbers of a decision, so that every strategy rounds alike.
 //!
-//! Casts instead of `floor` and `ceil`: on plain x86-64 those are calls into a library, and a check has several.
+//! Casts instead of `floor` and `ceil`: on baseline x86-64 those are library calls, and a check has several.
 
 use keystead_core::Millis;
 
@@ -9,7 +9,7 @@ use crate::bounds::WHOLE_MAX;
 /// A double rounded down to a whole number of a decision: never negative, never over [`WHOLE_MAX`].
 #[inline]
 pub(crate) fn floor(number: f64) -> u64 {
-    // A cast cuts off what is behind the point, saturates, and makes 0 of NaN.
+    // A cast truncates, saturates, and converts NaN to 0.
     whole(number as i64)
 }
 
@@ -21,13 +21,13 @@ pub(crate) fn ceil(number: f64) -> u64 {
     whole(below.saturating_add(up))
 }
 
-/// A whole number as a double. Larger ones than [`WHOLE_MAX`], which only a broken clock shows, are taken for it.
+/// A whole number as a double. Numbers above [`WHOLE_MAX`], which only a broken clock shows, are clamped to it.
 #[inline]
 pub(crate) fn double(number: u64) -> f64 {
     number.min(WHOLE_MAX) as i64 as f64
 }
 
-/// A moment as a double. Clocks beyond the range of exact doubles stand still at its end.
+/// A time as a double, clamped to the range of exact doubles.
 #[inline]
 pub(crate) fn moment(now: Millis) -> f64 {
     double(whole_moment(now))
@@ -39,13 +39,13 @@ pub(crate) fn whole_moment(now: Millis) -> u64 {
     now.0.min(WHOLE_MAX)
 }
 
-/// A whole number that may be out of the range of decisions, taken into it.
+/// A whole number, clamped to the range of decisions.
 #[inline]
 pub(crate) fn whole(number: i64) -> u64 {
     number.clamp(0, WHOLE_MAX as i64) as u64
 }
 
-/// A whole number as it is after its way through a double, which only a broken clock changes.
+/// A whole number as it is after conversion to a double and back, which differs only for a broken clock.
 #[inline]
 pub(crate) fn exact(number: i64) -> i64 {
     match number <= WHOLE_MAX as i64 {
@@ -54,7 +54,7 @@ pub(crate) fn exact(number: i64) -> i64 {
     }
 }
 
-/// How long a state lives that must live at least `ms`.
+/// The TTL of a state that must be kept for at least `ms`.
 #[inline]
 pub(crate) fn ttl_ms(ms: f64) -> u64 {
     ceil(ms).max(1)
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// What the words of the specification say, by the library's own functions.
+    /// The specification, with the functions of the standard library.
     fn in_range(number: f64) -> u64 {
         (number as u64).min(WHOLE_MAX)
     }

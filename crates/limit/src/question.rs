@@ -1,11 +1,11 @@
-//! One question to one limit, ready to be asked wherever its key is held: in a job of a store, on the thread of a shard.
+//! One check of one limit that owns its data, so that it can run where its key is stored: in a job of a store, on a shard's thread.
 
 use keystead_core::{Applies, Key, Millis, Result, Store, StoreExt};
 
 use crate::decision::Decision;
 use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Refund, Spent, with_strategy};
 
-/// A cost that is asked of a limit for a key. It owns everything, so it can go where the key is.
+/// A check of a limit: its strategy, key and cost. It owns its data, so it can be sent to where the key is stored.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub(crate) strategy: AnyStrategy,
@@ -15,49 +15,49 @@ pub struct Question {
 }
 
 impl Question {
-    /// The key in the store: what a job that asks must hold.
+    /// The key in the store, which a job that runs the check must include.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The same question at an instant that several share, rather than at the store's.
+    /// The same question at an instant that several share, instead of the store's.
     #[must_use]
     pub fn at(self, now: Millis) -> Self {
         Question { at: Some(now), ..self }
     }
 
-    /// The same question for a lease that is held already: a `concurrency` limit renews it.
+    /// The same question for a lease that is already held: a `concurrency` limit renews it.
     #[must_use]
     pub fn renewing(mut self, lease_id: u64) -> Self {
         self.ask.lease_id = lease_id;
         self
     }
 
-    /// Asks, and consumes when it is allowed. With the answer comes the instant at which it was decided.
+    /// Checks, and consumes if it is allowed. Returns the decision and its instant.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub fn check(&self, held: &mut dyn Applies) -> Result<(Decision, Millis)> {
         with_strategy!(self.strategy, strategy => {
             held.apply(&self.key, &Check { strategy, ask: self.ask, at: self.at })
         })
     }
 
-    /// How things stand. Consumes nothing.
+    /// The current state. Consumes nothing.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub fn peek(&self, held: &mut dyn Applies) -> Result<(Decision, Millis)> {
         with_strategy!(self.strategy, strategy => {
             held.apply(&self.key, &Peek { strategy, ask: self.ask })
         })
     }
 
-    /// What [`check`](Question::check) would answer. Consumes nothing.
+    /// What [`check`](Question::check) would return. Consumes nothing.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub fn forecast(&self, held: &mut dyn Applies) -> Result<Decision> {
         with_strategy!(self.strategy, strategy => {
             held.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 })
@@ -84,14 +84,14 @@ impl Question {
         Ok(Decision { lease_id: None, ..decision })
     }
 
-    /// Gives back what was consumed, as far as it still counts.
+    /// Refunds what was consumed, as far as it still counts.
     pub(crate) async fn refund_on<S: Store + ?Sized>(&self, store: &S, spent: Spent) -> Result<()> {
         with_strategy!(self.strategy, strategy => {
             store.apply(&self.key, &Refund { strategy, ask: self.ask, spent }).await
         })
     }
 
-    /// What this question has consumed, by the decision that admitted it.
+    /// What this question has consumed, according to the decision that allowed it.
     pub(crate) fn spent(&self, decision: &Decision, at: Millis) -> Spent {
         Spent { units: self.ask.cost, at, until: Millis(decision.reset_at), given_back: 0 }
     }

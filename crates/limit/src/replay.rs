@@ -1,4 +1,4 @@
-//! What a policy would have decided: a history of (now, key, cost) goes in, the decisions come out. No clock is read.
+//! Runs a policy on a recorded history of (now, key, cost) and returns its decisions. No clock is read.
 
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Result};
 
@@ -8,7 +8,7 @@ use crate::lease::LeaseIds;
 use crate::limiter::Limiter;
 use crate::policy::Policy;
 
-/// A policy and what it has seen so far.
+/// A policy and its state so far.
 ///
 /// ```
 /// use keystead_limit::{Policy, Replay};
@@ -28,10 +28,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Nothing has happened yet.
+    /// A replay with an empty history.
     ///
     /// # Errors
-    /// What the store says; it is in memory and does not fail.
+    /// The store's error; it is in memory and does not fail.
     pub fn new(policy: Policy) -> Result<Self> {
         let clock = ManualClock::default();
         let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone()))?;
@@ -39,10 +39,10 @@ impl Replay {
         Ok(Replay { limiter, clock })
     }
 
-    /// What this request would have been answered at `now_ms`, which may be earlier than the last one.
+    /// The decision for this request at `now_ms`, which may be earlier than the previous one.
     ///
     /// # Errors
-    /// `bad_request` or `too_large` for a key or cost that cannot be.
+    /// `bad_request` or `too_large` for an invalid key or cost.
     pub fn check(&mut self, now_ms: u64, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
         self.clock.set(Millis(now_ms));
         self.limiter.check_sync(key, cost)

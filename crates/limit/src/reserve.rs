@@ -1,14 +1,14 @@
-//! Costs that are known only afterwards: reserve an estimate, settle what it really was.
+//! Costs that are known only afterwards: reserve an estimate, then settle the actual cost.
 //!
-//! The tokens of a language model, the rows of a query, the bytes of an answer: the limit must say yes or no before, and the
-//! cost is there only after. A reservation consumes the estimate; settling gives back what was too much, or charges what was
-//! too little even where the limit would not admit it, since it has happened: the next ones wait for it.
+//! For the tokens of a language model, the rows of a query or the bytes of a response, the limit must decide before the cost is
+//! known. A reservation consumes the estimate. Settling refunds the difference if the estimate was too high, or charges it if it
+//! was too low, even beyond the limit: the cost has occurred, and later requests wait for it.
 //!
-//! A reservation is a note under a key of its own, taken exactly once. One that is never settled expires, and the estimate
-//! stands: whoever crashed in between has probably spent it.
+//! A reservation is a note under a key of its own, which is consumed exactly once. One that is never settled expires, and the
+//! estimate remains consumed: a client that crashed in between has probably spent it.
 //!
-//! The reservations of one key share a ledger. It tells which of them a reset has made void, and how much was given back of
-//! others since: what is paid off one after the other is paid off sooner by that.
+//! The reservations of one key share a ledger. It records which of them a reset has made void, and how many units of others were
+//! refunded since: in a strategy that replenishes in order, such refunds bring the replenishment of a reservation forward.
 
 mod notes;
 
@@ -23,18 +23,18 @@ use crate::strategy::{AnyStrategy, Ask, Charge, Refund, with_strategy};
 pub(crate) use notes::ledger_key;
 use notes::{Book, Leave, Ledger, Note, Open, Take, note_key};
 
-/// What a reservation came to.
+/// The result of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// Whether the estimate is admitted.
+    /// Whether the estimate is allowed.
     pub decision: Decision,
     /// The instant of the decision.
     pub now: Millis,
-    /// The id to settle with, where it is.
+    /// The id to settle with, if it is allowed.
     pub id: Option<u64>,
 }
 
-/// A reservation that is to be made. It owns everything, so it can go where the keys are.
+/// A reservation to be made. It owns its data, so it can be sent to where the keys are stored.
 #[derive(Clone, Debug)]
 pub struct Reserve {
     question: Question,
@@ -44,7 +44,7 @@ pub struct Reserve {
     ttl_ms: u64,
 }
 
-/// A reservation that is to be settled.
+/// A settlement to be made.
 #[derive(Clone, Debug)]
 pub struct Settle {
     question: Question,
@@ -54,16 +54,16 @@ pub struct Settle {
 }
 
 impl Reserve {
-    /// The keys that a job holds for it.
+    /// The keys that a job needs for it.
     #[must_use]
     pub fn keys(&self) -> [Key; 3] {
         [self.question.key.clone(), self.note.clone(), self.ledger.clone()]
     }
 
-    /// Reserves while nobody else can touch the keys.
+    /// Reserves, with exclusive access to the keys.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub fn run(&self, held: &mut dyn Applies) -> Result<Reserved> {
         let (decision, now) = self.question.check(held)?;
         if decision.allowed {
@@ -73,8 +73,8 @@ impl Reserve {
         Ok(self.reserved(decision, now))
     }
 
-    /// The ledger comes before the decision, so that nothing given back in between is missed, and the note after it: one that is
-    /// lost in between leaves an estimate that stands.
+    /// The ledger is opened before the decision, so that no refund in between is missed, and the note is written after it: a crash in
+    /// between leaves the estimate consumed.
     async fn run_in_turn<S: Store + ?Sized>(&self, store: &S) -> Result<Reserved> {
         let ledger = store.apply(&self.ledger, &self.open()).await?;
         let (decision, now) = self.question.check_on(store).await?;
@@ -99,17 +99,17 @@ impl Reserve {
 }
 
 impl Settle {
-    /// The keys that a job holds for it.
+    /// The keys that a job needs for it.
     #[must_use]
     pub fn keys(&self) -> [Key; 3] {
         [self.question.key.clone(), self.note.clone(), self.ledger.clone()]
     }
 
-    /// Settles while nobody else can touch the keys, and tells how things stand then. Nothing: the reservation is settled
-    /// already, or has expired, or never was.
+    /// Settles, with exclusive access to the keys. Returns the state of the limit afterwards, or `None` if the reservation was
+    /// already settled, has expired, or never existed.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub fn run(&self, held: &mut dyn Applies) -> Result<Option<(Decision, Millis)>> {
         let Some(note) = held.apply(&self.note, &Take)? else { return Ok(None) };
         let ledger = held.apply(&self.ledger, &self.book(&note))?;
@@ -123,7 +123,7 @@ impl Settle {
         self.question.peek(held).map(Some)
     }
 
-    /// The note goes first, so that nothing is given back twice.
+    /// The note is deleted first, so that nothing is refunded twice.
     async fn run_in_turn<S: Store + ?Sized>(&self, store: &S) -> Result<Option<(Decision, Millis)>> {
         let Some(note) = store.apply(&self.note, &Take).await? else { return Ok(None) };
         let ledger = store.apply(&self.ledger, &self.book(&note)).await?;
@@ -141,7 +141,7 @@ impl Settle {
         Book { epoch: note.epoch, given_back: note.cost.saturating_sub(self.cost) }
     }
 
-    /// What is to be done to the limit. Where the ledger is another one, the key was reset: what was reserved before is forgotten.
+    /// The change to the limit. With another ledger the key was reset in between, and the reservation is void.
     fn change<S>(&self, strategy: S, note: &Note, ledger: Option<Ledger>) -> Owed<S> {
         let Some(ledger) = ledger else { return Owed::Nothing };
         let spent = note.spent(ledger);
@@ -172,7 +172,7 @@ impl<S: Store> Limiter<S> {
     /// let tokens = Limiter::in_memory(TokenBucket::new(10_000, 1.0)?, Fail::Closed);
     /// let reserved = tokens.reserve("ada", 4_000, 60_000).await?;
     /// let Some(id) = reserved.id else { panic!("{:?}", reserved.decision) };
-    /// // ... and the answer took 1,500 tokens only:
+    /// // ... and the response took only 1,500 tokens:
     /// let now = tokens.settle_reserved("ada", id, 1_500).await?.unwrap();
     /// assert_eq!(now.remaining, 8_500);
     /// assert!(tokens.settle_reserved("ada", id, 1_500).await?.is_none(), "once");
@@ -181,21 +181,21 @@ impl<S: Store> Limiter<S> {
     /// ```
     ///
     /// # Errors
-    /// `unsupported` for a `concurrency` policy, whose leases are no units; else as [`check`](Limiter::check).
+    /// `unsupported` for a `concurrency` policy, which has leases instead of units; else as [`check`](Limiter::check).
     pub async fn reserve(&self, key: impl AsRef<[u8]>, cost: u64, ttl_ms: u64) -> Result<Reserved> {
         let reserve = self.reserving(key, cost, ttl_ms)?;
         let job = reserve.clone();
-        let answer = match together(self.store(), &reserve.keys(), move |held| job.run(held)).await {
+        let result = match together(self.store(), &reserve.keys(), move |held| job.run(held)).await {
             Err(error) if error.code() == Code::Unsupported => reserve.run_in_turn(self.store()).await,
-            answer => answer,
+            result => result,
         };
-        let id = answer.as_ref().ok().and_then(|reserved| reserved.id);
-        let (decision, now) = self.settled(answer.map(|reserved| (reserved.decision, reserved.now)))?;
+        let id = result.as_ref().ok().and_then(|reserved| reserved.id);
+        let (decision, now) = self.settled(result.map(|reserved| (reserved.decision, reserved.now)))?;
         Ok(Reserved { decision, now, id })
     }
 
-    /// Settles a reservation at what it really cost, 0 and more, and tells how things stand then. Nothing: it is settled
-    /// already, or has expired, or never was.
+    /// Settles a reservation at its actual cost, 0 or more. Returns the state of the limit afterwards, or `None` if it was already
+    /// settled, has expired, or never existed.
     ///
     /// # Errors
     /// As [`reserve`](Limiter::reserve).
@@ -207,17 +207,17 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Option<Decision>> {
         let settle = self.settling(key, id, cost)?;
         let job = settle.clone();
-        let answer = match together(self.store(), &settle.keys(), move |held| job.run(held)).await {
+        let result = match together(self.store(), &settle.keys(), move |held| job.run(held)).await {
             Err(error) if error.code() == Code::Unsupported => settle.run_in_turn(self.store()).await,
-            answer => answer,
+            result => result,
         };
-        Ok(answer?.map(|(decision, _)| decision))
+        Ok(result?.map(|(decision, _)| decision))
     }
 
-    /// A reservation of this limiter, to be made where the keys are held.
+    /// A reservation of this limiter, to be made where the keys are stored.
     ///
     /// # Errors
-    /// `unsupported` for a `concurrency` policy, `bad_request` or `too_large` for what cannot be.
+    /// `unsupported` for a `concurrency` policy, `bad_request` or `too_large` for invalid arguments.
     pub fn reserving(&self, key: impl AsRef<[u8]>, cost: u64, ttl_ms: u64) -> Result<Reserve> {
         if !(1..=SPAN_MS_MAX).contains(&ttl_ms) {
             let message = format!("a reservation lives from 1 to {SPAN_MS_MAX} milliseconds, not {ttl_ms}");
@@ -228,7 +228,7 @@ impl<S: Store> Limiter<S> {
         Ok(Reserve { note, ledger, question, id, ttl_ms })
     }
 
-    /// The settling of a reservation of this limiter, to be done where the keys are held.
+    /// A settlement of this limiter, to be made where the keys are stored.
     ///
     /// # Errors
     /// As [`reserving`](Limiter::reserving).

@@ -1,4 +1,4 @@
-//! The shaper: it tells how long to wait, or waits itself. For a `leakyBucket` policy.
+//! The shaper of a `leakyBucket` policy: it returns how long to wait, or waits itself.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use keystead_core::{Code, Error, Result, Store};
 use crate::limiter::Limiter;
 use crate::strategy::AnyStrategy;
 
-/// What a shaper answers.
+/// The result of a shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// A place in the flow is reserved: leave after this time.
+    /// The request is queued: proceed after this time.
     Departs {
         /// How long to wait.
         delay_ms: u64,
     },
     /// The queue is too long (`queue_full`). Nothing was reserved.
     Full {
-        /// When there will be room.
+        /// When the queue will have space.
         retry_after_ms: u64,
     },
 }
 
-/// Makes an even flow out of whatever comes.
+/// Delays requests to an even rate.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,7 +34,7 @@ pub enum Reservation {
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// # runtime.block_on(async {
 /// let shaper = Shaper::new(Limiter::in_memory(LeakyBucket::new(100.0, 25)?, Fail::Closed))?;
-/// // Waits until it is this one's turn; the runtime's own timer does the waiting.
+/// // Waits for its turn with the runtime's own timer.
 /// let reservation = shaper.schedule("mail", 1, tokio::time::sleep).await?;
 /// assert_eq!(reservation, Reservation::Departs { delay_ms: 0 });
 /// # Ok::<(), keystead_core::Error>(())
@@ -59,7 +59,7 @@ impl<S: Store> Shaper<S> {
         }
     }
 
-    /// Reserves a place and tells how long to wait for it. The caller does the waiting.
+    /// Queues a request and returns how long to wait. The caller waits.
     ///
     /// # Errors
     /// As [`Limiter::check`].
@@ -71,7 +71,7 @@ impl<S: Store> Shaper<S> {
         })
     }
 
-    /// Reserves a place and waits for it with `sleep`. A full queue is told at once.
+    /// Queues a request and waits with `sleep`. A full queue returns at once.
     ///
     /// # Errors
     /// As [`Limiter::check`].
@@ -90,7 +90,7 @@ impl<S: Store> Shaper<S> {
         Ok(reservation)
     }
 
-    /// The limiter below.
+    /// The underlying limiter.
     #[must_use]
     pub fn limiter(&self) -> &Limiter<S> {
         &self.limiter
@@ -108,7 +108,7 @@ mod tests {
     use crate::strategy::{Gcra, LeakyBucket};
 
     #[tokio::test]
-    async fn who_schedules_waits_and_who_finds_it_full_is_told() {
+    async fn schedule_waits_and_a_full_queue_returns_at_once() {
         let clock = ManualClock::at(Millis(1_000_000));
         let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
         let shaper =
@@ -124,7 +124,7 @@ mod tests {
         }
         let full = Reservation::Full { retry_after_ms: 50 };
         assert_eq!(shaper.schedule("k", 1, sleep).await.unwrap(), full);
-        assert_eq!(*slept.borrow(), [100], "only who has to wait sleeps");
+        assert_eq!(*slept.borrow(), [100], "only a delayed request sleeps");
         clock.advance_ms(50);
         assert_eq!(shaper.reserve("k", 1).await.unwrap(), Reservation::Departs { delay_ms: 150 });
     }

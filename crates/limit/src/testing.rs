@@ -1,4 +1,4 @@
-//! What the tests of several modules share: stores that count, lose, hold back or keep text, on a clock that stands still.
+//! Shared by the tests of several modules: a store that counts its applies and can fail or block, on a manual clock.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -10,6 +10,14 @@ use keystead_core::{
     Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, MemoryOptions, MemoryStore, Millis,
     Result, Store, StoreFuture, Together, Verdict,
 };
+
+use crate::policy::Policy;
+use crate::strategy::KINDS;
+
+/// A policy of every kind, each with a limit of 5.
+pub(crate) fn every_kind() -> impl Iterator<Item = Policy> {
+    KINDS.iter().map(|kind| Policy::from_json(kind.example).unwrap())
+}
 
 pub(crate) fn memory(clock: &ManualClock) -> MemoryStore {
     MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap()
@@ -24,8 +32,7 @@ pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A store like other people's servers: it keeps text, runs one step at a time, counts the applies, and can be broken or
-/// held back from outside.
+/// A store like a remote server: it stores text, runs one step at a time, counts the applies, and can be made to fail or block.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<Inner>);
 
@@ -67,7 +74,7 @@ impl Shared {
         self.0.broken.store(broken, Ordering::SeqCst);
     }
 
-    /// Answers wait until it is opened again.
+    /// While it is closed, applies block.
     pub(crate) fn set_closed(&self, closed: bool) {
         let mut gate = self.0.gate.lock().unwrap();
         gate.closed = closed;
@@ -102,7 +109,7 @@ impl Shared {
         }
         self.pass().await;
         if self.0.broken.load(Ordering::SeqCst) {
-            return Err(Error::new(Code::StoreUnavailable, "the line is dead"));
+            return Err(Error::new(Code::StoreUnavailable, "the connection is lost"));
         }
         let now = self.0.clock.now();
         let mut rows = self.0.rows.lock().unwrap();

@@ -1,5 +1,5 @@
-//! A check on a key that is there allocates nothing on the memory store, whatever the strategy, as long as its state is one of those that
-//! stand in place: up to 16 moments of a log, the default number of buckets, 8 leases.
+//! A check of an existing key allocates nothing on the memory store, for every strategy, as long as its state is stored inline: up to
+//! 16 times of a log, the default number of buckets, 8 leases.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ fn assert_no_allocations(what: &str, mut call: impl FnMut()) {
     assert_eq!(info.count_total, 0, "{what} allocates");
 }
 
-/// Limits that are never reached here, and the same that are reached at once.
+/// Policies with a limit that is never reached here, or that is reached at once.
 fn policies(limit: u64) -> [String; 8] {
     [
         format!(r#"{{"kind":"gcra","limit":{limit},"periodMs":"100h"}}"#),
@@ -33,7 +33,7 @@ fn policies(limit: u64) -> [String; 8] {
 fn a_check_on_an_existing_key_allocates_nothing() {
     for text in policies(1_000_000) {
         let policy = Policy::from_json(&text).unwrap();
-        // The clock stands still, so that no key expires and no log grows meanwhile.
+        // The clock does not move, so that no key expires and no log grows.
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let store: Arc<dyn Store> =
             Arc::new(MemoryStore::open(MemoryOptions::default().clock(clock)).unwrap());
@@ -72,7 +72,7 @@ fn hidden_keys_and_leases_allocate_nothing() {
 
     let policy = Policy::from_json(r#"{"kind":"concurrency","limit":4,"leaseMs":"1h"}"#).unwrap();
     let limiter = Limiter::in_memory(policy, Fail::Closed);
-    // One lease stays, so that the key is there.
+    // One lease stays held, so that the key exists.
     limiter.check_sync("k", 1).unwrap();
     assert_no_allocations("a lease and its release", || {
         let lease_id = limiter.check_sync("k", 1).unwrap().lease_id.unwrap();

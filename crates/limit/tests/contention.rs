@@ -1,4 +1,4 @@
-//! Many at once: exactly as many as the limit get through.
+//! Concurrent checks: exactly as many as the limit are allowed.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Stopwatch};
+use keystead_limit::strategy::KINDS;
 use keystead_limit::{Fail, Lease, Limiter, Mode, Policy, Tiered};
 
-fn policies() -> [Policy; 8] {
-    [
+fn policies() -> Vec<Policy> {
+    let policies = [
         r#"{"kind":"gcra","limit":50,"periodMs":"1h"}"#,
         r#"{"kind":"tokenBucket","capacity":50,"refillPerSec":1}"#,
         r#"{"kind":"fixedWindow","limit":50,"windowMs":"1h"}"#,
@@ -19,7 +20,10 @@ fn policies() -> [Policy; 8] {
         r#"{"kind":"leakyBucket","ratePerSec":1,"maxQueueMs":49000}"#,
         r#"{"kind":"concurrency","limit":50,"leaseMs":"1h"}"#,
     ]
-    .map(|text| Policy::from_json(text).unwrap())
+    .map(|text| Policy::from_json(text).unwrap());
+    let kinds: Vec<_> = policies.iter().map(Policy::kind).collect();
+    assert_eq!(kinds, KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>());
+    policies.into()
 }
 
 fn memory() -> MemoryStore {
@@ -94,7 +98,7 @@ fn a_slot_is_never_held_twice() {
     assert_eq!(most.into_inner(), 50);
 }
 
-/// Threads that wait for one another must not bring a time from before they waited.
+/// A thread that waits for a lock must not use a time from before it waited.
 #[test]
 fn a_rate_is_kept_in_real_time_by_threads_that_wait_for_one_another() {
     for text in [

@@ -1,22 +1,12 @@
-//! What holds for every policy, whatever its numbers, and for every history, also one whose clock jumps about.
+//! Properties of every policy, whatever its numbers, for every history, including clocks that jump.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use keystead_limit::strategy::KINDS;
 use keystead_limit::{Policy, Replay};
 use proptest::prelude::*;
 
-const KINDS: [&str; 8] = [
-    "gcra",
-    "tokenBucket",
-    "fixedWindow",
-    "slidingWindow",
-    "slidingWindowLog",
-    "quota",
-    "leakyBucket",
-    "concurrency",
-];
-
-/// Numbers that people write, and those that only somebody who means harm does.
+/// Ordinary numbers, and malicious ones.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => (1u64..100).prop_map(|n| n.to_string()),
@@ -30,36 +20,55 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Whether a quota of this cadence has the field. `None`: it must have it.
+fn quota_has(cadence: &str, field: &str) -> Option<bool> {
+    match field {
+        "periodMs" if matches!(cadence, "fixed" | "rolling") => None,
+        "buckets" => Some(cadence == "rolling"),
+        "anchor" => Some(cadence == "fixed"),
+        "weekStartsOn" => Some(cadence == "calendar-week"),
+        "offsetMinutes" => Some(cadence.starts_with("calendar")),
+        _ => Some(false),
+    }
+}
+
+/// A policy of any kind with any number in each of its fields; optional fields are there or not.
 fn policy_text() -> impl Strategy<Value = String> {
     let cadence =
         prop::sample::select(vec!["calendar-month", "calendar-week", "calendar-day", "fixed", "rolling"]);
-    (prop::sample::select(KINDS.to_vec()), number(), number(), proptest::option::of(number()), cadence)
-        .prop_map(|(kind, a, b, c, cadence)| {
-            let maybe = |name: &str| c.as_ref().map_or(String::new(), |c| format!(r#","{name}":{c}"#));
-            let fields = match kind {
-                "gcra" => format!(r#""limit":{a},"periodMs":{b}{}"#, maybe("burst")),
-                "tokenBucket" => format!(r#""capacity":{a},"refillPerSec":{b}"#),
-                "slidingWindow" => format!(r#""limit":{a},"windowMs":{b}{}"#, maybe("buckets")),
-                "leakyBucket" => format!(r#""ratePerSec":{a},"maxQueueMs":{b}"#),
-                "concurrency" => format!(r#""limit":{a},"leaseMs":{b}"#),
-                "quota" => match cadence {
-                    "fixed" => {
-                        format!(r#""limit":{a},"resetCadence":"fixed","periodMs":{b}{}"#, maybe("anchor"))
-                    }
-                    "rolling" => format!(r#""limit":{a},"resetCadence":"rolling","periodMs":{b}"#),
-                    _ => format!(r#""limit":{a},"resetCadence":"{cadence}"{}"#, maybe("offsetMinutes")),
+    let required = prop::collection::vec(number(), 3);
+    let optional = prop::collection::vec(proptest::option::of(number()), 5);
+    (0..KINDS.len(), cadence, required, optional).prop_map(|(kind, cadence, required, optional)| {
+        let kind = &KINDS[kind];
+        let mut text = format!(r#"{{"kind":"{}""#, kind.name);
+        for (field, number) in kind.required.iter().zip(required.iter().cycle()) {
+            match *field {
+                "resetCadence" => text += &format!(r#","{field}":"{cadence}""#),
+                _ => text += &format!(r#","{field}":{number}"#),
+            }
+        }
+        for (field, number) in kind.optional.iter().zip(optional.iter().cycle()) {
+            let number = match kind.name {
+                "quota" => match quota_has(cadence, field) {
+                    None => Some(&required[0]),
+                    Some(true) => number.as_ref(),
+                    Some(false) => None,
                 },
-                _ => format!(r#""limit":{a},"windowMs":{b}"#),
+                _ => number.as_ref(),
             };
-            format!(r#"{{"kind":"{kind}",{fields}}}"#)
-        })
+            if let Some(number) = number {
+                text += &format!(r#","{field}":{number}"#);
+            }
+        }
+        text + "}"
+    })
 }
 
 fn cost() -> impl Strategy<Value = u64> {
     prop_oneof![6 => 1u64..4, 2 => 1u64..1000, 1 => 1u64..=(1 << 53) - 1]
 }
 
-/// Moments of this century, jumps both ways, and the ends of time.
+/// Times of this century, jumps in both directions, and the extremes.
 fn moments() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let now = prop_oneof![
         8 => 1_700_000_000_000u64..1_700_000_200_000,
@@ -102,7 +111,7 @@ fn most_within(text: &str, limit: u64, window: u64, ms: u64) -> u64 {
         Some(buckets) if ms * buckets <= window * (buckets - 1) => limit,
         Some(_) => 2 * limit,
         None if text.contains("slidingWindowLog") => limit,
-        // A burst, and what comes back meanwhile; the last unit may have come back within this millisecond.
+        // A burst, and what is replenished in the meantime; the last unit may have been replenished within this millisecond.
         None if text.contains("gcra") || text.contains("tokenBucket") => {
             limit + (ms as f64 * limit as f64 / window as f64 + 1e-6) as u64
         }
@@ -115,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_policy_that_exists_only_gives_finite_whole_decisions(text in policy_text(), history in moments()) {
+    fn a_valid_policy_only_makes_finite_whole_decisions(text in policy_text(), history in moments()) {
         let Ok(policy) = Policy::from_json(&text) else { return Ok(()) };
         let limit = policy.limit();
         prop_assert!(policy.window_ms().is_finite() && policy.window_ms() > 0.0);
@@ -162,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn leases_that_nobody_gives_back_are_never_more_than_the_limit(
+    fn unreleased_leases_never_exceed_the_limit(
         limit in 1u64..10, lease_ms in 1u64..5000, mut history in history()
     ) {
         history.sort_unstable();
@@ -180,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_shaper_lets_units_leave_at_its_pace_and_nobody_wait_too_long(
+    fn a_shaper_keeps_its_rate_and_its_longest_wait(
         rate in 1u64..100, queue in 0u64..3000, mut history in history()
     ) {
         history.sort_unstable();
@@ -208,24 +217,24 @@ proptest! {
             forward += at.saturating_sub(last.unwrap_or(*at));
             last = Some(*at);
             newest = newest.max(*at);
-            // What can never pass leaves no trace, not even of the moment; see the store's notes on clocks that jump.
+            // A cost that is never allowed stores nothing, not even the time; see the store's notes on clocks that jump.
             let cost = 1 + (cost - 1) % limit;
             if replay.check(start + at, "k", cost).unwrap().allowed {
                 admitted += cost;
             }
         }
-        // The way that the clock has really gone forward: what any limiter could have admitted on it.
+        // How far the clock has moved forward, which bounds what any limiter could have admitted.
         let oldest = history.iter().map(|(at, _)| *at).min().unwrap_or(0);
-        let way = if text.contains("tokenBucket") { forward } else { newest - oldest };
-        let windows = way / window + 2;
-        prop_assert!(admitted <= limit * windows, "{}: {} units on a way of {} ms", text, admitted, way);
-        // It has recovered at the latest when two windows have passed since the newest moment it has seen.
+        let moved = if text.contains("tokenBucket") { forward } else { newest - oldest };
+        let windows = moved / window + 2;
+        prop_assert!(admitted <= limit * windows, "{}: {} units in {} ms", text, admitted, moved);
+        // It has recovered at the latest two windows after the newest time it has seen.
         let decision = replay.check(start + newest + 2 * window + 1, "k", limit).unwrap();
         prop_assert!(decision.allowed, "{}: {:?}", text, decision);
     }
 }
 
-/// One key at its limit, and a clock that jumps back by a little or a lot: nobody gets through until it has caught up.
+/// One key at its limit, and a clock that jumps back by a little or a lot: nothing is allowed until it has caught up.
 #[test]
 fn a_limit_that_is_reached_stays_reached_when_the_clock_jumps_back() {
     for kind in [

@@ -1,4 +1,4 @@
-//! Every bound of this crate, by name. Most are Lua 5.1's own, so that scripts that fail there fail alike here.
+//! Every bound of this crate. Most are Lua 5.1's own, so that the same scripts fail with the same errors.
 
 /// Calls of Lua functions within one another. More is the error `stack overflow`.
 pub const CALLS_MAX: usize = 20_000;
@@ -6,7 +6,7 @@ pub const CALLS_MAX: usize = 20_000;
 /// Calls through Rust (metamethods, `pcall`, `table.sort`, coroutines) within one another. More is the error `C stack overflow`.
 pub const NATIVE_CALLS_MAX: usize = 200;
 
-/// Values that one call takes or gives at once (`unpack`, `string.byte`, captures). More is an error of that function.
+/// Arguments or results of one call (`unpack`, `string.byte`, captures). More is an error of that function.
 pub const VALUES_MAX: usize = 7_900;
 
 /// Values on the stack of one coroutine. More is the error `stack overflow`.
@@ -36,8 +36,8 @@ pub const CAPTURES_MAX: usize = 32;
 /// Parts of a pattern that are being matched within one another. More is `pattern too complex`.
 pub const MATCH_DEPTH_MAX: usize = 200;
 
-/// Units of work (about an instruction each) between two questions to the host whether the run is over.
+/// Units of work (about an instruction each) between two calls of [`Host::is_over`](crate::Host::is_over).
 pub const WORK_BETWEEN_CHECKS: i64 = 10_000;
 
-/// Garbage that may lie about before the first collection of a run, in bytes.
+/// Bytes of garbage before the first collection of a run.
 pub const GARBAGE_MIN_BYTES: usize = 1024 * 1024;

@@ -1,15 +1,15 @@
-//! Why a run did not go on: an error that a script may catch, or an end that it may not. It touches nothing.
+//! Why a run stopped: an error that a script can catch, or an end that it cannot. It touches nothing.
 
 use std::rc::Rc;
 
 use crate::value::Value;
 
-/// What ends a run whatever the script does.
+/// What ends a run, and no script can catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The budget of bytes is used up.
+    /// The memory budget is exceeded.
     Memory,
-    /// The host said that the run is over: time, or a kill.
+    /// The host ended the run: a timeout, or a kill.
     Interrupted,
 }
 
@@ -18,26 +18,26 @@ pub enum Stop {
 pub struct Place {
     /// The name of the chunk, with its mark (`@user_script`).
     pub source: Rc<str>,
-    /// The line; -1 where there is none.
+    /// The line; -1 if there is none.
     pub line: i64,
 }
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A value was raised, here.
+    /// A value was raised, at this position.
     Raised(Value, Option<Place>),
     Stopped(Stop),
-    /// A coroutine yields so many values, which lie on its stack.
+    /// A coroutine yields this many values, which are on its stack.
     Yield(usize),
-    /// The text is no program: the words.
+    /// A syntax error, with its message.
     Syntax(Vec<u8>),
 }
 
-/// Why a run did not go on.
+/// Why a run stopped.
 #[derive(Debug)]
 pub struct Error(pub(crate) Box<Kind>);
 
-/// What may not go on.
+/// The result of what may stop a run.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -48,7 +48,7 @@ impl Error {
         Error(Box::new(Kind::Stopped(stop)))
     }
 
-    /// Raises a value, for a script to catch.
+    /// Raises a value, which a script can catch.
     #[cold]
     #[must_use]
     pub fn raise(value: Value) -> Error {
@@ -70,7 +70,7 @@ impl Error {
         Error(Box::new(Kind::Syntax(words)))
     }
 
-    /// What ended the run, if nothing may catch this.
+    /// What ended the run, if no script can catch this.
     #[must_use]
     pub fn stopped(&self) -> Option<Stop> {
         if let Kind::Stopped(stop) = *self.0 { Some(stop) } else { None }

@@ -1,8 +1,7 @@
-//! Everything that values refer to, by number, and the budget of bytes. It touches nothing.
+//! The objects that values refer to, by index, and the memory budget. It touches nothing.
 //!
-//! What was there before a run is its *base*; the rest is of the run and goes when it ends. Invariants: nothing is made that the
-//! budget has not been charged for; a run that has ended left the base as it found it, because whatever of the base it changed
-//! was copied first.
+//! Objects from before a run are its *base*; the others belong to the run and are freed when it ends. Invariants: every allocation is
+//! charged to the budget first; after a run the base is unchanged, because a run copies objects of the base before it changes them.
 
 use std::rc::Rc;
 
@@ -17,23 +16,23 @@ use crate::table::Table;
 use crate::value::{FuncId, Id, StrId, TableId, ThreadId, Value};
 use crate::vm::coroutine::Coroutine;
 
-/// A function written in Lua with what it closes over.
+/// A function written in Lua with its upvalues.
 #[derive(Clone, Debug)]
 pub(crate) struct Closure {
     pub(crate) proto: Rc<Proto>,
     pub(crate) upvalues: Box<[Id]>,
 }
 
-/// A variable that functions share.
+/// A variable that functions share: an upvalue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Upvalue {
-    /// It is still on the stack of a coroutine.
+    /// Open: it is still on the stack of a coroutine.
     Open(ThreadId, u32),
-    /// Its scope has been left.
+    /// Closed: its scope has ended.
     Closed(Value),
 }
 
-/// Things of one kind, by number.
+/// Objects of one kind, by index.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     pub(crate) items: Vec<Option<T>>,
@@ -57,7 +56,7 @@ impl<T> Arena<T> {
         (self.items.len() - 1) as Id
     }
 
-    /// Removes all of a run that are not marked; `bytes`: of one of them.
+    /// Frees all objects of a run that are not marked; `bytes` is the size of an object.
     pub(crate) fn sweep(&mut self, is_marked: impl Fn(Id) -> bool, bytes: impl Fn(&T) -> usize) -> usize {
         let mut freed = 0;
         self.free.clear();
@@ -98,28 +97,28 @@ pub(crate) struct Heap {
     /// Tables and variables of the base as they were before this run.
     saved_tables: Vec<(Id, Table)>,
     saved_upvalues: HashMap<Id, Upvalue, RandomState>,
-    /// Bytes in use, and when they are too many.
+    /// Bytes in use, and the budget.
     used: usize,
     max: usize,
     base_used: usize,
-    /// Bytes at which to look for garbage.
+    /// Bytes in use at which the next collection starts.
     pub(crate) collect_at: usize,
-    /// Work that was done where nobody could be asked whether to go on: tables that grew, garbage that was looked for.
+    /// Work that is not yet counted, because the host could not be called: growing tables, collecting garbage.
     pub(crate) work_owed: usize,
 }
 
-/// What a closure takes.
+/// The size of a closure.
 pub(crate) fn closure_bytes(closure: &Closure) -> usize {
     size_of::<Closure>() + closure.upvalues.len() * size_of::<Id>() + 16
 }
 
-/// What a coroutine takes when it is new.
+/// The size of a new coroutine.
 pub(crate) const THREAD_BYTES: usize = size_of::<Coroutine>() + 1024;
 
-/// What a variable takes.
+/// The size of an upvalue.
 pub(crate) const UPVALUE_BYTES: usize = size_of::<Upvalue>() + 8;
 
-/// What a table takes beside its slots.
+/// The size of a table without its slots.
 pub(crate) const TABLE_BYTES: usize = size_of::<Table>() + 16;
 
 impl Heap {
@@ -132,17 +131,17 @@ impl Heap {
         self.used
     }
 
-    /// Bytes that may still be taken.
+    /// Bytes that are left in the budget.
     pub(crate) fn left(&self) -> usize {
         self.max.saturating_sub(self.used)
     }
 
-    /// Sets how many bytes may be in use.
+    /// Sets the memory budget in bytes.
     pub(crate) fn set_max(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// Takes bytes of the budget.
+    /// Charges bytes to the budget.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.left() {
@@ -152,13 +151,13 @@ impl Heap {
         Ok(())
     }
 
-    /// Whether so many bytes could be taken now; for what is made and dropped within one call.
+    /// Whether the budget has this many bytes; for memory that is freed within one call.
     #[inline]
     pub(crate) fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes > self.left() { Err(Error::stop(Stop::Memory)) } else { Ok(()) }
     }
 
-    /// Gives bytes back.
+    /// Returns bytes to the budget.
     #[inline]
     pub(crate) fn release(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
@@ -173,7 +172,7 @@ impl Heap {
         Ok(self.strings.add(bytes.into()))
     }
 
-    /// A string of bytes that are here already.
+    /// A string from an owned buffer.
     pub(crate) fn str_owned(&mut self, bytes: Vec<u8>) -> Result<StrId> {
         if let Some(id) = self.strings.find(&bytes) {
             return Ok(id);
@@ -182,7 +181,7 @@ impl Heap {
         Ok(self.strings.add(bytes.into_boxed_slice()))
     }
 
-    /// A table with room.
+    /// A table with this capacity.
     pub(crate) fn table(&mut self, array: usize, nodes: usize) -> Result<TableId> {
         self.charge(TABLE_BYTES + Table::bytes_of(array, nodes))?;
         let table = Table::with_room(array, nodes);
@@ -214,7 +213,7 @@ impl Heap {
         &self.tables[id.0 as usize]
     }
 
-    /// A table that is about to change. Whoever makes it grow charges for it.
+    /// A table to be changed. A caller that makes it grow charges for it.
     #[inline]
     pub(crate) fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
         if id.0 < self.base_tables {
@@ -264,13 +263,13 @@ impl Heap {
         if let Value::Str(id) = key { self.strings.hash(id) } else { 0 }
     }
 
-    /// Reads a key, past metatables.
+    /// Reads a key without metatables.
     #[inline]
     pub(crate) fn raw_get(&self, table: TableId, key: Value) -> Value {
         self.get_table(table).get(key, self.hash_of(key))
     }
 
-    /// Sets a key, past metatables, also of a table that scripts may not change. Nil and NaN are no keys: nothing is set.
+    /// Sets a key without metatables, even of a read-only table. Nil and NaN are no keys: nothing is set.
     pub(crate) fn raw_set(&mut self, id: TableId, key: Value, value: Value) -> Result<()> {
         match key {
             Value::Nil => return Ok(()),
@@ -296,7 +295,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Makes what is there now the base of the runs that follow.
+    /// Makes the current objects the base of the following runs.
     pub(crate) fn keep(&mut self) {
         self.strings.keep();
         self.base_tables = self.tables.len() as Id;
@@ -311,7 +310,7 @@ impl Heap {
         self.collect_at = self.used + GARBAGE_MIN_BYTES;
     }
 
-    /// Takes everything back that a run made or changed.
+    /// Undoes everything that a run created or changed.
     pub(crate) fn reset(&mut self) {
         for (id, mut table) in self.saved_tables.drain(..) {
             table.saved = false;
@@ -330,7 +329,7 @@ impl Heap {
         self.collect_at = self.used + GARBAGE_MIN_BYTES;
     }
 
-    /// Bytes that the base takes.
+    /// The size of the base in bytes.
     pub(crate) fn base_used(&self) -> usize {
         self.base_used
     }
@@ -339,13 +338,13 @@ impl Heap {
         id.0 < self.base_tables
     }
 
-    /// Tables and variables of the base that a run has changed, which may refer to what is of the run.
+    /// Tables and variables of the base that a run has changed, which may refer to objects of the run.
     pub(crate) fn changed(&self) -> (impl Iterator<Item = TableId> + '_, impl Iterator<Item = Id> + '_) {
         let tables = self.saved_tables.iter().map(|(id, _)| TableId(*id));
         (tables, self.saved_upvalues.keys().copied())
     }
 
-    /// Removes tables of the run that are not marked; how many bytes that gave back.
+    /// Frees tables of the run that are not marked. Returns the bytes.
     pub(crate) fn sweep_tables(&mut self, is_marked: impl Fn(Id) -> bool) -> usize {
         let mut freed = 0;
         self.free_tables.clear();

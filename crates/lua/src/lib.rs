@@ -1,16 +1,16 @@
-//! Lua 5.1 for scripts of strangers, in safe Rust.
+//! Lua 5.1 for untrusted scripts, in safe Rust.
 //!
-//! It is made for a server that runs scripts on its own thread: every run has one budget of bytes and one of time, which cover the compiler,
-//! the libraries and the host's functions alike, and every run begins with the same state. There is no bytecode that could be loaded, nothing
-//! that reaches files or processes, and no `unsafe`. Errors, the order of tables and the texts of numbers are those of Lua 5.1.
+//! It is made for a server that runs scripts on its own thread: every run has a memory budget and a time budget, which cover the compiler,
+//! the libraries and the host's functions, and every run begins with the same state. There is no bytecode to load, no access to files or
+//! processes, and no `unsafe`. Error messages, the order of tables and the text of numbers are those of Lua 5.1.
 //!
 //! | To find                                             | open        |
 //! |-----------------------------------------------------|-------------|
-//! | values, and what they refer to                      | `value`, `heap`, `strings`, `table` |
-//! | from text to instructions                           | `compile`   |
-//! | the machine                                         | `vm`        |
+//! | values and objects                                  | `value`, `heap`, `strings`, `table` |
+//! | the compiler                                        | `compile`   |
+//! | the virtual machine                                 | `vm`        |
 //! | Lua's libraries                                     | `stdlib`    |
-//! | numbers as C reads and writes them                  | [`number`]  |
+//! | parsing and printing of numbers, as in C            | [`number`]  |
 //! | every bound                                         | [`bounds`]  |
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Numbers as C reads and writes them, because Lua does. It touches nothing.
+//! Parses and prints numbers as C does, because Lua does. It touches nothing.
 
 /// A text as `tonumber` and the arithmetic operators read it: C's strtod, with spaces around it.
 #[must_use]
@@ -30,7 +30,7 @@ fn unsigned(text: &[u8]) -> Option<f64> {
         b'0' if matches!(text.get(1), Some(b'x' | b'X')) => hexadecimal(&text[2..]),
         b'0'..=b'9' | b'.' => {
             let fits = text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
-            // Rust reads what C does here, but for a lone point, which neither does.
+            // Rust's parser accepts the same texts as C's here.
             if fits { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
         }
         b'i' | b'I' => {
@@ -53,7 +53,7 @@ fn is_nan(text: &[u8]) -> bool {
     rest.is_empty() || inner.is_some_and(is_word)
 }
 
-/// What stands behind `0x`: digits, a fraction, a power of two.
+/// What follows `0x`: digits, a fraction, a power of two.
 fn hexadecimal(text: &[u8]) -> Option<f64> {
     let (mut mantissa, mut exponent, mut digits, mut sticky) = (0_u64, 0_i32, 0_usize, false);
     let (mut point, mut at) = (false, 0);
@@ -81,7 +81,7 @@ fn hexadecimal(text: &[u8]) -> Option<f64> {
         let rest = text[at..].strip_prefix(b"p").or_else(|| text[at..].strip_prefix(b"P"))?;
         exponent = exponent.saturating_add(power(rest)?);
     }
-    // The lowest bit stands for everything that was cut off, so that it is rounded once.
+    // The lowest bit is a sticky bit for the digits that were dropped, so that it is rounded only once.
     Some(scale((mantissa | u64::from(sticky)) as f64, exponent))
 }
 
@@ -96,7 +96,7 @@ fn power(text: &[u8]) -> Option<i32> {
     Some(if text[0] == b'-' { -value } else { value })
 }
 
-/// `value * 2^exponent`, without leaving the range on the way.
+/// `value * 2^exponent`, without overflow or underflow of intermediate results.
 #[must_use]
 pub fn scale(mut value: f64, mut exponent: i32) -> f64 {
     while exponent > 1000 && value.is_finite() && value != 0.0 {
@@ -127,7 +127,7 @@ pub fn general(value: f64, precision: usize) -> String {
     trimmed(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// What printf writes for what is no number.
+/// What printf writes for infinities and NaN.
 pub(crate) fn not_finite(value: f64) -> Option<&'static str> {
     match value {
         _ if value.is_nan() => Some(if value.is_sign_negative() { "-nan" } else { "nan" }),
@@ -159,7 +159,7 @@ pub fn format(value: f64) -> String {
     general(value, 14)
 }
 
-/// C's conversion of a double to a long: what does not fit is the smallest one, as x86 has it.
+/// C's conversion of a double to a long: out of range it is the smallest long, as on x86.
 #[must_use]
 pub fn to_long(number: f64) -> i64 {
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);

@@ -1,4 +1,4 @@
-//! All strings of a heap, each of them once. It touches nothing.
+//! The interned strings of a heap. It touches nothing.
 
 use std::hash::BuildHasher;
 
@@ -11,7 +11,7 @@ use crate::value::{Id, StrId};
 #[derive(Debug, Default)]
 struct Text {
     bytes: Box<[u8]>,
-    /// By which tables order their keys: Lua's own, which looks at 32 bytes of a long string.
+    /// The hash that determines the order of tables: Lua's own, which samples 32 bytes of a long string.
     hash: u32,
 }
 
@@ -20,14 +20,14 @@ struct Text {
 pub(crate) struct Strings {
     texts: Vec<Text>,
     free: Vec<Id>,
-    /// Strings by their bytes. Its hash is keyed, so nobody can make strings that collide.
+    /// Strings by their bytes. Its hash is keyed, so that scripts cannot construct collisions.
     by_bytes: HashTable<Id>,
     keyed: RandomState,
-    /// Strings below it were there before the run.
+    /// Strings below it are from before the run.
     pub(crate) base: Id,
 }
 
-/// What a string takes beside its bytes.
+/// The size of a string without its bytes.
 pub(crate) const STRING_BYTES: usize = size_of::<Text>() + 16 + size_of::<Id>() * 2;
 
 /// Lua's hash of a string.
@@ -44,13 +44,13 @@ fn table_hash(bytes: &[u8]) -> u32 {
 }
 
 impl Strings {
-    /// A string that is there already.
+    /// An existing string.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<StrId> {
         let hash = self.keyed.hash_one(bytes);
         self.by_bytes.find(hash, |id| *self.texts[*id as usize].bytes == *bytes).copied().map(StrId)
     }
 
-    /// Adds one that is not there.
+    /// Adds a new one.
     pub(crate) fn add(&mut self, bytes: Box<[u8]>) -> StrId {
         let hash = self.keyed.hash_one(&*bytes);
         let text = Text { hash: table_hash(&bytes), bytes };
@@ -96,7 +96,7 @@ impl Strings {
         0
     }
 
-    /// Removes all of a run that are not marked; how many bytes that gave back.
+    /// Frees all strings of a run that are not marked. Returns the bytes.
     pub(crate) fn sweep(&mut self, is_marked: impl Fn(Id) -> bool) -> usize {
         let mut freed = 0;
         self.free.clear();
@@ -118,7 +118,7 @@ impl Strings {
         self.free.clear();
     }
 
-    /// What is there now stays.
+    /// Makes the current strings permanent.
     pub(crate) fn keep(&mut self) {
         self.base = self.texts.len() as Id;
         self.free.clear();

@@ -1,7 +1,7 @@
-//! A Lua table: an array part and a chained scatter table, laid out as Lua 5.1 does it, so that `next` gives keys in the same
-//! order and `#` finds the same border. It touches nothing.
+//! A Lua table: an array part and a chained scatter table with Brent's variation, laid out as in Lua 5.1, so that `next` returns keys in
+//! the same order and `#` finds the same border. It touches nothing.
 //!
-//! A table does not know how large it may become: whoever adds to it asks [`Table::bytes`] before and after, and charges the difference.
+//! A table has no budget of its own: a caller that adds to it reads [`Table::bytes`] before and after, and charges the difference.
 
 use crate::value::{StrId, TableId, Value};
 
@@ -21,16 +21,16 @@ pub(crate) struct Table {
     array: Vec<Value>,
     /// Empty, or a power of two of them.
     nodes: Vec<Node>,
-    /// All nodes from here on are taken.
+    /// All nodes from this one on are in use.
     last_free: u32,
     pub(crate) meta: Option<TableId>,
     /// Bit n: the metamethod n is known to be absent from this table, if it is a metatable.
     pub(crate) absent: u8,
-    /// Scripts may not change it.
+    /// It is read-only for scripts.
     pub(crate) read_only: bool,
-    /// It was there before the run, and how it was is kept for the next one.
+    /// It is of the base, and its original is saved for the next run.
     pub(crate) saved: bool,
-    /// Nobody refers to it.
+    /// It was freed.
     pub(crate) is_free: bool,
 }
 
@@ -66,31 +66,31 @@ fn ceil_log2(size: usize) -> u32 {
 }
 
 impl Table {
-    /// What takes the place of a table that nobody refers to.
+    /// The placeholder of a freed table.
     pub(crate) fn free() -> Table {
         Table { is_free: true, ..Table::default() }
     }
 
-    /// A table with room.
+    /// A table with this capacity.
     pub(crate) fn with_room(array: usize, nodes: usize) -> Table {
         let mut table = Table { array: vec![Value::Nil; array], ..Table::default() };
         table.set_nodes(nodes);
         table
     }
 
-    /// What a table with this room takes beside itself.
+    /// The size of the slots of a table with this capacity.
     pub(crate) fn bytes_of(array: usize, nodes: usize) -> usize {
         let nodes = if nodes == 0 { 0 } else { nodes.next_power_of_two() };
         array * size_of::<Value>() + nodes * size_of::<Node>()
     }
 
-    /// What it takes beside itself.
+    /// The size of its slots.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.array.capacity() * size_of::<Value>() + self.nodes.capacity() * size_of::<Node>()
     }
 
-    /// What it takes at most once one more key is in it, whatever the key is.
+    /// The largest size of its slots after one more key is added, whatever the key.
     pub(crate) fn bytes_after_growth(&self) -> usize {
         let (slots, nodes) = (self.array.len() + self.nodes.len() + 1, self.nodes.len() + 1);
         slots.next_power_of_two() * size_of::<Value>() + nodes.next_power_of_two() * size_of::<Node>()
@@ -180,7 +180,7 @@ impl Table {
         }
     }
 
-    /// Where the value of a key that is there is.
+    /// The position of an existing key's value.
     #[inline]
     fn slot(&mut self, key: Value, hash: u32) -> Option<&mut Value> {
         if let Value::Num(number) = key {
@@ -201,7 +201,7 @@ impl Table {
         Some(&mut self.nodes[at].value)
     }
 
-    /// Puts a value where the key already has a place; whether it has.
+    /// Sets the value of an existing key. Returns whether it exists.
     #[inline]
     pub(crate) fn replace(&mut self, key: Value, hash: u32, value: Value) -> bool {
         match self.slot(key, hash) {
@@ -220,7 +220,7 @@ impl Table {
         }
     }
 
-    /// Adds a key that has no place.
+    /// Adds a key that does not exist.
     fn insert(&mut self, key: Value, hash: u32, value: Value) {
         let key = if let Value::Num(number) = key { Value::Num(number + 0.0) } else { key };
         let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
@@ -239,7 +239,7 @@ impl Table {
                 self.nodes[at].next = free as u32 + 1;
                 at = free;
             } else {
-                // The one that is here is not where it belongs: it makes room.
+                // The colliding node is not in its main position: it moves.
                 while self.nodes[before].next as usize != at + 1 {
                     before = self.nodes[before].next as usize - 1;
                 }
@@ -262,7 +262,7 @@ impl Table {
         None
     }
 
-    /// Finds the sizes that fit what is there and one key more, and adds it.
+    /// Computes the sizes for the existing keys and one more, rehashes, and adds it.
     fn grow(&mut self, key: Value, hash: u32, value: Value) {
         // counts[n]: keys from 2^(n-1)+1 to 2^n.
         let mut counts = [0_usize; ARRAY_BITS_MAX + 1];
@@ -294,7 +294,7 @@ impl Table {
         self.set(key, hash, value);
     }
 
-    /// Gives it these sizes, and puts everything where it belongs.
+    /// Resizes both parts and reinserts all keys.
     pub(crate) fn resize(&mut self, array: usize, nodes: usize) {
         let old_nodes = std::mem::take(&mut self.nodes);
         let tail = if array < self.array.len() { self.array.split_off(array) } else { Vec::new() };
@@ -328,12 +328,12 @@ impl Table {
         &self.array
     }
 
-    /// All keys and values of the scatter table, for whoever marks what is in use.
+    /// All keys and values of the scatter table, for the collector.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (Value, Value)> + '_ {
         self.nodes.iter().filter(|node| !node.value.is_nil()).map(|node| (node.key, node.value))
     }
 
-    /// A border: `t[n]` is there and `t[n+1]` is not. And how much work it was to find.
+    /// A border: `t[n]` is not nil and `t[n+1]` is. Also returns how much work it was to find.
     pub(crate) fn border(&self) -> (usize, usize) {
         let mut high = self.array.len();
         if high > 0 && self.array[high - 1].is_nil() {
@@ -354,7 +354,7 @@ impl Table {
             low = high;
             high *= 2;
             if high > i32::MAX as usize {
-                // Somebody built it for this: look at each.
+                // A table that was constructed for this: linear search.
                 let border = (1..).find(|at| !is_there(*at)).unwrap_or(1) - 1;
                 return (border, border);
             }
@@ -366,8 +366,8 @@ impl Table {
         (low, 8)
     }
 
-    /// What comes behind a key, and how many slots were looked at; `None`: there is no such key. A key of nil begins, and is given
-    /// at the end.
+    /// The entry after a key, and how many slots were visited; `None` if there is no such key. A key of nil begins, and is returned at
+    /// the end.
     pub(crate) fn next(&self, key: Value, hash: u32) -> Option<(Value, Value, usize)> {
         let mut at = match key {
             Value::Nil => 0,
@@ -399,17 +399,17 @@ impl Table {
     }
 }
 
-/// The largest array part that is more than half full, and how many of the keys it takes.
+/// The largest array part that is more than half full, and how many of the keys it holds.
 fn array_size(counts: &[usize], integers: usize) -> (usize, usize) {
     let (mut size, mut kept, mut sum) = (0, 0, 0);
     for (bits, count) in counts.iter().enumerate() {
-        let room = 1_usize << bits;
-        if room / 2 >= integers {
+        let capacity = 1_usize << bits;
+        if capacity / 2 >= integers {
             break;
         }
         sum += count;
-        if *count > 0 && sum > room / 2 {
-            (size, kept) = (room, sum);
+        if *count > 0 && sum > capacity / 2 {
+            (size, kept) = (capacity, sum);
         }
         if sum == integers {
             break;

@@ -1,6 +1,6 @@
-//! A Lua value: sixteen bytes, copied freely. What it refers to is in the [`Heap`](crate::heap::Heap), by number.
+//! A Lua value: sixteen bytes, `Copy`. Objects are in the [`Heap`](crate::heap::Heap), by index.
 
-/// A number of something in the heap.
+/// The index of an object in the heap.
 pub(crate) type Id = u32;
 
 /// A string. All strings are interned, so equal ones have equal numbers.
@@ -48,7 +48,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether a condition takes it for true.
+    /// Whether it is true in a condition.
     #[inline]
     #[must_use]
     pub fn truthy(self) -> bool {
@@ -62,7 +62,7 @@ impl Value {
         matches!(self, Value::Nil)
     }
 
-    /// The name of its type, as `type` gives it.
+    /// The name of its type, as `type` returns it.
     #[must_use]
     pub fn type_name(self) -> &'static str {
         match self {

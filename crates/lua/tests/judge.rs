@@ -1,4 +1,4 @@
-//! Programs must do here what they do on Lua 5.1 itself: the same values, the same words of errors.
+//! Programs must return the same values and error messages as on Lua 5.1.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Random programs must do here what they do on Lua 5.1 itself. `KEYSTEAD_OPS` says how many are tried, `KEYSTEAD_SEED` where to begin.
+//! Random programs must return the same results as on Lua 5.1. `KEYSTEAD_OPS` is their number, `KEYSTEAD_SEED` the first seed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,7 +6,7 @@ mod machines;
 
 use machines::{ours, theirs};
 
-/// A generator of random numbers: the next of them, below a bound.
+/// A random number generator: the next number below a bound.
 struct Rng(u64);
 
 impl Rng {
@@ -203,7 +203,7 @@ impl Program {
     }
 }
 
-/// What every program begins and ends with: what it prints is returned, and it does not run for ever.
+/// The frame of every program: it returns what it prints, and it ends.
 const BEGIN: &str = "local steps, outs = 0, {}
 local function budget() steps = steps + 1 if steps > 120 then error('budget', 0) end end
 local function out(...) for i = 1, select('#', ...) do local v = select(i, ...) outs[#outs + 1] = type(v) == 'function' and 'function' or v end end
@@ -234,7 +234,7 @@ fn random_programs_do_what_they_do_on_lua() {
     for seed in first..first + count {
         let text = program(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let (ours, theirs) = (ours(&text), theirs(&text));
-        // How deep calls through the host may nest, and addresses, are each machine's own.
+        // The depth of calls through the host, and addresses, differ between the two.
         if theirs.contains("C stack overflow") || theirs.contains(": 0x") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Stores by URL: the same steps on whatever engine people run.
+//! Opens a store by its URL: the same steps on any of them.
 //!
 //! ```
 //! let store = keystead_stores::open("memory:?max-keys=100000")?;
@@ -6,7 +6,7 @@
 //! # Ok::<(), keystead_core::Error>(())
 //! ```
 //!
-//! A store is one file here and one row in [`SCHEMES`]. Opening touches what the URL names: nothing, a directory, a server.
+//! A store is one file of this crate and one row in [`SCHEMES`]. Opening accesses what the URL names: nothing, a directory, a server.
 
 mod memory;
 mod sqlite;
@@ -18,29 +18,29 @@ use keystead_core::{Code, Error, Result, Store};
 
 use url::Url;
 
-/// A kind of store, and how its URL is written.
+/// A kind of store, and the form of its URL.
 pub struct Scheme {
-    /// What stands before the colon.
+    /// The scheme of the URL.
     pub name: &'static str,
-    /// How a URL looks.
+    /// The form of the URL.
     pub form: &'static str,
-    /// What it is good for, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
     open: fn(&Url<'_>) -> Result<Arc<dyn Store>>,
 }
 
-/// Every kind of store there is.
-pub static SCHEMES: [Scheme; 2] = [memory::SCHEME, sqlite::SCHEME];
+/// Every kind of store.
+pub static SCHEMES: &[Scheme] = &[memory::SCHEME, sqlite::SCHEME];
 
 /// Opens the store that a URL names. It may block, for example while a database recovers.
 ///
 /// # Errors
-/// `config_invalid` for a URL that cannot be, else what the store says.
+/// `config_invalid` for an invalid URL, or the store's error.
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
     let name = url.split_once(':').map(|(name, _)| name);
     let Some(scheme) = SCHEMES.iter().find(|scheme| Some(scheme.name) == name) else {
         let forms: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.form).collect();
-        // A URL can hold a password: only what stands before the colon is repeated.
+        // A URL can contain a password: only its scheme is repeated.
         let message =
             format!("there is no store '{}': the stores are {}", name.unwrap_or(url), forms.join(", "));
         return Err(Error::new(Code::ConfigInvalid, message));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_store_is_told_which_there_are_and_no_password() {
+    fn an_unknown_scheme_lists_the_stores_and_reveals_no_password() {
         let error = open("mysql://root:secret@host").err().unwrap();
         assert_eq!(error.code(), Code::ConfigInvalid);
         assert!(error.message().starts_with("there is no store 'mysql': the stores are memory:"), "{error}");
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_a_store_does_not_know_is_refused() {
+    fn an_unknown_parameter_is_rejected() {
         let error = open("memory:?maxkeys=1").err().unwrap();
         assert!(error.message().contains("'maxkeys'"), "{error}");
         assert!(open("memory:?max-keys=none").is_err());

@@ -1,4 +1,4 @@
-//! `memory:` keeps everything in this process, and nothing after it. Touches nothing.
+//! `memory:` stores everything in this process, and nothing after it ends. Accesses nothing else.
 
 use std::sync::Arc;
 

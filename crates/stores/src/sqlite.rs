@@ -1,4 +1,4 @@
-//! `sqlite:DIR` is an embedded database of its own. Touches that directory, through the engine that owns it.
+//! `sqlite:DIR` is an embedded database. Accesses that directory, through the engine.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) const SCHEME: Scheme = Scheme {
 };
 
 fn open(url: &Url<'_>) -> Result<Arc<dyn Store>> {
-    // `sqlite://data` and `sqlite:///var/data` are common ways to write it, too.
+    // `sqlite://data` and `sqlite:///var/data` are also common.
     let dir = url.path.strip_prefix("//").unwrap_or(url.path);
     if dir.is_empty() {
         return Err(url.bad("the directory is missing"));

@@ -1,4 +1,4 @@
-//! What stands behind the scheme of a store's URL: a path and parameters. Pure.
+//! The part of a store's URL after its scheme: a path and parameters. Pure.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use keystead_core::{Code, Error, Result};
 
-/// A URL without its scheme. A store takes the parameters that it knows, and then refuses what is left.
+/// A URL without its scheme. A store takes the parameters that it knows, and then rejects the others.
 pub(crate) struct Url<'a> {
     pub(crate) path: &'a str,
     form: &'static str,
@@ -26,7 +26,7 @@ impl<'a> Url<'a> {
         Ok(Url { path, form, parameters: RefCell::new(parameters) })
     }
 
-    /// The value of a parameter, where it is there.
+    /// The value of a parameter, if it is present.
     pub(crate) fn take<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>> {
         let mut parameters = self.parameters.borrow_mut();
         let Some(place) = parameters.iter().position(|(there, _)| *there == name) else { return Ok(None) };
@@ -36,7 +36,7 @@ impl<'a> Url<'a> {
             .map_err(|error| invalid(format!("{name}={text}: {error}: write {}", self.form)))
     }
 
-    /// Refuses what is left.
+    /// Rejects parameters that were not taken.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.parameters.borrow().first() {
             Some((name, _)) => {

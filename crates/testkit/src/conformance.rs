@@ -1,7 +1,7 @@
-//! Makes a named test of every (store, case) pair, in the manner of Rust's own test harness.
+//! Makes a named test of every (store, case) pair, compatible with Rust's own test harness.
 //!
-//! What will not run is decided before anything runs, because that is when `cargo nextest` asks. The reason stands
-//! in brackets before the test's name, the one place that every tool shows.
+//! Skipped cases are determined before anything runs, because `cargo nextest` lists the tests first. The reason is in brackets before
+//! the name of the test, which every tool shows.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use crate::cases::{Case, Group};
 use crate::runner::{DEADLINE, Ending, Entrant};
 use crate::setup::{NotOpened, Opener, Setup};
 
-/// The environment variable that names the families of stores that must be there, or `all`.
+/// The environment variable with the families of stores that are required, or `all`.
 pub const REQUIRE_VARIABLE: &str = "REQUIRE";
 
-/// The stores that take part.
+/// The registered stores.
 #[derive(Default)]
 pub struct Conformance {
     entrants: Vec<Entrant>,
@@ -29,7 +29,7 @@ pub fn conformance() -> Conformance {
 }
 
 impl Conformance {
-    /// Registers a store. The first word of the label is its family, which `REQUIRE=` speaks of.
+    /// Registers a store. The first word of the label is its family, which `REQUIRE=` names.
     #[must_use]
     pub fn store<S, F>(self, label: &str, open: impl Fn(Setup) -> F + Send + Sync + 'static) -> Self
     where
@@ -39,7 +39,7 @@ impl Conformance {
         self.enter(label, None, Opener::new(open))
     }
 
-    /// Registers a store that keeps at most `max_keys` keys. It runs the cases about that and no others.
+    /// Registers a store that keeps at most `max_keys` keys. It runs only the cases for bounded stores.
     #[must_use]
     pub fn bounded_store<S, F>(
         self,
@@ -59,7 +59,7 @@ impl Conformance {
         self
     }
 
-    /// Runs what the command line asks for: the same arguments as every Rust test.
+    /// Runs the tests that the command line selects, with the arguments of every Rust test.
     #[must_use]
     pub fn run(self) -> ExitCode {
         let args = Arguments::from_args();
@@ -69,7 +69,7 @@ impl Conformance {
     }
 }
 
-/// Which families must be there.
+/// Which families are required.
 struct Required(Vec<String>);
 
 impl Required {
@@ -87,7 +87,7 @@ impl Required {
     }
 }
 
-/// What the probe of a store found.
+/// The result of probing a store.
 enum Found {
     Store(Capabilities),
     /// Every case is skipped with this reason.
@@ -97,7 +97,7 @@ enum Found {
 }
 
 fn trials(entrant: &Entrant, args: &Arguments, required: &Required) -> Vec<Trial> {
-    // nextest runs every test in a process of its own: then only the store in question is opened.
+    // nextest runs every test in a process of its own: then only the store of that test is opened.
     let other = |filter: &String| args.exact && !filter.contains(&format!("{}::", entrant.label));
     if args.filter.as_ref().is_some_and(other) {
         return Vec::new();
@@ -132,7 +132,7 @@ fn trial(entrant: &Entrant, group: &'static Group, case: &'static Case, found: &
     let entrant = entrant.clone();
     let trial = Trial::test(name, move || match entrant.run(group, case) {
         Ending::Passed => Ok(()),
-        // Asked to run what is skipped: it still must not count as passed.
+        // A skipped case that is run nevertheless must not count as passed.
         Ending::Skipped(reason) => Err(Failed::from(format!("skipped: {reason}"))),
         Ending::Failed(failure) => Err(Failed::from(failure)),
     });
@@ -142,7 +142,7 @@ fn trial(entrant: &Entrant, group: &'static Group, case: &'static Case, found: &
     }
 }
 
-/// A reason as it can stand in a test's name.
+/// A reason in a form that is valid in a test's name.
 fn one_line(reason: &str) -> String {
     reason.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -162,7 +162,7 @@ mod tests {
         Entrant { label: "text".to_owned(), opener, max_keys: None, deadline: DEADLINE }
     }
 
-    /// Without a word on stdout: whoever counts results there must not count these.
+    /// Prints nothing to stdout: a tool that counts results there must not count these.
     fn run_silently(trials: Vec<Trial>) -> libtest_mimic::Conclusion {
         let logfile = Some("/dev/null".to_owned());
         libtest_mimic::run(&Arguments { logfile, ..Arguments::default() }, trials)
@@ -192,8 +192,8 @@ mod tests {
     fn a_case_that_capabilities_exclude_is_skipped_and_its_opposite_runs() {
         let trials = trials(&present(), &Arguments::default(), &Required::parse(""));
         let skipped = |name: &str| trials.iter().find(|t| t.name() == name).unwrap().has_ignored_flag();
-        assert!(skipped("text::sync::apply_sync_answers"));
-        assert!(!skipped("text::sync::apply_sync_is_refused"));
+        assert!(skipped("text::sync::apply_sync_returns"));
+        assert!(!skipped("text::sync::apply_sync_is_rejected"));
     }
 
     #[test]

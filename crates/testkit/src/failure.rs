@@ -1,25 +1,25 @@
-//! What a case answers: nothing, or words that say what was expected, what came, and where.
+//! The result of a case: success, or a message with the expected value, the actual value, and the source location.
 
 use std::fmt;
 use std::panic::Location;
 
 use keystead_core::{Code, Error};
 
-/// A case that held, or the reason why it did not.
+/// A case that passed, or the reason why it did not.
 pub type Checked<T = ()> = Result<T, Failure>;
 
-/// Why a case failed, in words for the person who mends the store.
+/// Why a case failed, as a message for the author of the store.
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure in these words, with the place that found it.
+    /// A failure with this message and the location of the caller.
     #[track_caller]
     pub fn new(words: impl fmt::Display) -> Self {
         let place = Location::caller();
         Failure(format!("{words} ({}:{})", place.file(), place.line()))
     }
 
-    /// Puts words in front, for example the round or the key that it concerns.
+    /// Prepends context, for example the round or the key.
     #[must_use]
     pub fn context(self, what: impl fmt::Display) -> Self {
         Failure(format!("{what}: {}", self.0))
@@ -42,7 +42,7 @@ impl From<Error> for Failure {
     /// The debug form, because it names the code and the outcome.
     #[track_caller]
     fn from(error: Error) -> Self {
-        Failure::new(format_args!("the store answered {error:?}"))
+        Failure::new(format_args!("the store returned {error:?}"))
     }
 }
 
@@ -60,10 +60,10 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Holds when the two are equal.
+/// Passes if the two are equal.
 ///
 /// # Errors
-/// With what was expected and what came.
+/// With the expected and the actual value.
 #[track_caller]
 #[allow(clippy::needless_pass_by_value, reason = "what cases compare are temporaries")]
 pub fn expect_eq<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(
@@ -77,26 +77,26 @@ pub fn expect_eq<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(
     Err(Failure::new(format_args!("{what}: expected {want:?}, got {got:?}")))
 }
 
-/// Holds when the condition does.
+/// Passes if the condition holds.
 ///
 /// # Errors
-/// With the words.
+/// With the message.
 #[track_caller]
 pub fn expect(what: impl fmt::Display, holds: bool) -> Checked {
     if holds { Ok(()) } else { Err(Failure::new(format_args!("not so: {what}"))) }
 }
 
-/// Holds when the answer is an error with this code that says the step was not applied.
+/// Passes if the result is an error with this code and the outcome `NotApplied`.
 ///
 /// # Errors
-/// With the answer that came instead.
+/// With the actual result.
 #[track_caller]
-pub fn expect_refused<T: fmt::Debug>(
+pub fn expect_rejected<T: fmt::Debug>(
     what: impl fmt::Display,
-    answer: Result<T, Error>,
+    result: Result<T, Error>,
     code: Code,
 ) -> Checked {
-    match answer {
+    match result {
         Err(error) if error.code() == code && error.outcome() == keystead_core::Outcome::NotApplied => Ok(()),
         other => Err(Failure::new(format_args!("{what}: expected {code} (NotApplied), got {other:?}"))),
     }
@@ -114,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_unknown_outcome_is_no_refusal() {
-        let answer: Result<(), Error> = Err(Error::unknown(Code::StoreUnavailable, "lost"));
-        assert!(expect_refused("apply", answer, Code::StoreUnavailable).is_err());
-        let answer: Result<(), Error> = Err(Error::new(Code::StoreUnavailable, "closed"));
-        assert!(expect_refused("apply", answer, Code::StoreUnavailable).is_ok());
+    fn an_error_of_unknown_outcome_is_no_rejection() {
+        let result: Result<(), Error> = Err(Error::unknown(Code::StoreUnavailable, "lost"));
+        assert!(expect_rejected("apply", result, Code::StoreUnavailable).is_err());
+        let result: Result<(), Error> = Err(Error::new(Code::StoreUnavailable, "closed"));
+        assert!(expect_rejected("apply", result, Code::StoreUnavailable).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Proof that a store keeps the contract of `keystead-core`, for authors of stores; and a harness for the server.
+//! The conformance suite for stores of `keystead-core`, and a harness for the server.
 //!
 //! A store registers with one line in its crate's `tests/conformance.rs` (with `harness = false`):
 //!
@@ -12,23 +12,22 @@
 //! }
 //! ```
 //!
-//! Every (store, case) pair is a test of its own that `cargo test` and `cargo nextest` list by name. A backend
-//! that is not there and a case that a store's [capabilities](keystead_core::Capabilities) exclude are listed as
-//! *ignored* together with the reason, never as passed; `REQUIRE=redis,postgres` or `REQUIRE=all` turns a
-//! missing backend into a failure.
+//! Every (store, case) pair is a test of its own that `cargo test` and `cargo nextest` list by name. A missing backend, and a case
+//! that a store's [capabilities](keystead_core::Capabilities) exclude, are listed as *ignored* with the reason, never as passed;
+//! `REQUIRE=redis,postgres` or `REQUIRE=all` turns a missing backend into a failure.
 //!
 //! | To find                          | open            |
 //! |----------------------------------|-----------------|
 //! | the cases, one file a group      | [`cases`]       |
-//! | what a store's opener is handed  | [`setup`]       |
-//! | what a case is handed            | [`scene`]       |
+//! | the arguments of a store's opener| [`setup`]       |
+//! | the arguments of a case          | [`scene`]       |
 //! | how cases become tests           | [`mod@conformance`] |
-//! | the random walk beside a model   | [`walk`]        |
+//! | the random walk against a model  | [`walk`]        |
 //! | stores that break the contract   | [`broken`]      |
 //! | the server in a test             | [`server`]      |
 //!
-//! This crate touches temporary directories and child processes. Cases and harnesses answer with a
-//! [`Failure`] and never panic, so that a broken store can be examined as well as a good one.
+//! This crate uses temporary directories and child processes. Cases and harnesses return a [`Failure`] and never panic, so that the
+//! suite can be tested with broken stores.
 
 pub mod broken;
 pub mod cases;

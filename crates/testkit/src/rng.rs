@@ -1,16 +1,16 @@
-//! Random numbers that a seed repeats on every machine and in every version: SplitMix64.
+//! Random numbers that a seed reproduces on every machine and in every version: SplitMix64.
 
 use keystead_core::{Clock, SystemClock};
 
-/// The environment variable that repeats a random test.
+/// The environment variable with the seed of a random test.
 pub const SEED_VARIABLE: &str = "KEYSTEAD_SEED";
 
-/// A stream of random numbers.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of this seed.
+    /// The generator of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Rng(seed)
@@ -48,7 +48,7 @@ impl Rng {
     }
 }
 
-/// The seed that the environment asks for.
+/// The seed in the environment.
 #[must_use]
 pub fn seed_from_env() -> Option<u64> {
     std::env::var(SEED_VARIABLE).ok()?.trim().parse().ok()

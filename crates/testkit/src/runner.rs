@@ -13,19 +13,19 @@ use crate::failure::{Checked, Failure};
 use crate::scene::Scene;
 use crate::setup::{NotOpened, Opener, Setup};
 
-/// How long a case may take, in real time. Far more than any needs, also on a busy machine.
+/// How long a case may take, in real time. Far more than any needs, even on a loaded machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 const WORKERS: usize = 4;
 
-/// A store that takes part.
+/// A registered store.
 #[derive(Clone)]
 pub struct Entrant {
-    /// Its name in the names of the tests. The first word is its family: what `REQUIRE=` speaks of.
+    /// Its name in the names of the tests. The first word is its family, which `REQUIRE=` names.
     pub label: String,
     /// Opens it.
     pub opener: Opener,
-    /// What it promises to keep at most, if it is bounded.
+    /// The most keys that it keeps, if it is bounded.
     pub max_keys: Option<usize>,
     /// How long a case may take.
     pub deadline: Duration,
@@ -34,11 +34,11 @@ pub struct Entrant {
 /// How a case ended.
 #[derive(Debug)]
 pub enum Ending {
-    /// It holds.
+    /// It passed.
     Passed,
-    /// It does not.
+    /// It failed.
     Failed(Failure),
-    /// It was not tried, for this reason.
+    /// It was not run, for this reason.
     Skipped(String),
 }
 
@@ -66,10 +66,10 @@ impl Entrant {
         &self.label[..end.unwrap_or(self.label.len())]
     }
 
-    /// Opens the store once, to learn whether it is there and what it declares.
+    /// Opens the store once, to determine whether it is available and what it declares.
     ///
     /// # Errors
-    /// When it is missing, broken, or does not answer in time.
+    /// When it is missing, broken, or does not return in time.
     pub fn probe(&self) -> Checked<Result<Capabilities, NotOpened>> {
         let (opener, setup) = (self.opener.clone(), Setup::new("probe"));
         within(self.deadline, async move {
@@ -84,7 +84,7 @@ impl Entrant {
         })
     }
 
-    /// Runs a case, if what it needs is declared.
+    /// Runs a case, if the store declares what the case needs.
     #[must_use]
     pub fn run(&self, group: &Group, case: &'static Case) -> Ending {
         let setup = Setup::new(format!("{}::{}", group.name, case.name));
@@ -96,14 +96,14 @@ impl Entrant {
                 return Ok(Ending::Skipped(reason.to_owned()));
             }
             (case.run)(&scene).await?;
-            // The case may have closed it already; a store that hangs here fails by the deadline.
+            // The case may have closed it already; a store that hangs here reaches the deadline.
             let _ = scene.store().close().await;
             Ok(Ending::Passed)
         });
         ran.unwrap_or_else(Ending::Failed)
     }
 
-    /// Runs every case and tells how each ended, by its name `group::case`.
+    /// Runs every case and returns its result, by its name `group::case`.
     #[must_use]
     pub fn run_all(&self) -> Vec<(String, Ending)> {
         let rows = self.groups().iter().flat_map(|group| group.cases.iter().map(move |case| (group, case)));
@@ -126,7 +126,7 @@ where
     let (send, receive) = mpsc::sync_channel(1);
     let task = runtime.spawn(future);
     runtime.spawn(async move {
-        // Nobody listens any more once the deadline has passed.
+        // After the deadline the receiver is dropped.
         let _ = send.send(task.await);
     });
     let ended = receive.recv_timeout(deadline);

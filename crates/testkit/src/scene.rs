@@ -1,4 +1,4 @@
-//! What a case is handed: an open store, its clock, and keys of its own.
+//! The arguments of a case: an open store, its clock, and keys of its own.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Opens the store for one case. `max_keys` is what a bounded store promises.
+    /// Opens the store for one case. `max_keys` is the bound of a bounded store.
     ///
     /// # Errors
     /// When it does not open.
@@ -43,13 +43,13 @@ impl Scene {
         self.opener.open(self.setup.clone()).await.map_err(Failure::new)
     }
 
-    /// The clock that the store was given.
+    /// The clock of the store.
     #[must_use]
     pub fn clock(&self) -> ManualClock {
         self.setup.clock()
     }
 
-    /// What that clock shows.
+    /// The time of that clock.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.setup.clock().now()
@@ -84,7 +84,7 @@ impl Scene {
     /// Applies a step.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn apply<S: Step>(&self, key: &Key, step: &S) -> Checked<S::Reply> {
         Ok(self.store.apply(key, step).await?)
     }
@@ -92,7 +92,7 @@ impl Scene {
     /// Puts a state by a step.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn put<T: State + Sync>(&self, key: &Key, value: T, ttl: Ttl) -> Checked {
         self.apply(key, &steps::put(value, ttl)).await
     }
@@ -100,29 +100,29 @@ impl Scene {
     /// Reads a state by a step.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn get<T: State>(&self, key: &Key) -> Checked<Option<T>> {
         Ok(self.store.get(key).await?)
     }
 
-    /// Removes a key, and tells whether it was there.
+    /// Removes a key. Returns whether it existed.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn reset(&self, key: &Key) -> Checked<bool> {
         Ok(self.store.reset(key).await?)
     }
 
-    /// Holds when the key has this count, or none.
+    /// Passes if the key has this count, or none.
     ///
     /// # Errors
-    /// With what it has, or what the store says.
+    /// With the actual count, or the store's error.
     pub async fn expect_count(&self, what: &str, key: &Key, want: Option<u64>) -> Checked {
         expect_eq(what, self.get::<u64>(key).await?, want)
     }
 }
 
-/// Runs `n` tasks that all begin at the same moment, and gives their answers in order.
+/// Runs `n` tasks that all begin at the same time, and returns their results in order.
 ///
 /// # Errors
 /// The first failure among them.
@@ -140,9 +140,9 @@ where
             task.await
         }));
     }
-    let mut answers = Vec::with_capacity(n);
+    let mut results = Vec::with_capacity(n);
     for task in tasks {
-        answers.push(task.await??);
+        results.push(task.await??);
     }
-    Ok(answers)
+    Ok(results)
 }

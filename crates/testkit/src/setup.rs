@@ -1,7 +1,7 @@
-//! What a store's opener is handed, and what it answers.
+//! The arguments of a store's opener, and its result.
 //!
-//! A setup belongs to one run of one case. Opening twice with the same setup must reach the same data where
-//! the store declares that it is shared or durable.
+//! A setup belongs to one run of one case. Opening twice with the same setup must access the same data if the store declares that
+//! it is shared or durable.
 
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use keystead_core::{Clock, Code, Error, ManualClock, Millis, Store, SystemClock};
 use tempfile::TempDir;
 
-/// When cases begin: in 2033, so that a server that also deletes by its own clock never deletes too early.
+/// The start time of cases: in 2033, so that a server that also deletes by its own clock never deletes too early.
 pub const START: Millis = Millis(2_000_000_000_000);
 
-/// What an opener is handed: the time, a place of its own, and the name of the case. Clones share all of it.
+/// The arguments of an opener: the clock, a directory, a key prefix, and the name of the case. Clones share all of it.
 #[derive(Clone)]
 pub struct Setup {
     case: String,
@@ -35,13 +35,13 @@ impl Setup {
         Setup { case: case.into(), prefix, clock: ManualClock::at(START), dir: Arc::default() }
     }
 
-    /// The clock to inject. It stands still until the case moves it.
+    /// The clock to inject. It does not move until the case advances it.
     #[must_use]
     pub fn clock(&self) -> ManualClock {
         self.clock.clone()
     }
 
-    /// What every key of the case begins with. A store may also name tables and databases by it.
+    /// The prefix of every key of the case. A store may also name tables and databases by it.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -53,16 +53,16 @@ impl Setup {
         &self.case
     }
 
-    /// A directory of this run's own, made when first asked for and removed with the last clone.
+    /// A directory of this run, created on first use and removed with the last clone.
     ///
     /// # Errors
-    /// `internal` when it cannot be made.
+    /// `internal` when it cannot be created.
     pub fn dir(&self) -> Result<Box<Path>, Error> {
         let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
         if dir.is_none() {
             let made = TempDir::with_prefix(&self.prefix);
             *dir = Some(made.map_err(|e| {
-                Error::new(Code::Internal, "cannot make a temporary directory").with_source(e)
+                Error::new(Code::Internal, "cannot create a temporary directory").with_source(e)
             })?);
         }
         Ok(dir.as_ref().map_or_else(|| Path::new("."), TempDir::path).into())
@@ -73,7 +73,7 @@ impl Setup {
 pub enum NotOpened {
     /// The backend is not on this machine. Its cases are skipped with this reason, unless it is required.
     Missing(String),
-    /// The backend is there and does not work. Its cases fail.
+    /// The backend exists and does not work. Its cases fail.
     Broken(Error),
 }
 

@@ -1,4 +1,4 @@
-//! The few steps that the cases are made of, among them the smallest possible rate limit.
+//! The steps that the cases use, among them the smallest possible rate limit.
 
 use keystead_core::{Change, Millis, State, Step, Ttl, step_fn};
 
@@ -17,7 +17,7 @@ pub fn put<T: State + Sync>(value: T, ttl: Ttl) -> impl Step<State = T, Reply = 
     step_fn(move |_state: Option<&T>, _now| Change::Put(value.clone(), ttl, ()))
 }
 
-/// Puts a state only where none is, and replies whether it did.
+/// Puts a state only if there is none, and replies whether it did.
 #[must_use]
 pub fn put_if_absent<T: State + Sync>(value: T) -> impl Step<State = T, Reply = bool> {
     step_fn(move |state: Option<&T>, _now| match state {
@@ -32,7 +32,7 @@ pub fn swap<T: State + Sync>(value: T) -> impl Step<State = T, Reply = Option<T>
     step_fn(move |state: Option<&T>, _now| Change::Put(value.clone(), Ttl::Never, state.cloned()))
 }
 
-/// Writes the state back as it was read, so that it makes one more round through the store.
+/// Writes the state back as it was read, for one more round trip through the store.
 #[must_use]
 pub fn rewrite<T: State>() -> impl Step<State = T, Reply = bool> {
     step_fn(|state: Option<&T>, _now| match state {
@@ -41,25 +41,25 @@ pub fn rewrite<T: State>() -> impl Step<State = T, Reply = bool> {
     })
 }
 
-/// Deletes the key and replies with what was there.
+/// Deletes the key and replies with its state.
 #[must_use]
 pub fn delete<T: State>() -> impl Step<State = T, Reply = Option<T>> {
     step_fn(|state: Option<&T>, _now| Change::Delete(state.cloned()))
 }
 
-/// Changes nothing and replies with what it saw.
+/// Changes nothing and replies with the state.
 #[must_use]
 pub fn look<T: State>() -> impl Step<State = T, Reply = Option<T>> {
     step_fn(|state: Option<&T>, _now| Change::Keep(state.cloned()))
 }
 
-/// Changes nothing and replies with the time it was told.
+/// Changes nothing and replies with the time that the store passed.
 #[must_use]
-pub fn tell_time() -> impl Step<State = u64, Reply = Millis> {
+pub fn read_time() -> impl Step<State = u64, Reply = Millis> {
     step_fn(|_state: Option<&u64>, now| Change::Keep(now))
 }
 
-/// The smallest possible rate limit: so many checks a window, which begins with the first. A denial keeps.
+/// The smallest possible rate limit: a number of checks a window, which begins with the first. A denial changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedCount {
     /// How many checks a window admits.

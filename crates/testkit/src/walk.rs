@@ -1,36 +1,36 @@
-//! A random walk: the same operations on a store and on a model that a glance proves right, compared after each.
+//! A random walk: the same operations on a store and on an obviously correct model, compared after each.
 //!
-//! A failure names its seed; `KEYSTEAD_SEED=N` walks it again, `KEYSTEAD_OPS=N` makes walks longer.
+//! A failure names its seed; `KEYSTEAD_SEED=N` repeats it, `KEYSTEAD_OPS=N` makes walks longer.
 //!
-//! One thing is left open by the contract: a key that expired while nobody looked and whose clock then
-//! jumped back may be there or gone, as its space may or may not have been reclaimed. The model calls such
-//! a key *doubtful* and believes either answer, once; what was told stays told.
+//! The contract leaves one thing open: if a key expired and was not accessed before the clock jumped back, it may exist or not,
+//! because its space may or may not have been reclaimed. The model calls such a key *doubtful* and accepts either result of the
+//! first access; after that the result must not change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use keystead_core::{Change, Clock, Code, Key, Millis, Step, StoreExt, Ttl};
 
-use crate::failure::{Checked, Failure, expect, expect_eq, expect_refused};
+use crate::failure::{Checked, Failure, expect, expect_eq, expect_rejected};
 use crate::rng::{Rng, SEED_VARIABLE};
 use crate::scene::Scene;
 use crate::setup::START;
 
-/// How to walk.
+/// The parameters of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What the walk is made from.
+    /// The seed.
     pub seed: u64,
-    /// How many operations.
+    /// The number of operations.
     pub ops: usize,
-    /// How many keys they are spread over.
+    /// The number of keys.
     pub keys: usize,
-    /// The most keys that the store keeps. A bounded store may have lost a key, never more than that.
+    /// The most keys that the store keeps. A bounded store may have evicted a key, and never has more.
     pub max_keys: Option<usize>,
 }
 
 impl Plan {
-    /// A walk over a few keys, so that operations meet.
+    /// A walk over a few keys, so that operations interact.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let ops = std::env::var("KEYSTEAD_OPS").ok().and_then(|ops| ops.trim().parse().ok());
@@ -44,17 +44,17 @@ impl Plan {
     }
 }
 
-/// Walks as planned.
+/// Runs a walk.
 ///
 /// # Errors
-/// At the first answer that differs from the model's, with the seed and the operations that led there.
+/// At the first result that differs from the model's, with the seed and the last operations.
 pub async fn walk(scene: &Scene, plan: &Plan) -> Checked {
     let mut walker = Walker::new(scene, plan)?;
     for _ in 0..plan.ops {
         let op = walker.choose();
-        walker.told.push_back(format!("{op} at {:?}", scene.now()));
-        if walker.told.len() > 12 {
-            walker.told.pop_front();
+        walker.history.push_back(format!("{op} at {:?}", scene.now()));
+        if walker.history.len() > 12 {
+            walker.history.pop_front();
         }
         let done = walker.perform(op).await;
         done.map_err(|failure| walker.explain(failure))?;
@@ -78,16 +78,16 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Op::Apply(key, act) => write!(f, "apply {act:?} to key {key}"),
-            Op::WrongType(key) => write!(f, "look at key {key} as text"),
+            Op::WrongType(key) => write!(f, "read key {key} as text"),
             Op::Reset(key) => write!(f, "reset key {key}"),
             Op::Advance(ms) => write!(f, "advance by {ms} ms"),
             Op::JumpBack(ms) => write!(f, "jump back by {ms} ms"),
-            Op::LookAtAll => f.write_str("look at all keys"),
+            Op::LookAtAll => f.write_str("read all keys"),
         }
     }
 }
 
-/// The step of the walk. The model runs it too, so its maths cannot differ.
+/// The step of the walk. The model runs it too, so its results cannot differ.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Look,
@@ -125,12 +125,12 @@ impl Step for Act {
     }
 }
 
-/// What the model believes of a key.
+/// The model's state of a key.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     state: u64,
     expires_at: Millis,
-    /// It was past its expiry once, with nobody looking.
+    /// It was past its expiry once and was not accessed then.
     doubtful: bool,
 }
 
@@ -140,18 +140,18 @@ struct Walker<'a> {
     rng: Rng,
     keys: Vec<Key>,
     model: BTreeMap<usize, Entry>,
-    told: VecDeque<String>,
+    history: VecDeque<String>,
 }
 
 impl<'a> Walker<'a> {
     fn new(scene: &'a Scene, plan: &'a Plan) -> Checked<Self> {
         let keys = (0..plan.keys).map(|i| scene.key(format!("walk {i}"))).collect::<Checked<_>>()?;
-        let (model, told) = (BTreeMap::new(), VecDeque::new());
-        Ok(Walker { scene, plan, rng: Rng::new(plan.seed), keys, model, told })
+        let (model, history) = (BTreeMap::new(), VecDeque::new());
+        Ok(Walker { scene, plan, rng: Rng::new(plan.seed), keys, model, history })
     }
 
     fn explain(&self, failure: Failure) -> Failure {
-        let path: Vec<&str> = self.told.iter().map(String::as_str).collect();
+        let path: Vec<&str> = self.history.iter().map(String::as_str).collect();
         let seed = self.plan.seed;
         failure.context(format_args!("{SEED_VARIABLE}={seed}, after\n  {}\n", path.join("\n  ")))
     }
@@ -195,7 +195,7 @@ impl<'a> Walker<'a> {
                 Ok(())
             }
             Op::JumpBack(ms) => {
-                // Far enough from 0 for the walk to go on jumping.
+                // Far enough from 0 for further jumps.
                 self.move_to(Millis(self.scene.now().0.saturating_sub(ms).max(START.0 / 2)));
                 Ok(())
             }
@@ -209,8 +209,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What the model believes of a key at this moment, given what the store says. An expired key is forgotten here:
-    /// from now on the store has told that it is gone.
+    /// The model's current state of a key, given the result of the store. An expired key is removed: from now on the store has reported
+    /// that it does not exist.
     fn settle(&mut self, key: usize, there: bool) -> Option<Entry> {
         let may_be_lost = self.plan.max_keys.is_some();
         let entry = *self.model.get(&key)?;
@@ -248,10 +248,10 @@ impl<'a> Walker<'a> {
     }
 
     async fn wrong_type(&mut self, key: usize) -> Checked {
-        let answer = self.scene.store().get::<String>(&self.keys[key]).await;
-        match self.settle(key, answer.is_err()) {
-            Some(_) => expect_refused(format_args!("key {key} as text"), answer, Code::WrongType),
-            None => expect_eq(format_args!("key {key} as text"), answer?, None),
+        let result = self.scene.store().get::<String>(&self.keys[key]).await;
+        match self.settle(key, result.is_err()) {
+            Some(_) => expect_rejected(format_args!("key {key} as text"), result, Code::WrongType),
+            None => expect_eq(format_args!("key {key} as text"), result?, None),
         }
     }
 

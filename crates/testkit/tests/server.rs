@@ -1,4 +1,4 @@
-//! The harness on a stand-in: a shell script that prints a ready block. The server's own tests use it on the binary.
+//! The harness with a shell script that prints a ready block. The server's own tests use it with the binary.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -17,7 +17,7 @@ echo '  resp        redis://127.0.0.1:6379'
 echo '  try         curl -s http://127.0.0.1:8080/healthz'
 ";
 
-/// A script, and the directory that keeps it.
+/// A script, and its directory.
 fn script(body: &str) -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("stand-in");
@@ -25,13 +25,13 @@ fn script(body: &str) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Given to the shell as a file: a file that was just written cannot always be executed while others fork.
+/// Passed to the shell as an argument: a file that was just written cannot always be executed while other threads fork.
 fn launch(script: &Path) -> Launch {
     Launch::new("/bin/sh").arg(script)
 }
 
-/// The shell looks for signals between two short sleeps. In one long wait it would sleep through a signal that comes just before
-/// the wait begins.
+/// The shell handles signals between two short sleeps. In one long sleep it would miss a signal that arrives just before the sleep
+/// begins.
 fn waiting(before: &str) -> (TempDir, PathBuf) {
     script(&format!("{before}\n{READY}\nwhile :; do sleep 0.05 >/dev/null 2>&1; done"))
 }
@@ -41,7 +41,7 @@ fn start(launch: Launch) -> Server {
 }
 
 #[test]
-fn a_server_starts_tells_its_address_and_stops() {
+fn a_server_starts_reports_its_address_and_stops() {
     let (_dir, path) = waiting(
         "trap 'echo goodbye; exit 0' TERM; echo \"args: $*\" >&2; echo \"at: $KEYSTEAD_HTTP $KEYSTEAD_RESP\"",
     );
@@ -70,7 +70,7 @@ fn a_killed_server_starts_again_in_the_same_directory() {
     assert_eq!(server.dir(), dir);
     assert_eq!(fs::read_to_string(dir.join("starts")).unwrap(), "started\nstarted\n");
     drop(server);
-    assert!(!dir.exists(), "the directory goes with the server");
+    assert!(!dir.exists(), "the directory is removed with the server");
 }
 
 #[test]

@@ -1,12 +1,10 @@
-//! All or nothing: on memory at once, on a store that runs one step at a time in the end.
+//! All or nothing: atomically on memory, with refunds on a store that runs one step at a time.
 
 use keystead_core::{ManualClock, MemoryStore, Millis};
 
 use super::*;
-use crate::strategy::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, Quota, SlidingWindow, SlidingWindowLog, TokenBucket,
-};
-use crate::testing::{Shared, memory, now};
+use crate::strategy::{Concurrency, FixedWindow};
+use crate::testing::{Shared, every_kind, memory, now};
 
 const START: Millis = Millis(1_700_000_000_000);
 
@@ -18,21 +16,21 @@ fn named(name: &str, policy: impl Into<Policy>) -> Policy {
     policy.into().named(name).unwrap()
 }
 
-fn told(combination: &Combination) -> (bool, &str, u64) {
+fn reported(combination: &Combination) -> (bool, &str, u64) {
     (combination.decision.allowed, combination.name.as_str(), combination.decision.remaining)
 }
 
 async fn all_or_nothing(store: impl Store) {
     let limits = [named("wide", window(10)), named("narrow", window(3))];
     let all = Combined::all(&limits, store, Fail::Closed).unwrap();
-    assert_eq!(told(&all.check("k", 2).await.unwrap()), (true, "narrow", 1));
+    assert_eq!(reported(&all.check("k", 2).await.unwrap()), (true, "narrow", 1));
     for _ in 0..5 {
         let denied = all.check("k", 2).await.unwrap();
-        assert_eq!(told(&denied), (false, "narrow", 1));
-        assert_eq!(denied.parts[0].remaining, 8, "what the wide one has left: it was not consumed");
+        assert_eq!(reported(&denied), (false, "narrow", 1));
+        assert_eq!(denied.parts[0].remaining, 8, "nothing was consumed from the wide one");
     }
     let last = all.check("k", 1).await.unwrap();
-    assert_eq!(told(&last), (true, "narrow", 0));
+    assert_eq!(reported(&last), (true, "narrow", 0));
     assert_eq!(last.parts[0].remaining, 7, "three were consumed, however often it was denied");
 }
 
@@ -46,9 +44,13 @@ fn all_consume_or_none_does() {
 async fn any_of_two(store: impl Store) {
     let limits = [named("free", window(1)), named("paid", window(2))];
     let any = Combined::any(&limits, store, Fail::Closed).unwrap();
-    assert_eq!(told(&any.check("k", 1).await.unwrap()), (true, "free", 0), "the least that is left");
-    assert_eq!(told(&any.check("k", 1).await.unwrap()), (true, "paid", 0), "only who admits counts");
-    assert_eq!(told(&any.check("k", 1).await.unwrap()), (false, "free", 0));
+    assert_eq!(reported(&any.check("k", 1).await.unwrap()), (true, "free", 0), "the fewest remaining units");
+    assert_eq!(
+        reported(&any.check("k", 1).await.unwrap()),
+        (true, "paid", 0),
+        "only limits that allow it count"
+    );
+    assert_eq!(reported(&any.check("k", 1).await.unwrap()), (false, "free", 0));
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn the_binding_one_is_the_longest_wait_or_the_least_left() {
     let limits = [window(2), FixedWindow::new(2, 60_000).unwrap().into(), window(2)];
     let all = Combined::all(&limits, memory(&clock), Fail::Closed).unwrap();
     let first = now(all.check("k", 2)).unwrap();
-    assert_eq!(told(&first), (true, "0", 0), "the first of equals");
+    assert_eq!(reported(&first), (true, "0", 0), "the first of equals");
     let denied = now(all.check("k", 1)).unwrap();
     assert_eq!(denied.name, "1");
     assert_eq!(denied.decision.retry_after_ms, denied.parts.iter().map(|p| p.retry_after_ms).max().unwrap());
@@ -84,25 +86,15 @@ fn each_limit_can_have_a_key_of_its_own() {
     let all = all.unwrap().prefix("api");
     assert!(now(all.check_each(&["ada", "*"], 2)).unwrap().decision.allowed);
     assert!(now(all.check_each(&["bob", "*"], 1)).unwrap().decision.allowed);
-    assert_eq!(told(&now(all.check_each(&["eve", "*"], 1)).unwrap()), (false, "everybody", 0));
+    assert_eq!(reported(&now(all.check_each(&["eve", "*"], 1)).unwrap()), (false, "everybody", 0));
     let error = now(all.check_each(&["ada"], 1)).unwrap_err();
     assert_eq!((error.code(), error.message()), (Code::BadRequest, "this combination needs 2 keys, not 1"));
 }
 
-/// Every kind first; then a limit that somebody else uses up in between.
+/// Every kind first, then a limit that another request uses up in between.
 #[test]
-fn what_was_consumed_is_given_back_when_somebody_comes_between() {
-    let kinds: [Policy; 8] = [
-        Gcra::new(5, 1000, None).unwrap().into(),
-        TokenBucket::new(5, 5.0).unwrap().into(),
-        window(5),
-        SlidingWindow::new(5, 1000, None).unwrap().into(),
-        SlidingWindowLog::new(5, 1000).unwrap().into(),
-        Quota::new(5, crate::strategy::Cadence::CalendarDay, 0).unwrap().into(),
-        LeakyBucket::new(5.0, 800).unwrap().into(),
-        Concurrency::new(5, 1000).unwrap().into(),
-    ];
-    for kind in kinds {
+fn what_was_consumed_is_refunded_when_a_race_is_lost() {
+    for kind in every_kind() {
         let clock = ManualClock::at(START);
         let store = Shared::new(&clock);
         let limits = [named("first", kind.clone()), named("contested", window(1))];
@@ -113,18 +105,18 @@ fn what_was_consumed_is_given_back_when_somebody_comes_between() {
         let (first, contested) = (single("first", &kind), single("contested", &window(1)));
         now(first.check("k", 1)).unwrap();
         let before = now(first.peek("k")).unwrap();
-        // Two looks, the first limit's check, and now the contested one's.
+        // Two forecasts, the first limit's check, and now the contested one's.
         let number = store.applies() + 4;
         store.before_apply(number, move || assert!(now(contested.check("k", 1)).unwrap().allowed));
         let denied = now(all.check("k", 1)).unwrap();
-        assert_eq!(told(&denied), (false, "contested", 0), "{kind:?}");
+        assert_eq!(reported(&denied), (false, "contested", 0), "{kind:?}");
         assert!(denied.parts.iter().all(|part| part.lease_id.is_none()));
         assert_eq!(now(first.peek("k")).unwrap(), before, "{kind:?}");
     }
 }
 
 #[test]
-fn on_memory_nobody_can_come_between() {
+fn on_memory_a_combination_is_atomic() {
     let store = MemoryStore::new();
     let hour = |limit| FixedWindow::new(limit, 3_600_000_000).unwrap();
     let all =
@@ -157,7 +149,7 @@ fn leases_of_a_combination_are_released_together() {
 }
 
 #[test]
-fn a_broken_store_means_what_the_combination_says() {
+fn a_failed_store_fails_a_combination_open_or_closed() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     store.set_broken(true);
@@ -168,7 +160,7 @@ fn a_broken_store_means_what_the_combination_says() {
 }
 
 #[test]
-fn combinations_that_cannot_work_are_refused() {
+fn invalid_combinations_are_rejected() {
     let store = MemoryStore::new();
     for limits in
         [vec![], vec![window(1); COMBINED_MAX + 1], vec![named("a", window(1)), named("a", window(2))]]

@@ -1,4 +1,4 @@
-//! The body of an answer: the service's own with what is held until it ends, or the reason of a refusal.
+//! The body of a response: the service's own with the lease that is held until it ends, or the text of a rejection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Something that is given back when it is dropped.
+/// Something that is released when it is dropped.
 pub(super) trait Held: Send {}
 
 impl<T: Send> Held for T {}
 
 pin_project_lite::pin_project! {
-    /// The body of an answer behind a [`LimitLayer`](super::LimitLayer).
+    /// The body of a response of a [`LimitLayer`](super::LimitLayer).
     pub struct LimitBody<B> {
         #[pin]
         inner: Inner<B>,
@@ -24,19 +24,19 @@ pin_project_lite::pin_project! {
     #[project = InnerProjection]
     enum Inner<B> {
         Service { #[pin] body: B },
-        Refusal { text: Option<Bytes> },
+        Rejection { text: Option<Bytes> },
     }
 }
 
 impl<B> LimitBody<B> {
-    /// The service's own body, and what is held until it ends.
+    /// The service's own body, and the lease that is held until it ends.
     pub(super) fn service(body: B, held: Option<Box<dyn Held>>) -> Self {
         LimitBody { inner: Inner::Service { body }, held }
     }
 
-    /// The reason of a refusal.
-    pub(super) fn refusal(text: String) -> Self {
-        LimitBody { inner: Inner::Refusal { text: Some(Bytes::from(text)) }, held: None }
+    /// The text of a rejection.
+    pub(super) fn rejection(text: String) -> Self {
+        LimitBody { inner: Inner::Rejection { text: Some(Bytes::from(text)) }, held: None }
     }
 }
 
@@ -50,12 +50,12 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         let frame = match this.inner.project() {
-            InnerProjection::Refusal { text } => {
+            InnerProjection::Rejection { text } => {
                 return Poll::Ready(text.take().map(|text| Ok(Frame::data(text))));
             }
             InnerProjection::Service { body } => std::task::ready!(body.poll_frame(cx)),
         };
-        // Nothing comes after the end or an error, and who reads may keep the body for long.
+        // Nothing follows the end or an error, and the reader may keep the body for a long time.
         if !matches!(frame, Some(Ok(_))) {
             this.held.take();
         }
@@ -64,14 +64,14 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.inner {
-            Inner::Refusal { text } => text.is_none(),
+            Inner::Rejection { text } => text.is_none(),
             Inner::Service { body } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Inner::Rejection { text } => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
             Inner::Service { body } => body.size_hint(),
         }
     }

@@ -1,14 +1,16 @@
-//! A tower `Layer` for axum, hyper and tonic: key and cost from the request, headers on every answer.
+//! A tower `Layer` for axum, hyper and tonic: key and cost from the request, headers on every response.
 //!
-//! | The limit says | The answer is |
+//! | Result of the check | Response |
 //! |---|---|
 //! | allowed | the service's, with headers |
 //! | denied | 429 with `Retry-After`, the decision as JSON |
-//! | nothing, the store is broken and it fails closed | 503 with `Retry-After` |
-//! | this key or cost cannot be | 400 |
+//! | the store failed, and the limit fails closed | 503 with `Retry-After` |
+//! | invalid key or cost | 400 |
 //!
-//! A slot of a `concurrency` policy is held until the body of the answer has ended, failed or been dropped, and is given
-//! back exactly once: also when the client goes away while the service works, or while the store is still being asked.
+//! A slot of a `concurrency` policy is held until the body of the response has ended, failed or been dropped, and is released
+//! exactly once: also if the client disconnects while the service runs, or while the store is still working on the check.
+//!
+//! `examples/axum.rs` is a complete service that limits by client address.
 
 mod body;
 mod service;
@@ -53,11 +55,12 @@ type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
 /// let limiter = Arc::new(Limiter::in_memory(Gcra::new(1, 60_000, None)?, Fail::Closed));
+/// // An outer layer must have verified the API key, or a client could choose its limit.
 /// let layer = LimitLayer::new(limiter, |request| {
 ///     Some(request.headers.get("x-api-key")?.to_str().ok()?.to_string())
 /// })?;
 ///
-/// // Any tower service; in axum this is `Router::new().layer(layer)`.
+/// // Any tower service; in axum this is `Router::new().route(..).layer(layer)`.
 /// #[derive(Clone)]
 /// struct Hello;
 /// impl Service<Request<()>> for Hello {
@@ -86,7 +89,7 @@ pub struct LimitLayer<S> {
     rules: Arc<Rules<S>>,
 }
 
-/// What all services of a layer share.
+/// The configuration that all services of a layer share.
 pub(crate) struct Rules<S> {
     source: Source<S>,
     key_of: KeyOf,
@@ -102,12 +105,12 @@ enum Source<S> {
 }
 
 impl<S: Store + 'static> LimitLayer<S> {
-    /// Limits by the key that `key_of` finds in a request. A request without a key is not limited, so `key_of` decides who
-    /// is; never let it be something that a client can choose freely.
+    /// Limits by the key that `key_of` returns for a request; see [`client_key`]. A request for which it returns `None` is not
+    /// limited. Never use a key that a client can choose freely.
     ///
     /// # Errors
-    /// `config_invalid` for a `leakyBucket` (see [`shaping`](LimitLayer::shaping)), and for `concurrency` on a store that does
-    /// not answer at once while the limiter has no [`spawn_with`](Limiter::spawn_with) to release leases by.
+    /// `config_invalid` for a `leakyBucket` (see [`shaping`](LimitLayer::shaping)), and for `concurrency` on an asynchronous store if
+    /// the limiter has no [`spawn_with`](Limiter::spawn_with) to release leases with.
     pub fn new(
         limiter: Arc<Limiter<S>>,
         key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -118,14 +121,12 @@ impl<S: Store + 'static> LimitLayer<S> {
         }
         let waits = !limiter.store().capabilities().sync && limiter.spawner().is_none();
         if matches!(strategy, AnyStrategy::Concurrency(_)) && waits {
-            return invalid(
-                "this store does not answer at once: tell the limiter how to release leases (spawn_with)",
-            );
+            return invalid("this store is asynchronous: set how the limiter releases leases (spawn_with)");
         }
         Ok(LimitLayer::build(Source::Limiter(limiter), key_of, None))
     }
 
-    /// Holds requests back until it is their turn, by a `leakyBucket`. `sleep` is the runtime's timer, for example
+    /// Delays requests to an even rate, with a `leakyBucket`. `sleep` is the runtime's timer, for example
     /// `|time| Box::pin(tokio::time::sleep(time))`.
     ///
     /// # Errors
@@ -143,10 +144,10 @@ impl<S: Store + 'static> LimitLayer<S> {
         }
     }
 
-    /// Limits with a local tier before the shared store.
+    /// Limits with a local tier in front of the shared store.
     ///
     /// # Errors
-    /// `config_invalid` for `leakyBucket` and `concurrency`, which gain nothing by it.
+    /// `config_invalid` for `leakyBucket` and `concurrency`, which gain nothing from it.
     pub fn tiered(
         tiered: Arc<Tiered<S>>,
         key_of: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -176,7 +177,7 @@ impl<S: Store + 'static> LimitLayer<S> {
         self.with(|rules| rules.cost_of = Arc::new(cost_of))
     }
 
-    /// Which headers an answer gets (default: the plain ones).
+    /// Which headers a response has (default: the plain ones).
     #[must_use]
     pub fn headers(self, styles: HeaderStyles) -> Self {
         self.with(|rules| {
@@ -244,10 +245,15 @@ impl<S, I> Layer<I> for LimitLayer<S> {
     }
 }
 
-/// The key of a request's client. `peer` finds who is connected, for example in axum
-/// `|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())`.
+/// The key of a request by its client address. `peer` returns the peer address of the connection, which the server must have put
+/// into the request.
 ///
-/// Requests whose peer is not known share one key, so that none escapes the limit.
+/// In axum, serve with `router.into_make_service_with_connect_info::<SocketAddr>()` and read it with
+/// `|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())`. With hyper, insert the address of the
+/// accepted socket into `request.extensions_mut()`.
+///
+/// **All requests without a peer address share one key**, so that none escapes the limit: if `peer` always returns `None`, all
+/// clients share one limit.
 pub fn client_key(
     address: ClientAddress,
     peer: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
@@ -255,7 +261,7 @@ pub fn client_key(
     move |request| {
         let Some(peer) = peer(request) else { return Some("unknown peer".to_string()) };
         let forwarded = request.headers.get_all("x-forwarded-for");
-        // Other bytes than text stay entries that are no address, or a client could make the proxy's own entry disappear.
+        // Bytes that are not UTF-8 stay entries that are no address; dropping them would let a client hide the proxy's own entry.
         let forwarded: Vec<_> =
             forwarded.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         Some(address.key(peer, forwarded.iter().map(|value| &**value)))

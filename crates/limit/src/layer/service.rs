@@ -1,4 +1,4 @@
-//! The service behind the layer: asks, waits if it must, lets the request through, and writes the headers.
+//! The service of the layer: checks the limit, delays if needed, calls the inner service, and writes the headers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::fail::is_broken;
 use crate::lease::Lease;
 use crate::strategy::AnyStrategy;
 
-/// A service behind a [`LimitLayer`](super::LimitLayer).
+/// A service with a [`LimitLayer`](super::LimitLayer) in front.
 pub struct LimitService<S, I> {
     rules: Arc<Rules<S>>,
     inner: I,
@@ -37,11 +37,11 @@ impl<S, I: Clone> Clone for LimitService<S, I> {
     }
 }
 
-/// A decision, when it was made, and the slot that is held if there is one.
-type Asked = (Decision, Millis, Option<Box<dyn Held>>);
+/// A decision, its instant, and the lease if there is one.
+type Checked = (Decision, Millis, Option<Box<dyn Held>>);
 
 impl<S: Store + 'static> Rules<S> {
-    async fn ask(&self, key: &str, cost: u64) -> Result<Asked> {
+    async fn ask(&self, key: &str, cost: u64) -> Result<Checked> {
         let limiter = match &self.source {
             Source::Limiter(limiter) => limiter,
             Source::Tiered(tiered) => {
@@ -64,10 +64,10 @@ impl<S: Store + 'static> Rules<S> {
         }
     }
 
-    /// Where a limit behind this one has told of itself already, that stays: it is the one that the client came up against.
+    /// Headers of an inner limit are kept: it is the one that the client has reached.
     fn write_headers(&self, headers: &mut HeaderMap, decision: &Decision, now: Millis) {
         for (name, value) in self.headers.of(decision, now) {
-            // Names are constants and values are digits or names that were made safe.
+            // Names are constants, and values are digits or sanitized names.
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
                 headers.entry(name).or_insert(value);
             }
@@ -75,28 +75,28 @@ impl<S: Store + 'static> Rules<S> {
     }
 
     fn denied<B>(&self, decision: &Decision, now: Millis) -> Response<LimitBody<B>> {
-        let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, decision.to_json().unwrap_or_default());
+        let mut response = rejection(StatusCode::TOO_MANY_REQUESTS, decision.to_json().unwrap_or_default());
         self.write_headers(response.headers_mut(), decision, now);
         response
     }
 }
 
-/// The words of an error may tell of what is inside; a client gets its code only.
+/// An error's message may reveal internals; a client gets its code only.
 fn failed<B>(error: &Error) -> Response<LimitBody<B>> {
     let status = match error.code() {
         Code::BadRequest | Code::TooLarge => StatusCode::BAD_REQUEST,
         _ if is_broken(error) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let mut response = refusal(status, format!("{{\"code\":\"{}\"}}", error.code()));
+    let mut response = rejection(status, format!("{{\"code\":\"{}\"}}", error.code()));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }
 
-fn refusal<B>(status: StatusCode, text: String) -> Response<LimitBody<B>> {
-    let mut response = Response::new(LimitBody::refusal(text));
+fn rejection<B>(status: StatusCode, text: String) -> Response<LimitBody<B>> {
+    let mut response = Response::new(LimitBody::rejection(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -119,7 +119,7 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        // The one that is ready goes, a clone stays.
+        // The clone is not ready, so it is kept, and the ready one is used.
         let clone = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, clone);
         let rules = self.rules.clone();
@@ -144,7 +144,7 @@ where
     };
     let cost = (rules.cost_of)(&parts);
     let (decision, now, held) = match rules.ask(&key, cost).await {
-        Ok(asked) => asked,
+        Ok(checked) => checked,
         Err(error) => return Ok(failed(&error)),
     };
     if !decision.allowed {

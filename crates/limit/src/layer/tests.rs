@@ -1,4 +1,4 @@
-//! The layer around a service that does as it is told: what an answer says, and that a slot is given back exactly once.
+//! The layer around a test service: what a response says, and that a slot is released exactly once.
 
 use std::future::{pending, ready};
 use std::sync::Mutex;
@@ -85,7 +85,7 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 #[test]
-fn every_answer_has_headers_and_a_denial_says_when_to_come_back() {
+fn every_response_has_headers_and_a_denial_has_retry_after() {
     let clock = ManualClock::at(START);
     let policy = FixedWindow::new(2, 60_000).unwrap();
     let limiter = Limiter::new(policy, memory(&clock), Fail::Closed);
@@ -130,7 +130,7 @@ fn a_request_costs_what_the_layer_says() {
 }
 
 #[test]
-fn a_broken_store_is_503_when_closed_and_nothing_when_open() {
+fn a_failed_store_is_503_closed_and_passes_open() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     store.set_broken(true);
@@ -142,12 +142,12 @@ fn a_broken_store_is_503_when_closed_and_nothing_when_open() {
     let closed = now(layer(Fail::Closed).layer(Inner).call(get("/", "ada"))).unwrap();
     assert_eq!(closed.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(closed.headers()["retry-after"], "1");
-    assert_eq!(text(closed), r#"{"code":"store_unavailable"}"#, "nothing of what is inside");
+    assert_eq!(text(closed), r#"{"code":"store_unavailable"}"#, "no internals");
     let open = now(layer(Fail::Open).layer(Inner).call(get("/", "ada"))).unwrap();
     assert_eq!(open.status(), StatusCode::OK);
 }
 
-/// One slot, and a service behind it; `free` tells whether the slot is free.
+/// One slot, and a service behind it; `free` returns whether the slot is free.
 struct Slot {
     limiter: Arc<Limiter<MemoryStore>>,
     service: LimitService<MemoryStore, Inner>,
@@ -169,15 +169,15 @@ impl Slot {
 fn a_slot_is_held_until_the_body_has_ended() {
     let mut slot = Slot::new();
     let response = now(slot.service.call(get("/", "ada"))).unwrap();
-    assert!(!slot.free(), "the answer is not read yet");
+    assert!(!slot.free(), "the response is not read yet");
     let busy = now(slot.service.call(get("/", "ada"))).unwrap();
     assert_eq!(busy.status(), StatusCode::TOO_MANY_REQUESTS);
     let mut body = response.into_body();
     assert!(now(body.frame()).unwrap().is_ok());
     assert!(!slot.free());
     assert!(now(body.frame()).is_none());
-    assert!(slot.free(), "the body has ended, though it is still there");
-    // Another one holds the slot now; dropping the first body must not give that one back.
+    assert!(slot.free(), "the body has ended, though it is not dropped");
+    // Another request holds the slot now; dropping the first body must not release it.
     let other = now(slot.service.call(get("/endless", "ada"))).unwrap();
     drop(body);
     assert!(!slot.free(), "exactly once");
@@ -186,7 +186,7 @@ fn a_slot_is_held_until_the_body_has_ended() {
 }
 
 #[test]
-fn a_slot_is_given_back_however_the_answer_ends() {
+fn a_slot_is_released_however_the_response_ends() {
     let mut slot = Slot::new();
     // The body fails.
     let mut body = now(slot.service.call(get("/body-fails", "ada"))).unwrap().into_body();
@@ -197,18 +197,18 @@ fn a_slot_is_given_back_however_the_answer_ends() {
     // The service fails.
     assert_eq!(now(slot.service.call(get("/refuses", "ada"))).err(), Some("no"));
     assert!(slot.free());
-    // The client goes away while the service works.
+    // The client disconnects while the service runs.
     let mut call = slot.service.call(get("/hangs", "ada"));
     assert!(poll(&mut call).is_pending());
     assert!(!slot.free());
     drop(call);
     assert!(slot.free());
-    // The client goes away while it is being answered.
+    // The client disconnects in the middle of the response.
     let response = now(slot.service.call(get("/endless", "ada"))).unwrap();
     assert!(!slot.free());
     drop(response);
     assert!(slot.free());
-    // A call that was never polled has asked for nothing.
+    // A call that was never polled has not checked the limit.
     drop(slot.service.call(get("/", "ada")));
     assert!(slot.free());
 }
@@ -216,7 +216,7 @@ fn a_slot_is_given_back_however_the_answer_ends() {
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[test]
-fn a_slot_is_given_back_though_the_store_was_still_being_asked() {
+fn a_slot_is_released_though_the_store_was_still_pending() {
     let store = Shared::new(&ManualClock::at(START));
     let tasks: Arc<Mutex<Vec<Task>>> = Arc::default();
     let spawned = tasks.clone();
@@ -237,7 +237,7 @@ fn a_slot_is_given_back_though_the_store_was_still_being_asked() {
     assert!(poll(&mut call).is_pending());
     drop(call);
     store.set_closed(false);
-    assert_eq!(run_tasks(), 1, "it may hold a slot without knowing");
+    assert_eq!(run_tasks(), 1, "the outcome is unknown, so it may hold a slot");
     assert!(now(limiter.peek("ada")).unwrap().allowed);
 
     let response = now(service.call(get("/", "ada"))).unwrap();
@@ -293,7 +293,7 @@ fn the_key_of_a_client_cannot_be_chosen_by_it() {
     };
     assert_eq!(of(&request(Some("10.0.0.1"))).unwrap(), "203.0.113.5");
     assert_eq!(of(&request(None)).unwrap(), "unknown peer");
-    // What a client wrote before the proxy does not take away what the proxy wrote.
+    // An entry that a client wrote does not hide the entry of the proxy.
     let mut bytes = request(Some("10.0.0.1"));
     let value = HeaderValue::from_bytes(b"\xe9, 203.0.113.5").unwrap();
     bytes.headers.insert("x-forwarded-for", value);
@@ -301,22 +301,23 @@ fn the_key_of_a_client_cannot_be_chosen_by_it() {
 }
 
 #[test]
-fn the_limit_that_a_client_came_up_against_is_the_one_that_is_told() {
+fn the_headers_are_those_of_the_limit_that_was_reached() {
     let layer = |limit| {
         let limiter = Limiter::in_memory(FixedWindow::new(limit, 60_000_000).unwrap(), Fail::Closed);
         LimitLayer::new(Arc::new(limiter), key).unwrap()
     };
     let mut service = layer(100).layer(layer(1).layer(Inner));
-    let told = |response: Response<_>| response.headers()["ratelimit-limit"].to_str().unwrap().to_string();
-    assert_eq!(told(now(service.call(get("/", "ada"))).map_err(|_| "no").unwrap()), "1");
+    let reported =
+        |response: Response<_>| response.headers()["ratelimit-limit"].to_str().unwrap().to_string();
+    assert_eq!(reported(now(service.call(get("/", "ada"))).map_err(|_| "no").unwrap()), "1");
     let denied = now(service.call(get("/", "ada"))).map_err(|_| "no").unwrap();
     assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(denied.headers()["ratelimit-remaining"], "0");
-    assert_eq!(told(denied), "1");
+    assert_eq!(reported(denied), "1");
 }
 
 #[test]
-fn layers_that_cannot_work_are_refused() {
+fn invalid_layers_are_rejected() {
     let store = Shared::new(&ManualClock::at(START));
     let on = |policy: crate::Policy| Arc::new(Limiter::new(policy, store.clone(), Fail::Closed));
     let code = |layer: Result<LimitLayer<Shared>>| layer.err().map(|error| error.code());

@@ -1,38 +1,23 @@
-//! The limiter's calls, on memory and on a store that keeps text.
+//! The limiter's calls, on memory and on a store that stores text.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keystead_core::{ManualClock, MemoryOptions, at_once};
 
 use super::*;
-use crate::strategy::{
-    Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingWindow, SlidingWindowLog, TokenBucket,
-};
-use crate::testing::{Shared, memory, now};
+use crate::strategy::{Concurrency, FixedWindow, Gcra};
+use crate::testing::{Shared, every_kind, memory, now};
 
 const START: Millis = Millis(1_700_000_000_000);
 
-fn policies() -> Vec<Policy> {
-    vec![
-        Gcra::new(5, 1000, None).unwrap().into(),
-        TokenBucket::new(5, 5.0).unwrap().into(),
-        FixedWindow::new(5, 1000).unwrap().into(),
-        SlidingWindow::new(5, 1000, None).unwrap().into(),
-        SlidingWindowLog::new(5, 1000).unwrap().into(),
-        Policy::from_json(r#"{"kind":"quota","limit":5,"resetCadence":"calendar-day"}"#).unwrap(),
-        LeakyBucket::new(5.0, 800).unwrap().into(),
-        Concurrency::new(5, 1000).unwrap().into(),
-    ]
-}
-
 #[test]
 fn peek_and_forecast_consume_nothing_for_any_kind() {
-    for policy in policies() {
+    for policy in every_kind() {
         let kind = policy.kind();
         let limiter = Limiter::new(policy, memory(&ManualClock::at(START)), Fail::Closed);
         let cold = now(limiter.peek("k")).unwrap();
         assert_eq!((cold.allowed, cold.remaining, cold.limit), (true, 5, 5), "{kind}");
-        assert!(limiter.store().is_empty(), "{kind}: a look leaves nothing");
+        assert!(limiter.store().is_empty(), "{kind}: a peek stores nothing");
         for left in (0..5).rev() {
             let forecast = now(limiter.forecast("k", 1)).unwrap();
             assert_eq!(
@@ -49,8 +34,8 @@ fn peek_and_forecast_consume_nothing_for_any_kind() {
         assert_eq!(now(limiter.peek("k")).unwrap(), denied, "{kind}");
         assert_eq!(now(limiter.forecast("k", 1)).unwrap(), denied, "{kind}");
         let then = now(limiter.forecast_in("k", 1, denied.retry_after_ms)).unwrap();
-        // A sliding window may only say when to look again: when the next bucket begins.
-        assert!(then.allowed || kind == "slidingWindow", "{kind}: the wait that is told is long enough");
+        // The wait of a sliding window may only last until the next bucket begins.
+        assert!(then.allowed || kind == "slidingWindow", "{kind}: the reported wait is long enough");
         if denied.retry_after_ms > 1 {
             let before = now(limiter.forecast_in("k", 1, denied.retry_after_ms - 1)).unwrap();
             assert!(!before.allowed, "{kind}: and no longer than needed");
@@ -63,7 +48,7 @@ fn peek_and_forecast_consume_nothing_for_any_kind() {
 
 #[test]
 fn memory_and_text_give_the_same_decisions() {
-    for policy in policies() {
+    for policy in every_kind() {
         let clock = ManualClock::at(START);
         let ids = || LeaseIds::of_node(0);
         let native = Limiter::new(policy.clone(), memory(&clock), Fail::Closed).lease_ids(ids());
@@ -80,7 +65,7 @@ fn memory_and_text_give_the_same_decisions() {
 }
 
 #[test]
-fn a_cost_or_key_that_cannot_be_is_refused_however_it_fails() {
+fn an_invalid_cost_or_key_is_rejected_open_or_closed() {
     for fail in [Fail::Open, Fail::Closed] {
         let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), fail);
         for cost in [0, 1 << 53, u64::MAX] {
@@ -99,11 +84,11 @@ fn a_cost_or_key_that_cannot_be_is_refused_however_it_fails() {
 }
 
 #[test]
-fn check_many_reads_the_clock_once_and_answers_in_order() {
+fn check_many_reads_the_clock_once_and_keeps_the_order() {
     struct Counting(ManualClock, Arc<AtomicUsize>);
     impl Clock for Counting {
         fn now(&self) -> Millis {
-            // Every look sees a later moment, so that two looks could not give one instant.
+            // Every reading is later, so two readings could not return one instant.
             Millis(self.0.now().0 + 1000 * self.1.fetch_add(1, Ordering::SeqCst) as u64)
         }
     }
@@ -114,8 +99,8 @@ fn check_many_reads_the_clock_once_and_answers_in_order() {
     let keys = [("a", 1), ("b", 3), ("a", 2), ("c", 4), ("a", 1), ("b", 1)];
     let decisions = now(limiter.check_many(&keys)).unwrap();
     assert_eq!(reads.load(Ordering::SeqCst), 1);
-    let told: Vec<_> = decisions.iter().map(|d| (d.allowed, d.remaining)).collect();
-    assert_eq!(told, [(true, 2), (true, 0), (true, 0), (false, 3), (false, 0), (false, 0)]);
+    let reported: Vec<_> = decisions.iter().map(|d| (d.allowed, d.remaining)).collect();
+    assert_eq!(reported, [(true, 2), (true, 0), (true, 0), (false, 3), (false, 0), (false, 0)]);
     assert!(decisions.iter().all(|d| d.reset_at == START.0 + 500), "one instant");
     assert_eq!(now(limiter.check_many::<&str>(&[])).unwrap(), []);
 }
@@ -132,11 +117,11 @@ fn check_many_is_one_instant_also_where_steps_run_one_at_a_time() {
     let error = now(limiter.check_many(&vec![("a", 1); CHECK_MANY_MAX + 1])).unwrap_err();
     assert_eq!(error.code(), Code::TooLarge);
     assert_eq!(now(limiter.check_many(&[("a", 1), ("", 1)])).unwrap_err().code(), Code::BadRequest);
-    assert_eq!(limiter.store().applies(), 2, "nothing is asked when something cannot be");
+    assert_eq!(limiter.store().applies(), 2, "nothing is checked if one of the keys or costs is invalid");
 }
 
 #[test]
-fn a_broken_store_means_what_the_limiter_says() {
+fn a_failed_store_fails_open_or_closed() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     store.set_broken(true);
@@ -147,8 +132,8 @@ fn a_broken_store_means_what_the_limiter_says() {
     assert_eq!((decision.limit, decision.reset_at, decision.retry_after_ms), (5, START.0, 0));
     assert_eq!(now(open.check_many(&[("a", 1), ("b", 1)])).unwrap().len(), 2);
     let own_word = Policy::from_json(r#"{"limit":5,"periodMs":1000,"fail":"open"}"#).unwrap();
-    let told = Limiter::new(own_word, store.clone(), Fail::Closed).clock(clock.clone());
-    assert!(now(told.check("k", 1)).unwrap().failed_open, "the policy says so itself");
+    let reported = Limiter::new(own_word, store.clone(), Fail::Closed).clock(clock.clone());
+    assert!(now(reported.check("k", 1)).unwrap().failed_open, "the policy says so itself");
     let closed = Limiter::new(policy(), store.clone(), Fail::Closed);
     assert_eq!(now(closed.check("k", 1)).unwrap_err().code(), Code::StoreUnavailable);
     assert_eq!(now(closed.peek("k")).unwrap_err().code(), Code::StoreUnavailable);
@@ -208,7 +193,7 @@ fn a_store_that_takes_its_time_has_no_synchronous_check() {
 }
 
 #[test]
-fn waiting_sleeps_as_long_as_it_is_told_and_no_longer_than_it_may() {
+fn wait_sleeps_for_retry_after_and_no_longer_than_allowed() {
     let clock = ManualClock::at(START);
     let limiter = Limiter::new(FixedWindow::new(2, 1000).unwrap(), memory(&clock), Fail::Closed);
     let slept = std::sync::Mutex::new(Vec::new());
@@ -222,8 +207,8 @@ fn waiting_sleeps_as_long_as_it_is_told_and_no_longer_than_it_may() {
     }
     assert_eq!(*slept.lock().unwrap(), [1000, 1000]);
     assert!(now(limiter.wait("k", 1, 0, sleep)).unwrap().allowed);
-    assert!(!now(limiter.wait("k", 1, 999, sleep)).unwrap().allowed, "that would take longer");
-    assert!(!now(limiter.wait("k", 3, u64::MAX, sleep)).unwrap().allowed, "that would never pass");
+    assert!(!now(limiter.wait("k", 1, 999, sleep)).unwrap().allowed, "the wait would be longer");
+    assert!(!now(limiter.wait("k", 3, u64::MAX, sleep)).unwrap().allowed, "this cost is never allowed");
     assert_eq!(slept.lock().unwrap().len(), 2);
 }
 
@@ -245,7 +230,7 @@ fn a_lease_is_held_on_as_long_as_it_is_renewed() {
 }
 
 #[test]
-fn every_call_can_do_without_a_runtime_where_the_store_answers_at_once() {
+fn every_call_works_without_a_runtime_on_a_synchronous_store() {
     let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), Fail::Closed);
     assert_eq!(at_once(limiter.check_many(&[("a", 1), ("b", 2)])).unwrap().len(), 2);
     assert!(at_once(limiter.reset("a")).unwrap());

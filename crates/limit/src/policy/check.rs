@@ -1,4 +1,4 @@
-//! What the numbers of a policy must be. A policy that passes can only give finite decisions.
+//! Validation of the numbers of a policy. A valid policy only makes finite decisions.
 
 use keystead_core::{Code, Error, Result};
 
@@ -21,7 +21,7 @@ pub(crate) fn up_to(name: &str, number: u64, max: u64) -> Result<u64> {
     }
 }
 
-/// A length of time that the policy names.
+/// A duration.
 pub(crate) fn span_ms(name: &str, ms: u64) -> Result<u64> {
     match (1..=SPAN_MS_MAX).contains(&ms) {
         true => Ok(ms),
@@ -31,7 +31,7 @@ pub(crate) fn span_ms(name: &str, ms: u64) -> Result<u64> {
     }
 }
 
-/// A moment since the epoch.
+/// A time since the epoch.
 pub(crate) fn moment(name: &str, ms: u64) -> Result<u64> {
     match ms <= SPAN_MS_MAX {
         true => Ok(ms),
@@ -39,7 +39,7 @@ pub(crate) fn moment(name: &str, ms: u64) -> Result<u64> {
     }
 }
 
-/// The time between two units: it must be more than what a double loses beside the present time.
+/// The time between two units: it must be larger than the rounding error of a double near the current time.
 pub(crate) fn step_ms(what: &str, ms: f64) -> Result<f64> {
     match ms.is_finite() && ms >= STEP_MS_MIN {
         true => Ok(ms),

@@ -1,4 +1,4 @@
-//! The fields of a policy's text, each taken once by the kind that it belongs to. What is left over is refused.
+//! The fields of a policy's text. Each is taken by the kind that it belongs to; what remains is rejected.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) enum Raw {
         text: String,
     },
     Text(String),
-    /// Anything else, by what it is called.
+    /// Anything else, by the name of its type.
     Other(&'static str),
 }
 
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         self.fields.remove(name).map(|raw| whole(name, &raw)).transpose()
     }
 
-    /// A whole number, also below zero.
+    /// A whole number, which may be negative.
     pub(crate) fn integer_if(&mut self, name: &str) -> Result<Option<i64>> {
         let Some(raw) = self.fields.remove(name) else { return Ok(None) };
         match raw {
@@ -93,16 +93,16 @@ impl<'a> Fields<'a> {
         if self.fields.contains_key(name) { self.text(name).map(Some) } else { Ok(None) }
     }
 
-    /// Refuses what is none of these.
-    pub(super) fn refuse_others(&self, known: &[&str]) -> Result<()> {
+    /// Rejects any other field than these.
+    pub(super) fn reject_others(&self, known: &[&str]) -> Result<()> {
         match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => invalid(format!("there is no field '{name}' (there are {})", known.join(", "))),
         }
     }
 
-    /// Refuses what nobody has taken.
-    pub(crate) fn refuse_rest(&self, what: &str) -> Result<()> {
+    /// Rejects fields that were not taken.
+    pub(crate) fn reject_rest(&self, what: &str) -> Result<()> {
         match self.fields.keys().next() {
             None => Ok(()),
             Some(name) => invalid(format!("{what} has no field '{name}'")),

@@ -1,7 +1,7 @@
-//! What a limit is, as people write it: `{"kind": "gcra", "limit": 100, "periodMs": 60000}`.
+//! A limit in JSON or TOML: `{"kind": "gcra", "limit": 100, "periodMs": 60000}`.
 //!
-//! JSON and TOML have the same names; a duration may also be text (`"60s"`). A field that the kind does not have, a
-//! missing one, a wrong type or an impossible number is `config_invalid` with the reason, and no policy comes of it.
+//! JSON and TOML have the same names; a duration may also be text (`"60s"`). A missing or unknown field, a wrong type or an invalid
+//! number is `config_invalid` with the reason.
 
 pub(crate) mod check;
 mod fields;
@@ -15,17 +15,14 @@ use keystead_core::{Code, Error, Result};
 
 use crate::bounds::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
 use crate::fail::Fail;
-use crate::strategy::{
-    AnyStrategy, Concurrency, FixedWindow, Gcra, KINDS, Kind, LeakyBucket, Quota, SlidingWindow,
-    SlidingWindowLog, TokenBucket,
-};
+use crate::strategy::{AnyStrategy, KINDS, Kind};
 
 pub(crate) use fields::{Fields, Raw};
 
 /// Fields that every kind may have.
 const COMMON: [&str; 3] = ["kind", "name", "fail"];
 
-/// A limit: its strategy, and optionally its name and what a broken store means for it.
+/// A limit: its strategy, and optionally its name and whether it fails open or closed.
 ///
 /// ```
 /// use keystead_limit::Policy;
@@ -46,6 +43,10 @@ pub struct Policy {
 }
 
 impl Policy {
+    pub(crate) fn new(strategy: AnyStrategy) -> Self {
+        Policy { kind: strategy.word(), name: None, fail: None, strategy }
+    }
+
     /// Reads a policy from JSON text.
     ///
     /// # Errors
@@ -54,10 +55,10 @@ impl Policy {
         Policy::from_json_value(&serde_json::Value::Object(Policy::json_fields(text)?))
     }
 
-    /// The fields of a policy in JSON text, for somebody who has fields of their own beside them.
+    /// The fields of a policy in JSON text, for a caller that has further fields in the same object.
     ///
     /// # Errors
-    /// `config_invalid` when it is no JSON object, and when a field is there twice: which one counts could only be guessed.
+    /// `config_invalid` when it is no JSON object, and when a field occurs twice, because it is ambiguous.
     pub fn json_fields(text: &str) -> Result<serde_json::Map<String, serde_json::Value>> {
         check_len(text)?;
         let value: serde_json::Value = serde_json::from_str(text)
@@ -117,12 +118,13 @@ impl Policy {
 
     fn build(kind: &Kind, fields: &mut Fields<'_>) -> Result<Self> {
         let known: Vec<_> = kind.required.iter().chain(kind.optional).chain(&COMMON).copied().collect();
-        // First what nobody knows: it may be what is missing, misspelt.
-        fields.refuse_others(&known)?;
+        // Unknown fields first: one may be the misspelt name of a missing field.
+        fields.reject_others(&known)?;
         let name = fields.text_if("name")?;
         let fail = fields.text_if("fail")?.map(|word| word.parse::<Fail>()).transpose()?;
         let strategy = (kind.build)(fields)?;
-        fields.refuse_rest("this policy")?;
+        fields.reject_rest("this policy")?;
+        // A rolling quota is called a quota, though its strategy is a sliding window.
         let mut policy = Policy { kind: kind.name, name: None, fail, strategy };
         if let Some(name) = name {
             policy = policy.named(&name)?;
@@ -130,7 +132,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The same policy with a name, which stands in headers and in combined decisions.
+    /// The same policy with a name, which is used in headers and in combined decisions.
     ///
     /// # Errors
     /// `config_invalid` when it is empty or too long.
@@ -143,14 +145,14 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same policy with what a broken store means.
+    /// The same policy that fails open or closed.
     #[must_use]
     pub fn failing(mut self, fail: Fail) -> Self {
         self.fail = Some(fail);
         self
     }
 
-    /// The word for its kind.
+    /// The name of its kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.kind
@@ -162,25 +164,25 @@ impl Policy {
         self.name.as_deref()
     }
 
-    /// What a broken store means, if the policy says so.
+    /// Whether it fails open or closed, if the policy says so.
     #[must_use]
     pub fn fail(&self) -> Option<Fail> {
         self.fail
     }
 
-    /// The ceiling that decisions report.
+    /// The limit that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.strategy.limit()
     }
 
-    /// In how many milliseconds the whole limit comes back.
+    /// In how many milliseconds the whole limit is replenished.
     #[must_use]
     pub fn window_ms(&self) -> f64 {
         self.strategy.window_ms()
     }
 
-    /// The maths.
+    /// Its strategy.
     #[must_use]
     pub fn strategy(&self) -> &AnyStrategy {
         &self.strategy
@@ -192,27 +194,6 @@ impl fmt::Debug for Policy {
         let name = self.name.as_deref().unwrap_or("unnamed");
         write!(f, "{name}: {:?}", self.strategy)
     }
-}
-
-macro_rules! policy_of {
-    ($($strategy:ident $kind:literal,)*) => {$(
-        impl From<$strategy> for Policy {
-            fn from(strategy: $strategy) -> Self {
-                Policy { kind: $kind, name: None, fail: None, strategy: AnyStrategy::$strategy(strategy) }
-            }
-        }
-    )*};
-}
-
-policy_of! {
-    Gcra "gcra",
-    TokenBucket "tokenBucket",
-    FixedWindow "fixedWindow",
-    SlidingWindow "slidingWindow",
-    SlidingWindowLog "slidingWindowLog",
-    Quota "quota",
-    LeakyBucket "leakyBucket",
-    Concurrency "concurrency",
 }
 
 fn check_len(text: &str) -> Result<()> {
@@ -236,7 +217,7 @@ fn json_kind(value: &serde_json::Value) -> &'static str {
 fn json_raw(value: &serde_json::Value) -> Raw {
     match value {
         serde_json::Value::String(text) => Raw::Text(text.clone()),
-        // A number over the range of doubles has no double; infinity is refused by every field.
+        // A number outside the range of doubles becomes infinity, which every field rejects.
         serde_json::Value::Number(number) => {
             Raw::Number { value: number.as_f64().unwrap_or(f64::INFINITY), text: number.to_string() }
         }

@@ -1,11 +1,11 @@
-//! Names that an object has twice. Readers of JSON take the last one without a word, which is seldom what was meant.
+//! Duplicate names of a JSON object. JSON readers silently use the last one, which is rarely what was meant.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The first name that the object in this text has a second time.
+/// The first duplicate name of the object in this text.
 pub(super) fn twice(text: &str) -> Option<String> {
     let Names(names) = serde_json::from_str(text).ok()?;
     let place = (0..names.len()).find(|place| names[..*place].contains(&names[*place]))?;

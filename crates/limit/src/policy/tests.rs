@@ -1,7 +1,9 @@
-//! Every kind from JSON and TOML, and the exact words of what is refused.
+//! Every kind from JSON and TOML, and the exact error messages.
 
 use super::*;
-use crate::strategy::Cadence;
+use crate::strategy::{
+    Cadence, Concurrency, FixedWindow, Gcra, LeakyBucket, Quota, SlidingWindow, SlidingWindowLog, TokenBucket,
+};
 
 #[test]
 fn every_kind_is_read_from_json() {
@@ -65,7 +67,7 @@ fn every_kind_is_read_from_json() {
 }
 
 #[test]
-fn a_name_and_what_a_broken_store_means_can_stand_there() {
+fn name_and_fail_are_read() {
     let text = r#"{"limit": 5, "periodMs": 1000, "name": "login", "fail": "closed"}"#;
     let policy = Policy::from_json(text).unwrap();
     assert_eq!((policy.name(), policy.fail()), (Some("login"), Some(Fail::Closed)));
@@ -73,7 +75,7 @@ fn a_name_and_what_a_broken_store_means_can_stand_there() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_in_exact_words() {
+fn invalid_policies_are_rejected_with_exact_messages() {
     for (text, words) in [
         ("", "a policy must be JSON: EOF while parsing a value at line 1 column 0"),
         ("[]", "a policy must be an object, not an array"),
@@ -160,7 +162,7 @@ fn what_cannot_work_is_refused_in_exact_words() {
 }
 
 #[test]
-fn a_number_over_the_range_of_doubles_is_refused() {
+fn a_number_over_the_range_of_doubles_is_rejected() {
     for text in
         [r#"{"limit": 1e400, "periodMs": 1}"#, r#"{"kind":"tokenBucket","capacity":1,"refillPerSec":1e400}"#]
     {
@@ -201,15 +203,17 @@ fn toml_has_the_same_names() {
 }
 
 #[test]
-fn the_table_of_kinds_says_what_is_read_and_the_guide_tells_of_all_of_it() {
+fn the_table_of_kinds_is_true_and_the_guide_documents_it() {
     let guide = include_str!("../../../../docs/limits.md");
-    for kind in &KINDS {
+    for kind in KINDS {
+        let example = Policy::from_json(kind.example).unwrap();
+        assert_eq!((example.kind(), example.strategy().word(), example.limit()), (kind.name, kind.name, 5));
         let error = Policy::from_json(&format!(r#"{{"kind":"{}"}}"#, kind.name)).unwrap_err();
         assert_eq!(error.message(), format!("{}: {} is missing", kind.name, kind.required[0]));
         for word in kind.required.iter().chain(kind.optional).chain([&kind.name]) {
             assert!(
                 guide.contains(&format!("`{word}")),
-                "docs/limits.md does not tell of `{word}` ({})",
+                "docs/limits.md does not document `{word}` ({})",
                 kind.name
             );
         }

@@ -1,4 +1,4 @@
-//! What is kept of reservations: a note for each, and one ledger for all of a key. Pure steps.
+//! The stored state of reservations: a note for each, and one ledger for all of a key. Pure steps.
 
 use keystead_core::{Change, Key, Millis, Result, Step, Ttl, key};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(crate) fn ledger_key(limit: &Key) -> Result<Key> {
     beside("reservations", limit)
 }
 
-/// A key that lives where the limit's own key lives: it has the same tag, or that key as its tag.
+/// A key on the same shard as the limit's own key: it has the same tag, or that key as its tag.
 fn beside(prefix: impl AsRef<[u8]>, limit: &Key) -> Result<Key> {
     let limit = limit.as_bytes();
     match key::hash_tag(limit).len() == limit.len() {
@@ -24,7 +24,7 @@ fn beside(prefix: impl AsRef<[u8]>, limit: &Key) -> Result<Key> {
     }
 }
 
-/// What was reserved, as it rests.
+/// A reservation as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) cost: u64,
@@ -50,14 +50,14 @@ impl Note {
     }
 }
 
-/// What the reservations of a key have in common. It lives as long as the last of them.
+/// What the reservations of a key have in common. It expires with the last of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ledger {
     /// The first reservation since the key was reset.
     epoch: u64,
-    /// Units that were given back since then.
+    /// Units that were refunded since then.
     given_back: u64,
-    /// Until when it is needed.
+    /// When it expires.
     until: u64,
 }
 
@@ -79,7 +79,7 @@ impl Step for Open {
     }
 }
 
-/// Writes down what is given back, and tells how the ledger stood before. Nothing: it is another one.
+/// Records a refund. Returns the ledger as it was before, or `None` if it is another one.
 #[derive(Clone, Copy)]
 pub(super) struct Book {
     pub(super) epoch: u64,

@@ -36,13 +36,13 @@ fn left<S: Store>(limiter: &Limiter<S>) -> u64 {
 }
 
 #[test]
-fn what_was_too_much_comes_back_and_only_once() {
+fn an_estimate_too_high_is_refunded_exactly_once() {
     each(|_, limiter| {
         let reserved = now(limiter.reserve("k", 40, 1000)).unwrap();
         assert_eq!(left(&limiter), 60, "{:?}", limiter.policy());
         let id = reserved.id.unwrap();
-        let stands = now(limiter.settle_reserved("k", id, 15)).unwrap().unwrap();
-        assert_eq!((stands.remaining, left(&limiter)), (85, 85), "{:?}", limiter.policy());
+        let after = now(limiter.settle_reserved("k", id, 15)).unwrap().unwrap();
+        assert_eq!((after.remaining, left(&limiter)), (85, 85), "{:?}", limiter.policy());
         assert_eq!(now(limiter.settle_reserved("k", id, 0)).unwrap(), None);
         assert_eq!(now(limiter.settle_reserved("k", id + 1, 0)).unwrap(), None, "never made");
         assert_eq!(left(&limiter), 85);
@@ -50,7 +50,7 @@ fn what_was_too_much_comes_back_and_only_once() {
 }
 
 #[test]
-fn a_cost_of_nothing_gives_all_back_and_the_same_cost_nothing() {
+fn a_cost_of_0_refunds_all_and_the_same_cost_nothing() {
     each(|_, limiter| {
         let (a, b) =
             (now(limiter.reserve("k", 30, 1000)).unwrap(), now(limiter.reserve("k", 20, 1000)).unwrap());
@@ -64,8 +64,8 @@ fn a_cost_of_nothing_gives_all_back_and_the_same_cost_nothing() {
 fn what_was_too_little_is_charged_even_beyond_the_limit_and_the_next_one_waits() {
     each(|clock, limiter| {
         let id = now(limiter.reserve("k", 90, 1000)).unwrap().id.unwrap();
-        let stands = now(limiter.settle_reserved("k", id, 150)).unwrap().unwrap();
-        assert_eq!((stands.allowed, stands.remaining), (false, 0), "{:?}", limiter.policy());
+        let after = now(limiter.settle_reserved("k", id, 150)).unwrap().unwrap();
+        assert_eq!((after.allowed, after.remaining), (false, 0), "{:?}", limiter.policy());
         assert!(!now(limiter.check("k", 1)).unwrap().allowed);
         clock.advance_ms(200_000_000);
         assert_eq!(left(&limiter), 100, "a debt is paid off: {:?}", limiter.policy());
@@ -76,7 +76,7 @@ fn what_was_too_little_is_charged_even_beyond_the_limit_and_the_next_one_waits()
 fn a_denied_estimate_reserves_nothing() {
     each(|_, limiter| {
         now(limiter.check("k", 90)).unwrap();
-        // A shaper admits whatever the cost as long as its queue is short.
+        // A shaper allows any cost as long as its queue is short.
         if limiter.policy().kind() != "leakyBucket" {
             let reserved = now(limiter.reserve("k", 11, 1000)).unwrap();
             assert_eq!((reserved.decision.allowed, reserved.id), (false, None));
@@ -96,25 +96,25 @@ fn a_reservation_that_is_not_settled_in_time_stands() {
     });
 }
 
-/// What was replenished before it is settled is not given back, or others would be given what they have spent.
+/// Units that were replenished before the settlement are not refunded, or they would be available twice.
 #[test]
-fn a_late_settling_gives_back_only_what_is_still_owed() {
+fn a_late_settlement_refunds_only_what_still_counts() {
     each(|clock, limiter| {
         let id = now(limiter.reserve("k", 40, 500_000_000)).unwrap().id.unwrap();
         clock.advance_ms(200_000_000);
         assert!(now(limiter.check("k", 30)).unwrap().allowed);
-        let stands = now(limiter.settle_reserved("k", id, 0)).unwrap().unwrap();
-        assert_eq!((stands.remaining, left(&limiter)), (70, 70), "{:?}", limiter.policy());
+        let after = now(limiter.settle_reserved("k", id, 0)).unwrap().unwrap();
+        assert_eq!((after.remaining, left(&limiter)), (70, 70), "{:?}", limiter.policy());
     });
 }
 
 #[test]
-fn a_rate_gives_back_the_part_that_is_still_owed() {
+fn a_rate_refunds_the_part_that_still_counts() {
     for policy in [POLICIES[0], POLICIES[1], POLICIES[6]] {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), Fail::Closed);
         let id = now(limiter.reserve("k", 40, 100_000)).unwrap().id.unwrap();
-        // 25 of them are back; behind the rest stand 20 of somebody else.
+        // 25 of them are replenished; another request has consumed 20 after the others.
         clock.advance_ms(25_000);
         assert!(now(limiter.check("k", 20)).unwrap().allowed);
         assert_eq!(left(&limiter), 65, "{policy}");
@@ -123,14 +123,14 @@ fn a_rate_gives_back_the_part_that_is_still_owed() {
     }
 }
 
-/// To give back what is first in the queue brings nearer when the others are paid off.
+/// A refund of the first in the queue brings the replenishment of the others forward.
 #[test]
 fn reservations_that_are_settled_out_of_turn_give_back_no_more_than_is_owed() {
     each(|clock, limiter| {
         let [a, b] = [40, 40].map(|cost| now(limiter.reserve("k", cost, 500_000_000)).unwrap().id.unwrap());
         now(limiter.settle_reserved("k", a, 0)).unwrap().unwrap();
         assert_eq!(left(&limiter), 60, "{:?}", limiter.policy());
-        // Whatever the kind, all is back by then.
+        // For every kind, all is replenished by then.
         clock.advance_ms(if ["gcra", "tokenBucket", "leakyBucket"].contains(&limiter.policy().kind()) {
             41_000
         } else {
@@ -158,9 +158,9 @@ fn a_reset_makes_open_reservations_void() {
     });
 }
 
-/// What was reserved in one window is not given back in another one that the clock has jumped back from.
+/// A reservation of one window is not refunded in another one after the clock has jumped back.
 #[test]
-fn a_window_gives_back_its_own_only() {
+fn a_window_refunds_its_own_only() {
     for policy in [POLICIES[2], POLICIES[3], POLICIES[4], POLICIES[5]] {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), Fail::Closed);
@@ -170,7 +170,7 @@ fn a_window_gives_back_its_own_only() {
         clock.set(Millis(1_700_000_000_500));
         now(limiter.settle_reserved("k", id, 0)).unwrap().unwrap();
         assert_eq!(left(&limiter), 0, "{policy}");
-        // And what is reserved while it is back stands in the window ahead.
+        // A reservation made while the clock is behind counts in the window ahead.
         now(limiter.reset("k")).unwrap();
         clock.set(Millis(1_700_400_000_000));
         assert!(now(limiter.check("k", 50)).unwrap().allowed);
@@ -187,7 +187,7 @@ fn the_note_lives_where_the_limit_does() {
     for name in ["limit:a", "limit:{t}:a", "a{b", "x{}y"] {
         let limit = Key::new(name).unwrap();
         let note = note_key(&limit, 7).unwrap();
-        // Braces that are no tag cannot be made one.
+        // Braces that are no hash tag cannot become one.
         if name != "x{}y" {
             assert_eq!(key::slot(note.as_bytes()), key::slot(limit.as_bytes()), "{note}");
         }
@@ -195,7 +195,7 @@ fn the_note_lives_where_the_limit_does() {
 }
 
 #[test]
-fn what_cannot_be_reserved_is_refused() {
+fn invalid_reservations_are_rejected() {
     let limiter = Limiter::in_memory(Policy::from_json(POLICIES[0]).unwrap(), Fail::Closed);
     for (cost, ttl_ms) in [(0, 1), (WHOLE_MAX + 1, 1), (1, 0), (1, SPAN_MS_MAX + 1)] {
         assert_eq!(now(limiter.reserve("k", cost, ttl_ms)).unwrap_err().code(), Code::BadRequest);

@@ -1,7 +1,7 @@
-//! `concurrency`: how many may be at work at the same time. A check takes a lease, and who is done releases it.
+//! `concurrency`: how many requests may run at the same time. A check acquires a lease, and the client releases it at the end.
 //!
-//! The state is the leases by id, each with its expiry, so that a client that crashed cannot hold its slot for ever. The
-//! caller chooses the id before it asks: a request that is given up half way can still be released.
+//! The state is the leases by id, each with its expiry, so that a client that crashed cannot hold its slot for ever. The caller
+//! chooses the id before the check, so the lease of a request that is cancelled half way can still be released.
 
 use keystead_core::{Change, Millis, Result, Step, Ttl};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "leaseMs"],
     optional: &[],
     about: "how many at the same time; a lease each, released or expired",
+    example: r#"{"kind":"concurrency","limit":5,"leaseMs":1000}"#,
     build,
 };
 
@@ -62,8 +63,8 @@ impl Strategy for Concurrency {
         self.limit
     }
 
-    /// A lease is one slot, whatever the cost. To ask again with an id that is held is the same lease, renewed, also where the
-    /// limit has become lower meanwhile: its holder is at work.
+    /// A lease is one slot, whatever the cost. A check with the id of a lease that is held renews it, even if the limit has been lowered
+    /// in the meantime: its holder is already running.
     fn decide(&self, state: Option<&Leases>, now: Millis, ask: &Ask) -> Ruling<Leases> {
         let now = Millis(now.0.min(WHOLE_MAX));
         let mut held: SmallVec<[(u64, u64); 8]> = SmallVec::new();
@@ -110,7 +111,7 @@ impl Strategy for Concurrency {
     }
 }
 
-/// Gives a lease back. The reply is whether it was still held: a second release of the same lease frees nothing.
+/// Releases a lease. The reply is whether it was still held: a second release of the same lease frees nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
     /// The lease.
@@ -137,7 +138,7 @@ impl Step for Release {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     fn lease(lease_id: u64, decision: Decision) -> Decision {
         Decision { lease_id: Some(lease_id), ..decision }
@@ -154,7 +155,7 @@ mod tests {
         assert!(!lab.run(5500, &Release { lease_id: 99 }));
         assert_eq!(lab.acquire(5500, 13), lease(13, allow(2, 0, 6500)));
         assert_eq!(lab.acquire(6000, 14), lease(14, allow(2, 0, 7000)), "11 was never released and expired");
-        assert!(!lab.run(6000, &Release { lease_id: 11 }), "what expired is not freed again");
+        assert!(!lab.run(6000, &Release { lease_id: 11 }), "an expired lease is not freed again");
         assert!(lab.run(6000, &Release { lease_id: 13 }));
         assert!(lab.run(6000, &Release { lease_id: 14 }));
         assert_eq!(lab.state(), None);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lease_renews_it_also_under_a_lower_limit() {
+    fn a_lease_that_is_held_is_renewed_even_under_a_lower_limit() {
         let mut lab = Lab::new(Concurrency::new(3, 1000).unwrap());
         for lease_id in 1..=3 {
             assert!(lab.acquire(5000, lease_id).allowed);
@@ -181,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(Concurrency::new(0, 1000), "limit must be");
-        refused(Concurrency::new(20_001, 1000), "limit must be");
-        refused(Concurrency::new(1, 0), "leaseMs must be");
-        refused(Concurrency::new(1, u64::MAX), "leaseMs must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(Concurrency::new(0, 1000), "limit must be");
+        rejected(Concurrency::new(20_001, 1000), "limit must be");
+        rejected(Concurrency::new(1, 0), "leaseMs must be");
+        rejected(Concurrency::new(1, u64::MAX), "leaseMs must be");
     }
 }

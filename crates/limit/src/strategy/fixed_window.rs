@@ -1,7 +1,7 @@
-//! `fixedWindow`: a count that begins anew at every multiple of the window since the epoch.
+//! `fixedWindow`: a count that resets at every multiple of the window since the epoch.
 //!
-//! The cheapest to understand. Across one boundary up to twice the limit can pass in a short time: the end of one window
-//! and the beginning of the next.
+//! The simplest strategy. Across one boundary up to twice the limit can pass in a short time: at the end of one window and at the
+//! beginning of the next.
 
 use keystead_core::{Millis, Result};
 
@@ -14,6 +14,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &[],
     about: "a plain count a window; up to twice the limit can pass across one boundary",
+    example: r#"{"kind":"fixedWindow","limit":5,"windowMs":1000}"#,
     build,
 };
 
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::bounds::{SPAN_MS_MAX, WHOLE_MAX};
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_window_is_aligned_to_the_epoch() {
@@ -120,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(FixedWindow::new(0, 1000), "limit must be");
-        refused(FixedWindow::new(1, 0), "windowMs must be");
-        refused(FixedWindow::new(1, u64::MAX), "windowMs must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(FixedWindow::new(0, 1000), "limit must be");
+        rejected(FixedWindow::new(1, 0), "windowMs must be");
+        rejected(FixedWindow::new(1, u64::MAX), "windowMs must be");
     }
 }

@@ -1,6 +1,6 @@
 //! `gcra`: the generic cell rate algorithm. One number, an even pace, a burst on top. The default.
 //!
-//! The state is the theoretical arrival time: when everything admitted so far would have been paid off at an even pace.
+//! The state is the theoretical arrival time: when everything admitted so far would be replenished at an even pace.
 
 use keystead_core::{Millis, Result};
 
@@ -14,6 +14,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "periodMs"],
     optional: &["burst"],
     about: "an even pace with a burst; one number a key; the default",
+    example: r#"{"kind":"gcra","limit":5,"periodMs":1000}"#,
     build,
 };
 
@@ -29,7 +30,7 @@ impl Gcra {
     /// `limit` units every `period_ms`, at most `burst` at once (default: `limit`).
     ///
     /// # Errors
-    /// `config_invalid` when a number is out of range or together they cannot be kept to.
+    /// `config_invalid` when a number is out of range, alone or in combination with the others.
     pub fn new(limit: u64, period_ms: u64, burst: Option<u64>) -> Result<Self> {
         let limit = check::whole("limit", limit)? as f64;
         let interval_ms = check::span_ms("periodMs", period_ms)? as f64 / limit;
@@ -87,7 +88,7 @@ impl Strategy for Gcra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_burst_then_an_even_pace() {
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(lab.check(50_099, 1), deny(3, 0, 50_300, 1));
         assert_eq!(lab.check(50_100, 1), allow(3, 0, 50_400), "equality allows");
         assert_eq!(lab.check(50_250, 1), allow(3, 0, 50_500));
-        assert_eq!(lab.check(50_500, 1), allow(3, 2, 50_600), "all paid off");
+        assert_eq!(lab.check(50_500, 1), allow(3, 2, 50_600), "all replenished");
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!(lab.check(334, 1), allow(1, 0, 668));
     }
 
-    /// Doubles beside the present time are exact to 1/4096 of a millisecond. That is all a large burst can be off by.
+    /// Doubles near the current time are exact to 1/4096 of a millisecond, which bounds the error of a large burst.
     #[test]
     fn a_burst_of_thousands_is_off_by_the_rounding_of_doubles_at_most() {
         let now = 1_700_000_000_123;
@@ -140,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(Gcra::new(0, 1000, None), "limit must be");
-        refused(Gcra::new(1 << 53, 1000, None), "limit must be");
-        refused(Gcra::new(1, 0, None), "periodMs must be");
-        refused(Gcra::new(1, u64::MAX, None), "periodMs must be");
-        refused(Gcra::new(1, 1000, Some(0)), "burst must be");
-        refused(Gcra::new(1, 1000, Some((1 << 53) - 1)), "takes longer");
-        refused(Gcra::new((1 << 53) - 1, 1, None), "periodMs / limit");
+    fn invalid_parameters_are_rejected() {
+        rejected(Gcra::new(0, 1000, None), "limit must be");
+        rejected(Gcra::new(1 << 53, 1000, None), "limit must be");
+        rejected(Gcra::new(1, 0, None), "periodMs must be");
+        rejected(Gcra::new(1, u64::MAX, None), "periodMs must be");
+        rejected(Gcra::new(1, 1000, Some(0)), "burst must be");
+        rejected(Gcra::new(1, 1000, Some((1 << 53) - 1)), "takes longer");
+        rejected(Gcra::new((1 << 53) - 1, 1, None), "periodMs / limit");
     }
 }

@@ -1,6 +1,6 @@
-//! `leakyBucket`: a shaper. It delays instead of denying, and refuses only when the queue is too long.
+//! `leakyBucket`: a shaper. It delays requests instead of denying them, and denies only when the queue is too long.
 //!
-//! The state is the next departure: when the one who asks next may leave.
+//! The state is the next departure: when the next request may proceed.
 
 use keystead_core::{Millis, Result};
 
@@ -15,10 +15,11 @@ pub(super) const KIND: Kind = Kind {
     required: &["ratePerSec", "maxQueueMs"],
     optional: &[],
     about: "an even flow out: requests wait for their turn",
+    example: r#"{"kind":"leakyBucket","ratePerSec":5,"maxQueueMs":800}"#,
     build,
 };
 
-/// One unit after the other at a steady rate, waiting at most so long.
+/// One unit after the other at a steady rate, with a bounded wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeakyBucket {
     interval_ms: f64,
@@ -27,7 +28,7 @@ pub struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// `rate_per_sec` units leave a second; who would wait longer than `max_queue_ms` is refused.
+    /// `rate_per_sec` units proceed a second; a request that would wait longer than `max_queue_ms` is denied.
     ///
     /// # Errors
     /// `config_invalid` when a number is out of range.
@@ -35,18 +36,18 @@ impl LeakyBucket {
         let interval_ms = 1000.0 / check::rate_per_sec("ratePerSec", rate_per_sec)?;
         check::replenish_ms("ratePerSec", interval_ms)?;
         check::step_ms("1000 / ratePerSec", interval_ms)?;
-        // No queue at all is a policy, too: who cannot leave at once is refused.
+        // 0 is valid: a request that cannot proceed at once is denied.
         let max_queue_ms = match max_queue_ms {
             0 => 0.0,
             _ => check::span_ms("maxQueueMs", max_queue_ms)? as f64,
         };
         let mut shaper = LeakyBucket { interval_ms, max_queue_ms, limit: 0 };
-        shaper.limit = shaper.room(0.0);
+        shaper.limit = shaper.free(0.0);
         Ok(shaper)
     }
 
-    /// How many single units would still be let in when the next departure is `delay_ms` away.
-    fn room(&self, delay_ms: f64) -> u64 {
+    /// How many single units would still be queued when the next departure is `delay_ms` away.
+    fn free(&self, delay_ms: f64) -> u64 {
         if delay_ms > self.max_queue_ms {
             return 0;
         }
@@ -71,13 +72,13 @@ impl Strategy for LeakyBucket {
         let now = moment(now);
         let departure = state.copied().unwrap_or(now).max(now);
         let delay = departure - now;
-        // Nothing is asked for: that never waits, and tells how things stand.
+        // A cost of 0 is never denied and reports the current state.
         if delay > self.max_queue_ms && ask.cost > 0 {
             let retry_after_ms = ceil(delay - self.max_queue_ms);
             return Ruling::deny(Decision::deny(self.limit, 0, ceil(departure), retry_after_ms));
         }
         let next = departure + self.interval_ms * double(ask.cost);
-        let mut decision = Decision::allow(self.limit, self.room(next - now), ceil(next));
+        let mut decision = Decision::allow(self.limit, self.free(next - now), ceil(next));
         decision.delay_ms = Some(ceil(delay));
         Ruling::allow(decision, next, ttl_ms(next - now))
     }
@@ -99,7 +100,7 @@ impl Strategy for LeakyBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     fn wait(delay_ms: u64, decision: Decision) -> Decision {
         Decision { delay_ms: Some(delay_ms), ..decision }
@@ -112,11 +113,11 @@ mod tests {
         assert_eq!(lab.check(5000, 1), wait(100, allow(3, 1, 5200)));
         assert_eq!(lab.check(5000, 1), wait(200, allow(3, 0, 5300)));
         assert_eq!(lab.check(5000, 1), deny(3, 0, 5300, 50), "300 ms is longer than 250");
-        assert_eq!(lab.check(5050, 1), wait(250, allow(3, 0, 5400)), "equality is let in");
+        assert_eq!(lab.check(5050, 1), wait(250, allow(3, 0, 5400)), "equality is allowed");
         assert_eq!(
             lab.check(9000, 5),
             wait(0, allow(3, 0, 9500)),
-            "who comes first leaves at once, however much"
+            "the first request proceeds at once, whatever its cost"
         );
         assert_eq!(lab.check(9000, 1), deny(3, 0, 9500, 250));
     }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_only_who_can_leave_at_once_is_let_in() {
+    fn without_a_queue_only_what_can_proceed_at_once_is_allowed() {
         let mut lab = Lab::new(LeakyBucket::new(1.0, 0).unwrap());
         assert_eq!(lab.check(0, 1), wait(0, allow(1, 0, 1000)));
         assert_eq!(lab.check(999, 1), deny(1, 0, 1000, 1));
@@ -138,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
+    fn invalid_parameters_are_rejected() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, f64::MIN_POSITIVE / 4.0, 1e-300] {
-            refused(LeakyBucket::new(rate, 1000), "");
+            rejected(LeakyBucket::new(rate, 1000), "");
         }
-        refused(LeakyBucket::new(1.0, u64::MAX), "maxQueueMs must be");
+        rejected(LeakyBucket::new(1.0, u64::MAX), "maxQueueMs must be");
     }
 }

@@ -1,10 +1,10 @@
-//! The strategies: one file each, and one row in [`KINDS`].
+//! The strategies: one file each, and one row in `strategies!`.
 //!
-//! A strategy is maths and nothing else: a pure function of (state, now, what is asked). All of it is IEEE double in
-//! the order in which `docs/limits.md` writes it down, so that a script on another server gives the same bits.
+//! A strategy is a pure function of (state, now, request). It calculates in IEEE doubles in a fixed order, so that a script on
+//! another server gets the same bits.
 //!
-//! **A clock that jumps back.** What a strategy has seen stays seen: a window, bucket or arrival time that lies ahead of
-//! the clock goes on until the clock has caught up. So nothing is admitted twice, and nobody waits longer than the jump.
+//! **A clock that jumps back.** A window, bucket or arrival time that is ahead of the clock stays in effect until the clock has
+//! caught up. So nothing is admitted twice, and no request waits longer than the jump.
 
 mod concurrency;
 mod fixed_window;
@@ -22,30 +22,22 @@ use keystead_core::{Millis, Result};
 
 use crate::decision::Decision;
 use crate::number::{double, moment};
-use crate::policy::Fields;
+use crate::policy::{Fields, Policy};
 
-pub use concurrency::{Concurrency, Leases, Release};
-pub use fixed_window::FixedWindow;
-pub use gcra::Gcra;
-pub use leaky_bucket::LeakyBucket;
-pub use quota::{Cadence, Quota};
-pub use sliding_window::{Ring, SlidingWindow};
-pub use sliding_window_log::{Log, SlidingWindowLog};
 pub use steps::{Charge, Check, Forecast, Peek, Refund};
-pub use token_bucket::TokenBucket;
 pub use window::{Grant, Take, Windowed};
 
-/// What a check asks for.
+/// What a check requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Units, at least 1.
     pub cost: u64,
-    /// The id that a granted lease will have. Only `concurrency` looks at it.
+    /// The id that a granted lease will have. Only `concurrency` uses it.
     pub lease_id: u64,
 }
 
 impl Ask {
-    /// So many units.
+    /// A request for this many units.
     #[must_use]
     pub const fn units(cost: u64) -> Self {
         Ask { cost, lease_id: 0 }
@@ -59,15 +51,15 @@ pub struct Spent {
     pub units: u64,
     /// When.
     pub at: Millis,
-    /// When all of them are replenished, as the decision told.
+    /// When all of them are replenished, according to the decision.
     pub until: Millis,
-    /// Units of others that were given back since, which brings that nearer.
+    /// Units of others that were refunded since, which brings that time forward.
     pub given_back: u64,
 }
 
 impl Spent {
-    /// For how many milliseconds it is still being paid off, where a unit takes `interval_ms` and who came first is paid off
-    /// first. Never too long: `until` was rounded up, and what was spent on a rested key is known exactly by itself.
+    /// For how many milliseconds it still counts, if a unit is replenished every `interval_ms`, in the order of the checks. Never too
+    /// long: `until` was rounded up, and the time of these units alone, for a key that owed nothing before, is exact.
     pub(crate) fn owed_ms(&self, interval_ms: f64, now: Millis) -> f64 {
         let (at, until, now) = (moment(self.at), moment(self.until), moment(now));
         let of_all = until - 1.0 - now - interval_ms * double(self.given_back);
@@ -76,10 +68,10 @@ impl Spent {
     }
 }
 
-/// What a strategy decided: the answer, and the state to keep with how long it lives. A denial keeps nothing.
+/// What a strategy decided: the decision, and the state to store with its TTL. A denial stores nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruling<S> {
-    /// The answer.
+    /// The decision.
     pub decision: Decision,
     /// The new state and its TTL in milliseconds.
     pub put: Option<(S, u64)>,
@@ -97,115 +89,106 @@ impl<S> Ruling<S> {
     }
 }
 
-/// The maths of one kind of limit.
+/// The algorithm of one kind of limit.
 pub trait Strategy: Clone + Send + Sync + 'static {
-    /// What stays under a key.
+    /// What is stored under a key.
     type State: State;
 
-    /// The ceiling that decisions report.
+    /// The limit that decisions report.
     fn limit(&self) -> u64;
 
-    /// Decides. A cost of 0 is never denied and tells how things stand.
+    /// Decides. A cost of 0 is never denied and reports the current state.
     fn decide(&self, state: Option<&Self::State>, now: Millis, ask: &Ask) -> Ruling<Self::State>;
 
-    /// The state without `ask`, which is some of what was spent, as far as that still counts: what has been replenished since is
-    /// not given back a second time.
+    /// The state after a refund of `ask`, which is a part of `spent`, as far as that still counts: what has been replenished since is
+    /// not refunded a second time.
     fn refund(&self, state: &Self::State, spent: &Spent, now: Millis, ask: &Ask) -> Option<Self::State>;
 
-    /// The state and its TTL after `ask` was consumed, whether or not the limit admits it: a debt. Nothing where units cannot
-    /// be owed.
+    /// The state and its TTL after `ask` is consumed, even beyond the limit: a debt. `None` if this strategy has no debts.
     fn charge(&self, state: Option<&Self::State>, now: Millis, ask: &Ask) -> Option<(Self::State, u64)>;
 
-    /// In how many milliseconds the whole limit comes back: the window of the headers.
+    /// In how many milliseconds the whole limit is replenished: the window of the headers.
     fn window_ms(&self) -> f64;
 }
 
-/// One kind of policy: its name, its fields, how it is built from them.
+/// One kind of policy: its name, its fields, and how it is built from them.
 pub struct Kind {
-    /// The word in policies.
+    /// Its name in policies.
     pub name: &'static str,
-    /// The fields it must have.
+    /// Its required fields.
     pub required: &'static [&'static str],
-    /// The fields it may have.
+    /// Its optional fields.
     pub optional: &'static [&'static str],
     /// What it is good for, in one line.
     pub about: &'static str,
+    /// A policy of this kind in JSON, with a limit of 5.
+    pub example: &'static str,
     pub(crate) build: fn(&mut Fields<'_>) -> Result<AnyStrategy>,
 }
 
-/// Every kind there is. A new one is a file, a row here and a variant of [`AnyStrategy`].
-pub static KINDS: [Kind; 8] = [
-    gcra::KIND,
-    token_bucket::KIND,
-    fixed_window::KIND,
-    sliding_window::KIND,
-    sliding_window_log::KIND,
-    quota::KIND,
-    leaky_bucket::KIND,
-    concurrency::KIND,
-];
+/// Declares the strategies, one row each: a module, its strategy, and the other types that it exports. The list of kinds, the enum
+/// and the static dispatch over it derive from the rows, in their order. `$d` is a dollar sign, for the macro that is declared inside.
+macro_rules! strategies {
+    ($d:tt $($module:ident: $strategy:ident $(, $export:ident)*;)*) => {
+        $(pub use $module::{$strategy $(, $export)*};)*
 
-/// A strategy whose kind was chosen at run time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AnyStrategy {
-    /// `gcra`
-    Gcra(Gcra),
-    /// `tokenBucket`
-    TokenBucket(TokenBucket),
-    /// `fixedWindow`
-    FixedWindow(FixedWindow),
-    /// `slidingWindow`, and a `quota` that is rolling
-    SlidingWindow(SlidingWindow),
-    /// `slidingWindowLog`
-    SlidingWindowLog(SlidingWindowLog),
-    /// `quota`
-    Quota(Quota),
-    /// `leakyBucket`
-    LeakyBucket(LeakyBucket),
-    /// `concurrency`
-    Concurrency(Concurrency),
-}
+        /// Every kind of policy. The first is the default.
+        pub static KINDS: &[Kind] = &[$($module::KIND),*];
 
-/// Runs the same words for the strategy inside, whatever its type.
-macro_rules! with_strategy {
-    ($any:expr, $strategy:ident => $body:expr) => {
-        match $any {
-            $crate::strategy::AnyStrategy::Gcra($strategy) => $body,
-            $crate::strategy::AnyStrategy::TokenBucket($strategy) => $body,
-            $crate::strategy::AnyStrategy::FixedWindow($strategy) => $body,
-            $crate::strategy::AnyStrategy::SlidingWindow($strategy) => $body,
-            $crate::strategy::AnyStrategy::SlidingWindowLog($strategy) => $body,
-            $crate::strategy::AnyStrategy::Quota($strategy) => $body,
-            $crate::strategy::AnyStrategy::LeakyBucket($strategy) => $body,
-            $crate::strategy::AnyStrategy::Concurrency($strategy) => $body,
+        /// A strategy whose kind was chosen at run time.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum AnyStrategy {
+            $(#[doc = concat!("[`struct@", stringify!($strategy), "`]")] $strategy($strategy),)*
+        }
+
+        impl AnyStrategy {
+            /// The name of the strategy, which also identifies the type of its state. A rolling quota is a `slidingWindow`.
+            #[must_use]
+            pub fn word(&self) -> &'static str {
+                match self {
+                    $(AnyStrategy::$strategy(_) => $module::KIND.name,)*
+                }
+            }
+        }
+
+        $(impl From<$strategy> for Policy {
+            fn from(strategy: $strategy) -> Self {
+                Policy::new(AnyStrategy::$strategy(strategy))
+            }
+        })*
+
+        /// Evaluates an expression with the strategy in an [`AnyStrategy`], once for each type.
+        macro_rules! with_strategy {
+            ($d any:expr, $d strategy:ident => $d body:expr) => {
+                match $d any {
+                    $($crate::strategy::AnyStrategy::$strategy($d strategy) => $d body,)*
+                }
+            };
         }
     };
 }
+
+strategies! { $
+    gcra: Gcra;
+    token_bucket: TokenBucket;
+    fixed_window: FixedWindow;
+    sliding_window: SlidingWindow, Ring;
+    sliding_window_log: SlidingWindowLog, Log;
+    quota: Quota, Cadence;
+    leaky_bucket: LeakyBucket;
+    concurrency: Concurrency, Leases, Release;
+}
+
 pub(crate) use with_strategy;
 
 impl AnyStrategy {
-    /// The word for the maths, which also tells what its state looks like. A rolling quota is a `slidingWindow`.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            AnyStrategy::Gcra(_) => gcra::KIND.name,
-            AnyStrategy::TokenBucket(_) => token_bucket::KIND.name,
-            AnyStrategy::FixedWindow(_) => fixed_window::KIND.name,
-            AnyStrategy::SlidingWindow(_) => sliding_window::KIND.name,
-            AnyStrategy::SlidingWindowLog(_) => sliding_window_log::KIND.name,
-            AnyStrategy::Quota(_) => quota::KIND.name,
-            AnyStrategy::LeakyBucket(_) => leaky_bucket::KIND.name,
-            AnyStrategy::Concurrency(_) => concurrency::KIND.name,
-        }
-    }
-
-    /// The ceiling that decisions report.
+    /// The limit that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {
         with_strategy!(self, strategy => strategy.limit())
     }
 
-    /// In how many milliseconds the whole limit comes back.
+    /// In how many milliseconds the whole limit is replenished.
     #[must_use]
     pub fn window_ms(&self) -> f64 {
         with_strategy!(self, strategy => strategy.window_ms())
@@ -221,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// What stands in this folder and is no strategy.
+    /// Files of this folder that are no strategies.
     const NOT_STRATEGIES: [&str; 4] = ["mod", "steps", "testing", "window"];
 
     fn camel(snake: &str) -> String {
@@ -240,7 +223,7 @@ mod tests {
             .map(|name| camel(&name))
             .collect();
         let rows: HashSet<String> = KINDS.iter().map(|kind| kind.name.to_string()).collect();
-        assert_eq!(rows.len(), KINDS.len(), "a name stands there twice");
+        assert_eq!(rows.len(), KINDS.len(), "a name is there twice");
         assert_eq!(files, rows);
     }
 }

@@ -1,7 +1,7 @@
-//! `quota`: a budget that begins anew on a real boundary: a month, a week, a day, or a period from an anchor on.
+//! `quota`: a budget that resets on a calendar boundary (month, week, day) or every period from an anchor.
 //!
-//! Calendars have a fixed offset from UTC and know no daylight saving, because only that gives the same answer everywhere.
-//! A `rolling` quota is a sliding window.
+//! Calendars have a fixed offset from UTC without daylight saving time, so that all nodes decide alike. A `rolling` quota is a sliding
+//! window.
 
 use keystead_core::{Code, Error, Millis, Result};
 
@@ -14,12 +14,13 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "resetCadence"],
     optional: &["periodMs", "anchor", "offsetMinutes", "weekStartsOn", "buckets"],
     about: "a budget that begins anew each month, week, day or period",
+    example: r#"{"kind":"quota","limit":5,"resetCadence":"calendar-day"}"#,
     build,
 };
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// When a quota begins anew.
+/// When a quota resets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cadence {
     /// On the first of the month.
@@ -35,7 +36,7 @@ pub enum Cadence {
     Fixed {
         /// How long a period is.
         period_ms: u64,
-        /// A moment at which one begins, in milliseconds since the epoch.
+        /// The start of a period, in milliseconds since the epoch.
         anchor: u64,
     },
 }
@@ -73,7 +74,7 @@ impl Quota {
 fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
     let limit = fields.whole("limit")?;
     let name = fields.text("resetCadence")?;
-    // Each cadence has fields of its own; one that it does not look at is refused, since it would do nothing.
+    // Each cadence has fields of its own; a field that it does not use is rejected, since it would have no effect.
     let cadence = match name.as_str() {
         "calendar-month" => Cadence::CalendarMonth,
         "calendar-week" => {
@@ -88,7 +89,7 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
         },
         "rolling" => {
             let (period_ms, buckets) = (fields.span_ms("periodMs")?, fields.whole_if("buckets")?);
-            fields.refuse_rest("a rolling quota")?;
+            fields.reject_rest("a rolling quota")?;
             check::span_ms("periodMs", period_ms)?;
             return Ok(AnyStrategy::SlidingWindow(SlidingWindow::new(limit, period_ms, buckets)?));
         }
@@ -105,7 +106,7 @@ fn build(fields: &mut Fields<'_>) -> Result<AnyStrategy> {
         Cadence::Fixed { .. } => 0,
         _ => fields.integer_if("offsetMinutes")?.unwrap_or(0),
     };
-    fields.refuse_rest(&format!("a {name} quota"))?;
+    fields.reject_rest(&format!("a {name} quota"))?;
     Ok(AnyStrategy::Quota(Quota::new(limit, cadence, offset)?))
 }
 
@@ -164,7 +165,7 @@ impl Strategy for Quota {
 /// The first day of the month that `day` lies in, and of the next one, in days since the epoch.
 fn month(day: i64) -> (i64, i64) {
     let (mut year, mut month) = (1970 + day.div_euclid(366), 1);
-    // A year that is too early by a few at most: 366 days were taken for each.
+    // An estimate with 366 days a year, which is too early by a few years at most.
     while first_of(year + 1, 1) <= day {
         year += 1;
     }
@@ -190,7 +191,7 @@ fn first_of(year: i64, month: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     /// 2024-02-29 12:00:00 UTC, a Thursday.
     const LEAP_DAY: u64 = 1_709_208_000_000;
@@ -232,7 +233,7 @@ mod tests {
     fn a_period_is_counted_from_its_anchor() {
         let cadence = Cadence::Fixed { period_ms: 1000, anchor: 250 };
         let mut lab = Lab::new(Quota::new(2, cadence, 0).unwrap());
-        assert_eq!(lab.check(100, 2), allow(2, 0, 250), "before the anchor, too");
+        assert_eq!(lab.check(100, 2), allow(2, 0, 250), "also before the anchor");
         assert_eq!(lab.check(249, 1), deny(2, 0, 250, 1));
         assert_eq!(lab.check(250, 1), allow(2, 1, 1250));
     }
@@ -253,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
+    fn invalid_parameters_are_rejected() {
         let week = |starts_on| Cadence::CalendarWeek { starts_on };
         let fixed = |period_ms, anchor| Cadence::Fixed { period_ms, anchor };
-        refused(Quota::new(0, Cadence::CalendarDay, 0), "limit must be");
-        refused(Quota::new(1, week(7), 0), "weekStartsOn must be");
-        refused(Quota::new(1, Cadence::CalendarDay, 841), "offsetMinutes must be");
-        refused(Quota::new(1, Cadence::CalendarDay, -841), "offsetMinutes must be");
-        refused(Quota::new(1, fixed(0, 0), 0), "periodMs must be");
-        refused(Quota::new(1, fixed(1, u64::MAX), 0), "anchor must be");
+        rejected(Quota::new(0, Cadence::CalendarDay, 0), "limit must be");
+        rejected(Quota::new(1, week(7), 0), "weekStartsOn must be");
+        rejected(Quota::new(1, Cadence::CalendarDay, 841), "offsetMinutes must be");
+        rejected(Quota::new(1, Cadence::CalendarDay, -841), "offsetMinutes must be");
+        rejected(Quota::new(1, fixed(0, 0), 0), "periodMs must be");
+        rejected(Quota::new(1, fixed(1, u64::MAX), 0), "anchor must be");
     }
 }

@@ -1,7 +1,7 @@
-//! `slidingWindow`: buckets that slide along, the oldest one counted in part.
+//! `slidingWindow`: a window of buckets, of which the oldest counts in part.
 //!
-//! The state is a ring of buckets + 1 counts. Its newest tick says which tick every place belongs to; a place of a tick
-//! that is gone reads 0. With one bucket this is the well-known estimate from two counters.
+//! The state is a ring of buckets + 1 counts. Its newest tick determines the tick of every slot; a slot of an older tick reads as 0.
+//! With one bucket this is the well-known estimate from two counters.
 
 use keystead_core::bounds::STATE_BYTES_MAX;
 use keystead_core::{Millis, Result};
@@ -19,10 +19,11 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &["buckets"],
     about: "close to exact over any window, at a fixed cost a key",
+    example: r#"{"kind":"slidingWindow","limit":5,"windowMs":1000}"#,
     build,
 };
 
-/// Buckets unless a policy says otherwise.
+/// The default number of buckets.
 const BUCKETS: u64 = 10;
 
 /// `limit` units in any window, as estimated from buckets.
@@ -34,13 +35,13 @@ pub struct SlidingWindow {
     bucket_ms: f64,
 }
 
-/// The counts of the last ticks. Tick `i` has its place at `i mod (buckets + 1)`.
+/// The counts of the last ticks. Tick `i` is in slot `i mod (buckets + 1)`.
 ///
-/// The rings of the default number of buckets stand in place.
+/// A ring with the default number of buckets is stored inline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ring {
     tick: u64,
-    /// How wide a tick is. Ticks of another width are other moments.
+    /// The width of a tick. Ticks of different widths cannot be compared.
     #[serde(rename = "ms")]
     tick_ms: f64,
     counts: SmallVec<[u64; 11]>,
@@ -59,7 +60,7 @@ impl Ring {
         }
     }
 
-    /// Moves on to `tick`: the places of all ticks between are empty.
+    /// Advances to `tick`: the slots of all ticks in between are cleared.
     fn advance(&mut self, tick: u64) {
         let passed = (tick - self.tick).min(self.counts.len() as u64);
         for tick in (tick + 1 - passed)..=tick {
@@ -94,19 +95,19 @@ impl SlidingWindow {
         (tick as f64 + 1.0) * self.bucket_ms
     }
 
-    /// When nothing of this tick counts any more.
+    /// When this tick no longer counts.
     fn reset_at(&self, tick: u64) -> u64 {
         ceil(self.next_ms(tick) + self.window_ms)
     }
 
-    /// The tick in which something was counted: that of its time, or a later one if the clock had jumped back then.
+    /// The tick in which units were counted: that of their time, or a later one if the clock had jumped back.
     fn tick_of(&self, spent: &Spent) -> Option<u64> {
         let next = floor((moment(spent.until) - self.window_ms) / self.bucket_ms);
         let ticks = [self.tick(moment(spent.at)), next.saturating_sub(1), next.saturating_sub(2)];
         ticks.into_iter().find(|tick| self.reset_at(*tick) == spent.until.0)
     }
 
-    /// A ring of other buckets is of an earlier policy under this name and counts nothing.
+    /// A ring with other buckets belongs to an earlier policy of this name and counts as empty.
     fn ring<'a>(&self, state: Option<&'a Ring>) -> Option<&'a Ring> {
         state.filter(|ring| ring.counts.len() as u64 == self.buckets + 1 && ring.tick_ms == self.bucket_ms)
     }
@@ -127,12 +128,12 @@ impl Strategy for SlidingWindow {
     fn decide(&self, state: Option<&Ring>, now: Millis, ask: &Ask) -> Ruling<Ring> {
         let (now, width, limit) = (moment(now), self.bucket_ms, self.limit as f64);
         let ring = self.ring(state);
-        // A ring ahead of the clock goes on: the clock has jumped back.
+        // A ring ahead of the clock stays in effect: the clock has jumped back.
         let tick = self.tick(now).max(ring.map_or(0, |ring| ring.tick));
         let tick_ms = tick as f64 * width;
         let elapsed = (now - tick_ms).max(0.0);
         let weight = ((width - elapsed) / width).clamp(0.0, 1.0);
-        // The newest tick of the ring is never after this one, so all that it counts lies in the full ticks or is the oldest.
+        // The newest tick of the ring is never after this one, so every count is in a full tick or in the oldest one.
         let count = |tick: u64| ring.filter(|ring| tick <= ring.tick).map_or(0, |ring| ring.count(tick));
         let first = (tick + 1).saturating_sub(self.buckets);
         let full = (first..=tick).map(count).fold(0, u64::saturating_add) as f64;
@@ -143,7 +144,7 @@ impl Strategy for SlidingWindow {
         if projected <= limit {
             let decision = Decision::allow(self.limit, floor(limit - projected), reset_at);
             let ring = self.add(ring, tick, ask.cost);
-            // Counted from the newest tick, which lies ahead of a clock that has jumped back.
+            // From the newest tick, which is ahead of a clock that has jumped back.
             let ahead = (tick_ms - now).max(0.0);
             return Ruling::allow(decision, ring, ttl_ms(self.window_ms + width + ahead));
         }
@@ -164,7 +165,7 @@ impl Strategy for SlidingWindow {
         Some(ring)
     }
 
-    /// More than the limit at one time is not more than the limit: either closes the whole window.
+    /// A charge is capped at the limit: more in one tick has the same effect.
     fn charge(&self, state: Option<&Ring>, now: Millis, ask: &Ask) -> Option<(Ring, u64)> {
         let ask = Ask { cost: ask.cost.min(self.limit), ..*ask };
         SlidingWindow { limit: u64::MAX, ..*self }.decide(state, now, &ask).put
@@ -194,7 +195,7 @@ impl SlidingWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn two_counters_weigh_the_last_window() {
@@ -218,8 +219,8 @@ mod tests {
         assert_eq!(lab.check(999, 1), deny(4, 0, 2000, 1));
         assert_eq!(lab.check(1000, 1), deny(4, 0, 2250, 250), "the first bucket still counts in full");
         assert_eq!(lab.check(1249, 1), deny(4, 0, 2250, 1));
-        assert_eq!(lab.check(1250, 1), allow(4, 0, 2500), "it is gone, the second counts in full");
-        assert_eq!(lab.check(10_000, 4), allow(4, 0, 11_250), "all is gone");
+        assert_eq!(lab.check(1250, 1), allow(4, 0, 2500), "it has expired, the second counts in full");
+        assert_eq!(lab.check(10_000, 4), allow(4, 0, 11_250), "all have expired");
     }
 
     #[test]
@@ -239,18 +240,18 @@ mod tests {
         for new in [SlidingWindow::new(3, 1000, Some(7)), SlidingWindow::new(3, 60_000, Some(2))] {
             let decision = new.unwrap().decide(old.state(), Millis(9000), &Ask::units(3)).decision;
             assert!(decision.allowed);
-            assert!(decision.reset_at < 9000 + 2 * 60_000, "a tick of another width is another moment");
+            assert!(decision.reset_at < 9000 + 2 * 60_000, "ticks of another width are not compared");
         }
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(SlidingWindow::new(0, 1000, None), "limit must be");
-        refused(SlidingWindow::new(1, 0, None), "windowMs must be");
-        refused(SlidingWindow::new(1, 1000, Some(0)), "buckets must be");
-        refused(SlidingWindow::new(1, 1000, Some(100_001)), "buckets must be");
-        refused(SlidingWindow::new(1, 1, Some(100_000)), "windowMs / buckets");
-        refused(SlidingWindow::new((1 << 53) - 1, 1_000_000, Some(100_000)), "buckets");
+    fn invalid_parameters_are_rejected() {
+        rejected(SlidingWindow::new(0, 1000, None), "limit must be");
+        rejected(SlidingWindow::new(1, 0, None), "windowMs must be");
+        rejected(SlidingWindow::new(1, 1000, Some(0)), "buckets must be");
+        rejected(SlidingWindow::new(1, 1000, Some(100_001)), "buckets must be");
+        rejected(SlidingWindow::new(1, 1, Some(100_000)), "windowMs / buckets");
+        rejected(SlidingWindow::new((1 << 53) - 1, 1_000_000, Some(100_000)), "buckets");
         SlidingWindow::new(1_000_000, 1_000_000, Some(100_000)).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! `slidingWindowLog`: every admitted unit with its time. Exact over any window, at a cost that grows with the limit.
 //!
-//! The state is the ascending times and how many units each admitted. A time ahead of the clock is taken for the present:
-//! the clock has jumped back.
+//! The state is the ascending times, each with its units. A time ahead of the clock counts as the current time: the clock has jumped
+//! back.
 
 use keystead_core::{Millis, Result};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["limit", "windowMs"],
     optional: &[],
     about: "exact over any window; memory and time grow with the limit, so for small ones",
+    example: r#"{"kind":"slidingWindowLog","limit":5,"windowMs":1000}"#,
     build,
 };
 
@@ -28,7 +29,7 @@ pub struct SlidingWindowLog {
     window_ms: f64,
 }
 
-/// Ascending times, each with the units that it admitted. Short logs stand in place.
+/// Ascending times, each with the units that were admitted. Short logs are stored inline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Log {
@@ -39,7 +40,7 @@ impl SlidingWindowLog {
     /// `limit` units in any `window_ms`.
     ///
     /// # Errors
-    /// `config_invalid` when a number is out of range or the log could come to hold too many entries.
+    /// `config_invalid` when a number is out of range or the log could hold too many entries.
     pub fn new(limit: u64, window_ms: u64) -> Result<Self> {
         let limit = check::whole("limit", limit)?;
         let window_ms = check::span_ms("windowMs", window_ms)?;
@@ -93,7 +94,7 @@ impl Strategy for SlidingWindowLog {
     fn refund(&self, state: &Log, spent: &Spent, now: Millis, ask: &Ask) -> Option<Log> {
         let mut log = state.clone();
         let at = log.entries.iter().position(|(time, _)| *time == spent.at.0);
-        // What is consumed while the clock is back stands at the newest time. Later that could be somebody else's.
+        // While the clock is behind, units are recorded at the newest time. Later that time may belong to other requests.
         let is_back = spent.at >= now && log.entries.last().is_some_and(|(newest, _)| *newest > now.0);
         let place = at.or_else(|| is_back.then(|| log.entries.len() - 1))?;
         log.entries[place].1 = log.entries[place].1.saturating_sub(ask.cost);
@@ -103,7 +104,7 @@ impl Strategy for SlidingWindowLog {
         Some(log)
     }
 
-    /// More than the limit at one time is not more than the limit: either closes the whole window.
+    /// A charge is capped at the limit: more at one time has the same effect.
     fn charge(&self, state: Option<&Log>, now: Millis, ask: &Ask) -> Option<(Log, u64)> {
         let ask = Ask { cost: ask.cost.min(self.limit), ..*ask };
         SlidingWindowLog { limit: u64::MAX, ..*self }.decide(state, now, &ask).put
@@ -127,7 +128,7 @@ fn kth_oldest(live: &[(u64, u64)], k: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn every_unit_leaves_a_window_after_it_came() {
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(lab.check(5400, 9), deny(3, 0, 6000, 900), "no more than three can leave");
         assert_eq!(lab.check(5999, 1), deny(3, 0, 6000, 1));
         assert_eq!(lab.check(6000, 1), allow(3, 0, 6200));
-        assert_eq!(lab.check(8000, 4), deny(3, 3, 9000, 1000), "an empty log tells a whole window");
+        assert_eq!(lab.check(8000, 4), deny(3, 3, 9000, 1000), "an empty log reports a whole window");
     }
 
     #[test]
@@ -163,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(SlidingWindowLog::new(0, 1000), "limit must be");
-        refused(SlidingWindowLog::new(1, 0), "windowMs must be");
-        refused(SlidingWindowLog::new(30_001, 60_000), "limit");
+    fn invalid_parameters_are_rejected() {
+        rejected(SlidingWindowLog::new(0, 1000), "limit must be");
+        rejected(SlidingWindowLog::new(1, 0), "windowMs must be");
+        rejected(SlidingWindowLog::new(30_001, 60_000), "limit");
     }
 }

@@ -5,14 +5,14 @@ use keystead_core::{Change, Millis, Step, Ttl};
 use super::{Ask, Spent, Strategy};
 use crate::decision::Decision;
 
-/// Asks, and consumes when it is allowed.
+/// Checks, and consumes if it is allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<S> {
-    /// The maths.
+    /// The strategy.
     pub strategy: S,
-    /// What is asked.
+    /// What is requested.
     pub ask: Ask,
-    /// The instant that counts, for one of several checks at one instant; else the store's.
+    /// The instant of the check, if several share one; else the store's.
     pub at: Option<Millis>,
 }
 
@@ -20,7 +20,7 @@ impl<S: Strategy> Step for Check<S> {
     type State = S::State;
     type Reply = (Decision, Millis);
 
-    /// Always inlined, with the maths of the small strategies: else the decision is copied on its way out.
+    /// Always inlined, together with the small strategies: otherwise the decision is copied on return.
     #[inline(always)]
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
         let now = self.at.unwrap_or(now);
@@ -32,14 +32,14 @@ impl<S: Strategy> Step for Check<S> {
     }
 }
 
-/// Tells what a check would be answered, and consumes nothing.
+/// Returns what a check would return, and consumes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Forecast<S> {
-    /// The maths.
+    /// The strategy.
     pub strategy: S,
-    /// What would be asked.
+    /// What would be requested.
     pub ask: Ask,
-    /// How long from now, in milliseconds.
+    /// In how many milliseconds from now.
     pub after_ms: u64,
 }
 
@@ -53,12 +53,12 @@ impl<S: Strategy> Step for Forecast<S> {
     }
 }
 
-/// Tells how things stand, and consumes nothing: whether the cost would pass, and what is left now.
+/// Returns the current state, and consumes nothing: whether the cost would be allowed, and what remains.
 #[derive(Clone, Copy, Debug)]
 pub struct Peek<S> {
-    /// The maths.
+    /// The strategy.
     pub strategy: S,
-    /// What would be asked.
+    /// What would be requested.
     pub ask: Ask,
 }
 
@@ -67,22 +67,21 @@ impl<S: Strategy> Step for Peek<S> {
     type Reply = (Decision, Millis);
 
     fn run(&self, state: Option<&S::State>, now: Millis) -> Change<S::State, Self::Reply> {
-        let asked = self.strategy.decide(state, now, &self.ask).decision;
-        // A denial tells what is left already; else what a check for nothing would find.
-        let stands = if asked.allowed {
+        let decision = self.strategy.decide(state, now, &self.ask).decision;
+        // A denial reports what remains; otherwise a check with a cost of 0 does.
+        let current = if decision.allowed {
             self.strategy.decide(state, now, &Ask { cost: 0, ..self.ask }).decision
         } else {
-            asked
+            decision
         };
-        Change::Keep((Decision { lease_id: None, ..stands }, now))
+        Change::Keep((Decision { lease_id: None, ..current }, now))
     }
 }
 
-/// Consumes, whether or not the limit admits it: what has happened already must be counted. The reply is whether this kind of
-/// limit can owe.
+/// Consumes even beyond the limit: a cost that has occurred must be counted. The reply is whether this strategy has debts.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<S> {
-    /// The maths.
+    /// The strategy.
     pub strategy: S,
     /// What is consumed.
     pub ask: Ask,
@@ -100,15 +99,15 @@ impl<S: Strategy> Step for Charge<S> {
     }
 }
 
-/// Gives back some of what a check consumed, as far as it still counts: for a combination that lost a race, and for an
-/// estimate that was too high.
+/// Refunds a part of what a check consumed, as far as it still counts: for a combination that lost a race, and for an estimate that
+/// was too high.
 #[derive(Clone, Copy, Debug)]
 pub struct Refund<S> {
-    /// The maths.
+    /// The strategy.
     pub strategy: S,
-    /// What is given back.
+    /// What is refunded.
     pub ask: Ask,
-    /// What it is some of.
+    /// What it is a part of.
     pub spent: Spent,
 }
 

@@ -1,11 +1,11 @@
-//! What the tests of all strategies share: one key on a bench, without a store.
+//! Shared by the tests of all strategies: one key, without a store.
 
 use keystead_core::{Change, Code, Millis, Result, Step, Ttl};
 
 use super::{Ask, Check, Strategy};
 use crate::decision::Decision;
 
-/// One key: its state, when it expires, and the TTL that was given last.
+/// One key: its state, when it expires, and its last TTL.
 pub(crate) struct Lab<S: Strategy> {
     strategy: S,
     state: Option<S::State>,
@@ -31,7 +31,7 @@ impl<S: Strategy> Lab<S> {
         let before = self.expires_at;
         let (decision, _) = self.run(now, &step);
         assert_eq!(decision.retry_after_ms == 0, decision.allowed);
-        assert!(decision.allowed || self.expires_at == before, "a denial keeps nothing");
+        assert!(decision.allowed || self.expires_at == before, "a denial changes nothing");
         decision
     }
 
@@ -72,9 +72,9 @@ pub(crate) fn deny(limit: u64, remaining: u64, reset_at: u64, retry_after_ms: u6
     Decision::deny(limit, remaining, reset_at, retry_after_ms)
 }
 
-/// A strategy that must not be built, and a word of the reason.
+/// Asserts that a strategy is rejected, with this text in the reason.
 #[track_caller]
-pub(crate) fn refused<S: std::fmt::Debug>(built: Result<S>, word: &str) {
+pub(crate) fn rejected<S: std::fmt::Debug>(built: Result<S>, word: &str) {
     let error = built.unwrap_err();
     assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
     assert!(error.message().contains(word), "{error}");

@@ -1,7 +1,7 @@
-//! `tokenBucket`: a bucket that is refilled all the time, up to its capacity.
+//! `tokenBucket`: a bucket that is refilled continuously, up to its capacity.
 //!
-//! The state is (tokens, when they were counted). A clock that jumps back does not take the count with it: no time is
-//! refilled twice. Until it has caught up nothing is refilled, and a state that is not used meanwhile expires, full again.
+//! The state is (tokens, when they were counted). The time of the count never goes back with the clock, so no time is refilled
+//! twice. Until the clock has caught up nothing is refilled; a state that is not used in the meantime expires, that is, becomes full.
 
 use keystead_core::{Millis, Result};
 
@@ -16,6 +16,7 @@ pub(super) const KIND: Kind = Kind {
     required: &["capacity", "refillPerSec"],
     optional: &[],
     about: "bursts up to the capacity, a steady rate over time",
+    example: r#"{"kind":"tokenBucket","capacity":5,"refillPerSec":5}"#,
     build,
 };
 
@@ -24,7 +25,7 @@ pub(super) const KIND: Kind = Kind {
 pub struct TokenBucket {
     capacity: u64,
     refill_per_ms: f64,
-    /// How long an empty bucket takes to fill, which is how long its state must live.
+    /// How long an empty bucket takes to fill, which is the TTL of its state.
     fill_ms: u64,
 }
 
@@ -40,19 +41,19 @@ impl TokenBucket {
         Ok(TokenBucket { capacity, refill_per_ms, fill_ms })
     }
 
-    /// What is in the bucket. A difference of whole numbers is the same in doubles and in integers, here and below, and the
-    /// integers are at hand sooner.
+    /// The tokens in the bucket. A difference of whole numbers is the same in doubles and in integers, here and below, and integers are
+    /// faster.
     #[inline]
     fn tokens(&self, state: Option<&(f64, u64)>, now: u64) -> f64 {
         let capacity = double(self.capacity);
         match state {
             Some((tokens, last)) => {
                 let filled = match now.saturating_sub(whole_moment(Millis(*last))) {
-                    // What a busy key finds: the sum with nothing would keep it waiting.
+                    // The fast path of a busy key: no time has passed, so there is nothing to add.
                     0 => *tokens,
                     elapsed_ms => tokens + double(elapsed_ms) * self.refill_per_ms,
                 };
-                // The smaller one. `min` costs more, because it must think of what is not a number.
+                // A comparison, because `f64::min` is slower: it handles NaN.
                 if filled < capacity { filled } else { capacity }
             }
             None => capacity,
@@ -60,7 +61,7 @@ impl TokenBucket {
     }
 }
 
-/// When the tokens that are left are counted: the latest moment that was ever looked at.
+/// The time of the count: the latest time of any check.
 #[inline]
 fn counted_at(state: Option<&(f64, u64)>, now: u64) -> u64 {
     state.map_or(now, |(_, last)| now.max(whole_moment(Millis(*last))))
@@ -116,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::strategy::Strategy as _;
-    use crate::strategy::testing::{Lab, allow, deny, refused};
+    use crate::strategy::testing::{Lab, allow, deny, rejected};
 
     #[test]
     fn a_cold_bucket_is_full_and_refills() {
@@ -160,7 +161,11 @@ mod tests {
         let mut lab = Lab::new(TokenBucket::new(10, 1.0).unwrap());
         assert_eq!(lab.check(100_000, 10), allow(10, 0, 110_000));
         assert_eq!(lab.check(40_000, 1), deny(10, 0, 50_000, 1000));
-        assert_eq!(lab.check(101_000, 1), allow(10, 0, 111_000), "a denial has left the time of the count");
+        assert_eq!(
+            lab.check(101_000, 1),
+            allow(10, 0, 111_000),
+            "a denial has not changed the time of the count"
+        );
     }
 
     #[test]
@@ -168,18 +173,18 @@ mod tests {
         let mut lab = Lab::new(TokenBucket::new(10, 1.0).unwrap());
         assert_eq!(lab.check(100_000, 5), allow(10, 5, 105_000));
         assert_eq!(lab.check(95_000, 1), allow(10, 4, 101_000));
-        assert_eq!(lab.state(), Some(&(4.0, 100_000)), "the latest moment counts");
+        assert_eq!(lab.state(), Some(&(4.0, 100_000)), "the latest time counts");
         assert_eq!(lab.check(100_000, 1), allow(10, 3, 107_000));
     }
 
     #[test]
-    fn parameters_that_cannot_work_are_refused() {
-        refused(TokenBucket::new(0, 1.0), "capacity must be");
+    fn invalid_parameters_are_rejected() {
+        rejected(TokenBucket::new(0, 1.0), "capacity must be");
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, f64::MIN_POSITIVE / 4.0] {
-            refused(TokenBucket::new(10, rate), "");
+            rejected(TokenBucket::new(10, rate), "");
         }
-        refused(TokenBucket::new(10, 0.0), "refillPerSec must be");
-        refused(TokenBucket::new(10, 1e-300), "takes longer");
-        refused(TokenBucket::new((1 << 53) - 1, 1.0), "takes longer");
+        rejected(TokenBucket::new(10, 0.0), "refillPerSec must be");
+        rejected(TokenBucket::new(10, 1e-300), "takes longer");
+        rejected(TokenBucket::new((1 << 53) - 1, 1.0), "takes longer");
     }
 }

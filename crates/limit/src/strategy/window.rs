@@ -1,7 +1,7 @@
-//! Counting in a window that begins and ends at known moments: what `fixedWindow` and `quota` share.
+//! Counting in a window that begins and ends at known times, for `fixedWindow` and `quota`.
 //!
-//! The state is (start of the window, count). A window that lies ahead of the clock goes on: the clock has jumped back,
-//! and what was admitted in that window still counts.
+//! The state is (start of the window, count). A window that is ahead of the clock stays in effect: the clock has jumped back, and
+//! what was admitted in that window still counts.
 
 use keystead_core::{Change, Millis, Step, Ttl};
 
@@ -9,10 +9,10 @@ use super::{Ask, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::number::{whole, whole_moment};
 
-/// A strategy that counts in windows with known boundaries. Only such a one can be leased to nodes in advance.
+/// A strategy that counts in windows with known boundaries. Only such a strategy can lease units to nodes in advance.
 pub trait Windowed: Strategy<State = (u64, u64)> {
-    /// The beginning and the end of the window that `now` lies in, `begin <= now < end`. Whole numbers, because a check waits
-    /// for this one after another: the same in doubles takes twice as long.
+    /// The window of `now`, `begin <= now < end`. Integers, because this is on the critical path of a check and takes twice as long in
+    /// doubles.
     fn window(&self, now: i64) -> (i64, i64);
 }
 
@@ -21,12 +21,12 @@ fn moment(now: Millis) -> i64 {
     whole_moment(now) as i64
 }
 
-/// The window that counts at `now`, and what is counted in it.
+/// The window in effect at `now`, and its count.
 #[inline]
 fn current<W: Windowed>(strategy: &W, state: Option<&(u64, u64)>, now: i64) -> (u64, i64, u64) {
     let (start, end) = strategy.window(now);
     match state {
-        // Starts before the epoch are kept as 0; no clock shows a moment of another window that began there.
+        // A start before the epoch is stored as 0, which is unambiguous: clocks begin at the epoch.
         Some((stored, count)) if *stored == whole(start) => (*stored, end, *count),
         Some((stored, count)) if moment(Millis(*stored)) > now => {
             (*stored, strategy.window(moment(Millis(*stored))).1, *count)
@@ -60,32 +60,32 @@ pub(super) fn refund<W: Windowed>(
     spent: &Spent,
     ask: &Ask,
 ) -> Option<(u64, u64)> {
-    // By the end of the window that the decision told: the time of the decision may lie before it, where the clock was back.
+    // Compares the end of the window that the decision reported: its time may be in an earlier window if the clock had jumped back.
     let end = whole(strategy.window(moment(Millis(state.0))).1);
     (end == spent.until.0).then(|| (state.0, state.1.saturating_sub(ask.cost)))
 }
 
-/// Takes units for a node in advance: as many as it wants, or what is left if that is at least what it needs.
+/// Takes units for a node in advance: as many as it wants, or what remains if that is at least what it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<W> {
-    /// The maths.
+    /// The strategy.
     pub strategy: W,
-    /// Fewer are of no use.
+    /// The minimum: fewer are not taken.
     pub need: u64,
-    /// More are not taken.
+    /// The maximum: more are not taken.
     pub want: u64,
 }
 
-/// What a node was given.
+/// What a node has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Units, 0 when denied.
     pub units: u64,
-    /// For how many milliseconds from the store's present they are good: until the window ends.
+    /// For how many milliseconds of the store's clock they are valid: until the window ends.
     pub good_ms: u64,
-    /// How things stand after this.
+    /// The state of the limit afterwards.
     pub decision: Decision,
-    /// The store's present.
+    /// The time of the store.
     pub now: Millis,
 }
 
@@ -128,6 +128,10 @@ mod tests {
         assert_eq!(take(Some((5000, 8)), 5200, 3, 4), (0, 800, None));
         assert_eq!(take(Some((5000, 10)), 5999, 1, 4), (0, 1, None));
         assert_eq!(take(Some((5000, 10)), 6000, 1, 4), (4, 1000, Some((6000, 4))), "another window");
-        assert_eq!(take(Some((6000, 9)), 5999, 1, 4), (1, 1001, Some((6000, 10))), "the clock is back");
+        assert_eq!(
+            take(Some((6000, 9)), 5999, 1, 4),
+            (1, 1001, Some((6000, 10))),
+            "the clock has jumped back"
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! One question in flight for a key: who comes while it is under way waits for its answer.
+//! At most one request to the store in flight for a key: other checks wait for its result.
 //!
-//! Whoever asks holds a [`Lead`]. If it is dropped without an answer (its request was given up) the next one who waits asks
-//! anew, so nobody waits for ever.
+//! The check that sends the request holds a [`Lead`]. If it is dropped without a result (its caller was cancelled), the next check
+//! that waits sends a new one, so no check waits for ever.
 
 use keystead_core::{Code, Error, Key, Millis, Result};
 
@@ -11,15 +11,15 @@ use crate::strategy::Grant;
 
 /// What to do with a check.
 pub(super) enum Turn<'a> {
-    /// It is decided here.
+    /// It is decided locally.
     Decided(Decision),
-    /// Somebody is asking; wait for the end of this generation of the question.
+    /// A request is in flight; wait for the end of this generation.
     Wait(u64),
-    /// Ask, and tell the others.
+    /// Send the request, and wake the others.
     Lead(Lead<'a>),
 }
 
-/// The one who asks.
+/// The check that sends the request.
 pub(super) struct Lead<'a> {
     pub(super) local: &'a Local,
     pub(super) key: &'a Key,
@@ -27,10 +27,10 @@ pub(super) struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Takes in the answer and wakes those who wait. Of what was granted, `cost` belongs to the one who asked.
-    pub(super) fn finish(mut self, sent_at: Millis, cost: u64, answer: Result<&Grant, &Error>) {
+    /// Applies the result and wakes the checks that wait. Of the granted units, `cost` belongs to this check.
+    pub(super) fn finish(mut self, sent_at: Millis, cost: u64, result: Result<&Grant, &Error>) {
         self.open = false;
-        self.local.end(self.key, |entry| match answer {
+        self.local.end(self.key, |entry| match result {
             Ok(grant) if grant.units > 0 => {
                 let spare = grant.units - cost;
                 entry.receive(sent_at, spare, grant.good_ms, &grant.decision);
@@ -49,7 +49,7 @@ impl Drop for Lead<'_> {
     }
 }
 
-/// What those who waited are told when the store could not be asked.
+/// The error for the checks that waited when the request failed.
 pub(super) fn same_error(code: Code, message: &str) -> Error {
     Error::new(code, message.to_string())
 }

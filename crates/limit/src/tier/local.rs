@@ -1,6 +1,6 @@
-//! What this node remembers: for each key its units, the last denial, and who waits. Bounded by a number of keys.
+//! The local state of a node: for each key its units, the last denial, and the checks that wait. Bounded by a number of keys.
 //!
-//! To forget a key costs a question to the shared store and never admits more.
+//! Evicting a key costs a request to the shared store and never admits more.
 
 use std::future::poll_fn;
 use std::hash::BuildHasher;
@@ -17,22 +17,22 @@ use super::units::Units;
 use crate::bounds::{DENIAL_MS, LOCAL_KEYS};
 use crate::decision::Decision;
 
-/// Locks, so that keys of different shards do not wait for each other.
+/// Number of locks, so that keys of different shards do not block each other.
 const SHARDS: usize = 16;
 
 pub(super) struct Local {
     hasher: RandomState,
     shards: [Mutex<Table<Entry>>; SHARDS],
     pub(super) max_keys: usize,
-    /// How long a denial is believed.
+    /// How long a denial is cached.
     pub(super) denial_ms: u64,
 }
 
-/// What is known of one key.
+/// The local state of one key.
 #[derive(Default)]
 pub(super) struct Entry {
     units: Units,
-    /// How the shared store stood after the last lease.
+    /// The state of the shared store after the last lease.
     shared: Option<Decision>,
     denied: Option<Denied>,
     question: Question,
@@ -46,7 +46,7 @@ struct Denied {
     decision: Decision,
 }
 
-/// The question that is under way, if there is one, and how the last one ended.
+/// The request that is in flight, if there is one, and the result of the last one.
 #[derive(Default)]
 struct Question {
     open: bool,
@@ -63,7 +63,7 @@ impl Entry {
     }
 
     pub(super) fn deny(&mut self, sent_at: Millis, cost: u64, decision: &Decision) {
-        // From before the question: the store's own wait began no earlier.
+        // From before the request: the store's wait began no earlier.
         let until = sent_at.plus_ms(decision.retry_after_ms);
         self.denied = Some(Denied { cost, since: sent_at, until, decision: *decision });
     }
@@ -74,7 +74,7 @@ impl Entry {
 
     fn denied(&mut self, now: Millis, cost: u64, denial_ms: u64) -> Option<Decision> {
         let denied = self.denied.as_ref()?;
-        // A clock that has jumped back cannot tell how long the denial holds.
+        // When the clock has jumped back it is not known how long the denial holds.
         if now < denied.since || now >= denied.until || denied.since.plus_ms(denial_ms) <= now {
             self.denied = None;
             return None;
@@ -115,7 +115,7 @@ impl Local {
         table.get_mut(id).map(look)
     }
 
-    /// The entry of a key, made if there is none. A key that somebody waits for is never forgotten to make room.
+    /// The entry of a key, created if there is none. A key with a request in flight is never evicted.
     fn with_new<R>(&self, key: &Key, look: impl FnOnce(&mut Entry) -> R) -> Option<R> {
         let (hash, mut table) = self.shard(key);
         let id = table.find_hashed(hash, key.as_bytes()).unwrap_or_else(|| {
@@ -129,7 +129,7 @@ impl Local {
         table.get_mut(id).map(look)
     }
 
-    /// The denial of a key that holds `now`, which is looked at under the lock, as in [`turn`](Local::turn).
+    /// The denial of a key that holds `now`. The clock is read under the lock, as in [`turn`](Local::turn).
     pub(super) fn denied(&self, key: &Key, now: impl FnOnce() -> Millis, cost: u64) -> Option<Decision> {
         self.with(key, |entry| entry.denied(now(), cost, self.denial_ms))?
     }
@@ -145,8 +145,8 @@ impl Local {
         });
     }
 
-    /// Decides a check here if it can be, else says who asks. The clock is looked at under the lock: a time from before somebody
-    /// else's answer would look like a clock that was set back, and what came with the answer would be forgotten.
+    /// Decides a check locally if possible, else determines which check sends the request. The clock is read under the lock: a time from
+    /// before another check's result would look like a clock that jumped back, and the units of that result would be dropped.
     pub(super) fn turn<'a>(&'a self, key: &'a Key, now: impl FnOnce() -> Millis, cost: u64) -> Turn<'a> {
         let turn = self.with_new(key, |entry| {
             let now = now();
@@ -161,11 +161,11 @@ impl Local {
             entry.question.generation += 1;
             Turn::Lead(Lead { local: self, key, open: true })
         });
-        // The table holds what was just put into it; if it did not, asking without company is right, too.
+        // The entry was just inserted; even if it were missing, a request of its own would be correct.
         turn.unwrap_or(Turn::Lead(Lead { local: self, key, open: false }))
     }
 
-    /// Waits until the question of this generation has ended, and tells the error if it failed.
+    /// Waits until the request of this generation has ended. Returns its error if it failed.
     pub(super) async fn wait(&self, key: &Key, generation: u64) -> Option<Error> {
         poll_fn(|cx| {
             let ended = self.with(key, |entry| {
@@ -184,18 +184,18 @@ impl Local {
         .await
     }
 
-    /// Ends the question of a key and wakes everybody who waits for it.
+    /// Ends the request of a key and wakes all checks that wait for it.
     pub(super) fn end(&self, key: &Key, take_in: impl FnOnce(&mut Entry)) {
         let waiting = self.with(key, |entry| {
             take_in(entry);
             entry.question.open = false;
             std::mem::take(&mut entry.question.waiting)
         });
-        // Outside of the lock: a waker may run what waits at once.
+        // Outside of the lock: a waker may run its task at once.
         waiting.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// A decision of the shared store together with what is left here.
+    /// A decision of the shared store, with the local units added.
     pub(super) fn with_local_units(&self, key: &Key, decision: Decision) -> Decision {
         if !decision.allowed || decision.failed_open {
             return decision;

@@ -1,15 +1,15 @@
-//! A local tier in front of a shared store, so that not every check has to travel.
+//! A local tier in front of a shared store, so that not every check needs a round trip.
 //!
-//! | Mode | What stays here | What it costs |
+//! | Mode | Local state | Cost |
 //! |---|---|---|
-//! | [`Strict`](Mode::Strict) | nothing: every check asks the shared store | a round trip a check |
+//! | [`Strict`](Mode::Strict) | nothing: every check goes to the shared store | a round trip a check |
 //! | [`CachedDeny`](Mode::CachedDeny) | denials, until they can change, or [for a minute](Tiered::max_denial) | a round trip an allowed check |
 //! | [`Leased`](Mode::Leased) | units taken in advance, until their window ends | a round trip a lease |
 //!
-//! No mode admits more than the limit, whatever the number of nodes. Leased units are consumed in the shared store before
-//! they are spent here, and are forgotten a moment before the window ends in which they were consumed; a node that
-//! crashes takes its units with it. That needs no common clock, only clocks that run at the same speed, and a clock here that
-//! nobody sets: [`SteadyClock`].
+//! No mode admits more than the limit, whatever the number of nodes. Leased units are consumed in the shared store before they are
+//! spent locally, and are dropped shortly before the end of the window in which they were consumed; the units of a node that crashes
+//! are lost. The clocks of the nodes need not be synchronized, only run at the same speed; the local clock must be monotonic:
+//! [`SteadyClock`].
 
 mod coalesce;
 mod local;
@@ -29,22 +29,22 @@ use coalesce::Turn;
 use local::Local;
 pub use units::Units;
 
-/// What the local tier keeps.
+/// What the local tier stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing.
     Strict,
     /// Denials, until they can change, or [for a minute](Tiered::max_denial).
     CachedDeny,
-    /// That many units at a time, taken in advance. For `fixedWindow` and `quota`, whose windows end at known moments.
+    /// Units that are taken in advance. For `fixedWindow` and `quota`, whose windows end at known times.
     Leased {
-        /// How many units a lease takes, if they are there.
+        /// How many units a lease takes, if they are available.
         units: u64,
     },
 }
 
 impl Mode {
-    /// The word in settings.
+    /// Its name in settings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Mode {
     }
 }
 
-/// A limiter on a shared store with a local tier before it.
+/// A limiter on a shared store with a local tier in front.
 ///
 /// ```
 /// use keystead_core::MemoryStore;
@@ -87,15 +87,15 @@ pub struct Tiered<S> {
 }
 
 impl<S: Store> Tiered<S> {
-    /// A local tier before this limiter's store.
+    /// A local tier in front of this limiter's store.
     ///
     /// # Errors
-    /// `config_invalid` when units are to be leased from a policy whose windows have no known end, or none at a time, and
-    /// when denials of a `concurrency` policy are to be cached.
+    /// `config_invalid` for leases of a policy whose windows have no known end, for leases of 0 units, and for cached denials of a
+    /// `concurrency` policy.
     pub fn new(limiter: Limiter<S>, mode: Mode) -> Result<Self> {
         let policy = limiter.policy();
         if mode == Mode::CachedDeny && matches!(policy.strategy(), AnyStrategy::Concurrency(_)) {
-            // Somebody may release a lease at any moment: no denial is known to last.
+            // A lease may be released at any time, so it is not known how long a denial holds.
             return Err(Error::new(Code::ConfigInvalid, "denials of a concurrency policy cannot be cached"));
         }
         if let Mode::Leased { units } = mode {
@@ -117,35 +117,35 @@ impl<S: Store> Tiered<S> {
         Ok(Tiered { limiter, mode, local: Local::new(), clock })
     }
 
-    /// Who counts how long units and denials are good here (default: a clock that nobody can set).
+    /// The clock that measures how long units and denials are valid (default: a monotonic clock).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Most keys that the local tier remembers (default 100,000). Beyond it one that was not used lately is forgotten.
+    /// Most keys that the local tier stores (default 100,000). Beyond it a key that was not used recently is evicted.
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.local.max_keys = max_keys.max(1);
         self
     }
 
-    /// Longest that a denial is believed here before the shared store is asked again (default a minute): for so long a key that was
-    /// reset elsewhere may still be denied. It admits no more and no less; a longer one saves questions.
+    /// Longest time that a denial is cached before the shared store is checked again (default a minute): so long may a key that another
+    /// node has reset still be denied. It never admits more; a longer time saves requests.
     #[must_use]
     pub fn max_denial(mut self, longest: Duration) -> Self {
         self.local.denial_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// The limiter below.
+    /// The underlying limiter.
     #[must_use]
     pub fn limiter(&self) -> &Limiter<S> {
         &self.limiter
     }
 
-    /// Asks for `cost` units and consumes them when they are there.
+    /// Checks the limit, and consumes `cost` units if the decision is to allow.
     ///
     /// # Errors
     /// As [`Limiter::check`].
@@ -161,11 +161,10 @@ impl<S: Store> Tiered<S> {
         }
     }
 
-    /// Forgets everything about a key, here and in the shared store. Units that other nodes hold stay theirs until their
-    /// window ends.
+    /// Deletes the state of a key, locally and in the shared store. Other nodes keep the units that they hold until their window ends.
     ///
     /// # Errors
-    /// What the store says.
+    /// The store's error.
     pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.local.forget(&self.limiter.key(key.as_ref())?);
         self.limiter.reset(key).await
@@ -190,17 +189,17 @@ impl<S: Store> Tiered<S> {
                 Turn::Wait(generation) => {
                     match self.local.wait(key, generation).await {
                         None => continue,
-                        // Who waited for an answer that never came is told the same as who asked.
+                        // A check that waited for a failed request gets the same error.
                         Some(error) => return self.limiter.settled(Err(error)).map(|(decision, _)| decision),
                     }
                 }
                 Turn::Lead(turn) => turn,
             };
             let sent_at = self.now();
-            let answer = self.take(key, cost, units.max(cost)).await;
-            turn.finish(sent_at, cost, answer.as_ref());
-            let answer = answer.map(|grant| (grant.decision, grant.now));
-            let (decision, _) = self.limiter.settled(answer)?;
+            let result = self.take(key, cost, units.max(cost)).await;
+            turn.finish(sent_at, cost, result.as_ref());
+            let result = result.map(|grant| (grant.decision, grant.now));
+            let (decision, _) = self.limiter.settled(result)?;
             return Ok(self.local.with_local_units(key, decision));
         }
     }

@@ -1,9 +1,9 @@
-//! The leasing bound, exhaustively: a small breadth-first model checker that walks every interleaving of 2 to 4 nodes.
+//! The leasing bound, exhaustively: a small breadth-first model checker that visits every interleaving of 2 to 4 nodes.
 //!
-//! The store runs the real [`Take`] step and the nodes the real [`Units`]; the model adds what the world does: time passes,
-//! answers are late or lost, nodes crash, and every node's clock shows something else. Time is counted in half
-//! milliseconds, because clocks that show whole ones are never in step. In no reachable state has a window admitted more
-//! than the limit, and each of the deliberately broken nodes below is caught.
+//! The store runs the real [`Take`] step and the nodes the real [`Units`]; the model adds the environment: time passes, replies are
+//! late or lost, nodes crash, and every node's clock is different. Time is counted in half milliseconds, because clocks that show
+//! whole milliseconds do not tick at the same time. In no reachable state has a window admitted more than the limit, and each of the
+//! deliberately broken nodes below is caught.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
@@ -21,13 +21,13 @@ const WINDOWS: usize = 2;
 /// In half milliseconds.
 const END: u64 = 2 * WINDOW_MS * WINDOWS as u64;
 
-/// What a node does with what it was given.
+/// What a node does with granted units.
 trait Node: Clone + Copy + Debug + Default + PartialEq + Eq + Hash {
     fn spend(&mut self, now: Millis) -> bool;
     fn receive(&mut self, sent_at: Millis, received_at: Millis, units: u64, good: Good);
-    /// Looks at the clock and spends nothing.
+    /// Reads the clock and spends nothing.
     fn look(&mut self, now: Millis);
-    /// Whether there is nothing left to spend, so that it asks.
+    /// Whether there is nothing left to spend, so that it sends a request.
     fn is_empty(&self) -> bool;
 }
 
@@ -49,8 +49,7 @@ impl Node for Units {
     }
 }
 
-/// An answer on its way, or none. When its question was sent is decided as it is run: any moment before is possible.
-/// How long granted units are good: for so many milliseconds, which is until this moment of the store's clock.
+/// How long granted units are valid: for so many milliseconds, which is until this time of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Good {
     ms: u64,
@@ -58,9 +57,10 @@ struct Good {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A reply in flight, or none. The time at which its request was sent is chosen when it runs: any earlier time is possible.
 enum Line {
     Idle,
-    Answered { sent_at: Millis, units: u64, good: Good, window: usize },
+    Replied { sent_at: Millis, units: u64, good: Good, window: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,14 +97,14 @@ impl Model {
             let (held, line) = world.nodes[node];
             if !held.is_empty() {
                 next.push(self.spend(world, node));
-                // It crashes, and comes back with nothing; nobody hears the answer to its question.
+                // It crashes and restarts without units; the reply to its request is lost.
                 next.push(with(world, node, (N::default(), Line::Idle)));
             }
             match line {
                 // Also with units left: a request may cost more than these.
                 Line::Idle => next.extend((0..=world.time).map(|sent| self.run_take(world, node, sent))),
-                // The answer arrives, or is lost with its units.
-                Line::Answered { .. } => {
+                // The reply arrives, or is lost with its units.
+                Line::Replied { .. } => {
                     next.push(self.deliver(world, node));
                     next.push(with(world, node, (held, Line::Idle)));
                 }
@@ -116,8 +116,8 @@ impl Model {
         next
     }
 
-    /// Every node looks at its clock and spends nothing. That changes nothing it could do, and makes states the same that
-    /// differ only in when a node last looked.
+    /// Every node reads its clock and spends nothing. That does not change its possible actions, and merges states that differ only in
+    /// when a node last read its clock.
     fn look<N: Node>(&self, world: &mut World<N>) {
         for (node, (held, _)) in world.nodes.iter_mut().enumerate() {
             held.look(self.node_now(node, world.time));
@@ -136,27 +136,27 @@ impl Model {
         let strategy = FixedWindow::new(self.limit, WINDOW_MS).unwrap();
         let take = Take { strategy, need: 1, want: self.want };
         let mut world = world.clone();
-        // The store's clock shows whole milliseconds, too.
+        // The store's clock also shows whole milliseconds.
         if let Change::Put(state, _, grant) = take.run(world.store.as_ref(), Millis(world.time / 2)) {
             world.store = Some(state);
             let (sent_at, window) = (self.node_now(node, sent), self.window(world.time));
             let good = Good { ms: grant.good_ms, until: grant.decision.reset_at };
-            world.nodes[node].1 = Line::Answered { sent_at, units: grant.units, good, window };
+            world.nodes[node].1 = Line::Replied { sent_at, units: grant.units, good, window };
         }
         world
     }
 
-    /// One unit is for the request that asked: the store decided on it, in the window in which it ran.
+    /// One unit is for the check that sent the request: the store decided on it, in the window in which it ran.
     fn deliver<N: Node>(&self, world: &World<N>, node: usize) -> World<N> {
         let (mut held, line) = world.nodes[node];
-        let Line::Answered { sent_at, units, good, window } = line else { return world.clone() };
+        let Line::Replied { sent_at, units, good, window } = line else { return world.clone() };
         held.receive(sent_at, self.node_now(node, world.time), units - 1, good);
         let mut world = with(world, node, (held, Line::Idle));
         world.admitted[window] += 1;
         world
     }
 
-    /// Walks all states. The number of them and the most that a window admits, or a state that admits too much.
+    /// Visits all states. Returns their number and the most that a window admits, or a state that admits too much.
     fn explore<N: Node>(&self) -> Result<(usize, u64), Box<World<N>>> {
         let mut most = 0;
         let nodes = SmallVec::from_elem((N::default(), Line::Idle), self.ahead.len());
@@ -205,8 +205,8 @@ fn no_interleaving_of_two_to_four_nodes_admits_more_than_the_limit() {
         match model.explore::<Units>() {
             Ok((states, most)) => {
                 println!("{nodes} nodes, limit {}: {states} states", model.limit);
-                assert!(states > 1000, "{nodes} nodes: the model hardly moves ({states} states)");
-                // A limiter that admits nothing would keep the bound, too.
+                assert!(states > 1000, "{nodes} nodes: only {states} states");
+                // A limiter that admits nothing would also keep the bound.
                 assert_eq!(most, model.limit, "{nodes} nodes: the limit is never reached");
             }
             Err(world) => panic!("{nodes} nodes: {world:#?}"),
@@ -235,11 +235,11 @@ impl Node for Uncoupled {
     }
 }
 
-/// Counts how long units are good from when the answer came, which may be late.
+/// Measures the validity of units from the arrival of the reply, which may be late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct FromTheAnswer(Units);
+struct FromTheReply(Units);
 
-impl Node for FromTheAnswer {
+impl Node for FromTheReply {
     fn spend(&mut self, now: Millis) -> bool {
         self.0.spend(now, 1)
     }
@@ -257,7 +257,7 @@ impl Node for FromTheAnswer {
     }
 }
 
-/// Does not allow for clocks that show whole milliseconds.
+/// Does not subtract a millisecond for clocks that show whole milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct WithoutMargin(Units);
 
@@ -281,11 +281,11 @@ impl Node for WithoutMargin {
 
 #[test]
 fn broken_nodes_are_caught() {
-    // Without the largest: it shows no more of this, and takes its time.
+    // Without the largest, which takes long and finds no more.
     for model in models().into_iter().filter(|model| model.limit * model.ahead.len() as u64 <= 9) {
         let nodes = model.ahead.len();
         assert!(model.explore::<Uncoupled>().is_err(), "{nodes} nodes: units without a window");
-        assert!(model.explore::<FromTheAnswer>().is_err(), "{nodes} nodes: time counted from the answer");
+        assert!(model.explore::<FromTheReply>().is_err(), "{nodes} nodes: time counted from the reply");
         assert!(model.explore::<WithoutMargin>().is_err(), "{nodes} nodes: no margin");
     }
 }

@@ -1,4 +1,4 @@
-//! The three modes on a shared store: what travels, what does not, and who waits for whom.
+//! The three modes on a shared store: which checks need a round trip, and which wait for another.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -25,7 +25,7 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 }
 
 #[test]
-fn strict_asks_every_time() {
+fn strict_goes_to_the_store_every_time() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let node = node(&store, &clock, Mode::Strict);
@@ -52,8 +52,8 @@ fn a_cached_denial_stays_here_until_it_can_change() {
         (500, denied.reset_at),
         "a higher cost is denied, too"
     );
-    assert_eq!(store.applies(), 2, "nothing travelled");
-    assert!(now(node.check("k", 2)).unwrap().allowed, "a lower cost has to be asked");
+    assert_eq!(store.applies(), 2, "no round trip");
+    assert!(now(node.check("k", 2)).unwrap().allowed, "a lower cost needs a round trip");
     clock.advance_ms(500);
     assert!(now(node.check("k", 5)).unwrap().allowed, "the wait is over");
     assert!(now(node.check("other", 5)).unwrap().allowed);
@@ -66,16 +66,16 @@ fn a_denial_is_forgotten_on_reset_and_when_the_clock_jumps_back() {
     let node = node(&store, &clock, Mode::CachedDeny);
     now(node.check("k", 10)).unwrap();
     assert!(!now(node.check("k", 1)).unwrap().allowed);
-    let asked = store.applies();
+    let checked = store.applies();
     clock.set(Millis(START.0 - 1));
     assert!(!now(node.check("k", 1)).unwrap().allowed);
-    assert_eq!(store.applies(), asked + 1);
+    assert_eq!(store.applies(), checked + 1);
     assert!(now(node.reset("k")).unwrap());
     assert!(now(node.check("k", 1)).unwrap().allowed);
 }
 
 #[test]
-fn a_denial_is_believed_for_a_while_and_then_asked_again() {
+fn a_denial_is_cached_for_a_while_and_then_checked_again() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     for (mode, longest_ms) in [(Mode::CachedDeny, None), (Mode::Leased { units: 4 }, Some(5000))] {
@@ -92,34 +92,34 @@ fn a_denial_is_believed_for_a_while_and_then_asked_again() {
         now(here.check("k", 10)).unwrap();
         let denied = now(here.check("k", 1)).unwrap();
         assert!(now(elsewhere.reset("k")).unwrap());
-        let asked = store.applies();
+        let checked = store.applies();
         clock.advance_ms(longest_ms.unwrap_or(60_000) - 1);
         let still = now(here.check("k", 1)).unwrap();
-        assert!(!still.allowed, "nobody has told this node");
-        assert_eq!(still.reset_at, denied.reset_at, "and the whole wait is told");
+        assert!(!still.allowed, "this node has not heard of the reset");
+        assert_eq!(still.reset_at, denied.reset_at, "the whole wait is reported");
         assert!(still.retry_after_ms > 1_000_000_000, "{still:?}");
-        assert_eq!(store.applies(), asked);
+        assert_eq!(store.applies(), checked);
         clock.advance_ms(1);
         assert!(now(here.check("k", 1)).unwrap().allowed, "{mode:?}");
     }
 }
 
 #[test]
-fn leased_units_are_spent_here_and_never_in_the_next_window() {
+fn leased_units_are_spent_locally_and_never_in_the_next_window() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let node = node(&store, &clock, Mode::Leased { units: 4 });
-    let told: Vec<_> =
+    let reported: Vec<_> =
         (0..12).map(|_| now(node.check("k", 1)).unwrap()).map(|d| (d.allowed, d.remaining)).collect();
     let left: Vec<_> = (0..10).rev().map(|left| (true, left)).chain([(false, 0), (false, 0)]).collect();
-    assert_eq!(told, left);
+    assert_eq!(reported, left);
     assert_eq!(store.applies(), 4, "leases of 4, 4 and 2, and one denial for all");
     clock.set(Millis(START.0 + 1000));
     assert!(now(node.check("k", 1)).unwrap().allowed);
     assert_eq!(store.applies(), 5);
     clock.set(Millis(START.0 + 1999));
     assert!(now(node.check("k", 1)).unwrap().allowed);
-    assert_eq!(store.applies(), 6, "what was left is not good for the last millisecond");
+    assert_eq!(store.applies(), 6, "units expire a millisecond before the window ends");
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn a_high_cost_takes_what_it_needs() {
 }
 
 #[test]
-fn misses_on_one_key_are_one_question() {
+fn misses_on_one_key_are_one_request() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let node = node(&store, &clock, Mode::Leased { units: 10 });
     store.set_closed(true);
     let mut checks: Vec<_> = (0..20).map(|_| Box::pin(node.check("k", 1))).collect();
     assert!(checks.iter_mut().all(|check| poll(check).is_pending()));
-    assert_eq!(store.applies(), 1, "one lease is in flight, whoever asks");
+    assert_eq!(store.applies(), 1, "one lease is in flight for all checks");
     let mut other = Box::pin(node.check("other", 1));
     assert!(poll(&mut other).is_pending());
     assert_eq!(store.applies(), 2, "another key does not wait for it");
@@ -173,7 +173,7 @@ fn misses_on_one_key_are_one_question() {
 }
 
 #[test]
-fn who_gives_up_half_way_leaves_the_question_to_the_next() {
+fn a_cancelled_request_is_sent_again_by_the_next_check() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let node = node(&store, &clock, Mode::Leased { units: 10 });
@@ -182,13 +182,13 @@ fn who_gives_up_half_way_leaves_the_question_to_the_next() {
     assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
     drop(first);
     assert!(poll(&mut second).is_pending());
-    assert_eq!(store.applies(), 2, "the second asks now");
+    assert_eq!(store.applies(), 2, "now the second sends a request");
     store.set_closed(false);
     assert!(matches!(poll(&mut second), Poll::Ready(Ok(decision)) if decision.allowed));
 }
 
 #[test]
-fn who_waits_is_told_of_a_failure_with_everybody_else() {
+fn all_checks_that_wait_get_the_error() {
     for fail in [Fail::Open, Fail::Closed] {
         let clock = ManualClock::at(START);
         let store = Shared::new(&clock);
@@ -206,14 +206,14 @@ fn who_waits_is_told_of_a_failure_with_everybody_else() {
                 _ => panic!("neither open nor closed"),
             }
         }
-        assert_eq!(store.applies(), 1, "nobody asked a store that is known to be broken");
+        assert_eq!(store.applies(), 1, "no request to a store that is known to have failed");
         store.set_broken(false);
-        assert!(!now(node.check("k", 1)).unwrap().failed_open, "the next one asks again");
+        assert!(!now(node.check("k", 1)).unwrap().failed_open, "the next check sends a request again");
     }
 }
 
 #[test]
-fn a_small_memory_costs_questions_and_admits_no_more() {
+fn few_local_keys_cost_requests_and_admit_no_more() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let node = node(&store, &clock, Mode::Leased { units: 5 }).max_keys(1);

@@ -1,9 +1,9 @@
-//! Units that were taken in advance, and how long they are good. This is the whole of the leasing bound; the model checker
-//! runs exactly this code.
+//! Units that were taken in advance, and how long they are valid. This is all of the leasing algorithm; the model checker runs
+//! exactly this code.
 //!
-//! The store says how long its window still lasts. That time is counted from *before* the question was sent, so the units
-//! are gone here before the window ends there, however long the answer took and whatever this node's clock shows. A
-//! millisecond is taken off because both clocks show whole ones.
+//! The store returns the remaining time of its window. That time is measured from *before* the request was sent, so the units
+//! expire locally before the window ends in the store, whatever the latency and whatever the node's clock shows. One millisecond is
+//! subtracted because both clocks show whole milliseconds.
 
 use keystead_core::Millis;
 
@@ -18,10 +18,10 @@ pub struct Units {
 }
 
 impl Units {
-    /// Spends `cost` units if they are there and still good.
+    /// Spends `cost` units if they are available and still valid.
     pub fn spend(&mut self, now: Millis, cost: u64) -> bool {
         if now < self.newest {
-            // The clock has jumped back: how long the units are good is no longer known.
+            // The clock has jumped back: it is no longer known how long the units are valid.
             *self = Units::default();
         }
         self.newest = now;
@@ -37,8 +37,8 @@ impl Units {
         }
     }
 
-    /// Takes in `units` that the store gave for a question of `sent_at`, good for `good_ms` of the store's time, until its
-    /// `window_end`. What was left is good beside them in the same window, and only there.
+    /// Adds `units` that the store granted for a request of `sent_at`, valid for `good_ms` of the store's time, until its `window_end`.
+    /// Units that are left stay valid only if they are of the same window.
     pub fn receive(&mut self, sent_at: Millis, units: u64, good_ms: u64, window_end: u64) {
         let good_until = sent_at.plus_ms(good_ms.saturating_sub(1));
         let left = if window_end == self.window_end { self.left } else { 0 };
@@ -46,7 +46,7 @@ impl Units {
         *self = Units { left, window_end, good_until, newest: sent_at };
     }
 
-    /// Units that are left, good or not.
+    /// Units that are left, valid or not.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.left
@@ -58,19 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_good_until_a_moment_before_the_window_ends() {
+    fn units_are_valid_until_shortly_before_the_window_ends() {
         let mut units = Units::default();
         assert!(!units.spend(Millis(5), 1));
         units.receive(Millis(1000), 3, 100, 5100);
         assert!(units.spend(Millis(1000), 1));
-        assert!(!units.spend(Millis(1050), 3), "not so many");
+        assert!(!units.spend(Millis(1050), 3), "only 2 are left");
         assert!(units.spend(Millis(1098), 1));
         assert!(!units.spend(Millis(1099), 1));
         assert_eq!(units.left(), 0);
     }
 
     #[test]
-    fn what_is_left_counts_on_in_the_same_window_only() {
+    fn units_left_are_valid_in_the_same_window_only() {
         let mut units = Units::default();
         units.receive(Millis(1000), 3, 100, 5100);
         units.receive(Millis(1050), 4, 50, 5100);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_takes_them_away() {
+    fn a_clock_that_jumps_back_drops_the_units() {
         let mut units = Units::default();
         units.receive(Millis(1000), 3, 100, 5100);
         assert!(units.spend(Millis(1090), 1));

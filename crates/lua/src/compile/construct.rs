@@ -10,7 +10,7 @@ use super::{Compiler, Proto};
 use crate::error::Result;
 use crate::value::StrId;
 
-/// Values of a constructor that are put into the table at once.
+/// Values of a constructor that one instruction stores.
 pub(crate) const FIELDS_PER_FLUSH: usize = 50;
 
 impl Compiler<'_> {
@@ -49,7 +49,7 @@ impl Compiler<'_> {
             self.flush_last(a, last, pending, &mut items)?;
         }
         if let Op::NewTable { array, nodes, .. } = &mut self.func().code[pc] {
-            (*array, *nodes) = (room(items), room(fields));
+            (*array, *nodes) = (capacity(items), capacity(fields));
         }
         Ok(table)
     }
@@ -154,8 +154,8 @@ impl Compiler<'_> {
     }
 }
 
-/// Room for so many, as Lua rounds it: to eight times a power of two, in eighths.
-fn room(count: usize) -> u16 {
+/// A capacity, rounded as in Lua: to eight times a power of two, in eighths.
+fn capacity(count: usize) -> u16 {
     let (mut mantissa, mut exponent) = (count, 0);
     while mantissa >= 16 {
         mantissa = mantissa.div_ceil(2);

@@ -120,7 +120,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What must be done with the left operand before the right one is read.
+    /// Prepares the left operand before the right one is compiled.
     fn infix(&mut self, binary: Binary, e: &mut Expr) -> Result<()> {
         match binary {
             Binary::And => self.go_if_true(e),
@@ -198,7 +198,7 @@ impl Compiler<'_> {
         let c = self.place_operand(right)?;
         let b = self.place_operand(left)?;
         let (high, low) = if b.0 > c.0 { (b, c) } else { (c, b) };
-        // A constant has the higher number and is nothing to give back.
+        // A constant has the higher number and occupies no register.
         self.func().release_rk(high);
         self.func().release_rk(low);
         Ok((b, c))
@@ -271,7 +271,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A variable or something in parentheses, with what is called or picked of it.
+    /// A variable or an expression in parentheses, with its calls and fields.
     pub(super) fn primary(&mut self) -> Result<Expr> {
         let mut e = self.prefixed()?;
         loop {
@@ -382,7 +382,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What an operation on two numbers of the text gives, where that is a number.
+/// Folds an operation on two constants, if the result is a number.
 fn folded(binary: Binary, left: &Expr, right: &Expr) -> Option<f64> {
     let (Exp::Number(a), Exp::Number(b)) = (left.exp, right.exp) else { return None };
     if left.has_jumps() || right.has_jumps() {

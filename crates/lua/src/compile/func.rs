@@ -20,7 +20,7 @@ pub(super) struct Block {
     pub(super) is_loop: bool,
     /// A function within it has captured one of its variables.
     pub(super) captured: bool,
-    /// Variables that were there before.
+    /// The number of variables before it.
     pub(super) outer: usize,
 }
 
@@ -56,13 +56,13 @@ pub(super) struct Func {
     pub(super) bytes: usize,
 }
 
-/// What an instruction takes, with its line.
+/// The size of an instruction with its line.
 const OP_BYTES: usize = 2 * (size_of::<Op>() + size_of::<u32>());
 
-/// What a constant takes.
+/// The size of a constant.
 const CONSTANT_BYTES: usize = 3 * size_of::<Value>();
 
-/// Too much of something, and the words.
+/// A bound was exceeded, with the message.
 pub(super) struct TooMuch(pub(super) &'static str);
 
 impl Func {
@@ -87,7 +87,7 @@ impl Func {
         }
     }
 
-    /// What it takes, with the functions within it that are finished.
+    /// Its size, with the functions within it that are finished.
     pub(super) fn all_bytes(&self) -> usize {
         self.bytes + self.protos.iter().map(|proto| proto.all_bytes()).sum::<usize>()
     }
@@ -131,7 +131,7 @@ impl Func {
         self.code.len()
     }
 
-    /// Takes the last instruction back.
+    /// Removes the last instruction.
     pub(super) fn drop_last(&mut self) {
         self.code.pop();
         self.lines.pop();
@@ -162,7 +162,7 @@ impl Func {
         Ok(Ok(self.constants.len() - 1))
     }
 
-    /// Takes the next registers.
+    /// Allocates the next registers.
     pub(super) fn reserve(&mut self, count: usize) -> Result<(), TooMuch> {
         if self.free + count >= REGISTERS_MAX {
             return Err(TooMuch("function or expression too complex"));
@@ -172,7 +172,7 @@ impl Func {
         Ok(())
     }
 
-    /// Gives a register back, unless it is a variable's.
+    /// Frees a register, unless it is a variable's.
     pub(super) fn release(&mut self, register: u8) {
         if usize::from(register) >= self.locals.len() && usize::from(register) + 1 == self.free {
             self.free -= 1;
@@ -185,7 +185,7 @@ impl Func {
         }
     }
 
-    /// Lets a jump lead somewhere.
+    /// Sets the target of a jump.
     pub(super) fn fix_jump(&mut self, pc: usize, target: usize) {
         let distance = target as i32 - (pc as i32 + 1);
         match &mut self.code[pc] {
@@ -198,13 +198,13 @@ impl Func {
 
     pub(super) fn fix_jumps(&mut self, jumps: &[usize], target: usize) {
         for pc in jumps {
-            // Where a value is not wanted, the test need not set it.
+            // If the value is not used, the test need not set it.
             self.take_value(*pc, NO_REGISTER);
             self.fix_jump(*pc, target);
         }
     }
 
-    /// Where the test of a jump also sets a register, lets it be this one, or none. Whether it is such a test.
+    /// If the test of a jump also sets a register, replaces it by this one, or none. Returns whether it is such a test.
     pub(super) fn take_value(&mut self, jump: usize, register: u8) -> bool {
         let Some(control) = jump.checked_sub(1) else { return false };
         let Op::TestSet { b, want, .. } = self.code[control] else { return false };
@@ -216,12 +216,12 @@ impl Func {
         true
     }
 
-    /// Whether a jump brings a value along.
+    /// Whether a jump produces a value.
     pub(super) fn brings_value(&self, jump: usize) -> bool {
         jump > 0 && matches!(self.code[jump - 1], Op::TestSet { .. })
     }
 
-    /// Turns the test before a jump around.
+    /// Negates the test before a jump.
     pub(super) fn invert(&mut self, jump: usize) {
         match &mut self.code[jump - 1] {
             Op::Equal { want, .. } | Op::Less { want, .. } | Op::LessEqual { want, .. } => *want = !*want,
@@ -299,7 +299,7 @@ impl Func {
         }
     }
 
-    /// Notes what this register holds, for an error of the last instruction.
+    /// Records what this register holds, for an error of the last instruction.
     pub(super) fn note(&mut self, pc: usize, register: u8) {
         if let Some((naming, name)) = self.held(register) {
             self.names.push(Named { pc: pc as u32, register, naming, name });
@@ -334,7 +334,7 @@ impl Func {
         }
     }
 
-    /// Lets a call, when it turns out that its values are returned, take the place of the function that makes it.
+    /// Turns a call whose results are returned into a tail call.
     pub(super) fn make_tail_call(&mut self, pc: usize) {
         if let Op::Call { a, args, .. } = self.code[pc] {
             self.code[pc] = Op::TailCall { a, args };

@@ -1,11 +1,11 @@
-//! A text as tokens. It touches the heap, where the strings of the text go.
+//! The lexer. It touches the heap, which interns the strings of the text.
 
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::number;
 use crate::value::StrId;
 
-/// The words that are no names.
+/// The keywords.
 const KEYWORDS: [&[u8]; 21] = [
     b"and",
     b"break",
@@ -33,7 +33,7 @@ const KEYWORDS: [&[u8]; 21] = [
 /// A token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A word of the language.
+    /// A keyword.
     Word(&'static str),
     /// A sign of one to three characters that is not a single one: `..`, `...`, `==`, `>=`, `<=`, `~=`.
     Sign(&'static str),
@@ -61,7 +61,7 @@ const EOF: u8 = 0;
 
 impl<'t> Lexer<'t> {
     pub(crate) fn new(text: &'t [u8], chunk: String) -> Lexer<'t> {
-        // A first line that begins with # is for the shell; Redis's own are cut off before.
+        // A first line that begins with # is for the shell; Redis's own is removed before.
         let mut lexer = Lexer { text, at: 0, begin: 0, line: 1, chunk };
         if text.first() == Some(&b'#') {
             lexer.at = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
@@ -104,7 +104,7 @@ impl<'t> Lexer<'t> {
         let mut text = format!("{}:{line}: {words}", self.chunk).into_bytes();
         if let Some(near) = near {
             text.extend_from_slice(b" near '");
-            // As C writes it, which ends at a zero byte.
+            // As C prints it, which ends at a zero byte.
             text.extend(near.iter().take_while(|byte| **byte != 0).copied().take(200));
             text.push(b'\'');
         }
@@ -205,7 +205,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// How many signs a long bracket has that opens here. Nothing is read if none does.
+    /// The level of a long bracket that opens at this position. Consumes nothing if there is none.
     fn long_bracket(&mut self) -> Result<Option<usize>> {
         let signs = self.text[self.at + 1..].iter().take_while(|byte| **byte == b'=').count();
         match self.text.get(self.at + 1 + signs) {
@@ -218,7 +218,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// What stands between long brackets. Ends of lines are lines' ends, however they are written.
+    /// The text between long brackets. Every kind of line ending becomes `\n`.
     fn long_text(&mut self, level: usize, what: &str) -> Result<&'t [u8]> {
         self.at += level + 2;
         if !self.is_end() && matches!(self.peek(), b'\n' | b'\r') {
@@ -339,7 +339,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Ends of lines become `\n`, however they are written.
+/// Every kind of line ending becomes `\n`.
 fn long_string(heap: &mut Heap, content: &[u8]) -> Result<StrId> {
     if !content.contains(&b'\r') {
         return heap.str(content);

@@ -1,4 +1,4 @@
-//! Texts as functions, in one pass: an expression is described until it is known where its value is wanted. It touches the heap.
+//! The compiler, in one pass: an expression stays a description until its target register is known. It touches the heap.
 //!
 //! | To find                             | open      |
 //! |-------------------------------------|-----------|
@@ -35,10 +35,10 @@ use crate::error::{Error, Result, Stop};
 use crate::heap::Heap;
 use crate::value::{StrId, Value};
 
-/// Bytes of a text between two questions whether the run is over.
+/// Bytes of a text between two checks whether the run is over.
 const TEXT_BETWEEN_CHECKS: usize = 4096;
 
-/// What the name of a text takes beside its bytes.
+/// The size of a chunk's name without its bytes.
 const NAME_BYTES: usize = 16;
 
 /// A text that is being compiled.
@@ -46,7 +46,7 @@ struct Compiler<'t> {
     heap: &'t mut Heap,
     lexer: Lexer<'t>,
     token: Token,
-    /// The one behind it, where that was needed.
+    /// The lookahead token, if one was read.
     ahead: Option<Token>,
     /// Line of the token that was read last.
     last_line: u32,
@@ -58,7 +58,7 @@ struct Compiler<'t> {
     checked_at: usize,
 }
 
-/// Compiles a text. `source`: its name, with a mark: `@file`, `=name`, or the text itself. `is_over`: whether to give up.
+/// Compiles a text. `source`: its name, with a mark: `@file`, `=name`, or the text itself. `is_over`: whether to stop.
 pub(crate) fn compile(
     heap: &mut Heap,
     text: &[u8],
@@ -66,7 +66,7 @@ pub(crate) fn compile(
     is_over: &mut dyn FnMut() -> bool,
 ) -> Result<Rc<Proto>> {
     heap.charge(source.len() + NAME_BYTES)?;
-    // One byte for one, so that it takes what was charged.
+    // An exact copy, so that its size is what was charged.
     let name: Rc<str> = source
         .iter()
         .map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' })
@@ -87,33 +87,37 @@ pub(crate) fn compile(
     };
     let compiled = compiler.chunk();
     if compiled.is_err() {
-        // Nothing of it is left.
+        // Everything of it is freed.
         let bytes = compiler.funcs.iter().map(Func::all_bytes).sum();
         compiler.heap.release(bytes);
     }
     compiled
 }
 
-/// Room for the name of a chunk in errors of the compiler, with a byte that ends it.
+/// Space for the name of a chunk in errors of the compiler, with its terminating byte.
 const SYNTAX_NAME: usize = 80;
 
 /// The same in errors of a run.
 pub(crate) const RUN_NAME: usize = 60;
 
-/// The name of a chunk as errors have it, in so much room.
-pub(crate) fn chunk_id(source: &[u8], room: usize) -> String {
+/// The name of a chunk in errors, shortened to this many bytes.
+pub(crate) fn chunk_id(source: &[u8], len_max: usize) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match source.first() {
-        Some(b'=') => lossy(&source[1..source.len().min(room)]),
+        Some(b'=') => lossy(&source[1..source.len().min(len_max)]),
         Some(b'@') => {
             let name = &source[1..];
-            let room = room - " '...' ".len() - 1;
-            if name.len() > room { format!("...{}", lossy(&name[name.len() - room..])) } else { lossy(name) }
+            let len_max = len_max - " '...' ".len() - 1;
+            if name.len() > len_max {
+                format!("...{}", lossy(&name[name.len() - len_max..]))
+            } else {
+                lossy(name)
+            }
         }
         _ => {
             let line = source.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(source.len());
-            let room = room - " [string \"...\"] ".len() - 1;
-            let shown = line.min(room);
+            let len_max = len_max - " [string \"...\"] ".len() - 1;
+            let shown = line.min(len_max);
             let dots = if shown < source.len() { "..." } else { "" };
             format!("[string \"{}{dots}\"]", lossy(&source[..shown]))
         }
@@ -212,7 +216,7 @@ impl Compiler<'_> {
         if self.accept_word(word)? { Ok(()) } else { Err(self.expected_token(word)) }
     }
 
-    /// What closes something that was opened on another line says so.
+    /// Expects a closing token; its error names the line of the opening one.
     fn expect_close(&mut self, close: &str, open: &str, line: u32) -> Result<()> {
         let is = match self.token {
             Token::Word(word) => word == close,
@@ -325,7 +329,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Checks that so many variables may be added to those that are there.
+    /// Checks that this many more variables are allowed.
     fn check_locals(&mut self, more: usize) -> Result<()> {
         if self.func().locals.len() + more > LOCALS_MAX {
             return Err(self.too_many(LOCALS_MAX, "local variables"));

@@ -24,8 +24,8 @@ impl Rk {
 /// No register.
 pub(crate) const NO_REGISTER: u8 = u8::MAX;
 
-/// An instruction. `a`: the register that it sets, or begins at. Counts of values are one too many; 0 is "up to the top".
-/// Jumps count from the instruction behind them.
+/// An instruction. `a`: the register that it sets, or begins at. Counts of values are stored plus one; 0 is "up to the top".
+/// Jumps are relative to the next instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Move {
@@ -160,7 +160,7 @@ pub(crate) enum Op {
         a: u8,
         want: bool,
     },
-    /// The same, and sets `a` to `b` where it does not skip.
+    /// The same, and sets `a` to `b` if it does not skip.
     TestSet {
         a: u8,
         b: u8,
@@ -192,7 +192,7 @@ pub(crate) enum Op {
         a: u8,
         count: u8,
     },
-    /// Jumps if the iterator gave something.
+    /// Jumps if the iterator returned a value.
     IterLoop {
         a: u8,
         by: i32,

@@ -1,12 +1,12 @@
-//! How an expression gets its register: what is known about a value until it is needed somewhere. It touches nothing beside
-//! the function that is being compiled.
+//! How an expression gets its register: the description of a value until it is needed. It touches nothing beside the function that is
+//! being compiled.
 
 use super::Compiler;
 use super::op::{NO_REGISTER, Op, Rk};
 use crate::error::Result;
 use crate::value::{StrId, Value};
 
-/// Where a value is, or how it is had.
+/// Where a value is, or how it is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Exp {
     Void,
@@ -22,7 +22,7 @@ pub(super) enum Exp {
         table: u8,
         key: Rk,
     },
-    /// A call, by its instruction; how many values it gives is open.
+    /// A call, by its instruction; the number of its results is open.
     Call(usize),
     Vararg(usize),
     /// An instruction whose register is still to be set.
@@ -56,7 +56,7 @@ impl Expr {
     }
 }
 
-/// Puts jumps with others.
+/// Merges lists of jumps.
 pub(super) fn join(jumps: &mut Vec<usize>, more: &mut Vec<usize>) {
     if jumps.len() < more.len() {
         std::mem::swap(jumps, more);
@@ -65,7 +65,7 @@ pub(super) fn join(jumps: &mut Vec<usize>, more: &mut Vec<usize>) {
 }
 
 impl Compiler<'_> {
-    /// Makes a variable, a field or a call a value.
+    /// Converts a variable, a field or a call to a value.
     pub(super) fn discharge(&mut self, e: &mut Expr) -> Result<()> {
         e.exp = match e.exp {
             Exp::Local(register) => Exp::Register(register),
@@ -98,7 +98,7 @@ impl Compiler<'_> {
         (key.as_register().is_none() && self.func().is_string(usize::from(index))).then_some(index)
     }
 
-    /// Lets a call or `...` give one value.
+    /// Adjusts a call or `...` to one value.
     pub(super) fn one_value(&mut self, e: &mut Expr) {
         match e.exp {
             Exp::Call(pc) => {
@@ -116,7 +116,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Lets a call or `...` give so many values; `None`: all.
+    /// Adjusts a call or `...` to this many values; `None`: all.
     pub(super) fn values(&mut self, e: &mut Expr, wanted: Option<usize>) -> Result<()> {
         let wanted = wanted.map_or(0, |count| count + 1) as u8;
         let free = self.func().free as u8;
@@ -177,7 +177,7 @@ impl Compiler<'_> {
         Ok(register)
     }
 
-    /// Puts the whole expression, jumps and all, into this register.
+    /// Puts the whole expression, including its jumps, into this register.
     pub(super) fn place_in(&mut self, e: &mut Expr, register: u8) -> Result<()> {
         self.load(e, register)?;
         if let Exp::Jump(pc) = e.exp {
@@ -280,7 +280,7 @@ impl Compiler<'_> {
         self.jump()
     }
 
-    /// Goes on if it is true; jumps where it is not.
+    /// Continues if it is true; jumps if it is not.
     pub(super) fn go_if_true(&mut self, e: &mut Expr) -> Result<()> {
         self.discharge(e)?;
         let jump = match e.exp {
@@ -299,7 +299,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Goes on if it is false; jumps where it is not.
+    /// Continues if it is false; jumps if it is not.
     pub(super) fn go_if_false(&mut self, e: &mut Expr) -> Result<()> {
         self.discharge(e)?;
         let jump = match e.exp {

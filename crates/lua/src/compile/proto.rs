@@ -1,20 +1,20 @@
-//! A function as it was compiled. It touches nothing.
+//! A compiled function. It touches nothing.
 
 use std::rc::Rc;
 
 use super::op::Op;
 use crate::value::{StrId, Value};
 
-/// Where a function finds a variable of those around it when it is made.
+/// Where a closure finds an upvalue when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capture {
-    /// In a register of the function around it.
+    /// In a register of the enclosing function.
     Register(u8),
-    /// Among that function's own.
+    /// Among the upvalues of the enclosing function.
     Upvalue(u8),
 }
 
-/// What an error calls a value.
+/// The kind of a value in an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     Local,
@@ -61,7 +61,7 @@ pub(crate) struct Proto {
     pub(crate) params: u8,
     pub(crate) is_vararg: bool,
     pub(crate) registers: u8,
-    /// What it takes, without those within it.
+    /// Its size, without the functions within it.
     pub(crate) bytes: usize,
 }
 
@@ -73,7 +73,7 @@ impl Proto {
         here.copied().find(|named| named.register == register)
     }
 
-    /// What it takes, with those within it.
+    /// Its size, with the functions within it.
     pub(crate) fn all_bytes(&self) -> usize {
         self.bytes + self.protos.iter().map(|proto| proto.all_bytes()).sum::<usize>()
     }

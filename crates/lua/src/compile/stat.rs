@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::value::StrId;
 
 impl Compiler<'_> {
-    /// Whether nothing of this block follows.
+    /// Whether the block ends here.
     fn block_follows(&self) -> bool {
         matches!(self.token, Token::End | Token::Word("else" | "elseif" | "end" | "until"))
     }
@@ -131,7 +131,7 @@ impl Compiler<'_> {
         let again = self.condition()?;
         let captured = self.func().blocks.last().is_some_and(|block| block.captured);
         if captured {
-            // Variables of the block end with each round, also the last.
+            // Variables of the block end with each iteration, including the last.
             self.break_statement()?;
             self.land(&again);
             self.leave()?;
@@ -222,7 +222,7 @@ impl Compiler<'_> {
         let line = self.line();
         let (e, count) = self.expr_list()?;
         self.adjust(3, count, e)?;
-        // Room for the call of the iterator.
+        // Registers for the call of the iterator.
         self.reserve(3)?;
         self.func().free -= 3;
         self.hidden(["(for generator)", "(for state)", "(for control)"])?;
@@ -383,7 +383,7 @@ impl Compiler<'_> {
         } else {
             self.adjust(targets.len(), count, e)?;
             if count > targets.len() {
-                // What is too much is not needed.
+                // Extra values are dropped.
                 self.func().free -= count - targets.len();
             }
         }

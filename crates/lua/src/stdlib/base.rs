@@ -1,4 +1,4 @@
-//! The functions that have no library. They touch nothing outside of the machine.
+//! The basic functions. They touch nothing outside of the machine.
 
 use super::Row;
 use crate::bounds::VALUES_MAX;
@@ -59,19 +59,19 @@ fn assert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     Ok(args.len())
 }
 
-/// The collector's pace is not a script's to set.
+/// Scripts cannot tune the collector.
 fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let what = if vm.arg(args, 0).is_nil() {
         b"collect".to_vec()
     } else {
         vm.check_str(args, 0).map(|id| vm.bytes(id).to_vec())?
     };
-    let answer = match &what[..] {
+    let result = match &what[..] {
         b"stop" | b"restart" => 0.0,
         b"setpause" | b"setstepmul" => 200.0,
         b"count" => vm.used_bytes() as f64 / 1024.0,
         b"collect" | b"step" => {
-            // It looks at everything there is.
+            // It visits everything.
             vm.work(host, 1000 + vm.used_bytes() / 64)?;
             vm.collect();
             if what == b"step" {
@@ -84,7 +84,7 @@ fn collect_garbage(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize
             return Err(vm.bad_argument(args, 0, &words));
         }
     };
-    vm.one(answer)
+    vm.one(result)
 }
 
 fn gc_info(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<usize> {
@@ -94,7 +94,7 @@ fn gc_info(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<usize> {
 fn error(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     let level = vm.opt_int(args, 1, 1)? as i32;
     let value = vm.arg(args, 0);
-    // A number counts as a string here.
+    // A number is accepted as a string.
     if level > 0
         && let Some(id) = vm.coerce_str(value)?
     {
@@ -236,7 +236,7 @@ fn pcall(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
         if !vm.pcall_unwraps {
             return Err(vm.bad_argument(args, 0, "value expected"));
         }
-        // Redis's own takes its flag for the function.
+        // Redis's interpreter takes its flag for the function.
         vm.push(Value::Bool(false));
         let words = vm.string(b"attempt to call a boolean value")?;
         vm.push(words);
@@ -262,7 +262,7 @@ fn pcall(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     }
 }
 
-/// The value of an error that may be caught; everything is as it was before the call.
+/// The value of an error that may be caught; the stack is restored to before the call.
 fn caught(vm: &mut Vm, error: Error, frames: usize, stack: usize) -> Result<Value> {
     match *error.0 {
         Kind::Raised(value, _) => {
@@ -331,7 +331,7 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     {
         return vm.one((args.len() - 1) as f64);
     }
-    // C's int, which drops what does not fit.
+    // C's int, which truncates.
     let mut from = i64::from(vm.check_int(args, 0)? as i32);
     if from < 0 {
         from += args.len() as i64;
@@ -363,7 +363,7 @@ fn to_number(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     vm.one(with_base(vm.bytes(id), base as u32).map_or(Value::Nil, Value::Num))
 }
 
-/// C's strtoul: what does not fit is the largest.
+/// C's strtoul: out of range it is the largest value.
 fn with_base(text: &[u8], base: u32) -> Option<f64> {
     let start = text.iter().position(|byte| !number::is_space(*byte))?;
     let end = text.iter().rposition(|byte| !number::is_space(*byte))? + 1;
@@ -418,7 +418,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     if first > last {
         return Ok(0);
     }
-    // Counted in more bits than the two have.
+    // In a wider type, so that it does not overflow.
     let count = (last - first) as usize;
     if count >= VALUES_MAX {
         return Err(vm.error("too many results to unpack"));
@@ -435,10 +435,10 @@ pub(super) fn clock(vm: &mut Vm, host: &mut dyn Host, _: Args) -> Result<usize> 
 }
 
 impl Vm {
-    /// A value as `tostring` gives it.
+    /// A value as `tostring` returns it.
     ///
     /// # Errors
-    /// What `__tostring` raises, or when the budget of bytes is used up.
+    /// What `__tostring` raises, or when the memory budget is exceeded.
     pub fn shown(&mut self, host: &mut dyn Host, value: Value) -> Result<Value> {
         let handler = self.meta_of(value, Event::ToString);
         if !handler.is_nil() {
@@ -459,7 +459,7 @@ impl Vm {
     }
 }
 
-/// What stands for an address: it differs for things that do, and is the same in every run.
+/// The substitute of an address: different for different objects, and the same in every run.
 fn address(kind: &str, area: u64, id: u32) -> String {
     format!("{kind}: 0x{:012x}", 0x7f00_0000_0000 + (area << 36) + u64::from(id) * 64)
 }

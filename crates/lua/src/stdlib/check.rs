@@ -6,7 +6,7 @@ use crate::value::{StrId, TableId, Value};
 use crate::vm::{Args, Vm};
 
 impl Vm {
-    /// A string at this place, counted from 0; a number is taken as one.
+    /// The argument at this index as a string; a number is converted.
     ///
     /// # Errors
     /// When it is neither. The same holds for the others.
@@ -18,7 +18,7 @@ impl Vm {
         }
     }
 
-    /// A number; a string that reads as one is taken for it.
+    /// A number; a numeric string is converted.
     ///
     /// # Errors
     /// When it is neither.
@@ -37,7 +37,7 @@ impl Vm {
         self.check_num(args, at).map(number::to_long)
     }
 
-    /// The same, or another where nothing is given.
+    /// The same, or a default if the argument is absent.
     ///
     /// # Errors
     /// When something else is given.
@@ -56,7 +56,7 @@ impl Vm {
         }
     }
 
-    /// Anything, but something.
+    /// Any value, but not absent.
     pub(super) fn check_any(&mut self, args: Args, at: usize) -> Result<Value> {
         if at < args.len() {
             Ok(self.arg(args, at))
@@ -65,7 +65,7 @@ impl Vm {
         }
     }
 
-    /// A table that scripts may change; one that they may not is refused without a place, as C functions have none.
+    /// A writable table; the error for a read-only one has no position, as errors of C functions.
     pub(super) fn check_writable(&mut self, table: TableId) -> Result<()> {
         if self.heap.get_table(table).read_only { Err(self.read_only()) } else { Ok(()) }
     }

@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     ("yield", yield_),
 ];
 
-/// Makes the functions that `wrap` gives.
+/// Creates the functions that `wrap` returns.
 pub(super) const WRAP: &[u8] =
     b"local resume, thread = ... return function(...) return resume(thread, ...) end";
 
@@ -99,7 +99,7 @@ fn resume(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     }
 }
 
-/// What the functions of `wrap` call: an error is raised anew, with the place before it.
+/// Called by the functions of `wrap`: an error is raised again, with the position prepended.
 pub(super) fn wrap_resume(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let id = check_thread(vm, args)?;
     match switch(vm, host, id, args)? {
@@ -116,7 +116,7 @@ pub(super) fn wrap_resume(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Resul
     }
 }
 
-/// Lets a coroutine run until it yields, ends or fails: how many values it gives, which are pushed, or what it raised.
+/// Resumes a coroutine until it yields, ends or fails. Pushes its values and returns their number, or what it raised.
 fn switch(vm: &mut Vm, host: &mut dyn Host, id: ThreadId, args: Args) -> Result<Result<usize, Value>> {
     let status = status_of(vm, id);
     if status != Status::Suspended {
@@ -164,7 +164,7 @@ fn switch(vm: &mut Vm, host: &mut dyn Host, id: ThreadId, args: Args) -> Result<
     }
 }
 
-/// Begins or continues the coroutine that has been switched to; where its values begin.
+/// Starts or continues the coroutine that has been switched to. Returns where its values begin.
 fn run(vm: &mut Vm, host: &mut dyn Host, given: &[Value]) -> Result<usize> {
     vm.co.loops += 1;
     let result = match vm.co.resume_at.take() {
@@ -192,7 +192,7 @@ fn run(vm: &mut Vm, host: &mut dyn Host, given: &[Value]) -> Result<usize> {
     result
 }
 
-/// What became of a coroutine: its values, or what it raised.
+/// The result of a coroutine: its values, or what it raised.
 fn settle(heap: &mut Heap, co: &mut Coroutine, ended: Result<usize>) -> Result<Result<Vec<Value>, Value>> {
     match ended {
         Ok(from) => {

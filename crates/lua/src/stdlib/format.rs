@@ -100,7 +100,7 @@ fn one(
     match conversion {
         b'c' => {
             let code = vm.check_num(args, at)?;
-            // As C has it: what is written ends at a zero byte.
+            // As in C, the text ends at a zero byte.
             let mut padded = Vec::new();
             pad(spec, &[to_long(code) as u8], &mut padded);
             result.extend(padded.into_iter().take_while(|byte| *byte != 0));
@@ -137,7 +137,7 @@ fn one(
             let bytes = vm.bytes(id);
             vm.check_room(result.len() + bytes.len())?;
             let bytes = vm.bytes(id);
-            // As C does it: a long one is taken as it is, any other ends at a zero byte.
+            // As in Lua: a long string is used as it is, a short one ends at a zero byte.
             if spec.precision.is_none() && bytes.len() >= 100 {
                 result.extend_from_slice(bytes);
             } else {
@@ -170,7 +170,7 @@ fn sign_of(spec: &Spec, negative: bool) -> &'static str {
     }
 }
 
-/// At least as many digits as the precision asks for; none for a zero if it asks for none.
+/// At least as many digits as the precision; none for a zero with precision 0.
 fn with_precision(digits: &str, spec: &Spec) -> String {
     match spec.precision {
         Some(0) if digits == "0" => String::new(),
@@ -190,7 +190,7 @@ fn pad(spec: &Spec, text: &[u8], result: &mut Vec<u8>) {
     }
 }
 
-/// A number with what stands before its digits; zeros fill between the two if they may.
+/// A number with its sign or prefix, padded with zeros or spaces.
 fn numeric(spec: &Spec, prefix: &str, digits: &str, may_fill: bool, result: &mut Vec<u8>) {
     let len = prefix.len() + digits.len();
     if spec.zero && !spec.left && may_fill && len < spec.width {

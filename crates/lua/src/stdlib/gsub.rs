@@ -1,4 +1,4 @@
-//! `find`, `match`, `gmatch` and `gsub`: what is done with where a pattern fits. It touches nothing outside of the machine.
+//! `find`, `match`, `gmatch` and `gsub`. It touches nothing outside of the machine.
 
 use super::pattern::{self, Capture, Found, Trouble};
 use super::strings::position;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result, Stop};
 use crate::value::{StrId, Value};
 use crate::vm::{Args, Host, Vm};
 
-/// Bytes that make a pattern more than a text.
+/// The magic characters of patterns.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
 
 pub(super) fn find(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
@@ -39,7 +39,7 @@ fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) ->
     push_captures(vm, text, &found, true)
 }
 
-/// Where a text is within another. The work is linear, whatever the texts are.
+/// The position of a text within another, in linear time.
 fn plain(vm: &mut Vm, host: &mut dyn Host, text: StrId, wanted: StrId, init: usize) -> Result<Option<usize>> {
     let (hay, needle) = (&vm.bytes(text)[init..], vm.bytes(wanted));
     if needle.is_empty() {
@@ -54,7 +54,7 @@ fn plain(vm: &mut Vm, host: &mut dyn Host, text: StrId, wanted: StrId, init: usi
     Ok(found)
 }
 
-/// Where a pattern fits first.
+/// The first match of a pattern.
 fn search(
     vm: &mut Vm,
     host: &mut dyn Host,
@@ -93,7 +93,7 @@ fn whole(found: &Found) -> Capture {
     Capture::Text(found.start, found.end - found.start)
 }
 
-/// Adds what was captured; with `or_whole` the whole match where nothing was.
+/// Pushes the captures; with `or_whole` the whole match if there are none.
 fn push_captures(vm: &mut Vm, text: StrId, found: &Found, or_whole: bool) -> Result<usize> {
     if found.captures.is_empty() && or_whole {
         let value = capture(vm, text, whole(found))?;
@@ -106,7 +106,7 @@ fn push_captures(vm: &mut Vm, text: StrId, found: &Found, or_whole: bool) -> Res
     Ok(found.captures.len())
 }
 
-/// Makes iterators: functions of Lua around [`gmatch_next`], which gives where to go on and what was captured.
+/// Creates iterators: Lua functions around [`gmatch_next`], which returns the next position and the captures.
 pub(super) const GMATCH: &[u8] = b"local next, text, pattern, at = ...
   local function after(init, ...) at = init return ... end
   return function() return after(next(text, pattern, at)) end";
@@ -127,7 +127,7 @@ pub(super) fn gmatch_next(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Resul
     if init > vm.bytes(text).len() {
         return vm.one(Value::Nil);
     }
-    // Unlike elsewhere, ^ is no anchor here.
+    // In gmatch, ^ is no anchor.
     let found = pattern::search(vm.bytes(text), vm.bytes(pattern), init, false, &mut || host.is_over());
     let Some(found) = settled(vm, found)? else { return vm.one(Value::Nil) };
     let next = if found.end == found.start { found.end + 1 } else { found.end };
@@ -172,7 +172,7 @@ pub(super) fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize
     Ok(2)
 }
 
-/// Adds what takes the place of a match.
+/// Appends the replacement of a match.
 fn replace(
     vm: &mut Vm,
     host: &mut dyn Host,

@@ -1,4 +1,4 @@
-//! Lua's libraries, as far as they touch nothing outside: one file each. Every function counts its work and charges what it makes.
+//! Lua's libraries without access to the system: one file each. Every function counts its work and charges what it allocates.
 
 mod base;
 mod check;
@@ -32,7 +32,7 @@ fn fill(vm: &mut Vm, table: TableId, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// Puts all libraries among the globals.
+/// Adds all libraries to the globals.
 pub(crate) fn open(vm: &mut Vm) -> Result<()> {
     let globals = vm.globals();
     base::open(vm, globals)?;

@@ -1,4 +1,4 @@
-//! Lua's patterns, matched step by step so that a search that would take for ever can be stopped. It touches nothing.
+//! Lua's patterns, matched step by step so that a search that takes too long can be stopped. It touches nothing.
 //!
 //! Its worst case is the length of the text to the power of the number of repetitions in the pattern, so every step is counted.
 
@@ -9,13 +9,13 @@ use crate::bounds::{CAPTURES_MAX, MATCH_DEPTH_MAX, WORK_BETWEEN_CHECKS};
 pub(super) enum Capture {
     /// From this byte, so many bytes.
     Text(usize, usize),
-    /// The place of a byte: `()`.
+    /// A position capture: `()`.
     Place(usize),
-    /// It was opened and is not closed.
+    /// It is not closed yet.
     Open(usize),
 }
 
-/// Where a pattern fits.
+/// A match.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) start: usize,
@@ -23,12 +23,12 @@ pub(super) struct Found {
     pub(super) captures: Vec<Capture>,
 }
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The pattern is wrong; Lua's words.
+    /// The pattern is malformed; Lua's message.
     Malformed(&'static str),
-    /// The time is over.
+    /// The host ended the run.
     Stopped,
 }
 
@@ -38,13 +38,13 @@ struct Matcher<'a> {
     text: &'a [u8],
     pattern: &'a [u8],
     captures: Vec<Capture>,
-    /// Steps until the next question whether to go on.
+    /// Steps until the next check whether the run is over.
     steps: i64,
     depth: usize,
     is_over: &'a mut dyn FnMut() -> bool,
 }
 
-/// The first place from `init` on where a pattern fits. `anchored`: only there.
+/// The first match of a pattern from `init` on. `anchored`: only at `init`.
 pub(super) fn search(
     text: &[u8],
     pattern: &[u8],
@@ -144,7 +144,7 @@ impl Matcher<'_> {
                 if at(p) == Some(b'^') {
                     p += 1;
                 }
-                // A bracket that stands first is one of the set.
+                // A leading bracket is a member of the set.
                 loop {
                     let Some(byte) = at(p) else {
                         return Err(Trouble::Malformed("malformed pattern (missing ']')"));

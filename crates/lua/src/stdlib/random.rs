@@ -1,4 +1,4 @@
-//! Redis's own `lrand48`, behind math.random: the same numbers for the same seed on every machine. It touches nothing.
+//! Redis's `lrand48`, which math.random uses: the same numbers for the same seed on every machine. It touches nothing.
 
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
@@ -6,7 +6,7 @@ const MASK: u64 = (1 << 48) - 1;
 /// The highest number of Redis's `lrand48`.
 const MAX: i64 = i32::MAX as i64;
 
-/// What numbers continue from after `math.randomseed(seed)`.
+/// The state of the generator after `math.randomseed(seed)`.
 pub(super) fn seeded(seed: i32) -> u64 {
     (u64::from(seed as u32) << 16 | 0x330E) & MASK
 }

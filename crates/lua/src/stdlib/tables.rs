@@ -141,7 +141,7 @@ fn insert(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     vm.check_writable(table)?;
     if end > at {
         let moved = usize::try_from(end - at).unwrap_or(usize::MAX);
-        // From a place far below the first, as Lua does it: step by step.
+        // From an index far below the first, one by one, as in Lua.
         let mut to = end;
         while to > at {
             let step = (to - at).min(1024);
@@ -176,7 +176,7 @@ fn remove(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     vm.one(removed)
 }
 
-/// What `sort` works on.
+/// The state of `sort`.
 struct Sorter {
     table: TableId,
     compare: Value,
@@ -206,7 +206,7 @@ impl Sorter {
         put(vm, self.table, j, a)
     }
 
-    /// Swaps two elements if the second is less than the first; whether it was.
+    /// Swaps two elements if the second is less than the first. Returns whether it was.
     fn order(&self, vm: &mut Vm, host: &mut dyn Host, i: i64, j: i64) -> Result<bool> {
         let (a, b) = (get(vm, self.table, i), get(vm, self.table, j));
         let wrong = self.less(vm, host, b, a)?;
@@ -216,7 +216,7 @@ impl Sorter {
         Ok(wrong)
     }
 
-    /// Quicksort with the median of three, as Lua does it, so that equal elements end up in the same order.
+    /// Quicksort with the median of three, as in Lua, so that equal elements end up in the same order.
     fn sort(&self, vm: &mut Vm, host: &mut dyn Host, mut low: i64, mut high: i64) -> Result<()> {
         while low < high {
             self.order(vm, host, low, high)?;
@@ -231,7 +231,7 @@ impl Sorter {
                 return Ok(());
             }
             let pivot = get(vm, self.table, middle);
-            // On the stack it is safe from being collected while others are compared with it.
+            // On the stack it is not collected while others are compared with it.
             vm.push(pivot);
             self.swap(vm, middle, high - 1)?;
             let split = self.partition(vm, host, low, high, pivot)?;

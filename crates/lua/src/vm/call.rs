@@ -21,7 +21,7 @@ impl Args {
         self.count
     }
 
-    /// Where the first one lies.
+    /// The stack slot of the first one.
     pub(super) fn first_slot(self) -> usize {
         self.base
     }
@@ -33,7 +33,7 @@ impl Args {
     }
 }
 
-/// What a call in the loop led to.
+/// The result of a call in the loop.
 pub(super) enum Called {
     /// A Lua function has been entered.
     Entered,
@@ -42,14 +42,14 @@ pub(super) enum Called {
 }
 
 impl Vm {
-    /// The argument at this place, counted from 0; nothing if it was not given.
+    /// The argument at this index; nil if it is absent.
     #[inline]
     #[must_use]
     pub fn arg(&self, args: Args, at: usize) -> Value {
         if at < args.count { self.co.stack[args.base + at] } else { Value::Nil }
     }
 
-    /// The arguments from this place on.
+    /// The arguments from this index on.
     #[must_use]
     pub fn args_from(&self, args: Args, at: usize) -> &[Value] {
         &self.co.stack[args.base + at.min(args.count)..args.base + args.count]
@@ -68,7 +68,7 @@ impl Vm {
         Ok(1)
     }
 
-    /// Makes sure that the stack has so many values.
+    /// Grows the stack to this many values.
     #[inline]
     pub(crate) fn ensure(&mut self, len: usize) -> Result<()> {
         if len > self.co.stack.len() { self.grow_stack(len) } else { Ok(()) }
@@ -89,7 +89,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Calls a value from Rust. The results are the last values of the stack; how many.
+    /// Calls a value from Rust. The results are the last values of the stack; returns their number.
     ///
     /// # Errors
     /// What it raises.
@@ -106,13 +106,13 @@ impl Vm {
         Ok(self.co.stack.pop().unwrap_or_default())
     }
 
-    /// Calls what was pushed at a slot with what was pushed behind it, for its first result.
+    /// Calls the value in a slot with the values after it as arguments, for its first result.
     pub(crate) fn call_pushed(&mut self, host: &mut dyn Host, slot: usize, args: usize) -> Result<Value> {
         self.call_slot(host, Caller::Native, slot, args, Some(1))?;
         Ok(self.co.stack.pop().unwrap_or_default())
     }
 
-    /// Calls the argument at this place with those behind it.
+    /// Calls the argument at this index with those after it.
     pub(crate) fn call_args(&mut self, host: &mut dyn Host, args: Args, at: usize) -> Result<usize> {
         let (slot, count) = (self.co.stack.len(), args.count - at);
         self.ensure(slot + count)?;
@@ -135,7 +135,7 @@ impl Vm {
         self.call_slot(host, caller, slot, args.len(), wanted)
     }
 
-    /// Calls what lies in a slot at the end of the stack with what is behind it. The results take its place.
+    /// Calls the value in a slot with the values after it up to the end of the stack. The results replace them.
     pub(crate) fn call_slot(
         &mut self,
         host: &mut dyn Host,
@@ -174,7 +174,7 @@ impl Vm {
         Ok(count)
     }
 
-    /// Begins a call of what lies in a slot.
+    /// Begins a call of the value in a slot.
     pub(super) fn begin_call(
         &mut self,
         host: &mut dyn Host,
@@ -200,7 +200,7 @@ impl Vm {
                 self.ensure(slot + args + 2)?;
                 self.co.stack.copy_within(slot..=slot + args, slot + 1);
                 self.co.stack[slot] = handler;
-                // One that leads to another is not followed for ever: each adds an argument.
+                // A chain of `__call` is finite: each adds an argument.
                 self.work(host, args + 1)?;
                 self.begin_call(host, slot, args + 1, wanted, caller)
             }
@@ -245,7 +245,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Calls a function written in Rust; its results take the place of the function.
+    /// Calls a function written in Rust; its results replace the function.
     pub(super) fn call_native(
         &mut self,
         host: &mut dyn Host,
@@ -290,7 +290,7 @@ impl Vm {
         Ok(())
     }
 
-    /// An error of a function written in Rust, with where that was called.
+    /// An error of a function written in Rust, with the position of its caller.
     #[cold]
     fn placed(&mut self, error: Error, caller: Caller, slot: usize, wanted: Wanted) -> Error {
         match *error.0 {
@@ -306,7 +306,7 @@ impl Vm {
         }
     }
 
-    /// Ends the scope of variables from this place of the stack on.
+    /// Closes the upvalues from this stack slot on.
     pub(crate) fn close(&mut self, from: usize) {
         while let Some((at, id)) = self.co.open.last().copied()
             && at >= from
@@ -317,7 +317,7 @@ impl Vm {
         }
     }
 
-    /// The variable at this place of the stack.
+    /// The upvalue of this stack slot.
     pub(super) fn capture(&mut self, at: usize) -> Result<u32> {
         let from = self.co.open.partition_point(|(open, _)| *open < at);
         if let Some((open, id)) = self.co.open.get(from)
@@ -331,7 +331,7 @@ impl Vm {
         Ok(id)
     }
 
-    /// Takes calls back that an error has ended.
+    /// Unwinds the calls that an error has ended.
     pub(crate) fn unwind(&mut self, frames: usize, stack: usize) {
         self.close(stack);
         if let Some(first) = self.co.frames.get(frames) {

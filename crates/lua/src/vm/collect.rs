@@ -1,7 +1,7 @@
-//! What is no longer used: mark and sweep of what the run has made. It touches the heap.
+//! The garbage collector: mark and sweep of the run's objects. It touches the heap.
 //!
-//! It only happens between instructions of the loop, so functions written in Rust may hold values while they do not call back; those
-//! that do leave theirs on the stack. What was there before the run is not collected.
+//! It runs only between instructions of the loop, so functions written in Rust may hold values as long as they do not call back; those
+//! that do keep theirs on the stack. The base is not collected.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ impl Marks {
         Marks(vec![0; slots.div_ceil(64)])
     }
 
-    /// Adds a number; whether it was not there.
+    /// Adds a number. Returns whether it is new.
     fn add(&mut self, id: Id) -> bool {
         let (word, bit) = (id as usize / 64, 1 << (id % 64));
         let is_new = self.0[word] & bit == 0;
@@ -46,9 +46,9 @@ struct Marker<'h> {
     threads: Marks,
     /// Compiled functions whose constants are marked.
     protos: HashSet<*const Proto, RandomState>,
-    /// Marked, and still to be looked into.
+    /// Marked, and still to be traversed.
     grey: Vec<Value>,
-    /// Slots that were looked at.
+    /// Slots that were visited.
     work: usize,
 }
 
@@ -148,8 +148,8 @@ impl Marker<'_> {
     }
 }
 
-/// Bytes that are free once this reference to a compiled function is gone: its own and those of functions within it, as far as
-/// nobody else has them.
+/// Bytes that are freed with this reference to a compiled function: its own and those of functions within it, unless there are other
+/// references.
 fn freed_with(proto: &Rc<Proto>) -> usize {
     if Rc::strong_count(proto) > 1 {
         return 0;
@@ -158,7 +158,7 @@ fn freed_with(proto: &Rc<Proto>) -> usize {
 }
 
 impl Vm {
-    /// Frees what nothing refers to.
+    /// Frees all unreachable objects.
     pub(crate) fn collect(&mut self) {
         let heap = &self.heap;
         let mut marker = Marker {
@@ -207,7 +207,7 @@ impl Vm {
             + heap.upvalues.items.len();
         heap.collect_at =
             heap.used() + (heap.used() - heap.base_used().min(heap.used())).max(GARBAGE_MIN_BYTES);
-        // Half of what is left is enough to wait for.
+        // At the latest when half of the remaining budget is used.
         heap.collect_at = heap.collect_at.min(heap.used() + heap.left() / 2);
     }
 }
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Everything that was charged for is given back when nothing refers to it, and nothing twice.
+    /// Everything that was charged is returned to the budget when it is unreachable, and nothing twice.
     #[test]
     fn what_is_collected_gives_back_what_it_took() {
         let mut vm = Vm::new(64 << 20).unwrap();

@@ -1,11 +1,11 @@
-//! A coroutine: a stack of values, and the calls that are under way on it. It touches nothing.
+//! A coroutine: a stack of values, and its active calls. It touches nothing.
 
 use std::rc::Rc;
 
 use crate::compile::proto::Proto;
 use crate::value::{FuncId, Id, Value};
 
-/// Who made a call.
+/// The caller of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// A Lua function, in the same loop.
@@ -16,16 +16,16 @@ pub(crate) enum Caller {
     Native,
 }
 
-/// Values that a call is to give; all of them if there is no number.
+/// The number of results of a call; all of them if `None`.
 pub(crate) type Wanted = Option<u32>;
 
-/// A call of a Lua function that is under way.
+/// An active call of a Lua function.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) closure: FuncId,
     /// What the function that made the call was compiled to; that of the innermost one is the machine's.
     pub(crate) caller_proto: Rc<Proto>,
-    /// Where the function lies, and where its results go.
+    /// The stack slot of the function, and of its results.
     pub(crate) func: usize,
     /// Its first register.
     pub(crate) base: usize,
@@ -34,15 +34,15 @@ pub(crate) struct Frame {
     pub(crate) wanted: Wanted,
     /// Arguments beyond its parameters.
     pub(crate) varargs: usize,
-    /// Calls whose place it has taken.
+    /// The number of tail calls that it has replaced.
     pub(crate) tail_calls: u32,
     pub(crate) caller: Caller,
 }
 
-/// What a coroutine does.
+/// The state of a coroutine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Status {
-    /// It waits to be resumed; also before its first run.
+    /// It can be resumed; also before its first run.
     #[default]
     Suspended,
     Running,
@@ -51,7 +51,7 @@ pub(crate) enum Status {
     Dead,
 }
 
-/// What a variable on the stack that a function has captured takes in the coroutine's list of them.
+/// The size of an open upvalue in the coroutine's list.
 pub(crate) const OPEN_BYTES: usize = size_of::<(usize, Id)>();
 
 /// A coroutine.
@@ -59,12 +59,12 @@ pub(crate) const OPEN_BYTES: usize = size_of::<(usize, Id)>();
 pub(crate) struct Coroutine {
     pub(crate) stack: Vec<Value>,
     pub(crate) frames: Vec<Frame>,
-    /// Variables on the stack that functions have captured, by their place.
+    /// Open upvalues, by stack slot.
     pub(crate) open: Vec<(usize, Id)>,
     pub(crate) status: Status,
-    /// Where the values go with which it is resumed: those of the call that yielded.
+    /// Where the arguments of the next resume go: they are the results of the call that yielded.
     pub(crate) resume_at: Option<(usize, Wanted)>,
-    /// Loops that run it within one another. It can only yield from the first.
+    /// The nesting of interpreter loops. It can only yield from the outermost.
     pub(crate) loops: usize,
     /// Bytes that were charged for its stack and frames.
     pub(crate) charged: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Coroutine {
 }
 
 impl Coroutine {
-    /// Frees what it took to run, once it never will again; how many bytes that gives back.
+    /// Frees its stack once it cannot run again. Returns the bytes.
     pub(crate) fn end(&mut self) -> usize {
         (self.stack, self.frames) = (Vec::new(), Vec::new());
         std::mem::take(&mut self.charged)

@@ -1,4 +1,4 @@
-//! What operators do where it is not plain: metatables, conversions, comparison. It touches the heap.
+//! The slow paths of operators: metatables, conversions, comparison. It touches the heap.
 
 use super::coroutine::Caller;
 use super::{Host, Vm};
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::number;
 use crate::value::{StrId, TableId, Value};
 
-/// Something that a metatable may handle.
+/// An event that a metatable may handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Index,
@@ -52,7 +52,7 @@ impl Event {
         "__metatable",
     ];
 
-    /// The bit by which a metatable remembers that it does not have it; the first few have one.
+    /// The bit with which a metatable caches that it does not have it; only the first few have one.
     fn bit(self) -> u8 {
         if (self as u8) < 8 { 1 << self as u8 } else { 0 }
     }
@@ -69,7 +69,7 @@ impl Vm {
         }
     }
 
-    /// What a metatable has for an event.
+    /// The metamethod of a metatable for an event.
     #[inline]
     pub(crate) fn handler(&mut self, meta: TableId, event: Event) -> Value {
         let bit = event.bit();
@@ -83,7 +83,7 @@ impl Vm {
         found
     }
 
-    /// What a value's metatable has for an event.
+    /// The metamethod of a value for an event.
     #[inline]
     pub(crate) fn meta_of(&mut self, value: Value, event: Event) -> Value {
         match self.metatable(value) {
@@ -173,7 +173,7 @@ impl Vm {
         Err(self.fault("loop in settable"))
     }
 
-    /// Sets a key past metatables, if scripts may.
+    /// Sets a key without metatables, unless the table is read-only.
     #[inline]
     pub(crate) fn set_raw_checked(&mut self, id: TableId, key: Value, value: Value) -> Result<()> {
         if self.heap.get_table(id).read_only {
@@ -186,7 +186,7 @@ impl Vm {
         }
     }
 
-    /// A number, or a string that reads as one.
+    /// A number, or a numeric string.
     #[inline]
     #[must_use]
     pub fn to_number(&self, value: Value) -> Option<f64> {
@@ -200,7 +200,7 @@ impl Vm {
     /// A string, or a number as one.
     ///
     /// # Errors
-    /// When the budget of bytes is used up.
+    /// When the memory budget is exceeded.
     pub fn coerce_str(&mut self, value: Value) -> Result<Option<StrId>> {
         match value {
             Value::Str(id) => Ok(Some(id)),
@@ -209,7 +209,7 @@ impl Vm {
         }
     }
 
-    /// An operation on what is not two numbers.
+    /// An operation on operands that are not both numbers.
     #[cold]
     pub(super) fn arithmetic(
         &mut self,
@@ -261,7 +261,7 @@ impl Vm {
         let first = usize::from(first);
         let mut result = self.co.stack[base + end];
         while end > first {
-            // As many strings and numbers as there are, in one go.
+            // All adjacent strings and numbers at once.
             let is_text = |value: Value| matches!(value, Value::Str(_) | Value::Num(_));
             let mut from = end;
             if is_text(result) {
@@ -355,7 +355,7 @@ impl Vm {
         Err(self.order_error(a, b))
     }
 
-    /// What both have for an event, if it is the same.
+    /// The metamethod of both operands for an event, if it is the same.
     fn common_handler(&mut self, a: Value, b: Value, event: Event) -> Value {
         let first = self.meta_of(a, event);
         if first.is_nil() || first == self.meta_of(b, event) { first } else { Value::Nil }

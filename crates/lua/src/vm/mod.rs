@@ -1,13 +1,13 @@
-//! The machine: values on stacks, functions in frames, and one loop that executes them. It touches what its host lets it.
+//! The virtual machine: stacks of values, frames of functions, and one loop that executes instructions. It touches what its host allows.
 //!
 //! | To find                                  | open          |
 //! |------------------------------------------|---------------|
 //! | the loop                                 | `run`         |
 //! | calls, returns, functions written in Rust| `call`        |
 //! | metatables, arithmetic, comparison       | `meta`        |
-//! | words of errors, and where they happened | `raise`       |
+//! | error messages and their positions       | `raise`       |
 //! | coroutines                               | [`coroutine`], `stdlib/coroutine` |
-//! | what is no longer used                   | `collect`     |
+//! | the garbage collector                    | `collect`     |
 
 mod call;
 mod collect;
@@ -30,12 +30,12 @@ use crate::value::{FuncId, NativeId, StrId, TableId, ThreadId, Value};
 pub use call::Args;
 pub(crate) use meta::Event;
 
-/// What a run may reach beyond its values.
+/// The embedding program: what a run can access beyond its values.
 pub trait Host {
-    /// Whether the run is over: its time is up, or somebody ended it. Asked often.
+    /// Whether the run must end: its time is up, or it was killed. Called often.
     fn is_over(&mut self) -> bool;
 
-    /// Calls a function of the host's, by its number. The results are pushed, and counted.
+    /// Calls a function of the host, by its number. Pushes the results and returns their number.
     ///
     /// # Errors
     /// What the function raises.
@@ -50,7 +50,7 @@ pub trait Host {
 /// The chunk that the library's own functions are of.
 pub(crate) const BUILT_IN: &str = "=[C]";
 
-/// A function written in Rust: the results are pushed, and counted.
+/// A function written in Rust: it pushes its results and returns their number.
 pub type NativeFn = fn(&mut Vm, &mut dyn Host, Args) -> Result<usize>;
 
 #[derive(Clone, Copy)]
@@ -65,41 +65,41 @@ pub struct Vm {
     /// The coroutine that runs.
     pub(crate) co: Coroutine,
     pub(crate) current: ThreadId,
-    /// What the innermost Lua function was compiled to.
+    /// The compiled function of the innermost call.
     pub(crate) proto: Rc<Proto>,
-    /// Those that have resumed it, outermost first.
+    /// The coroutines that have resumed it, outermost first.
     pub(crate) resumers: Vec<ThreadId>,
     globals: TableId,
     pub(crate) string_meta: Option<TableId>,
     pub(crate) natives: Vec<Native>,
-    /// Those that were there before the run.
+    /// The number of those from before the run.
     base_natives: usize,
     pub(crate) events: Vec<StrId>,
-    /// Work that may be done before the host is asked.
+    /// Work that is left before the next [`Host::is_over`].
     fuel: i64,
     /// Loops and functions written in Rust within one another.
     pub(crate) depth: usize,
     /// The instruction that the innermost Lua function executes.
     pub(crate) pc: usize,
-    /// Behind the last of values whose number is open.
+    /// The end of values whose number is open.
     pub(crate) top: usize,
     /// `next`, which loops call without a call.
     pub(crate) next: Option<NativeId>,
-    /// What `ipairs` gives to loops.
+    /// The iterator of `ipairs`.
     pub(crate) ipairs_step: Value,
-    /// What makes the functions of `gmatch` and `coroutine.wrap`, and what these call.
+    /// The factories of the functions of `gmatch` and `coroutine.wrap`, and what these call.
     pub(crate) gmatch: [Value; 2],
     pub(crate) wrap: [Value; 2],
-    /// Who called the function written in Rust that runs; nobody while the loop does.
+    /// The caller of the running function written in Rust; `None` while the loop runs.
     pub(crate) calling: Option<Caller>,
-    /// What the random numbers of a run begin with, and the next one.
+    /// The seed of the random numbers of a run, and the state of the generator.
     pub(crate) seed: u64,
     pub(crate) random: u64,
-    /// Whether `pcall` gives the words of a table with `err`, as Redis does.
+    /// Whether `pcall` returns the message of a table with `err`, as in Redis.
     pub(crate) pcall_unwraps: bool,
 }
 
-/// A function that has been compiled, and may be run again and again on the machine that compiled it.
+/// A compiled function, which can be run repeatedly on the machine that compiled it.
 #[derive(Clone, Copy, Debug)]
 pub struct Script(FuncId);
 
@@ -112,10 +112,10 @@ impl Script {
 }
 
 impl Vm {
-    /// A machine with Lua's libraries, that may take so many bytes.
+    /// A machine with Lua's libraries and this memory budget in bytes.
     ///
     /// # Errors
-    /// When they do not suffice even for that.
+    /// When the budget is too small for the libraries.
     pub fn new(bytes_max: usize) -> Result<Vm> {
         let mut heap = Heap::new(bytes_max);
         let globals = heap.table(0, 64)?;
@@ -150,13 +150,13 @@ impl Vm {
         Ok(vm)
     }
 
-    /// What is there now is what every run begins with.
+    /// Makes the current state the one that every run begins with.
     pub fn keep(&mut self) {
         self.heap.keep();
         self.base_natives = self.natives.len();
     }
 
-    /// Ends a run: everything it made is gone, and everything it changed is as it was.
+    /// Ends a run: frees everything it created and undoes everything it changed.
     pub fn reset(&mut self) {
         self.co = Coroutine { status: Status::Running, ..Coroutine::default() };
         self.resumers.clear();
@@ -170,12 +170,12 @@ impl Vm {
         self.random = self.seed;
     }
 
-    /// Lets `math.random` begin every run with this seed.
+    /// Sets the seed of `math.random` for every run.
     pub fn set_seed(&mut self, seed: u64) {
         (self.seed, self.random) = (seed, seed);
     }
 
-    /// Lets `pcall` give the words of an error that is a table with `err`.
+    /// Makes `pcall` return the message of an error that is a table with `err`.
     pub fn unwrap_errors(&mut self) {
         self.pcall_unwraps = true;
     }
@@ -186,13 +186,13 @@ impl Vm {
         self.heap.used()
     }
 
-    /// Bytes that stay when a run ends.
+    /// Bytes in use after a run has ended.
     #[must_use]
     pub fn base_bytes(&self) -> usize {
         self.heap.base_used()
     }
 
-    /// Sets how many bytes may be in use.
+    /// Sets the memory budget in bytes.
     pub fn set_bytes_max(&mut self, max: usize) {
         self.heap.set_max(max);
     }
@@ -203,15 +203,15 @@ impl Vm {
         self.globals
     }
 
-    /// Lets all functions see another table of globals.
+    /// Replaces the table of globals of all functions.
     pub fn set_globals(&mut self, globals: TableId) {
         self.globals = globals;
     }
 
-    /// Counts work; about an instruction a unit.
+    /// Counts work; a unit is about an instruction.
     ///
     /// # Errors
-    /// When the host says that the run is over.
+    /// When the host ends the run.
     #[inline]
     pub fn work(&mut self, host: &mut dyn Host, units: usize) -> Result<()> {
         self.fuel -= (units + std::mem::take(&mut self.heap.work_owed)) as i64;
@@ -224,10 +224,10 @@ impl Vm {
         if host.is_over() { Err(Error::stop(Stop::Interrupted)) } else { Ok(()) }
     }
 
-    /// Compiles a text to a function. `source`: its name with a mark, as errors have it.
+    /// Compiles a text to a function. `source`: its name with a mark, as in errors.
     ///
     /// # Errors
-    /// `Ok(Err(words))` when the text is no program; otherwise when a budget is used up.
+    /// `Ok(Err(message))` for a syntax error; otherwise when a budget is exceeded.
     pub fn compile(
         &mut self,
         host: &mut dyn Host,
@@ -243,7 +243,7 @@ impl Vm {
         }
     }
 
-    /// A function of the library's own that is written in Lua. To errors it is one written in Rust.
+    /// A library function that is written in Lua. In errors it appears as one written in Rust.
     pub(crate) fn built_in(&mut self, text: &[u8]) -> Result<Value> {
         let proto = compile(&mut self.heap, text, BUILT_IN.as_bytes(), &mut || false)?;
         self.function(proto).map(Value::Func)
@@ -253,7 +253,7 @@ impl Vm {
         self.heap.closure(Closure { proto, upvalues: Box::default() })
     }
 
-    /// Runs a function to its end; what it returned.
+    /// Runs a function to its end and returns its results.
     ///
     /// # Errors
     /// What it raised, or what stopped it.
@@ -265,7 +265,7 @@ impl Vm {
         Ok(results)
     }
 
-    /// Runs a function to its end for the first of its results.
+    /// Runs a function to its end and returns its first result.
     ///
     /// # Errors
     /// What it raised, or what stopped it.
@@ -273,7 +273,7 @@ impl Vm {
         self.call_for_one(host, function, args)
     }
 
-    /// Forgets calls, but nothing else: before what a run made is kept.
+    /// Drops active calls, but nothing else: before the objects of a run become the base.
     pub fn end_calls(&mut self) {
         self.close(0);
         self.co = Coroutine { status: Status::Running, ..Coroutine::default() };
@@ -284,15 +284,15 @@ impl Vm {
     /// A string.
     ///
     /// # Errors
-    /// When the budget of bytes is used up. The same holds for the others.
+    /// When the memory budget is exceeded. The same holds for the others.
     pub fn string(&mut self, bytes: &[u8]) -> Result<Value> {
         self.heap.str(bytes).map(Value::Str)
     }
 
-    /// A string of bytes that are here already.
+    /// A string from an owned buffer.
     ///
     /// # Errors
-    /// When the budget of bytes is used up.
+    /// When the memory budget is exceeded.
     pub fn string_owned(&mut self, bytes: Vec<u8>) -> Result<Value> {
         self.heap.str_owned(bytes).map(Value::Str)
     }
@@ -303,44 +303,44 @@ impl Vm {
         self.heap.strings.get(id)
     }
 
-    /// A table with room for so many.
+    /// A table with this capacity.
     ///
     /// # Errors
-    /// When the budget of bytes is used up.
+    /// When the memory budget is exceeded.
     pub fn table(&mut self, array: usize, fields: usize) -> Result<TableId> {
         self.heap.table(array, fields)
     }
 
-    /// Reads a key, past metatables.
+    /// Reads a key without metatables.
     #[must_use]
     pub fn raw_get(&self, table: TableId, key: Value) -> Value {
         self.heap.raw_get(table, key)
     }
 
-    /// Reads a field by name, past metatables.
+    /// Reads a field by name without metatables.
     #[must_use]
     pub fn raw_field(&self, table: TableId, name: &[u8]) -> Value {
         self.heap.strings.find(name).map_or(Value::Nil, |id| self.heap.raw_get(table, Value::Str(id)))
     }
 
-    /// Reads what stands at a number, past metatables.
+    /// Reads an index without metatables.
     #[must_use]
     pub fn raw_index(&self, table: TableId, index: usize) -> Value {
         self.heap.get_table(table).get_num(index as f64)
     }
 
-    /// Sets a key, past metatables, also of a table that is read-only. Nil and NaN are no keys, and nothing is set for them.
+    /// Sets a key without metatables, even of a read-only table. Nil and NaN are no keys, and nothing is set for them.
     ///
     /// # Errors
-    /// When the budget of bytes is used up.
+    /// When the memory budget is exceeded.
     pub fn raw_set(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
         self.heap.raw_set(table, key, value)
     }
 
-    /// Sets a key that was there before the run, without remembering what it was: for what the host sets anew for every run.
+    /// Sets a key of the base without saving its old value: for keys that the host sets before every run.
     ///
     /// # Errors
-    /// When the key is not there and the budget of bytes is used up.
+    /// When the key does not exist and the memory budget is exceeded.
     pub fn set_variable(&mut self, table: TableId, key: Value, value: Value) -> Result<()> {
         let hash = self.heap.hash_of(key);
         if self.heap.tables[table.0 as usize].replace(key, hash, value) {
@@ -349,15 +349,15 @@ impl Vm {
         self.heap.raw_set(table, key, value)
     }
 
-    /// Takes bytes of the budget until the run ends: for what the host keeps on behalf of a script.
+    /// Charges bytes to the budget until the run ends: for memory that the host holds on behalf of a script.
     ///
     /// # Errors
-    /// When it is used up.
+    /// When it is exceeded.
     pub fn charge(&mut self, bytes: usize) -> Result<()> {
         self.heap.charge(bytes)
     }
 
-    /// Lets no script change what strings have in common.
+    /// Makes the metatable of strings read-only.
     pub fn freeze_strings(&mut self) {
         if let Some(meta) = self.string_meta {
             self.freeze(meta);
@@ -367,57 +367,57 @@ impl Vm {
     /// Sets a field by name.
     ///
     /// # Errors
-    /// When the budget of bytes is used up.
+    /// When the memory budget is exceeded.
     pub fn set_field(&mut self, table: TableId, name: &str, value: Value) -> Result<()> {
         let key = self.string(name.as_bytes())?;
         self.heap.raw_set(table, key, value)
     }
 
-    /// A border of a table: Lua's `#`, past metatables.
+    /// A border of a table: Lua's `#` without metatables.
     pub fn raw_len(&mut self, table: TableId) -> usize {
         let (len, looked) = self.heap.get_table(table).border();
         self.heap.work_owed += looked;
         len
     }
 
-    /// What comes behind a key, and its value; nil at the end; nothing if there is no such key.
+    /// The next key and its value; nil at the end; `None` if there is no such key.
     pub fn raw_next(&mut self, table: TableId, key: Value) -> Option<(Value, Value)> {
         let (key, value, looked) = self.heap.get_table(table).next(key, self.heap.hash_of(key))?;
         self.heap.work_owed += looked;
         Some((key, value))
     }
 
-    /// Lets no script change a table.
+    /// Makes a table read-only for scripts.
     pub fn freeze(&mut self, table: TableId) {
         self.heap.tables[table.0 as usize].read_only = true;
     }
 
-    /// Gives a table a metatable.
+    /// Sets the metatable of a table.
     pub fn set_metatable(&mut self, table: TableId, meta: Option<TableId>) {
         self.heap.tables[table.0 as usize].meta = meta;
     }
 
-    /// A function written in Rust. There is no way to give it back: it is for what every run begins with.
+    /// A function written in Rust. It is never freed: only for functions that every run begins with.
     pub fn native(&mut self, function: NativeFn) -> Value {
         self.natives.push(Native::Rust(function));
         Value::Native(NativeId((self.natives.len() - 1) as u32))
     }
 
-    /// A function of the host's, by its number. One that is made in a run goes with it.
+    /// A function of the host, by its number. One that is created in a run is freed with it.
     pub fn host_function(&mut self, function: u32) -> Value {
         self.natives.push(Native::Host(function));
         Value::Native(NativeId((self.natives.len() - 1) as u32))
     }
 
-    /// Checks that so many bytes could be taken: for what is made and dropped within one call.
+    /// Checks that the budget has this many bytes: for memory that is freed within one call.
     ///
     /// # Errors
-    /// When they could not.
+    /// When it has not.
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         self.heap.check_room(bytes)
     }
 
-    /// Bytes that may still be taken.
+    /// Bytes that are left in the budget.
     #[must_use]
     pub fn bytes_left(&self) -> usize {
         self.heap.left()

@@ -1,4 +1,4 @@
-//! Words of errors, in Lua 5.1's own, and where they happened. It touches the heap.
+//! Error messages, those of Lua 5.1, and their positions. It touches the heap.
 
 use super::coroutine::Caller;
 use super::{Args, Vm};
@@ -26,7 +26,7 @@ impl Vm {
                 let line = proto.line(pc);
                 return format!("{}:{line}: ", chunk_id(proto.source.as_bytes(), RUN_NAME));
             }
-            // Calls that were replaced, and functions written in Rust in between, have no place.
+            // Replaced calls, and functions written in Rust in between, have no position.
             let without = frame.tail_calls as usize + usize::from(frame.caller == Caller::Native);
             left -= 1;
             if left <= without {
@@ -40,7 +40,7 @@ impl Vm {
         String::new()
     }
 
-    /// The same, seen from a function written in Rust: 1 is who called it.
+    /// The same, from a function written in Rust: 1 is its caller.
     pub(crate) fn place_of_caller(&self, level: usize) -> String {
         match (self.calling, level) {
             (Some(Caller::Native), 1) => String::new(),
@@ -49,7 +49,7 @@ impl Vm {
         }
     }
 
-    /// An error with the place of the innermost Lua function before its words.
+    /// An error with the position of the innermost Lua function before its message.
     #[cold]
     pub fn error(&mut self, words: impl AsRef<[u8]>) -> Error {
         let mut text = self.place_of_caller(1).into_bytes();
@@ -57,13 +57,13 @@ impl Vm {
         self.raise(&text)
     }
 
-    /// An error of the machine itself: where a function written in Rust runs, it has no place.
+    /// An error of the machine itself: while a function written in Rust runs, it has no position.
     #[cold]
     pub(crate) fn fault(&mut self, words: impl AsRef<[u8]>) -> Error {
         if self.calling.is_some() { self.raise(words.as_ref()) } else { self.error(words) }
     }
 
-    /// An error of these words.
+    /// An error with this message.
     #[cold]
     pub fn raise(&mut self, words: &[u8]) -> Error {
         let place = self.place();
@@ -73,7 +73,7 @@ impl Vm {
         }
     }
 
-    /// What an error calls the value of a register.
+    /// The description of a register's value in an error.
     fn described(&self, value: Value, register: Option<u8>) -> String {
         let kind = value.type_name();
         let register = if self.calling.is_some() { None } else { register };
@@ -93,7 +93,7 @@ impl Vm {
         self.fault(format!("attempt to {action} {described}"))
     }
 
-    /// What lies in a slot cannot be called.
+    /// The error for a value in a slot that cannot be called.
     #[cold]
     pub(super) fn call_error(&mut self, slot: usize, value: Value) -> Error {
         let base = self.co.frames.last().map_or(0, |frame| frame.base);
@@ -110,14 +110,14 @@ impl Vm {
         self.fault(format!("attempt to compare {a} with {b}"))
     }
 
-    /// What the function written in Rust that runs is called, and whether as a method.
+    /// The name of the running function written in Rust, and whether it was called as a method.
     fn called(&self, args: Args) -> (String, bool) {
         let unknown = ("?".to_owned(), false);
         let Some(frame) = self.co.frames.last() else { return unknown };
         let Some(Op::Call { a, .. } | Op::TailCall { a, .. }) = self.proto.code.get(self.pc).copied() else {
             return unknown;
         };
-        // Another one may have been called in its place.
+        // It may have been replaced by a tail call.
         if args.first_slot() != frame.base + usize::from(a) + 1 {
             return unknown;
         }
@@ -131,7 +131,7 @@ impl Vm {
         }
     }
 
-    /// An argument is not what it should be; `at` counts from 0.
+    /// The error for an invalid argument; `at` counts from 0.
     #[cold]
     pub fn bad_argument(&mut self, args: Args, at: usize, words: &str) -> Error {
         let (name, is_method) = self.called(args);
@@ -142,7 +142,7 @@ impl Vm {
         self.error(format!("bad argument #{number} to '{name}' ({words})"))
     }
 
-    /// An argument is of another type.
+    /// The error for an argument of another type.
     #[cold]
     pub fn bad_type(&mut self, args: Args, at: usize, wanted: &str) -> Error {
         let got = if at < args.len() { self.arg(args, at).type_name() } else { "no value" };

@@ -1,7 +1,7 @@
 //! The loop that executes instructions. It touches the stack of the coroutine that runs.
 //!
-//! What is plain happens here; everything that may call a metamethod or fail is a function elsewhere. Invariant: between two jumps back
-//! or calls there is only as much work as the text is long, so that work is counted at these.
+//! It has the fast paths; everything that may call a metamethod or fail is a function elsewhere. Invariant: between two backward jumps
+//! or calls, the work is bounded by the length of the text, so work is counted only at these.
 
 use std::rc::Rc;
 
@@ -25,93 +25,93 @@ fn wanted(count: u8) -> Wanted {
 
 /// The frame that is being executed.
 #[derive(Clone, Copy)]
-struct Here {
+struct Cursor {
     closure: FuncId,
     base: usize,
     pc: usize,
 }
 
 impl Vm {
-    fn here(&self) -> Here {
+    fn cursor(&self) -> Cursor {
         match self.co.frames.last() {
-            Some(frame) => Here { closure: frame.closure, base: frame.base, pc: frame.pc },
+            Some(frame) => Cursor { closure: frame.closure, base: frame.base, pc: frame.pc },
             None => unreachable!("the loop has a frame to execute"),
         }
     }
 
     #[inline]
-    fn rk(&self, here: &Here, rk: Rk) -> Value {
+    fn rk(&self, cursor: &Cursor, rk: Rk) -> Value {
         if rk.0 & Rk::CONSTANT == 0 {
-            self.co.stack[here.base + usize::from(rk.0)]
+            self.co.stack[cursor.base + usize::from(rk.0)]
         } else {
             self.proto.constants[usize::from(rk.0 & !Rk::CONSTANT)]
         }
     }
 
     #[inline]
-    fn reg(&self, here: &Here, register: u8) -> Value {
-        self.co.stack[here.base + usize::from(register)]
+    fn reg(&self, cursor: &Cursor, register: u8) -> Value {
+        self.co.stack[cursor.base + usize::from(register)]
     }
 
     #[inline]
-    fn set(&mut self, here: &Here, register: u8, value: Value) {
-        self.co.stack[here.base + usize::from(register)] = value;
+    fn set(&mut self, cursor: &Cursor, register: u8, value: Value) {
+        self.co.stack[cursor.base + usize::from(register)] = value;
     }
 
     /// Executes the innermost function, and what it calls, until it returns.
     pub(super) fn execute(&mut self, host: &mut dyn Host) -> Result<()> {
-        let mut here = self.here();
-        /// Arithmetic: plain on numbers, elsewhere otherwise.
+        let mut cursor = self.cursor();
+        /// Arithmetic: the fast path on numbers, else the slow path.
         macro_rules! arithmetic {
             ($a:expr, $b:expr, $c:expr, $event:expr, $plain:expr) => {{
-                let (x, y) = (self.rk(&here, $b), self.rk(&here, $c));
+                let (x, y) = (self.rk(&cursor, $b), self.rk(&cursor, $c));
                 let value = if let (Value::Num(x), Value::Num(y)) = (x, y) {
                     Value::Num($plain(x, y))
                 } else {
                     self.arithmetic(host, $event, (x, y), ($b, $c))?
                 };
-                self.set(&here, $a, value);
+                self.set(&cursor, $a, value);
             }};
         }
-        /// A comparison and the jump behind it.
+        /// A comparison and the jump after it.
         macro_rules! branch {
             ($taken:expr) => {{
                 if $taken {
-                    self.jump_behind(host, &mut here)?;
+                    self.jump_behind(host, &mut cursor)?;
                 } else {
-                    here.pc += 1;
+                    cursor.pc += 1;
                 }
             }};
         }
         loop {
-            let op = self.proto.code[here.pc];
-            self.pc = here.pc;
-            here.pc += 1;
+            let op = self.proto.code[cursor.pc];
+            self.pc = cursor.pc;
+            cursor.pc += 1;
             match op {
                 Op::Move { a, b } => {
-                    let value = self.reg(&here, b);
-                    self.set(&here, a, value);
+                    let value = self.reg(&cursor, b);
+                    self.set(&cursor, a, value);
                 }
                 Op::LoadK { a, k } => {
                     let value = self.proto.constants[k as usize];
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::LoadBool { a, value, skip } => {
-                    self.set(&here, a, Value::Bool(value));
-                    here.pc += usize::from(skip);
+                    self.set(&cursor, a, Value::Bool(value));
+                    cursor.pc += usize::from(skip);
                 }
                 Op::LoadNil { a, last } => {
-                    let from = here.base + usize::from(a);
-                    self.co.stack[from..=here.base + usize::from(last)].fill(Value::Nil);
+                    let from = cursor.base + usize::from(a);
+                    self.co.stack[from..=cursor.base + usize::from(last)].fill(Value::Nil);
                 }
                 Op::GetUpvalue { a, up } => {
-                    let id = self.heap.closure_of(here.closure).upvalues[usize::from(up)];
+                    let id = self.heap.closure_of(cursor.closure).upvalues[usize::from(up)];
                     let value = self.upvalue(id);
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::SetUpvalue { a, up } => {
-                    let id = self.heap.closure_of(here.closure).upvalues[usize::from(up)];
-                    self.set_upvalue(id, self.reg(&here, a));
+                    let id = self.heap.closure_of(cursor.closure).upvalues[usize::from(up)];
+                    self.set_upvalue(id, self.reg(&cursor, a));
                 }
                 Op::GetGlobal { a, k } => {
                     let (key, globals) = (self.proto.constants[k as usize], self.globals);
@@ -119,37 +119,37 @@ impl Vm {
                     if value.is_nil() {
                         value = self.index(host, Value::Table(globals), key, None)?;
                     }
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::SetGlobal { a, k } => {
-                    let (key, value) = (self.proto.constants[k as usize], self.reg(&here, a));
+                    let (key, value) = (self.proto.constants[k as usize], self.reg(&cursor, a));
                     self.set_index(host, Value::Table(self.globals), key, value, None)?;
                 }
                 Op::GetField { a, table, k } => {
-                    let (object, key) = (self.reg(&here, table), self.proto.constants[usize::from(k)]);
+                    let (object, key) = (self.reg(&cursor, table), self.proto.constants[usize::from(k)]);
                     let value = self.get_field(host, object, key, table)?;
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::GetIndex { a, table, key } => {
-                    let (object, key) = (self.reg(&here, table), self.rk(&here, key));
+                    let (object, key) = (self.reg(&cursor, table), self.rk(&cursor, key));
                     let value = self.get_field(host, object, key, table)?;
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::SetIndex { table, key, value } => {
-                    let object = self.reg(&here, table);
-                    let (key, value) = (self.rk(&here, key), self.rk(&here, value));
+                    let object = self.reg(&cursor, table);
+                    let (key, value) = (self.rk(&cursor, key), self.rk(&cursor, value));
                     self.set_field_of(host, object, key, value, table)?;
                 }
                 Op::NewTable { a, array, nodes } => {
                     let id = self.heap.table(usize::from(array), usize::from(nodes))?;
-                    self.set(&here, a, Value::Table(id));
+                    self.set(&cursor, a, Value::Table(id));
                     self.collect_if_due();
                 }
                 Op::Method { a, object, key } => {
-                    let (receiver, key) = (self.reg(&here, object), self.rk(&here, key));
+                    let (receiver, key) = (self.reg(&cursor, object), self.rk(&cursor, key));
                     let value = self.get_field(host, receiver, key, object)?;
-                    self.set(&here, a, value);
-                    self.set(&here, a + 1, receiver);
+                    self.set(&cursor, a, value);
+                    self.set(&cursor, a + 1, receiver);
                 }
                 Op::Add { a, b, c } => arithmetic!(a, b, c, Event::Add, |x: f64, y: f64| x + y),
                 Op::Sub { a, b, c } => arithmetic!(a, b, c, Event::Sub, |x: f64, y: f64| x - y),
@@ -158,88 +158,88 @@ impl Vm {
                 Op::Mod { a, b, c } => arithmetic!(a, b, c, Event::Mod, modulo),
                 Op::Pow { a, b, c } => arithmetic!(a, b, c, Event::Pow, f64::powf),
                 Op::Negate { a, b } => {
-                    let value = match self.reg(&here, b) {
+                    let value = match self.reg(&cursor, b) {
                         Value::Num(number) => Value::Num(-number),
                         other => {
                             let rk = Rk::register(b);
                             self.arithmetic(host, Event::Unm, (other, other), (rk, rk))?
                         }
                     };
-                    self.set(&here, a, value);
+                    self.set(&cursor, a, value);
                 }
                 Op::Not { a, b } => {
-                    let value = Value::Bool(!self.reg(&here, b).truthy());
-                    self.set(&here, a, value);
+                    let value = Value::Bool(!self.reg(&cursor, b).truthy());
+                    self.set(&cursor, a, value);
                 }
                 Op::Length { a, b } => {
-                    let value = self.length(host, self.reg(&here, b), b)?;
-                    self.set(&here, a, value);
+                    let value = self.length(host, self.reg(&cursor, b), b)?;
+                    self.set(&cursor, a, value);
                 }
                 Op::Concat { a, first, last } => {
-                    let value = self.concat(host, here.base, first, last)?;
-                    self.set(&here, a, value);
+                    let value = self.concat(host, cursor.base, first, last)?;
+                    self.set(&cursor, a, value);
                     self.collect_if_due();
                 }
                 Op::Jump { by } => {
                     if by < 0 {
                         self.work(host, 2)?;
                     }
-                    here.pc = here.pc.wrapping_add_signed(by as isize);
+                    cursor.pc = cursor.pc.wrapping_add_signed(by as isize);
                 }
                 Op::Equal { want, b, c } => {
-                    let (x, y) = (self.rk(&here, b), self.rk(&here, c));
+                    let (x, y) = (self.rk(&cursor, b), self.rk(&cursor, c));
                     let equal = x == y || (matches!(x, Value::Table(_)) && self.equals(host, x, y)?);
                     branch!(equal == want);
                 }
                 Op::Less { want, b, c } => {
-                    let less = match (self.rk(&here, b), self.rk(&here, c)) {
+                    let less = match (self.rk(&cursor, b), self.rk(&cursor, c)) {
                         (Value::Num(x), Value::Num(y)) => x < y,
                         (x, y) => self.less(host, x, y, false)?,
                     };
                     branch!(less == want);
                 }
                 Op::LessEqual { want, b, c } => {
-                    let less = match (self.rk(&here, b), self.rk(&here, c)) {
+                    let less = match (self.rk(&cursor, b), self.rk(&cursor, c)) {
                         (Value::Num(x), Value::Num(y)) => x <= y,
                         (x, y) => self.less(host, x, y, true)?,
                     };
                     branch!(less == want);
                 }
-                Op::Test { a, want } => branch!(self.reg(&here, a).truthy() == want),
+                Op::Test { a, want } => branch!(self.reg(&cursor, a).truthy() == want),
                 Op::TestSet { a, b, want } => {
-                    let value = self.reg(&here, b);
+                    let value = self.reg(&cursor, b);
                     if value.truthy() == want {
-                        self.set(&here, a, value);
+                        self.set(&cursor, a, value);
                     }
                     branch!(value.truthy() == want);
                 }
                 Op::Call { a, args, results } => {
                     self.work(host, CALL_WORK)?;
-                    let slot = here.base + usize::from(a);
+                    let slot = cursor.base + usize::from(a);
                     let args = if args == 0 { self.top - slot - 1 } else { usize::from(args) - 1 };
-                    self.call_op(host, &mut here, slot, args, wanted(results))?;
+                    self.call_op(host, &mut cursor, slot, args, wanted(results))?;
                 }
                 Op::TailCall { a, args } => {
                     self.work(host, CALL_WORK)?;
-                    let slot = here.base + usize::from(a);
+                    let slot = cursor.base + usize::from(a);
                     let args = if args == 0 { self.top - slot - 1 } else { usize::from(args) - 1 };
-                    self.tail_call(host, &mut here, slot, args)?;
+                    self.tail_call(host, &mut cursor, slot, args)?;
                 }
                 Op::Return { a, count } => {
-                    let from = here.base + usize::from(a);
+                    let from = cursor.base + usize::from(a);
                     let count = if count == 0 { self.top - from } else { usize::from(count) - 1 };
                     if self.leave(from, count)? {
                         return Ok(());
                     }
-                    here = self.here();
+                    cursor = self.cursor();
                 }
                 Op::ForPrep { a, by } => {
-                    self.prepare_for(&here, a)?;
-                    here.pc = here.pc.wrapping_add_signed(by as isize);
+                    self.prepare_for(&cursor, a)?;
+                    cursor.pc = cursor.pc.wrapping_add_signed(by as isize);
                 }
                 Op::ForLoop { a, by } => {
                     self.work(host, 2)?;
-                    let at = here.base + usize::from(a);
+                    let at = cursor.base + usize::from(a);
                     let [Value::Num(index), Value::Num(limit), Value::Num(step)] = self.co.stack[at..at + 3]
                     else {
                         continue;
@@ -248,27 +248,27 @@ impl Vm {
                     if if step > 0.0 { next <= limit } else { limit <= next } {
                         self.co.stack[at] = Value::Num(next);
                         self.co.stack[at + 3] = Value::Num(next);
-                        here.pc = here.pc.wrapping_add_signed(by as isize);
+                        cursor.pc = cursor.pc.wrapping_add_signed(by as isize);
                     }
                 }
-                Op::IterCall { a, count } => self.iterate(host, &mut here, a, count)?,
+                Op::IterCall { a, count } => self.iterate(host, &mut cursor, a, count)?,
                 Op::IterLoop { a, by } => {
                     self.work(host, 2)?;
-                    let at = here.base + usize::from(a);
+                    let at = cursor.base + usize::from(a);
                     let value = self.co.stack[at + 3];
                     if !value.is_nil() {
                         self.co.stack[at + 2] = value;
-                        here.pc = here.pc.wrapping_add_signed(by as isize);
+                        cursor.pc = cursor.pc.wrapping_add_signed(by as isize);
                     }
                 }
-                Op::SetList { a, count, block } => self.set_list(&here, a, count, block)?,
-                Op::Close { a } => self.close(here.base + usize::from(a)),
+                Op::SetList { a, count, block } => self.set_list(&cursor, a, count, block)?,
+                Op::Close { a } => self.close(cursor.base + usize::from(a)),
                 Op::Closure { a, proto } => {
-                    let value = self.make_closure(&here, proto as usize)?;
-                    self.set(&here, a, value);
+                    let value = self.make_closure(&cursor, proto as usize)?;
+                    self.set(&cursor, a, value);
                     self.collect_if_due();
                 }
-                Op::Vararg { a, count } => self.varargs(&here, a, count)?,
+                Op::Vararg { a, count } => self.varargs(&cursor, a, count)?,
             }
         }
     }
@@ -280,14 +280,14 @@ impl Vm {
         }
     }
 
-    /// Takes the jump behind a test.
+    /// Takes the jump after a test.
     #[inline]
-    fn jump_behind(&mut self, host: &mut dyn Host, here: &mut Here) -> Result<()> {
-        if let Op::Jump { by } = self.proto.code[here.pc] {
+    fn jump_behind(&mut self, host: &mut dyn Host, cursor: &mut Cursor) -> Result<()> {
+        if let Op::Jump { by } = self.proto.code[cursor.pc] {
             if by < 0 {
                 self.work(host, 2)?;
             }
-            here.pc = (here.pc + 1).wrapping_add_signed(by as isize);
+            cursor.pc = (cursor.pc + 1).wrapping_add_signed(by as isize);
         }
         Ok(())
     }
@@ -331,22 +331,22 @@ impl Vm {
     fn call_op(
         &mut self,
         host: &mut dyn Host,
-        here: &mut Here,
+        cursor: &mut Cursor,
         slot: usize,
         args: usize,
         wanted: Wanted,
     ) -> Result<()> {
         if let Some(frame) = self.co.frames.last_mut() {
-            frame.pc = here.pc;
+            frame.pc = cursor.pc;
         }
         match self.begin_call(host, slot, args, wanted, Caller::Lua)? {
-            Called::Entered => *here = self.here(),
+            Called::Entered => *cursor = self.cursor(),
             Called::Returned => {}
         }
         Ok(())
     }
 
-    /// Leaves the innermost function with so many results from a place of the stack; whether the loop ends with it.
+    /// Returns from the innermost function with these results on the stack. Returns whether the loop ends with it.
     fn leave(&mut self, from: usize, count: usize) -> Result<bool> {
         let Some(frame) = self.co.frames.pop() else { return Ok(true) };
         self.proto = frame.caller_proto;
@@ -371,14 +371,20 @@ impl Vm {
         Ok(frame.caller != Caller::Lua)
     }
 
-    fn tail_call(&mut self, host: &mut dyn Host, here: &mut Here, slot: usize, args: usize) -> Result<()> {
+    fn tail_call(
+        &mut self,
+        host: &mut dyn Host,
+        cursor: &mut Cursor,
+        slot: usize,
+        args: usize,
+    ) -> Result<()> {
         let is_lua = match self.co.stack[slot] {
             Value::Func(id) => &*self.heap.closure_of(id).proto.source != BUILT_IN,
             _ => false,
         };
         if !is_lua {
-            // What is not a Lua function is called as ever; the instruction behind returns its results.
-            return self.call_op(host, here, slot, args, None);
+            // A value that is not a Lua function is called normally; the next instruction returns its results.
+            return self.call_op(host, cursor, slot, args, None);
         }
         let Some(frame) = self.co.frames.pop() else { return Ok(()) };
         self.proto = frame.caller_proto;
@@ -390,20 +396,20 @@ impl Vm {
         if let Some(entered) = self.co.frames.last_mut() {
             entered.tail_calls = frame.tail_calls + 1;
         }
-        *here = self.here();
+        *cursor = self.cursor();
         Ok(())
     }
 
-    fn prepare_for(&mut self, here: &Here, a: u8) -> Result<()> {
+    fn prepare_for(&mut self, cursor: &Cursor, a: u8) -> Result<()> {
         for (i, what) in ["initial value", "limit", "step"].into_iter().enumerate() {
-            let at = here.base + usize::from(a) + i;
+            let at = cursor.base + usize::from(a) + i;
             let number = self.to_number(self.co.stack[at]);
             let Some(number) = number else {
                 return Err(self.error(format!("'for' {what} must be a number")));
             };
             self.co.stack[at] = Value::Num(number);
         }
-        let at = here.base + usize::from(a);
+        let at = cursor.base + usize::from(a);
         if let (Value::Num(index), Value::Num(step)) = (self.co.stack[at], self.co.stack[at + 2]) {
             self.co.stack[at] = Value::Num(index - step);
         }
@@ -411,9 +417,9 @@ impl Vm {
     }
 
     /// Calls the iterator of a loop.
-    fn iterate(&mut self, host: &mut dyn Host, here: &mut Here, a: u8, count: u8) -> Result<()> {
+    fn iterate(&mut self, host: &mut dyn Host, cursor: &mut Cursor, a: u8, count: u8) -> Result<()> {
         self.work(host, CALL_WORK)?;
-        let at = here.base + usize::from(a);
+        let at = cursor.base + usize::from(a);
         let (function, state, control) = (self.co.stack[at], self.co.stack[at + 1], self.co.stack[at + 2]);
         if let (Value::Native(id), Value::Table(table)) = (function, state)
             && Some(id) == self.next
@@ -425,16 +431,16 @@ impl Vm {
             }
             return Ok(());
         }
-        // Where the variables are fewer than what a call needs, the registers behind them are free.
+        // If there are fewer variables than a call needs, the registers after them are free.
         self.ensure(at + 6)?;
         self.co.stack[at + 3] = function;
         self.co.stack[at + 4] = state;
         self.co.stack[at + 5] = control;
-        self.call_op(host, here, at + 3, 2, Some(u32::from(count)))
+        self.call_op(host, cursor, at + 3, 2, Some(u32::from(count)))
     }
 
-    fn set_list(&mut self, here: &Here, a: u8, count: u8, block: u32) -> Result<()> {
-        let at = here.base + usize::from(a);
+    fn set_list(&mut self, cursor: &Cursor, a: u8, count: u8, block: u32) -> Result<()> {
+        let at = cursor.base + usize::from(a);
         let Value::Table(id) = self.co.stack[at] else { return Ok(()) };
         let count = if count == 0 { self.top - at - 1 } else { usize::from(count) - 1 };
         let first = (block as usize - 1) * FIELDS_PER_FLUSH;
@@ -454,25 +460,25 @@ impl Vm {
         Ok(())
     }
 
-    fn make_closure(&mut self, here: &Here, index: usize) -> Result<Value> {
+    fn make_closure(&mut self, cursor: &Cursor, index: usize) -> Result<Value> {
         let proto = Rc::clone(&self.proto.protos[index]);
         let mut upvalues = Vec::with_capacity(proto.captures.len());
         for capture in &proto.captures {
             upvalues.push(match *capture {
-                Capture::Register(register) => self.capture(here.base + usize::from(register))?,
-                Capture::Upvalue(up) => self.heap.closure_of(here.closure).upvalues[usize::from(up)],
+                Capture::Register(register) => self.capture(cursor.base + usize::from(register))?,
+                Capture::Upvalue(up) => self.heap.closure_of(cursor.closure).upvalues[usize::from(up)],
             });
         }
         let closure = Closure { proto, upvalues: upvalues.into_boxed_slice() };
         self.heap.closure(closure).map(Value::Func)
     }
 
-    fn varargs(&mut self, here: &Here, a: u8, count: u8) -> Result<()> {
+    fn varargs(&mut self, cursor: &Cursor, a: u8, count: u8) -> Result<()> {
         let (func, given, params) = match self.co.frames.last() {
             Some(frame) => (frame.func, frame.varargs, usize::from(self.proto.params)),
             None => (0, 0, 0),
         };
-        let to = here.base + usize::from(a);
+        let to = cursor.base + usize::from(a);
         let wanted = if count == 0 { given } else { usize::from(count) - 1 };
         self.ensure(to + wanted)?;
         let taken = given.min(wanted);
@@ -485,7 +491,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Goes on with a coroutine that has yielded.
+    /// Continues a coroutine that has yielded.
     pub(crate) fn continue_execution(&mut self, host: &mut dyn Host) -> Result<()> {
         self.execute(host)
     }

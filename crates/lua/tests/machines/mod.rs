@@ -1,4 +1,4 @@
-//! A program on both machines: this one, and Lua 5.1 in C.
+//! Runs a program on both interpreters: this one, and Lua 5.1 in C.
 
 use keystead_lua::{Args, Host, Result, Value, Vm};
 
@@ -15,7 +15,7 @@ impl Host for Patient {
     }
 }
 
-/// What shows a value so that two machines can be compared: everything but addresses.
+/// Prints a value so that two interpreters can be compared: everything but addresses.
 const SHOW: &str = r#"
 local function show(v, depth)
   local t = type(v)

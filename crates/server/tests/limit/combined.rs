@@ -129,7 +129,7 @@ fn what_cannot_be_one_step_is_refused() {
             json!({ "checks": [check("memory", "{x}a")], "then": then }),
             "only with policies on the store 'engine'",
         ),
-        (json!({ "checks": [check("login", "a"), check("login", "a")] }), "is asked for twice"),
+        (json!({ "checks": [check("login", "a"), check("login", "a")] }), "is checked twice"),
         (json!({ "checks": [] }), "there are 1 to 64 checks"),
         (json!({ "checks": [check("login", "a")], "then": {} }), "either \"commands\" or \"operations\""),
         (json!({ "checks": [check("login", "a")], "then": { "commands": [] } }), "commands"),

@@ -1,4 +1,4 @@
-//! The ways to break the contract, each taken from the life of a real store.
+//! The ways to break the contract, each taken from a real store.
 
 use keystead_core::{Millis, Ttl};
 use serde_json::{Number, Value};
@@ -6,19 +6,19 @@ use serde_json::{Number, Value};
 /// One way to break the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// None: the store is honest.
+    /// None: the store is correct.
     None,
-    /// Reads, yields, writes, and does not look whether somebody else wrote meanwhile.
+    /// Reads, yields, writes, and does not check for a concurrent write.
     LostUpdate,
-    /// Keeps no expiry at all.
+    /// Stores no expiry.
     ForgottenTtl,
-    /// Takes a step that keeps for one that puts.
+    /// Treats a step that keeps as one that puts.
     PersistsDenied,
     /// Writes a list back after a step that keeps, without its last element.
     DeniedTrims,
-    /// A state lives one millisecond too long.
+    /// A state expires one millisecond too late.
     OneMsLate,
-    /// A state lives one millisecond too short.
+    /// A state expires one millisecond too early.
     OneMsEarly,
     /// `Ttl::Same` removes the expiry.
     SameForgets,
@@ -26,11 +26,11 @@ pub enum Fault {
     NeverKeeps,
     /// An expired key that is put again inherits the old expiry.
     InheritsExpiry,
-    /// An expired key is only hidden, so that it comes back when the clock does.
+    /// An expired key is only hidden, and reappears when the clock jumps back.
     HidesExpired,
-    /// Tells steps a time that never goes back.
+    /// Passes a time to steps that never goes back.
     MonotonicTime,
-    /// Deletes everything that the latest time it ever saw makes old.
+    /// Deletes everything that is expired by the latest time it ever saw.
     SweepsByLatestTime,
     /// A key ends at its first NUL, as in C.
     CutsKeysAtNul,
@@ -38,13 +38,13 @@ pub enum Fault {
     CutsLongKeys,
     /// Keys are folded to lower case, as in some collations.
     FoldsCase,
-    /// A separator at the end of a key is cut.
+    /// A separator at the end of a key is removed.
     TrimsSeparator,
     /// All keys share one state.
     OneSlot,
-    /// Doubles go through 32 bits.
+    /// Doubles are converted to 32 bits.
     RoundsDoubles,
-    /// Integers go through doubles, as in JavaScript.
+    /// Integers are converted to doubles, as in JavaScript.
     IntegersAsDoubles,
     /// Text loses its NULs, as in some databases.
     DropsNuls,
@@ -52,63 +52,63 @@ pub enum Fault {
     DropsNullFields,
     /// A state that is null counts as absent.
     NullIsAbsent,
-    /// Text is cut at 64 KiB.
+    /// Text is truncated at 64 KiB.
     CutsText,
-    /// Refuses a state that is too large, but only after it has removed the old one.
+    /// Rejects a state that is too large, but only after it has removed the old one.
     LosesOnTooLarge,
     /// A state of another type counts as absent.
     OverwritesOtherTypes,
-    /// A refusal because of the type makes the key live for ever.
+    /// A `wrong_type` error removes the expiry of the key.
     RefusalTouchesTtl,
-    /// An expired state of another type still refuses.
+    /// An expired state of another type still returns `wrong_type`.
     RemembersExpiredType,
-    /// A deleted key stays.
+    /// A deleted key is not removed.
     IgnoresDelete,
-    /// A reset tells the truth and does nothing.
+    /// A reset returns the correct result and does nothing.
     IgnoresReset,
-    /// A reset always tells yes.
-    ResetAlwaysTellsYes,
-    /// Resets do not look whether somebody else was faster.
+    /// A reset always returns true.
+    ResetAlwaysReturnsTrue,
+    /// Resets do not check for a concurrent reset.
     RacyReset,
-    /// A reset takes an expired key for a live one.
+    /// A reset treats an expired key as a live one.
     ResetSeesExpired,
-    /// Goes on after it was closed.
+    /// Still works after it was closed.
     IgnoresClose,
-    /// A second close is a defect.
-    ClosesOnce,
+    /// A second close is an error.
+    SecondCloseFails,
     /// Declares a synchronous apply that it does not have.
     ClaimsSync,
     /// Has a synchronous apply that it does not declare.
     HidesSync,
-    /// Declares to be durable and forgets everything when it is closed.
+    /// Declares to be durable and loses everything when it is closed.
     ForgetsOnClose,
     /// Declares to be shared, but every handle has its own data.
     NotShared,
-    /// Checks for other writers only among those of its own handle.
+    /// Checks for concurrent writers only of its own handle.
     BlindToOtherHandles,
     /// An apply that is dropped half way leaves its key locked.
     LeaksLock,
-    /// Keeps more keys than it promises.
+    /// Keeps more keys than its bound.
     Unbounded,
-    /// Keeps so few keys that the newest is already gone.
+    /// Evicts even the newest key.
     EvictsTheNewest,
 }
 
 impl Fault {
-    /// The part of a key that such a store looks at.
+    /// The part of a key that such a store uses.
     pub(super) fn cut(self, key: &[u8]) -> Vec<u8> {
         match self {
             Fault::CutsKeysAtNul => key.split(|&b| b == 0).next().unwrap_or_default().to_vec(),
             Fault::CutsLongKeys => key[..key.len().min(255)].to_vec(),
             Fault::FoldsCase => key.to_ascii_lowercase(),
             Fault::TrimsSeparator => key.strip_suffix(b":").unwrap_or(key).to_vec(),
-            // The prefix of the run stays, so that runs do not disturb each other.
+            // The prefix of the run is kept, so that runs do not affect each other.
             Fault::OneSlot => key.split(|&b| b == b':').next().unwrap_or_default().to_vec(),
             _ => key.to_vec(),
         }
     }
 
-    /// The text that such a store keeps.
+    /// The text that such a store writes.
     pub(super) fn spoil(self, text: String) -> String {
         match self {
             Fault::DropsNuls => text.replace("\\u0000", ""),

@@ -1,4 +1,4 @@
-//! An optimistic store of text: read, run the step, write if nobody else did, else again.
+//! An optimistic store of text: read, run the step, write if the row has not changed, else retry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -15,16 +15,16 @@ use super::Fault;
 
 type Bytes = Vec<u8>;
 
-/// What stores that share data share, and what outlives them.
+/// The data of one or several handles, which outlives them.
 #[derive(Clone, Default)]
 pub struct SharedRows(Arc<Mutex<Rows>>);
 
 #[derive(Default)]
 struct Rows {
     rows: BTreeMap<Bytes, Row>,
-    /// The version of the last write, whichever the row.
+    /// The version of the last write of any row.
     version: u64,
-    /// The latest time that anyone saw.
+    /// The latest time that was read.
     latest: Millis,
 }
 
@@ -36,10 +36,10 @@ struct Row {
     writer: u64,
 }
 
-/// What an attempt begins with.
+/// What an attempt has read.
 struct Read {
     text: Option<String>,
-    /// Of the row that must still be there when the attempt writes.
+    /// The version that the row must still have when the attempt writes.
     version: Option<u64>,
     expires_at: Millis,
     now: Millis,
@@ -66,13 +66,13 @@ pub struct TextStore {
 }
 
 impl TextStore {
-    /// A store of its own.
+    /// A store with data of its own.
     #[must_use]
     pub fn alone(clock: ManualClock, fault: Fault) -> Self {
         TextStore::on(&SharedRows::default(), clock, fault)
     }
 
-    /// A handle on what the rows holds.
+    /// A handle on these rows.
     #[must_use]
     pub fn on(rows: &SharedRows, clock: ManualClock, fault: Fault) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
@@ -91,7 +91,7 @@ impl TextStore {
         }
     }
 
-    /// The same with a bound: beyond it, some other key goes.
+    /// The same with a bound: beyond it, another key is evicted.
     #[must_use]
     pub fn bounded(self, max_keys: usize) -> Self {
         TextStore { max_keys: Some(max_keys), ..self }
@@ -126,7 +126,7 @@ impl TextStore {
         if self.fault == Fault::MonotonicTime { rows.latest } else { now }
     }
 
-    /// What is there and not expired. What is expired goes, so that no clock brings it back.
+    /// The row if it is not expired. An expired row is removed, so that it does not reappear when the clock jumps back.
     fn read(&self, key: &Bytes) -> Read {
         let mut rows = self.rows.lock();
         let now = self.now(&mut rows);
@@ -150,7 +150,7 @@ impl TextStore {
         read
     }
 
-    /// Writes if the row is still of the version that was read; tells whether it did.
+    /// Writes if the row still has the version that was read. Returns whether it did.
     fn write(&self, key: &Bytes, read: Option<u64>, new: Option<(String, Millis)>) -> bool {
         let mut rows = self.rows.lock();
         let found = rows.rows.get(key);
@@ -200,12 +200,12 @@ impl TextStore {
                 Err(error) => break Err(error),
             }
         };
-        // A lock that is let go here and not by a guard outlives an apply that is dropped.
+        // A lock that is released here and not by a guard outlives an apply that is dropped.
         self.locked().remove(&key);
         ran
     }
 
-    /// One read, run and write. Tells whether nobody came between.
+    /// One read, run and write. Returns whether there was no concurrent write.
     async fn attempt(&self, key: &Bytes, step: &mut dyn ErasedStep) -> Result<bool> {
         let read = self.read(key);
         yield_now().await;
@@ -284,7 +284,7 @@ impl TextStore {
             let read = self.read(&key);
             yield_now().await;
             if read.text.is_none() {
-                return Ok(self.fault == Fault::ResetAlwaysTellsYes);
+                return Ok(self.fault == Fault::ResetAlwaysReturnsTrue);
             }
             match self.fault {
                 Fault::IgnoresReset => return Ok(true),
@@ -333,7 +333,7 @@ impl Store for TextStore {
 
     fn close(&self) -> StoreFuture<'_, ()> {
         let closed = self.closed.swap(true, Ordering::SeqCst);
-        if closed && self.fault == Fault::ClosesOnce {
+        if closed && self.fault == Fault::SecondCloseFails {
             return StoreFuture::Ready(Err(Error::new(Code::Internal, "closed twice")));
         }
         if self.fault == Fault::ForgetsOnClose {
@@ -348,8 +348,8 @@ fn at_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = std::pin::pin!(future);
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     loop {
-        if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut cx) {
-            return answer;
+        if let std::task::Poll::Ready(result) = future.as_mut().poll(&mut cx) {
+            return result;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A step's result stays under its key, and only there.
+//! A step's result is stored under its key, and only there.
 
 use keystead_core::Ttl;
 
@@ -10,7 +10,11 @@ use crate::steps::{delete, increment, swap};
 pub(super) const CASES: &[Case] = &[
     Case { name: "persists_and_mutates", needs: &[], run: |s| Box::pin(persists_and_mutates(s)) },
     Case { name: "isolates_keys", needs: &[], run: |s| Box::pin(isolates_keys(s)) },
-    Case { name: "reset_clears_and_tells", needs: &[], run: |s| Box::pin(reset_clears_and_tells(s)) },
+    Case {
+        name: "reset_clears_and_returns_whether",
+        needs: &[],
+        run: |s| Box::pin(reset_clears_and_returns_whether(s)),
+    },
     Case { name: "a_step_deletes", needs: &[], run: |s| Box::pin(a_step_deletes(s)) },
     Case { name: "a_recreated_key_starts_fresh", needs: &[], run: |s| Box::pin(recreated_fresh(s)) },
 ];
@@ -46,7 +50,7 @@ async fn isolates_keys(scene: &Scene) -> Checked {
     Ok(())
 }
 
-async fn reset_clears_and_tells(scene: &Scene) -> Checked {
+async fn reset_clears_and_returns_whether(scene: &Scene) -> Checked {
     let (key, other) = (scene.key("key")?, scene.key("other")?);
     expect_eq("reset of a key that never was", scene.reset(&key).await?, false)?;
     scene.put(&key, 7u64, Ttl::Never).await?;

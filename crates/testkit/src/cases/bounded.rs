@@ -1,4 +1,4 @@
-//! A store with a bound lets go of keys, but never invents one, never confuses one, and stays within its bound.
+//! A bounded store evicts keys, but never invents one, never confuses two, and stays within its bound.
 
 use keystead_core::Ttl;
 

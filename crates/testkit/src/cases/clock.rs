@@ -1,4 +1,4 @@
-//! The store tells the step the injected time, also when that jumps back: nothing revives, nothing is over-admitted.
+//! The store passes the injected time to the step, even if it jumps back: no key reappears, nothing is over-admitted.
 
 use keystead_core::{Millis, Ttl};
 
@@ -6,28 +6,28 @@ use super::{Case, Need};
 use crate::failure::{Checked, expect_eq};
 use crate::scene::Scene;
 use crate::setup::START;
-use crate::steps::{FixedCount, increment, tell_time};
+use crate::steps::{FixedCount, increment, read_time};
 
 const CLOCK: &[Need] = &[Need::InjectedClock];
 const HOUR_MS: u64 = 3_600_000;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "a_step_is_told_the_injected_time", needs: CLOCK, run: |s| Box::pin(told(s)) },
+    Case { name: "a_step_gets_the_injected_time", needs: CLOCK, run: |s| Box::pin(injected_time(s)) },
     Case { name: "a_jump_back_keeps_what_is_there", needs: CLOCK, run: |s| Box::pin(keeps(s)) },
     Case { name: "a_jump_back_revives_nothing", needs: CLOCK, run: |s| Box::pin(revives_nothing(s)) },
     Case { name: "a_jump_back_admits_no_more", needs: CLOCK, run: |s| Box::pin(admits_no_more(s)) },
-    Case { name: "a_life_begun_in_the_past_lasts", needs: CLOCK, run: |s| Box::pin(begun_in_the_past(s)) },
+    Case { name: "a_ttl_begun_in_the_past_lasts", needs: CLOCK, run: |s| Box::pin(begun_in_the_past(s)) },
 ];
 
 fn earlier(ms: u64) -> Millis {
     Millis(START.0 - ms)
 }
 
-async fn told(scene: &Scene) -> Checked {
+async fn injected_time(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     for moment in [START, START.plus_ms(1), START.plus_ms(HOUR_MS), START, earlier(HOUR_MS), START] {
         scene.clock().set(moment);
-        expect_eq("what a step is told", scene.apply(&key, &tell_time()).await?, moment)?;
+        expect_eq("the time that a step gets", scene.apply(&key, &read_time()).await?, moment)?;
     }
     Ok(())
 }
@@ -46,7 +46,7 @@ async fn keeps(scene: &Scene) -> Checked {
     scene.expect_count("at its moment", &expiring, None).await
 }
 
-/// Once somebody was told that a key is gone, no clock brings it back.
+/// Once a key was reported as absent, it does not reappear when the clock jumps back.
 async fn revives_nothing(scene: &Scene) -> Checked {
     let (looked, counted, reset) = (scene.key("looked")?, scene.key("counted")?, scene.key("reset")?);
     for key in [&looked, &counted, &reset] {
@@ -57,7 +57,7 @@ async fn revives_nothing(scene: &Scene) -> Checked {
     expect_eq("a fresh count", scene.apply(&counted, &increment(Ttl::Never)).await?, 1)?;
     expect_eq("reset of an expired key", scene.reset(&reset).await?, false)?;
     scene.clock().set(START);
-    scene.expect_count("looked at while it was expired", &looked, None).await?;
+    scene.expect_count("read while it was expired", &looked, None).await?;
     scene.expect_count("counted anew", &counted, Some(1)).await?;
     scene.expect_count("reset while it was expired", &reset, None).await
 }
@@ -79,7 +79,7 @@ async fn admits_no_more(scene: &Scene) -> Checked {
     expect_eq("in the next window", scene.apply(&key, &limit).await?, true)
 }
 
-/// Whatever reclaims space has seen a later time; it must not judge a young key by it.
+/// What reclaims space has seen a later time; it must not expire a younger key by it.
 async fn begun_in_the_past(scene: &Scene) -> Checked {
     let other = scene.key("other")?;
     scene.clock().set(START.plus_ms(10 * HOUR_MS));

@@ -1,4 +1,4 @@
-//! Many at once on one key: as if they had come one after the other.
+//! Concurrent steps on one key behave as if they ran one after the other.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -24,8 +24,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "interleaved_keys_are_each_exact", needs: ATOMIC, run: |s| Box::pin(interleaved(s)) },
     Case { name: "one_of_many_creates_the_key", needs: ATOMIC, run: |s| Box::pin(one_creates(s)) },
     Case { name: "swaps_form_one_chain", needs: ATOMIC, run: |s| Box::pin(one_chain(s)) },
-    Case { name: "one_of_many_resets_tells_yes", needs: ATOMIC, run: |s| Box::pin(one_reset(s)) },
-    Case { name: "a_dropped_apply_blocks_nobody", needs: &[], run: |s| Box::pin(dropped(s)) },
+    Case { name: "one_of_many_resets_returns_true", needs: ATOMIC, run: |s| Box::pin(one_reset(s)) },
+    Case { name: "a_dropped_apply_blocks_no_other", needs: &[], run: |s| Box::pin(dropped(s)) },
 ];
 
 async fn applies(scene: &Scene) -> Checked {
@@ -81,7 +81,7 @@ async fn interleaved(scene: &Scene) -> Checked {
     const ROUNDS: usize = 12;
     together(KEYS * 2, |task| {
         let store = Arc::clone(scene.store());
-        // Half of the tasks go through the keys in the other direction, so that they cross.
+        // Half of the tasks visit the keys in the opposite order, so that they contend.
         let keys: Checked<Vec<_>> = (0..KEYS)
             .map(|i| scene.key(format!("key {}", if task % 2 == 0 { i } else { KEYS - 1 - i })))
             .collect();
@@ -103,7 +103,7 @@ async fn interleaved(scene: &Scene) -> Checked {
     Ok(())
 }
 
-/// A row that is not there yet cannot be locked: the classic hole of stores on SQL.
+/// A row that does not exist yet cannot be locked: the classic race of stores on SQL.
 async fn one_creates(scene: &Scene) -> Checked {
     for round in 0..10 {
         let key = scene.key(format!("round {round}"))?;
@@ -136,17 +136,17 @@ async fn one_reset(scene: &Scene) -> Checked {
     for round in 0..10 {
         let key = scene.key("key")?;
         scene.put(&key, 1u64, Ttl::Never).await?;
-        let told = together(20, |_| {
+        let returned = together(20, |_| {
             let (store, key) = (Arc::clone(scene.store()), key.clone());
             async move { Ok(store.reset(&key).await?) }
         })
         .await?;
-        expect_eq(format_args!("yes in round {round}"), told.into_iter().filter(|&yes| yes).count(), 1)?;
+        expect_eq(format_args!("yes in round {round}"), returned.into_iter().filter(|&yes| yes).count(), 1)?;
     }
     Ok(())
 }
 
-/// The outcome of an apply that is dropped half way is unknown, but it is one outcome and others go on.
+/// The outcome of an apply that is dropped half way is unknown, but it is applied or not, and others continue.
 async fn dropped(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     let (mut least, mut most) = (0, 0);
@@ -164,14 +164,14 @@ async fn dropped(scene: &Scene) -> Checked {
     expect(format_args!("{least} <= {count} <= {most}"), (least..=most).contains(&count))
 }
 
-/// Polls an apply a few times, then drops it. Tells whether it had finished.
+/// Polls an apply a few times, then drops it. Returns whether it had finished.
 async fn poll_and_drop(scene: &Scene, key: &keystead_core::Key, polls: u32) -> Checked<bool> {
     let step = increment(Ttl::Never);
     let mut apply = pin!(scene.apply(key, &step));
     for _ in 0..polls {
         let polled = poll_fn(|cx| Poll::Ready(apply.as_mut().poll(cx))).await;
-        if let Poll::Ready(answer) = polled {
-            return answer.map(|_| true);
+        if let Poll::Ready(result) = polled {
+            return result.map(|_| true);
         }
         tokio::task::yield_now().await;
     }

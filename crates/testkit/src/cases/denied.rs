@@ -25,7 +25,7 @@ async fn creates_no_key(scene: &Scene) -> Checked {
         expect_eq("a limit of 0 admits", scene.apply(&key, &denied).await?, false)?;
     }
     expect_eq("reset, as nothing was put", scene.reset(&key).await?, false)?;
-    // A state that can be null tells "nothing there" from "null there".
+    // A state that can be null distinguishes an absent key from null.
     let seen = scene.apply(&key, &look::<Option<u64>>()).await?;
     expect_eq("the state", seen, None)
 }
@@ -33,7 +33,7 @@ async fn creates_no_key(scene: &Scene) -> Checked {
 async fn changes_no_state(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     scene.put(&key, vec![1u64, 2, 3], Ttl::Never).await?;
-    // The step works on a copy and then thinks better of it.
+    // The step changes a copy and then discards it.
     let denied = step_fn(|state: Option<&Vec<u64>>, _now| {
         let mut copy = state.cloned().unwrap_or_default();
         copy.push(4);

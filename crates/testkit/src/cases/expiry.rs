@@ -1,4 +1,4 @@
-//! A state is gone when `now >= expires_at`, not a millisecond earlier or later, whoever reclaims its space.
+//! A state is expired when `now >= expires_at`, not a millisecond earlier or later, whenever its space is reclaimed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Case, Need};
 use crate::failure::{Checked, Failure, expect, expect_eq};
 use crate::rng::Rng;
 use crate::scene::Scene;
-use crate::steps::{increment, rewrite, tell_time};
+use crate::steps::{increment, read_time, rewrite};
 
 const CLOCK: &[Need] = &[Need::InjectedClock];
 
@@ -20,7 +20,11 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "ttl_0_is_expired_at_once", needs: &[], run: |s| Box::pin(zero_is_expired(s)) },
     Case { name: "same_on_a_new_key_is_never", needs: CLOCK, run: |s| Box::pin(same_on_new(s)) },
     Case { name: "an_expired_key_starts_fresh", needs: CLOCK, run: |s| Box::pin(starts_fresh(s)) },
-    Case { name: "reset_of_an_expired_key_tells_no", needs: CLOCK, run: |s| Box::pin(reset_tells_no(s)) },
+    Case {
+        name: "reset_of_an_expired_key_returns_false",
+        needs: CLOCK,
+        run: |s| Box::pin(reset_returns_false(s)),
+    },
     Case { name: "the_longest_ttl_is_never", needs: CLOCK, run: |s| Box::pin(longest(s)) },
     Case { name: "many_keys_each_at_its_moment", needs: CLOCK, run: |s| Box::pin(many_keys(s)) },
     Case {
@@ -120,7 +124,7 @@ async fn starts_fresh(scene: &Scene) -> Checked {
     Ok(())
 }
 
-async fn reset_tells_no(scene: &Scene) -> Checked {
+async fn reset_returns_false(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     scene.put(&key, 1u64, Ttl::Ms(10)).await?;
     scene.clock().advance_ms(10);
@@ -140,7 +144,7 @@ async fn longest(scene: &Scene) -> Checked {
     scene.expect_count("200 years, at its moment", &near, None).await
 }
 
-/// Whatever collects expired keys in bulk must not take one early, also when time moves in great jumps.
+/// Bulk removal of expired keys must not remove one early, even if time moves in large jumps.
 async fn many_keys(scene: &Scene) -> Checked {
     let mut rng = Rng::new(1);
     let mut keys: Vec<(Key, Millis)> = Vec::new();
@@ -162,18 +166,18 @@ async fn many_keys(scene: &Scene) -> Checked {
     Ok(())
 }
 
-/// Where the time cannot be moved, a short life must end by itself and a long one must not.
+/// If the time cannot be moved, a short TTL must end by itself and a long one must not.
 async fn servers_clock(scene: &Scene) -> Checked {
     let (short, long) = (scene.key("short")?, scene.key("long")?);
-    let told = scene.apply(&short, &tell_time()).await?;
-    expect(format_args!("{told:?} is a moment of this century"), told > Millis(1_577_836_800_000))?;
+    let now = scene.apply(&short, &read_time()).await?;
+    expect(format_args!("{now:?} is a moment of this century"), now > Millis(1_577_836_800_000))?;
     scene.put(&long, 1u64, Ttl::Ms(3_600_000)).await?;
     scene.put(&short, 1u64, Ttl::Ms(50)).await?;
     for _ in 0..500 {
         if scene.get::<u64>(&short).await?.is_none() {
-            return scene.expect_count("a life of an hour", &long, Some(1)).await;
+            return scene.expect_count("a TTL of an hour", &long, Some(1)).await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    Err(Failure::new("a life of 50 ms did not end within 5 s"))
+    Err(Failure::new("a TTL of 50 ms did not end within 5 s"))
 }

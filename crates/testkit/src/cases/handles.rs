@@ -1,4 +1,4 @@
-//! Several handles on the same data: what a shared store is for, and what a durable one leaves behind.
+//! Several handles on the same data of a shared store, and reopening a durable one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A key is bytes: all of them count, and nothing but them.
+//! A key is a byte string: all of its bytes are significant, and nothing else is.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ async fn longest(scene: &Scene) -> Checked {
     distinct_keys(scene, &[key, scene.key_of_len(KEY_BYTES_MAX - 1, b"end")?]).await
 }
 
-/// Lengths around those at which stores are known to cut, hash or index.
+/// Lengths around those at which stores are known to truncate, hash or index.
 async fn last_byte(scene: &Scene) -> Checked {
     let mut keys = Vec::new();
     for len in [64, 65, 128, 255, 256, 512, 1024, 2048, 2049, 2713, 8192, KEY_BYTES_MAX] {
@@ -75,7 +75,7 @@ async fn distinct(scene: &Scene, names: &[impl AsRef<[u8]>]) -> Checked {
     distinct_keys(scene, &keys).await
 }
 
-/// Gives each key a state of its own, then takes them away one by one while the rest must stay.
+/// Puts a different state under each key, then removes them one by one while the others must stay.
 async fn distinct_keys(scene: &Scene, keys: &[Key]) -> Checked {
     expect_eq("distinct keys", keys.iter().collect::<BTreeSet<_>>().len(), keys.len())?;
     for (i, key) in keys.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The named cases: what every store must do, one file a group, one row a case.
 //!
-//! A case may be run on a store that other cases and other processes use at the same time, so it touches
-//! only its own keys. What a store cannot do is declared in its capabilities; a case names what it
-//! needs, and where refusal is the right answer another case asserts the refusal.
+//! A case may run on a store that other cases and other processes use at the same time, so it accesses only its own keys. A store
+//! declares in its capabilities what it cannot do; a case declares what it needs, and where an error is the correct result, another
+//! case asserts the error.
 
 mod basics;
 mod bounded;
@@ -31,11 +31,11 @@ pub type Running<'a> = Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
 
 /// One thing that every store must do.
 pub struct Case {
-    /// What must be so, as an identifier.
+    /// What must hold, as an identifier.
     pub name: &'static str,
-    /// What a store must declare for the case to make sense.
+    /// What a store must declare for the case to apply.
     pub needs: &'static [Need],
-    /// Tries it.
+    /// Runs it.
     pub run: for<'a> fn(&'a Scene) -> Running<'a>,
 }
 
@@ -52,13 +52,13 @@ pub struct Group {
 pub enum Need {
     /// Steps are atomic.
     Atomic,
-    /// The store survives its handle.
+    /// The data outlives the handle.
     Durable,
-    /// Several handles reach the same data.
+    /// Several handles access the same data.
     Shared,
-    /// It answers at once.
+    /// It is synchronous.
     Sync,
-    /// It does not answer at once.
+    /// It is asynchronous.
     NoSync,
     /// The case can move the time.
     InjectedClock,
@@ -83,7 +83,7 @@ impl Need {
     }
 }
 
-/// The cases of a store that forgets nothing.
+/// The cases of an unbounded store.
 pub const GROUPS: &[Group] = &[
     Group { name: "basics", cases: basics::CASES },
     Group { name: "expiry", cases: expiry::CASES },
@@ -99,7 +99,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "random", cases: random::CASES },
 ];
 
-/// The cases of a store that lets go of keys when there are too many. The others assume that it does not.
+/// The cases of a store that evicts keys beyond a bound. The others assume that it does not.
 pub const BOUNDED_GROUPS: &[Group] = &[Group { name: "bounded", cases: bounded::CASES }];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Random sequences beside a model: a seed that never changes, and one that nobody has tried yet.
+//! Random sequences compared with a model: a fixed seed, and a fresh one.
 
 use super::{Case, Need};
 use crate::failure::Checked;

@@ -1,4 +1,4 @@
-//! A store answers at once exactly when it declares so, and a refusal to do so runs no step.
+//! A store is synchronous exactly if it declares so; if it is not, a synchronous apply is an error and runs no step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use keystead_core::{Change, Code, StoreExt, Ttl, step_fn};
 
 use super::{Case, Need};
-use crate::failure::{Checked, expect_eq, expect_refused};
+use crate::failure::{Checked, expect_eq, expect_rejected};
 use crate::scene::Scene;
 use crate::steps::increment;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "apply_sync_answers", needs: &[Need::Sync], run: |s| Box::pin(answers(s)) },
-    Case { name: "apply_sync_is_refused", needs: &[Need::NoSync], run: |s| Box::pin(is_refused(s)) },
+    Case { name: "apply_sync_returns", needs: &[Need::Sync], run: |s| Box::pin(results(s)) },
+    Case { name: "apply_sync_is_rejected", needs: &[Need::NoSync], run: |s| Box::pin(is_rejected(s)) },
 ];
 
-async fn answers(scene: &Scene) -> Checked {
+async fn results(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     let step = increment(Ttl::Never);
     for want in [1, 3, 5] {
@@ -25,7 +25,7 @@ async fn answers(scene: &Scene) -> Checked {
     Ok(())
 }
 
-async fn is_refused(scene: &Scene) -> Checked {
+async fn is_rejected(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     let runs = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&runs);
@@ -33,7 +33,7 @@ async fn is_refused(scene: &Scene) -> Checked {
         counted.fetch_add(1, Ordering::SeqCst);
         Change::Put(1u64, Ttl::Never, ())
     });
-    expect_refused("apply_sync", scene.store().apply_sync(&key, &step), Code::Unsupported)?;
-    scene.expect_count("after the refusal", &key, None).await?;
-    expect_eq("runs of a step that was refused", runs.load(Ordering::SeqCst), 0)
+    expect_rejected("apply_sync", scene.store().apply_sync(&key, &step), Code::Unsupported)?;
+    scene.expect_count("after the error", &key, None).await?;
+    expect_eq("runs of a step that was rejected", runs.load(Ordering::SeqCst), 0)
 }

@@ -1,4 +1,4 @@
-//! A state comes back as it was put, to the last bit, also through text.
+//! A state is read back as it was put, to the last bit, even through text.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -56,10 +56,10 @@ async fn doubles(scene: &Scene) -> Checked {
         let got = scene.get::<Vec<f64>>(&key).await?.unwrap_or_default();
         for (got, want) in got.iter().zip(&doubles) {
             let (got_bits, want_bits) = (got.to_bits(), want.to_bits());
-            let what = format!("{want:e} ({want_bits:#x}) in round {round}, as it came back: {got:e}");
+            let what = format!("{want:e} ({want_bits:#x}) in round {round}, read back as {got:e}");
             expect_eq(what, got_bits, want_bits)?;
         }
-        expect_eq("how many came back", got.len(), doubles.len())?;
+        expect_eq("how many were read back", got.len(), doubles.len())?;
         expect("it was there to rewrite", scene.apply(&key, &rewrite::<Vec<f64>>()).await?)?;
     }
     for (i, want) in doubles.iter().take(30).enumerate() {
@@ -92,7 +92,7 @@ async fn text(scene: &Scene) -> Checked {
     Ok(())
 }
 
-/// A state whose text is `null` is there; a store must not take it for an absent one.
+/// A state whose text is `null` exists; a store must not treat it as absent.
 async fn null(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     expect_eq("before", scene.get::<Option<u64>>(&key).await?, None)?;
@@ -125,7 +125,7 @@ async fn round_trip<T: State + Sync + PartialEq + Debug>(scene: &Scene, value: &
     let key = scene.key("round trip")?;
     scene.put(&key, value.clone(), Ttl::Never).await?;
     expect("it was there to rewrite", scene.apply(&key, &rewrite::<T>()).await?)?;
-    expect_eq("what came back", scene.get::<T>(&key).await?.as_ref(), Some(value))?;
+    expect_eq("what was read back", scene.get::<T>(&key).await?.as_ref(), Some(value))?;
     expect_eq("reset", scene.reset(&key).await?, true)
 }
 
@@ -139,12 +139,12 @@ async fn largest(scene: &Scene) -> Checked {
         let key = scene.key(format!("{len} bytes"))?;
         scene.put(&key, text_of_len(len), Ttl::Never).await?;
         let got = scene.get::<String>(&key).await?;
-        expect(format_args!("{len} bytes came back"), got == Some(text_of_len(len)))?;
+        expect(format_args!("{len} bytes were read back"), got == Some(text_of_len(len)))?;
     }
     Ok(())
 }
 
-/// A store that keeps native values has no text to measure, so it may take it; others must refuse.
+/// A store of native values has no text to measure, so it may accept it; others must return an error.
 async fn too_large(scene: &Scene) -> Checked {
     let key = scene.key("key")?;
     scene.put(&key, "before".to_owned(), Ttl::Never).await?;
@@ -155,5 +155,5 @@ async fn too_large(scene: &Scene) -> Checked {
         Err(error) => return Err(Failure::from(error)),
     };
     let got = scene.get::<String>(&key).await?;
-    expect("the state is what the answer said", got == Some(want))
+    expect("the state agrees with the result", got == Some(want))
 }

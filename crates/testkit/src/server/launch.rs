@@ -1,4 +1,4 @@
-//! How a server is started: what binary, with what arguments, in what directory.
+//! How a server is started: its binary, arguments and directory.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::output::Output;
 use super::{DEADLINE, Server};
 use crate::failure::{Checked, Failure};
 
-/// Doors listen on a free port unless an argument says otherwise. A new door is one row.
+/// Listeners use a free port unless an argument says otherwise. A new listener is one row.
 const FREE_PORTS: [(&str, &str); 2] = [("KEYSTEAD_HTTP", "127.0.0.1:0"), ("KEYSTEAD_RESP", "127.0.0.1:0")];
 
-/// What settings begin with in the environment. Those of whoever runs the tests are not the server's.
+/// The prefix of settings in the environment. The server does not inherit those of the test process.
 const SETTING_PREFIX: &str = "KEYSTEAD_";
 
 /// A server that is about to start.
@@ -74,14 +74,14 @@ impl Launch {
         self
     }
 
-    /// Limits the server's address space (`RLIMIT_AS`): one that grows beyond ends, whatever the machine has.
+    /// Limits the server's address space (`RLIMIT_AS`): a server that exceeds it ends, whatever the memory of the machine.
     #[must_use]
     pub fn address_space(mut self, bytes: u64) -> Self {
         self.address_space = Some(bytes);
         self
     }
 
-    /// Limits the files and sockets that the server may hold (`RLIMIT_NOFILE`), and with them its connections.
+    /// Limits the open files and sockets of the server (`RLIMIT_NOFILE`), and with them its connections.
     #[must_use]
     pub fn open_files(mut self, count: u64) -> Self {
         self.open_files = Some(count);

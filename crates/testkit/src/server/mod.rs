@@ -1,4 +1,4 @@
-//! The real binary in a test: started on a free port in a directory of its own, stopped or killed at will.
+//! The real binary in a test: started on a free port in a directory of its own, stopped or killed by the test.
 //!
 //! ```no_run
 //! use keystead_testkit::server::Launch;
@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! Nothing here needs a runtime, and nothing waits without a deadline. A failure carries what the server printed;
-//! when a test panics, the server prints it on the way down.
+//! Nothing here needs a runtime, and every wait has a deadline. A failure contains the server's output; when a test panics, the
+//! output is printed.
 
 mod launch;
 mod output;
@@ -68,12 +68,12 @@ impl Server {
         Ok(())
     }
 
-    /// The address in the URL that the ready block says after this name.
+    /// The address in the URL that the ready block has after this name.
     fn address(&self, name: &str) -> Option<SocketAddr> {
         self.line(name)?.split_once("://")?.1.parse().ok()
     }
 
-    /// The address of the HTTP door.
+    /// The address of the HTTP listener.
     ///
     /// # Errors
     /// When the ready block names none.
@@ -81,7 +81,7 @@ impl Server {
         self.http.ok_or_else(|| self.failure("the ready block names no HTTP address"))
     }
 
-    /// The address of the RESP door.
+    /// The address of the RESP listener.
     ///
     /// # Errors
     /// When the ready block names none.
@@ -89,7 +89,7 @@ impl Server {
         self.resp.ok_or_else(|| self.failure("the ready block names no RESP address"))
     }
 
-    /// The URL of a path behind the HTTP door, such as `/healthz`.
+    /// The URL of a path of the HTTP listener, such as `/healthz`.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         match self.http {
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// What the ready block says after this name, for example the address of another door.
+    /// What the ready block has after this name, for example the address of another listener.
     #[must_use]
     pub fn line(&self, name: &str) -> Option<String> {
         self.output.look(|seen| seen.line(name))
@@ -110,7 +110,7 @@ impl Server {
         self.pid
     }
 
-    /// The directory that the server runs in. It stays over a restart and goes with the server.
+    /// The working directory of the server. It is kept over a restart and removed with this value.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.launch.dir()
@@ -141,7 +141,7 @@ impl Server {
         self.running.is_some() && !self.output.look(|seen| seen.exited)
     }
 
-    /// Asks it to stop (SIGTERM), waits, and tells how it ended.
+    /// Stops it (SIGTERM), waits, and returns its exit status.
     ///
     /// # Errors
     /// When it does not end in time; it is killed then.
@@ -149,7 +149,7 @@ impl Server {
         self.end(Signal::TERM)
     }
 
-    /// Kills it (SIGKILL): nothing is flushed, nobody is told.
+    /// Kills it (SIGKILL): nothing is flushed.
     ///
     /// # Errors
     /// When it was not running.
@@ -157,7 +157,7 @@ impl Server {
         self.end(Signal::KILL)
     }
 
-    /// Waits for it to end by itself and tells how.
+    /// Waits for it to end by itself and returns its exit status.
     ///
     /// # Errors
     /// When it does not end in time; it is killed then.
@@ -214,15 +214,15 @@ impl Server {
 }
 
 impl Drop for Server {
-    #[allow(clippy::print_stderr, reason = "a test that fails shows what the server said")]
+    #[allow(clippy::print_stderr, reason = "a test that fails shows the server's output")]
     fn drop(&mut self) {
         if let Some(mut child) = self.running.take() {
-            // It may have ended by itself, and there is nobody left to tell.
+            // It may have ended by itself; there is no caller to report that to.
             let _ = child.kill();
             let _ = child.wait();
         }
         if std::thread::panicking() {
-            eprintln!("what the server (pid {}) printed:\n{}", self.pid, self.logs());
+            eprintln!("output of the server (pid {}):\n{}", self.pid, self.logs());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a server prints, and when it ends: threads follow it, whoever waits is woken.
+//! The output and the end of a server: threads read it and wake waiters.
 
 use std::io::{BufRead, BufReader, PipeReader};
 use std::process::Child;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::failure::Checked;
 
-/// The most that is kept of what a server prints. Beyond it the older half goes.
+/// The most output that is kept. Beyond it the older half is dropped.
 const LOG_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// How the ready block's first line ends.
@@ -20,7 +20,7 @@ const FIRST_LINE: &str = " is ready";
 /// The name of its last line.
 const LAST_LINE: &str = "try";
 
-/// What was seen of a server so far.
+/// What was read from a server so far.
 #[derive(Default)]
 pub(super) struct Seen {
     /// Standard output and standard error, a line at a time, in the order in which they were printed.
@@ -83,7 +83,7 @@ impl Output {
         output.read(printed)?;
         let (pid, follower) = (Pid::from_child(child), Arc::clone(&output));
         thread::Builder::new().name("server-exit".into()).spawn(move || {
-            // It stays unreaped, so that its id stays its own until the server's owner reaps it.
+            // It is not reaped here, so that its id is not reused until the owner of the server reaps it.
             let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             while matches!(wait(), Err(Errno::INTR)) {}
             follower.change(|seen| seen.exited = true);
@@ -113,12 +113,12 @@ impl Output {
         self.changed.notify_all();
     }
 
-    /// A look at what was seen.
+    /// What was read so far.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.lock())
     }
 
-    /// Waits until the condition holds, and tells whether it does.
+    /// Waits until the condition holds. Returns whether it does.
     pub(super) fn wait(&self, deadline: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
         let waited = self.changed.wait_timeout_while(self.lock(), deadline, |seen| !holds(seen));
         let (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! The suite can fail: each deliberately broken store is caught by the cases that are there for it and by no
-//! others, every case catches some store, and the honest stores pass.
+//! The suite can fail: each deliberately broken store is caught by the cases for it and by no others, every case catches some
+//! store, and the correct stores pass.
 
 mod rows;
 
@@ -19,7 +19,7 @@ use rows::{BOUNDED, PLAIN, Row, SERVERS_CLOCK};
 
 const MAX_KEYS: usize = 16;
 
-/// A kind of store: its name, its faults, and how it is made.
+/// A kind of store: its name, its faults, and how it is opened.
 type Kind = (&'static str, &'static [Row], fn(Fault) -> Entrant);
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Two opens with the same setup reach the same rows, and no other.
+/// Two opens with the same setup access the same rows, and no others.
 fn entrant(fault: Fault, max_keys: Option<usize>, change: fn(TextStore) -> TextStore) -> Entrant {
     let databases: Arc<Mutex<BTreeMap<String, SharedRows>>> = Arc::default();
     let opener = Opener::new(move |setup: Setup| {
@@ -47,7 +47,7 @@ fn entrant(fault: Fault, max_keys: Option<usize>, change: fn(TextStore) -> TextS
         let rows = databases.entry(setup.prefix().to_owned()).or_default().clone();
         async move { Ok(change(TextStore::on(&rows, setup.clock(), fault))) }
     });
-    // Only a store that is known to hang is worth no patience.
+    // A store that is known to hang gets a short deadline.
     let deadline = if fault == Fault::LeaksLock { Duration::from_secs(5) } else { DEADLINE };
     Entrant { label: format!("{fault:?}"), opener, max_keys, deadline }
 }
@@ -68,7 +68,7 @@ fn bounded(fault: Fault) -> Entrant {
     entrant(fault, Some(MAX_KEYS), |store| store.bounded(MAX_KEYS))
 }
 
-/// A walk on a seed of the day may miss a fault, so only an honest store is held to it.
+/// A walk with a fresh seed may miss a fault, so only correct stores must pass it.
 fn depends_on_luck(case: &str) -> bool {
     case.ends_with("_on_a_fresh_seed")
 }
@@ -85,7 +85,7 @@ fn is_caught(entrant: &Entrant, caught_by: &str) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// A case that no store fails could be deleted and nobody would notice.
+/// A case that no store fails could be deleted without any test failing.
 fn every_case_catches_something() -> Result<(), Failed> {
     let rows = PLAIN.iter().chain(SERVERS_CLOCK).chain(BOUNDED);
     let caught_by: BTreeSet<String> = rows.flat_map(|(_, caught_by)| names(caught_by)).collect();

@@ -5,30 +5,30 @@ use keystead_testkit::broken::Fault;
 /// A fault and what catches it.
 pub(crate) type Row = (Fault, &'static str);
 
-/// Faults of a store that forgets nothing.
+/// Faults of an unbounded store.
 pub(crate) const PLAIN: &[Row] = &[
     (
         Fault::LostUpdate,
         "contention: 200_applies_read_back_200 200_checks_at_limit_50_admit_50 \
          a_step_reruns_without_harm interleaved_keys_are_each_exact one_of_many_creates_the_key \
-         swaps_form_one_chain one_of_many_resets_tells_yes \
+         swaps_form_one_chain one_of_many_resets_returns_true \
          handles: two_handles_count_exactly",
     ),
     (
         Fault::ForgottenTtl,
         "expiry: expires_at_its_exact_moment same_keeps_the_expiry never_removes_the_expiry \
          a_new_ttl_replaces_the_old ttl_0_is_expired_at_once same_on_a_new_key_is_never \
-         an_expired_key_starts_fresh reset_of_an_expired_key_tells_no the_longest_ttl_is_never \
+         an_expired_key_starts_fresh reset_of_an_expired_key_returns_false the_longest_ttl_is_never \
          many_keys_each_at_its_moment \
          denied: moves_no_expiry recreates_no_expired_key \
          types: refusal_moves_no_expiry an_expired_key_takes_any_type \
          clock: a_jump_back_keeps_what_is_there a_jump_back_revives_nothing \
-         a_jump_back_admits_no_more a_life_begun_in_the_past_lasts \
+         a_jump_back_admits_no_more a_ttl_begun_in_the_past_lasts \
          random: *",
     ),
     (
         Fault::PersistsDenied,
-        "basics: persists_and_mutates reset_clears_and_tells a_step_deletes \
+        "basics: persists_and_mutates reset_clears_and_returns_whether a_step_deletes \
          expiry: expires_at_its_exact_moment same_keeps_the_expiry a_new_ttl_replaces_the_old \
          ttl_0_is_expired_at_once the_longest_ttl_is_never many_keys_each_at_its_moment \
          keys: * \
@@ -42,12 +42,12 @@ pub(crate) const PLAIN: &[Row] = &[
         Fault::OneMsLate,
         "expiry: expires_at_its_exact_moment same_keeps_the_expiry never_removes_the_expiry \
          a_new_ttl_replaces_the_old ttl_0_is_expired_at_once same_on_a_new_key_is_never \
-         an_expired_key_starts_fresh reset_of_an_expired_key_tells_no the_longest_ttl_is_never \
+         an_expired_key_starts_fresh reset_of_an_expired_key_returns_false the_longest_ttl_is_never \
          many_keys_each_at_its_moment \
          denied: moves_no_expiry recreates_no_expired_key \
          types: refusal_moves_no_expiry an_expired_key_takes_any_type \
          clock: a_jump_back_keeps_what_is_there a_jump_back_revives_nothing \
-         a_jump_back_admits_no_more a_life_begun_in_the_past_lasts \
+         a_jump_back_admits_no_more a_ttl_begun_in_the_past_lasts \
          random: *",
     ),
     (
@@ -57,7 +57,7 @@ pub(crate) const PLAIN: &[Row] = &[
          denied: moves_no_expiry \
          types: refusal_moves_no_expiry \
          clock: a_jump_back_keeps_what_is_there a_jump_back_admits_no_more \
-         a_life_begun_in_the_past_lasts \
+         a_ttl_begun_in_the_past_lasts \
          random: *",
     ),
     (
@@ -83,12 +83,12 @@ pub(crate) const PLAIN: &[Row] = &[
     ),
     (
         Fault::MonotonicTime,
-        "clock: a_step_is_told_the_injected_time a_life_begun_in_the_past_lasts \
+        "clock: a_step_gets_the_injected_time a_ttl_begun_in_the_past_lasts \
          random: *",
     ),
     (
         Fault::SweepsByLatestTime,
-        "clock: a_life_begun_in_the_past_lasts \
+        "clock: a_ttl_begun_in_the_past_lasts \
          random: *",
     ),
     (
@@ -100,13 +100,13 @@ pub(crate) const PLAIN: &[Row] = &[
     (Fault::TrimsSeparator, "keys: prefixes_of_each_other_are_distinct"),
     (
         Fault::OneSlot,
-        "basics: persists_and_mutates isolates_keys reset_clears_and_tells \
+        "basics: persists_and_mutates isolates_keys reset_clears_and_returns_whether \
          expiry: a_new_ttl_replaces_the_old same_on_a_new_key_is_never many_keys_each_at_its_moment \
          keys: * \
          denied: moves_no_expiry \
          contention: interleaved_keys_are_each_exact one_of_many_creates_the_key \
          values: doubles_survive_bit_for_bit \
-         clock: a_jump_back_revives_nothing a_life_begun_in_the_past_lasts \
+         clock: a_jump_back_revives_nothing a_ttl_begun_in_the_past_lasts \
          handles: what_was_answered_survives_closing \
          random: *",
     ),
@@ -123,7 +123,7 @@ pub(crate) const PLAIN: &[Row] = &[
     (Fault::LosesOnTooLarge, "values: too_large_a_state_harms_nothing"),
     (
         Fault::OverwritesOtherTypes,
-        "types: another_type_is_refused refusal_moves_no_expiry \
+        "types: another_type_is_rejected refusal_moves_no_expiry \
          random: *",
     ),
     (
@@ -140,41 +140,41 @@ pub(crate) const PLAIN: &[Row] = &[
     ),
     (
         Fault::IgnoresReset,
-        "basics: isolates_keys reset_clears_and_tells a_recreated_key_starts_fresh \
+        "basics: isolates_keys reset_clears_and_returns_whether a_recreated_key_starts_fresh \
          expiry: same_on_a_new_key_is_never \
-         contention: one_of_many_resets_tells_yes \
+         contention: one_of_many_resets_returns_true \
          values: integers_survive_at_their_ends nested_states_survive \
          types: a_freed_key_takes_any_type \
          random: *",
     ),
     (
-        Fault::ResetAlwaysTellsYes,
-        "basics: reset_clears_and_tells a_step_deletes \
-         expiry: ttl_0_is_expired_at_once reset_of_an_expired_key_tells_no \
+        Fault::ResetAlwaysReturnsTrue,
+        "basics: reset_clears_and_returns_whether a_step_deletes \
+         expiry: ttl_0_is_expired_at_once reset_of_an_expired_key_returns_false \
          denied: creates_no_key recreates_no_expired_key \
-         contention: one_of_many_resets_tells_yes \
+         contention: one_of_many_resets_returns_true \
          clock: a_jump_back_revives_nothing \
          random: *",
     ),
-    (Fault::RacyReset, "contention: one_of_many_resets_tells_yes"),
+    (Fault::RacyReset, "contention: one_of_many_resets_returns_true"),
     (
         Fault::ResetSeesExpired,
-        "expiry: reset_of_an_expired_key_tells_no \
+        "expiry: reset_of_an_expired_key_returns_false \
          clock: a_jump_back_revives_nothing \
          random: *",
     ),
-    (Fault::IgnoresClose, "closing: a_closed_store_refuses"),
-    (Fault::ClosesOnce, "closing: closing_twice_is_harmless"),
+    (Fault::IgnoresClose, "closing: a_closed_store_returns_an_error"),
+    (Fault::SecondCloseFails, "closing: closing_twice_is_harmless"),
     (
         Fault::ClaimsSync,
-        "sync: apply_sync_answers \
-         closing: a_closed_store_refuses",
+        "sync: apply_sync_returns \
+         closing: a_closed_store_returns_an_error",
     ),
-    (Fault::HidesSync, "sync: apply_sync_is_refused"),
+    (Fault::HidesSync, "sync: apply_sync_is_rejected"),
     (Fault::ForgetsOnClose, "handles: two_handles_share_a_key what_was_answered_survives_closing"),
     (Fault::NotShared, "handles: *"),
     (Fault::BlindToOtherHandles, "handles: two_handles_count_exactly"),
-    (Fault::LeaksLock, "contention: a_dropped_apply_blocks_nobody"),
+    (Fault::LeaksLock, "contention: a_dropped_apply_blocks_no_other"),
 ];
 
 /// Faults of a store with a clock that cannot be set.

@@ -1,9 +1,9 @@
-//! Commands on a keyspace, as a connection sends them. Whatever they are:
+//! Runs commands on a keyspace, as a connection sends them. For all of them:
 //!
-//! - nothing panics, and the parts of the keyspace agree;
+//! - nothing panics, and the keyspace is consistent;
 //! - an error, and a command that does not write, changes nothing;
-//! - what is rolled back leaves no trace;
-//! - the recorded effects survive their codec and give the same keyspace elsewhere;
+//! - a rollback restores the keyspace;
+//! - the recorded effects survive their codec and result in the same keyspace;
 //! - every reply can be encoded in RESP2 and RESP3.
 
 use keystead_commands::args::Args;
@@ -19,22 +19,22 @@ use keystead_model::keyspace::Keyspace;
 
 const START: Millis = Millis(1_700_000_000_000);
 
-/// How long a script may run. Whatever a command sets it to, it is this again before the next.
+/// How long a script may run. It is reset before each command, because a command may set it.
 const SCRIPT_MS: &[u8] = b"50";
 
-/// A keyspace that is larger is no longer copied and compared, which would take all the time.
+/// A larger keyspace is not copied and compared, which would take too long.
 const COMPARED_BYTES_MAX: usize = 256 * 1024;
 
-/// At this size an input has shown what it can.
+/// An input stops at this size of the keyspace.
 const KEYSPACE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The largest offset in a string: more is allowed, and would be allocated.
 const OFFSET_MAX: u64 = 100_000;
 
 /// A server without a token, of one shard.
-struct Nobody;
+struct NoToken;
 
-impl Host for Nobody {
+impl Host for NoToken {
     fn needs_token(&self) -> bool {
         false
     }
@@ -53,7 +53,7 @@ impl Host for Nobody {
 }
 
 /// A keyspace, a copy that follows its effects, and a connection.
-pub struct Desk {
+pub struct Harness {
     keys: Keyspace,
     copy: Keyspace,
     now: Millis,
@@ -63,11 +63,11 @@ pub struct Desk {
     sent: usize,
 }
 
-impl Default for Desk {
+impl Default for Harness {
     fn default() -> Self {
-        let hub = Hub::new(Box::new(Nobody));
+        let hub = Hub::new(Box::new(NoToken));
         let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), START, 100);
-        Desk {
+        Harness {
             keys: Keyspace::in_memory(),
             copy: Keyspace::in_memory(),
             now: START,
@@ -79,8 +79,8 @@ impl Default for Desk {
     }
 }
 
-impl Desk {
-    /// Lets time pass.
+impl Harness {
+    /// Advances the time.
     pub fn pass_ms(&mut self, ms: u64) {
         self.now = self.now.plus_ms(ms);
         self.keys.reclaim(self.now, &mut { 1000 }).expect("nothing is archived");
@@ -132,16 +132,16 @@ impl Desk {
         reply
     }
 
-    /// What every key holds must be the same here and where only the effects went.
+    /// The keyspace must equal the copy that has only received the effects.
     pub fn compare(&mut self) {
-        self.keys.check().expect("the parts of the keyspace agree");
+        self.keys.check().expect("the keyspace is consistent");
         if self.keys.used_bytes() > COMPARED_BYTES_MAX {
             return;
         }
-        self.copy.check().expect("the parts of the copy agree");
+        self.copy.check().expect("the copy is consistent");
         let (here, there) =
             (self.keys.dump().expect("it is in memory"), self.copy.dump().expect("it is in memory"));
-        assert!(here == there, "the effects give another keyspace");
+        assert!(here == there, "the effects result in another keyspace");
     }
 
     fn run_conn(&mut self, spec: &'static Spec, args: Args<'_>) -> Reply {
@@ -154,7 +154,7 @@ impl Desk {
             self.run_in_vain(spec, args);
         }
         let reply = self.run(spec, args);
-        // What a script did before it failed stays, as on Redis.
+        // The changes of a script before its error are kept, as on Redis.
         let is_script = spec.full_name.starts_with("eval") || spec.full_name.starts_with("fcall");
         if (reply.is_error() && !is_script) || !spec.writes() {
             let left = self.keys.effects().iter().find(|effect| !is_reclaiming(&effect.fact));
@@ -176,7 +176,7 @@ impl Desk {
         self.keys.savepoint();
         self.run(spec, args);
         self.keys.rollback();
-        self.keys.check().expect("the parts of the keyspace agree");
+        self.keys.check().expect("the keyspace is consistent");
         let after = self.keys.dump().expect("it is in memory");
         assert!(
             after == before && self.keys.revision() == revision,
@@ -198,26 +198,26 @@ impl Desk {
         Reply::Array(replies)
     }
 
-    /// Gives the copy what was recorded, through the codec.
+    /// Applies the recorded effects to the copy, through the codec.
     fn follow(&mut self) {
         let (mut effects, mut bytes) = (Vec::new(), Vec::new());
         self.keys.take_effects(&mut effects);
         encode(&effects, &mut bytes);
         let decoded: Vec<Effect> =
             Decoder::new(&bytes).map(|effect| effect.expect("it was encoded")).collect();
-        assert!(decoded == effects, "effects come back changed");
+        assert!(decoded == effects, "effects are decoded differently");
         for effect in &decoded {
             self.copy.apply_effect(effect).expect("it follows");
         }
     }
 }
 
-/// What is due may be taken out at any time.
+/// An expired key may be removed at any time.
 fn is_reclaiming(fact: &Fact) -> bool {
     matches!(fact, Fact::Deletions | Fact::HashFieldDeleted(_))
 }
 
-/// Whether a request makes a string as long as an offset says, which is allowed up to 512 MB.
+/// Whether a request creates a string as long as its offset, which is allowed up to 512 MB.
 fn is_huge(args: Args<'_>) -> bool {
     let name = args.name().to_ascii_uppercase();
     let by_offset = [&b"SETBIT"[..], b"SETRANGE", b"BITFIELD"].contains(&name.as_slice());

@@ -1,32 +1,46 @@
-//! The rules of the house, as tests: what a reviewer should not have to say twice.
+//! The conventions of this repository, as tests, so that no reviewer has to repeat them.
+//!
+//! | To find | open |
+//! |---|---|
+//! | length, header, clock, lints, changelog | this file |
+//! | source files that no crate compiles | `orphans` |
+//! | words that the project does not use, in names and documentation | `words` |
+//! | the tests that ARCHITECTURE.md names | `invariants` |
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod invariants;
+mod orphans;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file that is longer becomes a folder of the same name.
+/// A longer file is split into a folder of the same name.
 const FILE_LINES_MAX: usize = 500;
 
-/// Words that mean "not done yet", written so that this file does not contain them.
+/// Markers of unfinished work, written so that this file does not contain them.
 const UNFINISHED: [&str; 4] =
     [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME"), concat!("#[", "ignore")];
 
-/// Ways to read the machine's clock or to wait for it, written the same way.
+/// Calls that read the machine's clock or sleep, written in the same way.
 const REAL_TIME: [&str; 3] =
     [concat!("SystemTime", "::now"), concat!("Instant", "::now"), concat!("thread", "::sleep")];
 
-/// The one folder that reads the clock.
+/// The only folder that reads the clock.
 const CLOCK: &str = "crates/core/src/clock/";
+
+/// Folders without sources of ours.
+const SKIPPED: [&str; 5] = ["target", "node_modules", "corpus", "artifacts", "coverage"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every file of the repository with this name or ending, by its path from the root.
+/// Every source file of the repository whose name ends like this: its path from the root, and its text.
 fn files(ending: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for top in ["crates", "bench", "edge"] {
+    for top in ["crates", "bench", "fuzz", "edge"] {
         collect(&root().join(top), ending, &mut found);
     }
     assert!(found.len() > 3, "found hardly any {ending}: is {} the repository?", root().display());
@@ -38,7 +52,7 @@ fn collect(dir: &Path, ending: &str, found: &mut Vec<(String, String)>) {
     for entry in entries.map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         if entry.file_type().unwrap().is_dir() {
-            if !name.starts_with('.') && name != "target" && name != "node_modules" {
+            if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
                 collect(&path, ending, found);
             }
         } else if name.ends_with(ending) {
@@ -48,9 +62,10 @@ fn collect(dir: &Path, ending: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Fails with one line for each thing that is wrong.
-fn none(what: &str, wrong: &[String]) {
-    assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
+/// Fails with one line for each violation.
+#[track_caller]
+fn none(what: &str, violations: &[String]) {
+    assert!(violations.is_empty(), "{what}:\n  {}", violations.join("\n  "));
 }
 
 /// Lines of code that contain one of the words, as `path:line: text`.
@@ -59,7 +74,7 @@ fn lines_with(words: &[&str], exempt: impl Fn(&str) -> bool) -> Vec<String> {
     for (path, text) in files(".rs").iter().filter(|(path, _)| !exempt(path)) {
         for (number, line) in text.lines().enumerate() {
             let comment = line.trim_start().starts_with("//");
-            // A comment may speak of what code may not do, but not put work off.
+            // A comment may mention what code may not do, but may not postpone work.
             let has = |word: &str| line.contains(word) && (!comment || word.starts_with("FIX"));
             if words.iter().any(|word| has(word)) {
                 found.push(format!("{path}:{}: {}", number + 1, line.trim()));
@@ -78,9 +93,9 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn every_file_opens_with_what_it_is() {
-    let silent = files(".rs").into_iter().filter(|(_, text)| !text.starts_with("//! "));
-    none("files that do not open with //!", &silent.map(|(path, _)| path).collect::<Vec<_>>());
+fn every_file_opens_with_its_purpose() {
+    let bare = files(".rs").into_iter().filter(|(_, text)| !text.starts_with("//! "));
+    none("files that do not open with //!", &bare.map(|(path, _)| path).collect::<Vec<_>>());
 }
 
 #[test]
@@ -95,16 +110,18 @@ fn only_the_clock_reads_the_clock() {
 }
 
 #[test]
-fn every_crate_takes_the_lints_of_the_workspace() {
+fn every_crate_inherits_the_lints_of_the_workspace() {
     let manifests = files("Cargo.toml");
-    let lax = manifests.into_iter().filter(|(_, text)| {
+    // The fuzz targets are a workspace of their own.
+    let members = manifests.into_iter().filter(|(path, _)| !path.starts_with("fuzz/"));
+    let lax = members.filter(|(_, text)| {
         !text.contains("[lints]\nworkspace = true") && !text.contains("lints.workspace = true")
     });
     none("crates without lints.workspace = true", &lax.map(|(path, _)| path).collect::<Vec<_>>());
 }
 
 #[test]
-fn the_changelog_speaks_of_this_version() {
+fn the_changelog_has_the_current_version() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let package = manifest.split("[workspace.package]").nth(1).unwrap();
     let version = package.lines().find_map(|line| line.strip_prefix("version = ")).unwrap().trim_matches('"');
