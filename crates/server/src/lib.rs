@@ -51,3 +51,6 @@ mod written;
 
 /// The version of the binary and of every crate in the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// [`VERSION`], and the commit in parentheses if the build knew it. Set by `build.rs`.
+pub const LONG_VERSION: &str = env!("KEYSTEAD_LONG_VERSION");

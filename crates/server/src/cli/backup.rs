@@ -1,7 +1,6 @@
 //! `keystead backup DIR`: ask the running server for a copy of its database. Touches a socket, stdout and stderr.
 
 use std::io::{self, IsTerminal, Write, stderr};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,11 +10,9 @@ use serde_json::{Value, json};
 
 use super::client::{self, Response};
 use super::{Operand, Subcommand};
-use crate::bounds::PROBE_TIMEOUT;
 use crate::failure::{failure, io_words, one_line};
-use crate::listen::reachable;
 use crate::settings::size::show_bytes;
-use crate::settings::{Listen, Loaded, Settings};
+use crate::settings::{Listen, Loaded};
 
 const PATH: &str = "/admin/backup";
 
@@ -37,10 +34,10 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Loaded { settings, warnings, .. } = super::load(matches)?;
     super::warn(&warnings);
     let dir = absolute(&super::operand_path(matches, "DIR")?)?;
-    let addresses = addresses(&settings)?;
+    let addresses = client::addresses(&settings)?;
     let server = &settings.http;
     let connect = || client::connect(&addresses).map_err(|e| unreachable(server, &e));
-    client::probe(connect()?).map_err(|e| no_http(server, &e))?;
+    client::probe(connect()?).map_err(|e| client::not_http(server, &e))?;
     let stream = connect()?;
     let mut progress = Progress::new(&dir);
     let body = json!({ "dir": dir }).to_string();
@@ -67,39 +64,12 @@ fn unreachable(server: &Listen, error: &io::Error) -> Error {
     )
 }
 
-/// What listens there is not the HTTP listener of a server that is well.
-fn no_http(server: &Listen, error: &io::Error) -> Error {
-    let what = match error.kind() {
-        io::ErrorKind::InvalidData => format!("what answers at {server} does not speak HTTP"),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            let seconds = PROBE_TIMEOUT.as_secs();
-            format!("what listens at {server} does not answer an HTTP request within {seconds} s")
-        }
-        _ => format!("what listens at {server} does not answer an HTTP request ({})", io_words(error)),
-    };
-    let fix = "name the address after \"http\" in the server's ready block with --http";
-    Error::new(Code::StoreUnavailable, format!("{what}: {fix}"))
-}
-
 /// The server runs in another directory, so it is told the whole path.
 fn absolute(dir: &Path) -> Result<String> {
     let path = std::path::absolute(dir).map_err(|e| {
         failure(format_args!("DIR cannot be resolved ({})", io_words(&e)), "write a whole path")
     })?;
     path.into_os_string().into_string().map_err(|_| failure("the path of DIR is not UTF-8", "choose another"))
-}
-
-fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>> {
-    let listen = &settings.http;
-    let fix = "name the address of the running server, for example --http 127.0.0.1:8080";
-    let (host, port) = match listen {
-        Listen::At { host, port } if *port != 0 => (host.as_str(), *port),
-        _ => return Err(failure(format_args!("--http {listen} is not an address to connect to"), fix)),
-    };
-    let found = (host, port).to_socket_addrs();
-    let found = found
-        .map_err(|e| failure(format_args!("--http {listen}: the host is unknown ({})", io_words(&e)), fix))?;
-    Ok(found.map(reachable).collect())
 }
 
 /// The line that tells what the server did, or the error that tells what it did not.

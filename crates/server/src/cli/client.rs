@@ -4,12 +4,14 @@
 //! database takes as long as it takes, so whether anybody is there who speaks HTTP is found out before it is asked for.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 
-use keystead_core::Stopwatch;
+use keystead_core::{Code, Error, Result, Stopwatch};
 
 use crate::bounds::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, PROBE_TIMEOUT, SILENCE};
-use crate::settings::Token;
+use crate::failure::{failure, io_words};
+use crate::listen::reachable;
+use crate::settings::{Listen, Settings, Token};
 
 /// How every answer begins.
 const HTTP: &[u8] = b"HTTP/1.";
@@ -21,6 +23,20 @@ const ENDED: &str = "the connection ended without an answer";
 pub(super) struct Response {
     pub(super) status: u16,
     pub(super) body: String,
+}
+
+/// The addresses of the running server.
+pub(super) fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>> {
+    let listen = &settings.http;
+    let fix = "name the address of the running server, for example --http 127.0.0.1:8080";
+    let (host, port) = match listen {
+        Listen::At { host, port } if *port != 0 => (host.as_str(), *port),
+        _ => return Err(failure(format_args!("--http {listen} is not an address to connect to"), fix)),
+    };
+    let found = (host, port).to_socket_addrs();
+    let found = found
+        .map_err(|e| failure(format_args!("--http {listen}: the host is unknown ({})", io_words(&e)), fix))?;
+    Ok(found.map(reachable).collect())
 }
 
 /// Connects to the first of these addresses that answers.
@@ -35,25 +51,50 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Finds out whether what listens there speaks HTTP, within [`PROBE_TIMEOUT`] and without showing it the token.
-pub(super) fn probe(mut stream: TcpStream) -> io::Result<()> {
+/// Checks that what listens there speaks HTTP, within [`PROBE_TIMEOUT`] and without sending the token.
+pub(super) fn probe(stream: TcpStream) -> io::Result<()> {
+    let start = get_healthz(stream, HTTP.len())?;
+    if start.len() < HTTP.len() { Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED)) } else { Ok(()) }
+}
+
+/// The response to `GET /healthz`, which needs no token, within [`PROBE_TIMEOUT`].
+pub(super) fn health(stream: TcpStream) -> io::Result<Response> {
+    parse(&get_healthz(stream, ANSWER_BYTES_MAX as usize)?)
+}
+
+/// Sends `GET /healthz` and reads until the end of the response, or `bytes_max` of it.
+fn get_healthz(mut stream: TcpStream, bytes_max: usize) -> io::Result<Vec<u8>> {
     let watch = Stopwatch::start();
     let host = stream.peer_addr()?;
     stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
     stream.write_all(
         format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
-    let (mut response, mut buffer) = (Vec::new(), [0; HTTP.len()]);
-    while response.len() < HTTP.len() {
+    let (mut response, mut buffer) = (Vec::new(), [0; 1024]);
+    while response.len() < bytes_max {
         let left = PROBE_TIMEOUT.checked_sub(watch.elapsed()).filter(|left| !left.is_zero());
         stream.set_read_timeout(Some(left.ok_or(ErrorKind::TimedOut)?))?;
         match stream.read(&mut buffer)? {
-            0 => return Err(io::Error::new(ErrorKind::UnexpectedEof, ENDED)),
+            0 => break,
             read => response.extend_from_slice(&buffer[..read]),
         }
         check_start(&response)?;
     }
-    Ok(())
+    Ok(response)
+}
+
+/// The error for the user when what listens at the address of the server does not answer as HTTP.
+pub(super) fn not_http(server: &Listen, error: &io::Error) -> Error {
+    let what = match error.kind() {
+        io::ErrorKind::InvalidData => format!("what answers at {server} does not speak HTTP"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let seconds = PROBE_TIMEOUT.as_secs();
+            format!("what listens at {server} does not answer an HTTP request within {seconds} s")
+        }
+        _ => format!("what listens at {server} does not answer an HTTP request ({})", io_words(error)),
+    };
+    let fix = "name the address after \"http\" in the server's ready block with --http";
+    Error::new(Code::StoreUnavailable, format!("{what}: {fix}"))
 }
 
 /// Refuses an answer as soon as it cannot become one of HTTP.

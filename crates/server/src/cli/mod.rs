@@ -7,6 +7,7 @@ mod backup;
 mod check;
 mod client;
 mod config;
+mod health;
 mod limit;
 mod serve;
 mod usage;
@@ -20,7 +21,7 @@ use clap::{Arg, ArgMatches, Command};
 use keystead_core::{Code, Error, Result};
 use rustix::fs::Mode;
 
-use crate::VERSION;
+use crate::LONG_VERSION;
 use crate::failure::{failure, line, one_line};
 use crate::settings::{Loaded, SETTINGS, Setting, Sources};
 
@@ -56,8 +57,14 @@ struct Flag {
     required: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 5] =
-    [serve::SUBCOMMAND, config::SUBCOMMAND, backup::SUBCOMMAND, check::SUBCOMMAND, limit::SUBCOMMAND];
+const SUBCOMMANDS: [Subcommand; 6] = [
+    serve::SUBCOMMAND,
+    config::SUBCOMMAND,
+    health::SUBCOMMAND,
+    backup::SUBCOMMAND,
+    check::SUBCOMMAND,
+    limit::SUBCOMMAND,
+];
 
 /// What `keystead` alone does.
 const DEFAULT_SUBCOMMAND: Subcommand = serve::SUBCOMMAND;
@@ -76,6 +83,7 @@ Examples:
   KEYSTEAD_TOKEN=$(openssl rand -hex 32) keystead --http 0.0.0.0:8080
                                              serve other machines; they need the token
   keystead config                            show every setting and where it came from
+  keystead health                            ask the running server whether it is healthy
   keystead backup /backups/monday            copy the database of the running server
   keystead check /backups/monday             check that a copy is sound
   keystead limit replay --policy POLICY      try a rate limit on recorded traffic";
@@ -134,10 +142,9 @@ fn refuse_idle(chosen: &Subcommand, matches: &ArgMatches) -> Result<()> {
 
 fn command() -> Command {
     Command::new("keystead")
-        .version(VERSION)
+        .version(LONG_VERSION)
         .about(ABOUT)
         .after_help(EXAMPLES)
-        .disable_help_subcommand(true)
         .subcommands(SUBCOMMANDS.map(subcommand))
         .args(SETTINGS.iter().map(argument))
 }
@@ -220,6 +227,7 @@ mod tests {
             &["keystead"][..],
             &["keystead", "serve"],
             &["keystead", "config"],
+            &["keystead", "health"],
             &["keystead", "backup", "d"],
             &["keystead", "check", "d"],
             &["keystead", "limit", "replay", "--policy", "{}"],
