@@ -19,11 +19,11 @@ pub const FILES_PER_SHARD: usize = 16;
 
 /// Most connections over the limit that are being answered at a time, with their health or `503`. With one more the oldest is
 /// closed without a word: who asks for health sends its request at once.
-pub const REFUSALS_MAX: usize = 128;
+pub const REJECTIONS_MAX: usize = 128;
 
 /// How long a connection over the limit may take to send its request and hear `503`. Longer, and it is
 /// closed.
-pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+pub const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Largest request line and headers together, in bytes. More is answered `431` and the connection closed.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -126,7 +126,7 @@ pub const BUSY_LOOK: Duration = Duration::from_millis(50);
 pub const HEALTH_PEEK_BYTES: usize = 32;
 
 /// How often a paused request looks whether CLIENT PAUSE was ended.
-pub const PAUSE_LOOK: Duration = Duration::from_millis(10);
+pub const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long requests in flight may take to finish after the signal to stop. Longer, and they are cut off.
 /// It leaves half of what `docker stop` grants before it kills.

@@ -12,6 +12,7 @@
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | how a command reaches its shard | `call`       |
+//! | how connections are accepted    | `accept`     |
 //! | how a connection reaches its shard | `handover` |
 //! | functions between two starts    | [`functions`] |
 //! | the HTTP door and its routes    | [`http`]     |
@@ -24,6 +25,7 @@
 //!
 //! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
 
+mod accept;
 pub mod app;
 pub mod bounds;
 mod call;

@@ -8,18 +8,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::ctx::Dialect;
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::{Kind, Message, Unblock, WaitingBytes};
-use keystead_commands::session::{Replies, Session};
+use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
-use keystead_commands::{Args, Reply, dispatch};
+use keystead_commands::{Reply, dispatch};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 
 use super::execute::Execution;
 use super::input::Input;
@@ -27,20 +26,13 @@ use super::output::Output;
 use super::patience::Patience;
 use super::pending::{Pending, Waiting};
 use super::stranger::{self, Deadline};
+use super::worker::Worker;
 use crate::app::App;
 use crate::bounds::{
-    DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
+    DRAIN_TIMEOUT, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
 };
 use crate::call::Caller;
 use crate::call::job::Served;
-use crate::call::transaction::Watched;
-
-/// What a connection runs requests with.
-pub(super) struct Worker {
-    pub(super) caller: Caller,
-    pub(super) session: Session,
-    pub(super) watched: Option<Watched>,
-}
 
 /// A client.
 pub(super) struct Connection<S> {
@@ -232,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         *pending = Some(Pending::Late(worker.keep_back(served, revision)));
                     }
                     Execution::Reply(reply, revision, publish) => {
-                        let left = worker.answer(output, &reply, revision, turn.durable(), publish);
+                        let left = worker.reply(output, &reply, revision, turn.durable(), publish);
                         published.extend(left);
                     }
                     Execution::Pending(later) => *pending = Some(later),
@@ -273,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
         let durable = self.worker.caller.local.durable(0, cx.waker());
-        let left = self.worker.answer(&mut self.output, &served.reply, revision, durable, served.publish);
+        let left = self.worker.reply(&mut self.output, &served.reply, revision, durable, served.publish);
         self.worker.caller.publish(&left);
         true
     }
@@ -365,56 +357,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(Broken);
         }
         Ok(progress)
-    }
-}
-
-impl Worker {
-    /// Appends an answer, if it is wanted, and gives back the messages that may leave at once.
-    #[inline]
-    fn answer(
-        &mut self,
-        output: &mut Output,
-        reply: &Reply,
-        revision: u64,
-        durable: u64,
-        publish: Vec<Publication>,
-    ) -> Vec<Publication> {
-        if let Reply::Error(fail) = reply {
-            self.caller.app.hub.stats.failed(fail);
-        }
-        let wanted = match self.session.replies {
-            Replies::On => true,
-            Replies::Off => false,
-            Replies::SkipNext => {
-                self.session.replies = Replies::Skip;
-                false
-            }
-            Replies::Skip => {
-                self.session.replies = Replies::On;
-                false
-            }
-        };
-        if wanted {
-            encode(self.session.protocol, reply, &mut output.bytes);
-        }
-        output.mark(revision, durable, publish)
-    }
-
-    /// How long a request must wait because of CLIENT PAUSE. CLIENT itself may pass, or nobody could end the pause.
-    #[inline]
-    fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
-        let clients = &self.caller.app.hub.clients;
-        let until = clients.paused_until.load(Ordering::Relaxed);
-        if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {
-            return None;
-        }
-        let writes = || {
-            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.name, "EXEC" | "PUBLISH"))
-        };
-        if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
-            return None;
-        }
-        Some(Box::pin(sleep(Duration::from_millis(until - now_ms).min(PAUSE_LOOK))))
     }
 }
 

@@ -11,9 +11,9 @@ use keystead_engine::Watch;
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::Worker;
 use super::execute::Execution;
 use super::pending::{Pending, Waiting};
+use super::worker::Worker;
 use crate::call::job::Served;
 use crate::call::target::Target;
 use crate::call::transaction::{Transaction, watch_in};

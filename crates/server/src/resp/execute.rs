@@ -10,18 +10,17 @@ use keystead_commands::ctx::{Publication, Rights, Wait as Wanted};
 use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
-use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::{Error, Millis, Outcome};
+use keystead_core::Error;
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::Worker;
 use super::pending::{Pending, Waiting};
+use super::worker::Worker;
 use crate::call::job::{RequestJob, Served, keeps};
 use crate::call::target::{self, Target};
-use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
+use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 
 /// What a request came to.
 pub(super) enum Execution {
@@ -163,38 +162,7 @@ impl Worker {
             }
         }
         let executed = exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub);
-        self.finish_exec(&transaction, executed, turn.now())
-    }
-
-    /// The answer of a transaction whose commands on keys have run: those about the connection run now.
-    pub(super) fn finish_exec(
-        &mut self,
-        transaction: &Transaction,
-        executed: Executed,
-        now: Millis,
-    ) -> Execution {
-        let (replies, publish, seen) = match executed {
-            Executed::Aborted(seen) => return Execution::Reply(Reply::NilArray, seen, Vec::new()),
-            Executed::Undone(fail) => {
-                let words = match fail {
-                    Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
-                        format!("ERR The transaction may or may not have run: {error}")
-                    }
-                    fail => format!("EXECABORT Transaction undone: {}", fail.line()),
-                };
-                return Execution::reply(Reply::Error(Fail::text(words)));
-            }
-            Executed::Ran(replies, publish, seen) => (replies, publish, seen),
-        };
-        let all =
-            transaction.queue.iter().zip(replies).map(|(queued, reply)| match (reply, queued.spec.run) {
-                (Some(reply), _) => reply,
-                (None, Run::Control(Control::Unwatch)) => Reply::Ok,
-                (None, _) => {
-                    let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, now);
-                    dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
-                }
-            });
-        Execution::Reply(Reply::Array(all.collect()), seen, publish)
+        let (served, revision) = self.finish_exec(&transaction, executed, turn.now());
+        Execution::Reply(served.reply, revision, served.publish)
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::input::Input;
 use crate::app::App;
-use crate::bounds::{REFUSAL_TIMEOUT, RESP_WAITING_INPUT_BYTES};
+use crate::bounds::{REJECTION_TIMEOUT, RESP_WAITING_INPUT_BYTES};
 use crate::handover;
 
 /// What touches no key, as it stands in the table: to come in, to end a script or the server, and what clients say of themselves
@@ -95,14 +95,14 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         let mut output = Vec::new();
         let next = listed.answer(shard, &mut output);
         if matches!(next, Next::CloseLate) {
-            sleep(REFUSAL_TIMEOUT).await;
+            sleep(REJECTION_TIMEOUT).await;
         }
         if !output.is_empty() {
             let sent = async {
                 stream.write_all(&output).await?;
                 stream.flush().await
             };
-            if !matches!(timeout(REFUSAL_TIMEOUT, sent).await, Ok(Ok(()))) {
+            if !matches!(timeout(REJECTION_TIMEOUT, sent).await, Ok(Ok(()))) {
                 return Ended::Closed;
             }
         }
@@ -110,7 +110,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         let reads = matches!(next, Next::Read) && listed.input.len() < RESP_WAITING_INPUT_BYTES;
         let waits = matches!(next, Next::Wait);
         if matches!(next, Next::Close | Next::CloseLate) {
-            let _ = timeout(REFUSAL_TIMEOUT, stream.shutdown()).await;
+            let _ = timeout(REJECTION_TIMEOUT, stream.shutdown()).await;
             return Ended::Closed;
         }
         tokio::select! {

@@ -1,7 +1,6 @@
 //! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
 //! Touches sockets.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,65 +9,60 @@ use keystead_commands::session::Session;
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::connection::Connection;
 use super::held::{self, Ended, Listed};
 use super::tls::Tls;
+use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
-use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use crate::bounds::{CONNECTIONS_MAX, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use crate::handover::{self, OnLoop};
 
-/// How often the door looks for idle clients, and while it drains for those that are left.
-const LOOK: Duration = Duration::from_secs(1);
-const DRAIN_LOOK: Duration = Duration::from_millis(5);
+/// How often idle clients are looked for, and while draining those that are left.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut stopping = std::pin::pin!(app.stopping());
-    let mut next_shard = 0;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopping.as_mut() => break,
-            accepted = listener.accept() => accepted,
-            _ = look.tick() => {
-                close_idle(&app);
-                continue;
-            }
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                next_shard = handover::next_shard(&app.engine, next_shard);
-                admit(stream, peer, &app, tls.as_ref().map(Tls::acceptor), next_shard);
-            }
-            Err(error) => pause_after(&error).await,
-        }
-    }
-    drop(listener);
+    let mut idle_check = interval(IDLE_CHECK_INTERVAL);
+    idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut resp = RespAcceptor { app: Arc::clone(&app), tls, idle_check, rejections: Rejections::default() };
+    accept::until_stopping(listener, &app, &mut resp).await;
     drain(&app).await;
 }
 
-/// Lets a client in, or tells it why not.
-fn admit(stream: TcpStream, peer: SocketAddr, app: &Arc<App>, tls: Option<TlsAcceptor>, shard: usize) {
-    // Answers are written whole, so waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
-    let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
-    let Some(client) = app.hub.clients.add(peer.to_string(), local, app.now(), max) else {
-        tokio::spawn(refuse(stream, "-ERR max number of clients reached\r\n"));
-        return;
-    };
-    // A socket belongs to the loop that it was registered with, so it goes over bare.
-    let session = Session::new(client, !app.hub.host.needs_token());
-    let listed = Listed::new(Arc::clone(app), session);
-    let Ok(stream) = stream.into_std() else { return };
-    // A shard that is busy is waited for, by as many as there may be clients, and others are let in meanwhile.
-    tokio::spawn(hand_over(Newcomer { stream: Wire::Bare(stream, tls), listed }, shard));
+struct RespAcceptor {
+    app: Arc<App>,
+    tls: Option<Tls>,
+    idle_check: Interval,
+    rejections: Rejections,
+}
+
+impl Acceptor for RespAcceptor {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize) {
+        let app = &self.app;
+        let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
+        let Some(client) = app.hub.clients.add(peer.to_string(), local, app.now(), max) else {
+            let rejection = tokio::spawn(reject(stream, "-ERR max number of clients reached\r\n"));
+            return self.rejections.push(rejection.abort_handle());
+        };
+        let session = Session::new(client, !app.hub.host.needs_token());
+        let listed = Listed::new(Arc::clone(app), session);
+        // A socket belongs to the loop that it was registered with, so it is handed over unregistered.
+        let Ok(stream) = stream.into_std() else { return };
+        let stream = Wire::Bare(stream, self.tls.as_ref().map(Tls::acceptor));
+        // A shard that is busy is waited for in a task, of which there are at most as many as clients.
+        tokio::spawn(hand_over(Newcomer { stream, listed }, shard));
+    }
+
+    async fn maintain(&mut self) {
+        self.idle_check.tick().await;
+        close_idle(&self.app);
+    }
 }
 
 /// A connection that no loop has yet.
@@ -150,8 +144,8 @@ async fn agree(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStr
     agreed.inspect_err(|error| tracing::debug!(%error, "no TLS with a client")).ok()
 }
 
-async fn refuse(mut stream: TcpStream, words: &'static str) {
-    let _ = timeout(crate::bounds::REFUSAL_TIMEOUT, async {
+async fn reject(mut stream: TcpStream, words: &'static str) {
+    let _ = timeout(REJECTION_TIMEOUT, async {
         stream.write_all(words.as_bytes()).await?;
         stream.shutdown().await
     })
@@ -175,31 +169,17 @@ fn close_idle(app: &App) {
     }
 }
 
-/// Waits until everybody has heard what they were promised.
+/// Waits until the clients have got their replies and are gone.
 async fn drain(app: &App) {
-    let all_gone = async {
+    let all_ended = async {
         loop {
             let clients = app.hub.clients.all();
             if clients.is_empty() {
                 return;
             }
             clients.iter().for_each(|client| client.wake());
-            sleep(DRAIN_LOOK).await;
+            sleep(DRAIN_CHECK_INTERVAL).await;
         }
     };
-    if timeout(DRAIN_TIMEOUT, all_gone).await.is_err() {
-        tracing::warn!(connections = app.hub.clients.len(), "cut off clients that did not finish in time");
-    }
-}
-
-/// Without a pause a door that is out of file handles would spin.
-async fn pause_after(error: &io::Error) {
-    match error.kind() {
-        // The client went away before it was served: its affair.
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
-        _ => {
-            tracing::warn!(%error, "cannot accept a connection");
-            sleep(ACCEPT_PAUSE).await;
-        }
-    }
+    accept::drain(all_ended, DRAIN_TIMEOUT, || app.hub.clients.len()).await;
 }

@@ -28,6 +28,7 @@ mod patience;
 mod pending;
 mod stranger;
 pub mod tls;
+mod worker;
 
 pub use host::Server;
 pub use listener::serve;

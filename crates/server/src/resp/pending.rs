@@ -9,9 +9,8 @@ use keystead_commands::errors::Fail;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-use super::connection::Worker;
-use super::execute::Execution;
 use super::stranger::Late;
+use super::worker::Worker;
 use crate::call::ended;
 use crate::call::job::Served;
 use crate::call::transaction::{Executed, Transaction};
@@ -53,12 +52,7 @@ impl Pending {
             Pending::Exec(later) => {
                 let (transaction, executed) = ready!(later.as_mut().poll(cx));
                 let now = worker.caller.app.now();
-                match worker.finish_exec(&transaction, executed, now) {
-                    Execution::Reply(reply, revision, publish) => {
-                        (Served { reply, publish, in_vain: false }, revision)
-                    }
-                    Execution::Pending(_) => return Poll::Ready(None),
-                }
+                worker.finish_exec(&transaction, executed, now)
             }
             Pending::Late(late) => return late.poll(cx),
             Pending::Paused(pause) => {

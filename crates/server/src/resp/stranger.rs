@@ -11,9 +11,9 @@ use keystead_commands::session::Session;
 use keystead_commands::wire::foreign::Foreign;
 use tokio::time::{Sleep, sleep};
 
-use super::connection::Worker;
 use super::input::Input;
 use super::output::Output;
+use super::worker::Worker;
 use crate::bounds::{
     AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, AUTH_TIMEOUT, STRANGER_INPUT_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX,
 };

@@ -122,11 +122,14 @@ fn main() -> ExitCode {
         let missing = (!(library.installed)().is_file()).then_some(library.hint);
         trials.push(trial(library.name, missing, move || run_script(&library)));
     }
+    let no_tools = (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
     for (name, run) in tools::TOOLS {
-        let missing =
-            (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
-        trials.push(trial(name, missing, move || run(&start())));
+        trials.push(trial(name, no_tools, move || run(&start())));
     }
+    trials.push(trial("redis-cli::printed-line", no_tools, || {
+        tools::printed_line(&start(), "")?;
+        tools::printed_line(&start_for_rest("1"), TOKEN)
+    }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
