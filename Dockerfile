@@ -18,7 +18,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cargo install --locked --path crates/server --root /out --no-track
 
 FROM debian:bookworm-slim
-RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin keystead \
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin keystead \
     && install -d -m 0700 -o keystead -g keystead /data
 COPY --from=build /out/bin/keystead /usr/local/bin/keystead
 ENV KEYSTEAD_HTTP=0.0.0.0:8080 \

@@ -112,7 +112,7 @@ mod tests {
         }
 
         async fn maintain(&mut self) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The database behind the server: started on, refused, copied, checked and closed, through the real binary.
+//! The database of a server: opened, rejected, copied, checked and closed, through the real binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -66,7 +66,7 @@ fn an_existing_database_opens_as_it_is_and_not_otherwise() {
 }
 
 #[test]
-fn a_database_that_another_server_has_open_is_refused_and_left_alone() {
+fn a_database_that_another_server_has_open_is_an_error_and_unchanged() {
     let outer = dir();
     let mut server = start_on(outer.path(), &[]);
     let holder = server.pid().to_string();
@@ -82,7 +82,7 @@ fn a_database_that_another_server_has_open_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_damaged_a_newer_and_a_foreign_database_are_refused_with_what_to_do() {
+fn a_damaged_a_newer_and_a_foreign_database_are_errors_that_say_what_to_do() {
     let outer = dir();
     let of = |name: &str| outer.path().join(name);
     fill(&of("damaged"), None, 10);
@@ -193,7 +193,7 @@ fn a_backup_that_cannot_be_says_why_in_one_line() {
         (&["backup", "d", "--http", "127.0.0.1:0"], 2, "is not an address to connect to"),
         (&["backup"], 2, "DIR is missing"),
         (&["backup", ""], 2, "DIR is empty"),
-        (&["backup", "a", "b"], 2, "'b' is one word too many"),
+        (&["backup", "a", "b"], 2, "unexpected argument 'b'"),
     ] {
         let line = only_line(code, &run(arguments));
         assert!(line.contains(words), "{line}");

@@ -1,4 +1,4 @@
-//! The HTTP door, through the real binary.
+//! The HTTP listener, through the real binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -43,13 +43,13 @@ fn head_has_the_headers_of_get_and_no_body() {
     let head = client.receive("HEAD");
     assert_eq!(head.status, 200);
     assert!(head.head.contains("content-length: 19"), "{}", head.head);
-    // Had there been a body, the next answer would not start with a status line.
+    // With a body, the next response would not start with a status line.
     client.send(READYZ);
     assert_eq!(client.receive("GET").status, 200);
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order_on_one_connection() {
+fn responses_to_pipelined_requests_are_in_order() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     client.send(&format!("{READYZ}GET /no HTTP/1.1\r\nHost: localhost\r\n\r\n{READYZ}"));
@@ -163,7 +163,7 @@ fn with_a_token_only_the_probes_are_open() {
 /// A connection whose second request is in flight, because its body has not come yet, and an idle connection.
 fn busy(server: &Server) -> (Client, Client) {
     let mut in_flight = Client::connect(server);
-    // Sent in one go, so that the answer to the first request proves that the server has the second.
+    // Sent at once, so that the response to the first request proves that the server has the second.
     let begun = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     in_flight.send(&format!("{READYZ}{begun}"));
     assert_eq!(in_flight.receive("GET").status, 200);
@@ -174,7 +174,7 @@ fn busy(server: &Server) -> (Client, Client) {
 }
 
 #[test]
-fn a_stop_lets_requests_in_flight_finish_and_refuses_new_ones() {
+fn a_stop_finishes_requests_in_flight_and_rejects_new_ones() {
     // Addresses that no other test listens on: elsewhere the port, once free, may be another server's at once.
     for (stop, address) in [(Signal::TERM, "127.1.0.1:0"), (Signal::INT, "127.1.0.2:0")] {
         let mut server = memory(&["--log-level", "info", "--http", address]);

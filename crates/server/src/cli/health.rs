@@ -1,4 +1,4 @@
-//! `keystead health`: ask the running server whether it is healthy, for a container's health check. Touches a socket and stdout.
+//! `keystead health`: asks the running server whether it is healthy, for a container's health check. Touches a socket and stdout.
 
 use std::process::ExitCode;
 

@@ -82,7 +82,7 @@ impl Acceptor for HttpAcceptor {
 
     async fn maintain(&mut self) {
         if self.tasks.join_next().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -152,7 +152,7 @@ async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
     let goes_on = tokio::select! {
         biased;
         () = app.stopping() => return None,
-        () = handover::goes_on(&app.engine, shard) => true,
+        () = handover::loop_is_free(&app.engine, shard) => true,
         () = asks_for_health(&stream) => false,
         () = handover::until_busy(app, shard) => false,
     };

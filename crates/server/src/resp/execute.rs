@@ -1,4 +1,4 @@
-//! One request: where it runs, and what becomes of its answer.
+//! Runs one request: on this shard, on another, or later.
 //!
 //! Touches the shard of this loop, for the length of a [`Turn`].
 
@@ -22,11 +22,11 @@ use crate::call::job::{RequestJob, Served, keeps};
 use crate::call::target::{self, Target};
 use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 
-/// What a request came to.
+/// The result of running a request.
 pub(super) enum Execution {
-    /// An answer that rests on a revision, and messages that leave with it.
+    /// A reply, the revision that it depends on, and messages that are published with it.
     Reply(Reply, u64, Vec<Publication>),
-    /// It goes on elsewhere or later, and the connection waits for it.
+    /// It continues on another shard or later, and the connection waits for it.
     Pending(Pending),
 }
 
@@ -66,7 +66,7 @@ impl Worker {
         if self.caller.shards > 1 {
             match target::target(&self.caller.app.engine, self.caller.local.index(), spec, args) {
                 Ok(Target::Local) => {}
-                Ok(shard) => return self.run_elsewhere(shard, spec, args),
+                Ok(shard) => return self.run_remote(shard, spec, args),
                 Err(fail) => return Execution::reply(Reply::Error(fail)),
             }
         }
@@ -79,7 +79,7 @@ impl Worker {
             ((reply, ctx.wait.take(), ctx.publish), keep)
         });
         match ran {
-            // What is undone was never said.
+            // The messages of a command that is rolled back are not published.
             Ok(((reply, None, _), seen)) if !keeps(&reply) => Execution::Reply(reply, seen, Vec::new()),
             Ok(((reply, None, publish), seen)) => Execution::Reply(reply, seen, publish),
             Ok(((reply, Some(wanted), _), seen)) => self.wait(turn, spec, args, reply, wanted, seen),
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Lets a request that found nothing wait. `reply` is what it answers when the time is up.
+    /// Lets a request wait for its keys. `reply` is the reply when the time is up.
     fn wait(
         &mut self,
         turn: &mut Turn<'_>,
@@ -97,7 +97,7 @@ impl Worker {
         wanted: Wanted,
         seen: u64,
     ) -> Execution {
-        let (answer, served) = oneshot::channel();
+        let (reply_to, served) = oneshot::channel();
         let ticket = self.caller.app.engine.ticket();
         let wait = RequestJob::wait_for(ticket, &wanted);
         let job = RequestJob {
@@ -111,7 +111,7 @@ impl Worker {
             waits: Some(wait.clone()),
             served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
             begin: None,
-            answer,
+            reply_to,
         };
         turn.wait(Box::new(job), wait, seen);
         let shard = self.caller.local.index();
@@ -120,8 +120,8 @@ impl Worker {
 
     fn watch(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Execution {
         let shard = self.caller.app.engine.shard_of(args.at(1));
-        let all_there = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == shard);
-        if !all_there || self.watched.as_ref().is_some_and(|watched| watched.shard != shard) {
+        let on_one_shard = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == shard);
+        if !on_one_shard || self.watched.as_ref().is_some_and(|watched| watched.shard != shard) {
             return Execution::reply(Reply::Error(errors::CROSS_SLOT));
         }
         let watched = self.watched.get_or_insert_with(|| Watched {
@@ -134,7 +134,7 @@ impl Worker {
         let watch = watched.watch.clone();
         self.session.client.shown().counts[3] = watched.keys.len();
         if shard != self.caller.local.index() {
-            return self.watch_elsewhere(shard, new, watch);
+            return self.watch_remote(shard, new, watch);
         }
         Execution::reply(watch_in(turn, &new, &watch))
     }
@@ -155,7 +155,7 @@ impl Worker {
             let watched = transaction.watched.as_ref().map(|watched| watched.shard);
             match target::shard_of_queue(&self.caller.app.engine, &transaction.queue, watched) {
                 Ok(Some(shard)) if shard != self.caller.local.index() => {
-                    return self.exec_elsewhere(shard, transaction);
+                    return self.exec_remote(shard, transaction);
                 }
                 Ok(_) => {}
                 Err(fail) => return Execution::reply(Reply::Error(fail)),

@@ -1,5 +1,4 @@
-//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
-//! Touches sockets.
+//! Accepts RESP connections up to the bound, hands each to a shard's loop, and drains them when the server stops. Touches sockets.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::busy::{self, Ended, Listed};
 use super::connection::Connection;
-use super::held::{self, Ended, Listed};
 use super::tls::Tls;
 use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
@@ -56,7 +55,7 @@ impl Acceptor for RespAcceptor {
         let Ok(stream) = stream.into_std() else { return };
         let stream = Wire::Bare(stream, self.tls.as_ref().map(Tls::acceptor));
         // A shard that is busy is waited for in a task, of which there are at most as many as clients.
-        tokio::spawn(hand_over(Newcomer { stream, listed }, shard));
+        tokio::spawn(hand_over(NewConnection { stream, listed }, shard));
     }
 
     async fn maintain(&mut self) {
@@ -66,64 +65,64 @@ impl Acceptor for RespAcceptor {
 }
 
 /// A connection that no loop has yet.
-struct Newcomer {
+struct NewConnection {
     stream: Wire,
     listed: Listed,
 }
 
-/// What a connection comes with.
+/// The transport of a connection.
 enum Wire {
-    /// A socket, and how to agree on TLS if that is wanted.
+    /// A socket, and the TLS acceptor if the listener has TLS.
     Bare(std::net::TcpStream, Option<TlsAcceptor>),
-    /// TLS that the listener has agreed on. Its socket stays with the listener's runtime, which wakes the loop.
-    Agreed(Box<TlsStream<TcpStream>>),
+    /// TLS whose handshake the listener has done. Its socket stays with the listener's runtime, which wakes the loop.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-async fn hand_over(mut newcomer: Newcomer, mut shard: usize) {
-    let engine = newcomer.listed.app.engine.clone();
-    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+async fn hand_over(mut new: NewConnection, mut shard: usize) {
+    let engine = new.listed.app.engine.clone();
+    while let Some(back) = handover::offer(&engine, shard, new, begin).await {
         shard = handover::next_shard(&engine, shard);
         let Some(held) = hold(back, shard).await else { return };
-        newcomer = held;
+        new = held;
     }
 }
 
-/// Serves a connection as far as that needs no keys, until the shard's loop goes on.
-async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
-    let Newcomer { stream, mut listed } = newcomer;
+/// Serves the commands of a connection that need no keys, until the shard's loop is free.
+async fn hold(new: NewConnection, shard: usize) -> Option<NewConnection> {
+    let NewConnection { stream, mut listed } = new;
     let app = Arc::clone(&listed.app);
-    let mut agreed = match stream {
+    let mut stream = match stream {
         Wire::Bare(stream, None) => {
             let mut stream = TcpStream::from_std(stream).ok()?;
-            let ended = held::serve(&mut stream, &mut listed, shard).await;
-            let stream = (ended == Ended::GoesOn).then(|| stream.into_std().ok())??;
-            return Some(Newcomer { stream: Wire::Bare(stream, None), listed });
+            let ended = busy::serve(&mut stream, &mut listed, shard).await;
+            let stream = (ended == Ended::LoopIsFree).then(|| stream.into_std().ok())??;
+            return Some(NewConnection { stream: Wire::Bare(stream, None), listed });
         }
         Wire::Bare(stream, Some(tls)) => {
-            Box::new(agree(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
+            Box::new(handshake(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
         }
-        Wire::Agreed(agreed) => agreed,
+        Wire::Tls(stream) => stream,
     };
-    let ended = held::serve(&mut agreed, &mut listed, shard).await;
-    (ended == Ended::GoesOn).then_some(Newcomer { stream: Wire::Agreed(agreed), listed })
+    let ended = busy::serve(&mut stream, &mut listed, shard).await;
+    (ended == Ended::LoopIsFree).then_some(NewConnection { stream: Wire::Tls(stream), listed })
 }
 
-fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
-    Box::pin(connection(newcomer, local))
+fn begin(new: NewConnection, local: Local) -> OnLoop {
+    Box::pin(connection(new, local))
 }
 
-async fn connection(newcomer: Newcomer, local: Local) {
-    let Newcomer { stream, listed } = newcomer;
+async fn connection(new: NewConnection, local: Local) {
+    let NewConnection { stream, listed } = new;
     let app = Arc::clone(&listed.app);
     match stream {
         Wire::Bare(stream, tls) => {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             let Some(tls) = tls else { return serve_on(stream, app, listed, local).await };
-            if let Some(stream) = agree(stream, &tls, &app).await {
+            if let Some(stream) = handshake(stream, &tls, &app).await {
                 serve_on(stream, app, listed, local).await;
             }
         }
-        Wire::Agreed(stream) => serve_on(stream, app, listed, local).await,
+        Wire::Tls(stream) => serve_on(stream, app, listed, local).await,
     }
 }
 
@@ -133,15 +132,15 @@ async fn serve_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, app: Arc<App>, l
     Connection::new(stream, app, local, session, seed).with_input(input).serve().await;
 }
 
-/// Agrees on TLS, or says in the log why not.
-async fn agree(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
-    let agreed = tokio::select! {
+/// Does the TLS handshake, or logs why it failed.
+async fn handshake(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
+    let done = tokio::select! {
         biased;
-        // Who has not even begun does not hold up the end.
+        // A connection that has not begun is not drained.
         () = app.stopping() => return None,
-        agreed = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => agreed.ok()?,
+        done = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => done.ok()?,
     };
-    agreed.inspect_err(|error| tracing::debug!(%error, "no TLS with a client")).ok()
+    done.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok()
 }
 
 async fn reject(mut stream: TcpStream, words: &'static str) {
@@ -152,7 +151,7 @@ async fn reject(mut stream: TcpStream, words: &'static str) {
     .await;
 }
 
-/// Closes clients that have been idle for longer than CONFIG's `timeout`; those who wait or listen may.
+/// Closes clients that have been idle for longer than CONFIG's `timeout`, unless they wait for keys or are subscribed.
 fn close_idle(app: &App) {
     let limit_ms = app.hub.config.client_timeout_s().saturating_mul(1000);
     if limit_ms == 0 {

@@ -1,6 +1,6 @@
 //! What a connection runs requests with: its session, and the way to the shards. Touches nothing by itself.
 //!
-//! `execute` runs a request, `elsewhere` sends it to another shard, `stranger` delays replies; each adds methods to [`Worker`].
+//! `execute` runs a request, `remote` sends it to another shard, `unauthenticated` delays replies; each adds methods to [`Worker`].
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;

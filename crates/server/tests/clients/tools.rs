@@ -78,7 +78,7 @@ fn stat(server: &Server) -> Result<(), Failed> {
     expect(&said, "keys       mem      clients blocked requests")
 }
 
-/// `redis-cli --pipe` sends everything and counts the answers.
+/// `redis-cli --pipe` sends everything and counts the replies.
 fn pipe(server: &Server) -> Result<(), Failed> {
     let mut bytes = Vec::new();
     for n in 0..20_000 {

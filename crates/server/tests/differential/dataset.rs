@@ -1,4 +1,4 @@
-//! Everything that a server holds, read key by key, so that what no reply told is compared too.
+//! All data of a server, read key by key, so that changes that no reply has shown are compared too.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub(crate) fn read(peer: &mut Peer, judges: Judges) -> Dataset {
     dataset
 }
 
-/// What differs between two, in words.
+/// The difference between two, as text.
 pub(crate) fn difference(judge: &Dataset, subject: &Dataset) -> Option<String> {
     for name in judge.keys().chain(subject.keys()) {
         match (judge.get(name), subject.get(name)) {
@@ -168,7 +168,7 @@ fn groups(peer: &mut Peer, name: &[u8]) -> Vec<Value> {
     told
 }
 
-/// Consumers by name, pending and idle, as Redis 7.0 tells them: later versions tell `inactive` too.
+/// Consumers by name, pending and idle, as Redis 7.0 reports them: later versions report `inactive` too.
 fn without_inactive(consumers: &Value) -> Value {
     let Value::Many(mark, Some(consumers)) = consumers else { return consumers.clone() };
     let short = consumers.iter().map(|consumer| match consumer {

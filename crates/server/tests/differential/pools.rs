@@ -193,7 +193,7 @@ impl Pools {
             "num" => small(rng, -5, 30),
             "pos" => small(rng, 0, 6),
             "limit" => small(rng, -1, 5),
-            // A count of random members: a large negative one would really give so many.
+            // A count of random members: a large negative one would return so many.
             "rcount" => small(rng, -6, 7),
             "int" if rng.below(4) == 0 => return self.word(rng, "extreme"),
             "int" => small(rng, -20, 20),
@@ -201,7 +201,7 @@ impl Pools {
             "idx" => small(rng, -6, 7),
             "count" if rng.below(8) == 0 => return self.word(rng, "extreme"),
             "count" => small(rng, -2, 6),
-            // Bits, and offsets that no server makes room for.
+            // Bits, and offsets that are too large for every server.
             "bit" if rng.below(12) == 0 => return self.word(rng, "badbit"),
             "bit" => small(rng, 0, 130),
             "bitoff" if rng.below(12) == 0 => return self.word(rng, "badbitoff"),

@@ -1,5 +1,5 @@
-//! Documents with members whose names mean something to the JSON library of the server: they are stored and read as what they are,
-//! through every API that takes JSON.
+//! Documents with members whose names have a meaning in the server's JSON library: they are stored and read unchanged, through
+//! every API that takes JSON.
 
 use keystead_testkit::server::Server;
 use tempfile::TempDir;
@@ -153,7 +153,7 @@ fn commands_over_rest_keep_members_of_any_name() {
             assert_eq!(send(&server, "POST", "/json.set/k/$", "text/plain", text).body, r#"{"result":"OK"}"#);
             assert_stored(&server, &document, "REST, in the path");
         }
-        // An argument is no object, whatever its names are.
+        // An argument must not be an object, whatever its names are.
         for body in [format!(r#"["SET","k",{document}]"#), document.clone()] {
             assert_eq!(send(&server, "POST", "/", "application/json", &body).status, 400, "{body}");
         }
@@ -162,7 +162,7 @@ fn commands_over_rest_keep_members_of_any_name() {
 }
 
 #[test]
-fn what_follows_a_decision_keeps_members_of_any_name() {
+fn operations_with_a_decision_keep_members_of_any_name() {
     let home: TempDir = common::dir();
     let file = home.path().join("k.toml");
     std::fs::write(&file, "[limit.p]\nlimit = 1000000\nperiodMs = \"1h\"\nfail = \"closed\"\n").unwrap();
@@ -180,7 +180,7 @@ fn what_follows_a_decision_keeps_members_of_any_name() {
             }
         }
     }
-    // A name has no meaning, so a number or an object is none in its disguise.
+    // These names have no meaning, so such an object is neither a number nor another object.
     for name in NAMES {
         for body in [
             format!(r#"{{"key":"a","cost":{{"{name}":"1"}}}}"#),

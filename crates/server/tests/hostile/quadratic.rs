@@ -1,6 +1,6 @@
 //! Requests whose work grows with the square of their size: each is in proportion now, or has a bound.
 //!
-//! An answer that does not come within the client's patience (30 seconds) fails the test.
+//! A reply that takes longer than the client's timeout (30 seconds) fails the test.
 
 use crate::client::{Client, request_of};
 use crate::{assert_unharmed, victim};
@@ -21,7 +21,7 @@ fn a_hundred_thousand_watched_keys_and_then_as_many_others_are_watched_at_once()
 }
 
 #[test]
-fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
+fn a_long_pattern_on_a_long_text_is_rejected_by_all_commands() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let text = vec![b'a'; 5 << 20];
@@ -55,7 +55,7 @@ fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
 }
 
 #[test]
-fn a_message_to_patterns_that_take_too_long_is_refused_and_reaches_nobody() {
+fn a_message_to_patterns_that_take_too_long_is_rejected_and_not_delivered() {
     let server = victim(&[]);
     let (mut listener, mut client) = (Client::connect(&server), Client::connect(&server));
     let pattern = [&b"*"[..], &vec![b'a'; 1 << 20], b"b"].concat();
@@ -72,7 +72,7 @@ fn a_message_to_patterns_that_take_too_long_is_refused_and_reaches_nobody() {
 }
 
 #[test]
-fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
+fn a_large_key_that_one_request_names_thousands_of_times_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let members: Vec<_> = (0..50_000).map(|n| format!("member:{n}")).collect();
@@ -105,7 +105,7 @@ fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
 }
 
 #[test]
-fn a_sort_that_compares_or_looks_up_the_same_long_text_again_and_again_is_refused() {
+fn a_sort_that_reads_the_same_long_text_again_and_again_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let long = "a".repeat(1 << 20);
@@ -126,7 +126,7 @@ fn a_sort_that_compares_or_looks_up_the_same_long_text_again_and_again_is_refuse
 }
 
 #[test]
-fn a_class_of_a_megabyte_over_many_keys_is_refused() {
+fn a_character_class_of_a_megabyte_over_many_keys_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let keys: Vec<_> = (0..20_000).map(|n| format!("key:{n} 1")).collect();

@@ -1,5 +1,5 @@
 //! A web page whose name was made to point at this machine (DNS rebinding), or that sends requests across sites: without a token only
-//! requests for this machine are answered, on every route.
+//! requests for this machine are served, on every route.
 
 use keystead_testkit::server::Server;
 
@@ -104,7 +104,7 @@ fn a_page_of_another_site_gets_nothing_from_metrics_and_makes_no_copy() {
 }
 
 #[test]
-fn whoever_asks_for_this_machine_is_answered() {
+fn requests_for_this_machine_are_served() {
     let server = victim(&[]);
     let address = server.http().unwrap().to_string();
     for host in [
@@ -125,7 +125,7 @@ fn whoever_asks_for_this_machine_is_answered() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do_and_that_helps() {
+fn the_error_says_what_to_do_and_that_helps() {
     let server = victim(&[]);
     for path in ["/kv/k", "/get/k", "/healthz"] {
         let reply = ask(&server, ("GET", path, ""), "Host: keystead:8080\r\n");

@@ -65,7 +65,7 @@ fn a_pipeline_is_let_in_from_its_auth_on() {
 }
 
 #[test]
-fn a_stranger_may_not_send_much() {
+fn requests_before_auth_are_bounded() {
     let server = locked();
     let many = request(&["PING"; 11].join(" "));
     let large = request_of([&b"AUTH"[..], &[b'x'; 16_385]]);

@@ -1,4 +1,4 @@
-//! Waiting for keys: who is served, in what order, and for how long.
+//! Blocking commands: which client is served, in what order, and for how long they wait.
 
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
@@ -37,7 +37,7 @@ fn those_who_came_first_are_served_first() {
 }
 
 #[test]
-fn whoever_waits_is_served_at_once() {
+fn a_blocked_client_is_served_at_once() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--durability", level]);
         let (mut admin, mut client) = (Client::connect(&server), Client::connect(&server));
@@ -51,7 +51,7 @@ fn whoever_waits_is_served_at_once() {
                 watch.elapsed()
             })
             .collect();
-        // A shard looks around ten times a second anyway; that would be too late.
+        // A shard's timer runs ten times a second anyway; that would be too late.
         times.sort();
         assert!(times[20].as_millis() < 30, "{level}: {:?} half of the time", times[20]);
     }
@@ -106,7 +106,7 @@ fn the_first_of_several_keys_counts() {
 }
 
 #[test]
-fn what_comes_and_goes_within_a_transaction_wakes_nobody() {
+fn a_value_that_comes_and_goes_within_a_transaction_wakes_no_client() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     let mut clients = waiting(&server, &mut admin, &["BLPOP k 0"]);
@@ -244,7 +244,7 @@ fn a_wait_ends_when_its_time_is_up() {
 }
 
 #[test]
-fn nobody_waits_within_a_transaction() {
+fn commands_do_not_block_within_a_transaction() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     client.expect(&[
@@ -260,7 +260,7 @@ fn nobody_waits_within_a_transaction() {
 }
 
 #[test]
-fn somebody_else_may_end_a_wait() {
+fn another_client_may_end_a_wait() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut admin = Client::connect(&server);

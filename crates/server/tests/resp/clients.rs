@@ -1,4 +1,4 @@
-//! How many may come, who is sent away, who is held up, and who goes.
+//! Connections: the bound on clients, CLIENT KILL, CLIENT PAUSE, QUIT and timeouts.
 
 use crate::client::{Client, info, request, until, until_blocked};
 use crate::memory;
@@ -39,7 +39,7 @@ fn idle_clients_are_closed_but_not_those_who_wait_or_listen() {
     waits.send("BLPOP k 0");
     until_blocked(&mut admin, 1);
     assert_eq!(admin.ask("CONFIG SET timeout 1"), "+OK");
-    // Whoever asks is not idle.
+    // A client that sends requests is not idle.
     until("idle clients were closed", || info(&mut admin, "clients", "connected_clients") == 3);
     assert!(idle.is_closed() && sleeper.is_closed());
     admin.expect(&[("PUBLISH c hello", ":1"), ("RPUSH k v", ":1")]);
@@ -72,7 +72,7 @@ fn a_killed_client_is_closed() {
 }
 
 #[test]
-fn a_pause_holds_everybody_until_it_ends() {
+fn a_pause_delays_all_clients_until_it_ends() {
     let server = memory(&[]);
     let (mut admin, mut other) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(admin.ask("CLIENT PAUSE 100000"), "+OK");
@@ -108,7 +108,7 @@ fn a_paused_transaction_runs_whole_afterwards() {
 }
 
 #[test]
-fn quit_answers_everything_before_it_and_nothing_after() {
+fn requests_before_quit_get_replies_and_those_after_do_not() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     let requests = ["SET k v", "GET k", "QUIT", "SET k other"];
@@ -185,7 +185,7 @@ fn a_client_that_is_killed_while_it_waits_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_half_closed_socket_still_hears_every_answer() {
+fn a_half_closed_socket_still_gets_all_replies() {
     for shards in ["1", "4"] {
         for level in ["memory", "fsync"] {
             let server = crate::common::start(&["--shards", shards, "--durability", level]);

@@ -29,7 +29,7 @@ const LIFE_MS: u64 = 120;
 /// Entries that the log of a group keeps, so that it does not grow without end.
 const LOG_LEN: u64 = 20;
 
-/// Transaction `n` of a writer: everything that it changes tells its number.
+/// Transaction `n` of a writer: every value that it writes contains its number.
 fn transaction(writer: u64, n: u64) -> Vec<u8> {
     let payload = "p".repeat((n * 37 % 400) as usize + 1);
     let lines = [
@@ -67,7 +67,7 @@ impl Ledger {
     }
 }
 
-/// Writes until the server is gone. The answers are checked too: a transaction runs whole, in order, and once.
+/// Writes until the server is gone. The replies are checked too: a transaction is atomic, in order, and runs once.
 fn write(server: &Server, ledger: &Ledger, writer: u64) -> JoinHandle<()> {
     let (mut client, ledger) = (Client::connect(server), ledger.clone());
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn write(server: &Server, ledger: &Ledger, writer: u64) -> JoinHandle<()> {
     })
 }
 
-/// Looks at a writer's keys: they must tell of one transaction, no earlier than the last one that was acknowledged.
+/// Checks a writer's keys: all must be of one transaction, no earlier than the last one that was acknowledged.
 fn check(client: &mut Client, ledger: &Ledger, writer: u64, words: &str) {
     let [acknowledged, sent] = ledger.of(writer);
     let lines = ["GET last", "GET count", "LINDEX log -1", "HGET hash n", "LLEN log"];
@@ -120,7 +120,7 @@ fn check(client: &mut Client, ledger: &Ledger, writer: u64, words: &str) {
         let last = client.ask(&of("XREVRANGE stream + - COUNT 1"));
         assert_eq!(last, format!("[[{n}-1 [n {n}]]]"), "{told}");
     }
-    // What a reader was told counts as acknowledged.
+    // What a reader has read counts as acknowledged.
     ledger.set(writer, 0, n);
     ledger.set(writer, 1, n);
 }

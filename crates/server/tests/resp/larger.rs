@@ -1,4 +1,4 @@
-//! More values than memory: every answer is right, nobody is forgotten while a shard holds still, and memory is kept.
+//! More values than memory: replies are right, no request is lost while a shard is paused, and memory stays within its limit.
 
 use keystead_testkit::server::Server;
 
@@ -13,7 +13,7 @@ fn value(writer: usize, n: usize) -> String {
     format!("{writer}:{n}:").repeat(VALUE_BYTES / 4)[..VALUE_BYTES].to_owned()
 }
 
-/// Sends all of a writer's requests in one go, as fast as the server takes them, then sends no more and reads all answers.
+/// Sends all requests of a writer at once, as fast as the server takes them, then reads all replies.
 fn pipeline(server: &Server, writer: usize, request_for: impl Fn(usize) -> Vec<u8>) -> Vec<String> {
     let mut client = Client::connect(server);
     let bytes: Vec<u8> = (0..KEYS).flat_map(request_for).collect();

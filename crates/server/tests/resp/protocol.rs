@@ -38,7 +38,7 @@ fn resp2_and_resp3_side_by_side() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_at_every_durability() {
+fn replies_to_a_pipeline_are_in_order_at_every_durability() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--durability", level]);
         let mut client = Client::connect(&server);
@@ -77,7 +77,7 @@ fn a_client_may_send_everything_before_it_reads_anything() {
 }
 
 #[test]
-fn answers_wait_for_a_reader_and_nobody_else_does() {
+fn replies_wait_for_a_slow_reader_and_other_clients_do_not() {
     let server = memory(&[]);
     let (mut client, mut other) = (Client::connect(&server), Client::connect(&server));
     let value = "y".repeat(100_000);
@@ -94,7 +94,7 @@ fn answers_wait_for_a_reader_and_nobody_else_does() {
     assert!(kept < 300 << 20, "{kept} bytes are kept");
 }
 
-/// Requests of every form, and what they are answered.
+/// Requests of every form, and their replies.
 fn mixture() -> (Vec<u8>, Vec<&'static str>) {
     let bytes = [
         &request("SET k v")[..],

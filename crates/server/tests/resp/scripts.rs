@@ -1,4 +1,4 @@
-//! Scripts through the door: what is undone, what is kept over a restart, what several shards allow.
+//! Scripts over RESP: what is rolled back, what survives a restart, and what they may do with several shards.
 
 use crate::client::{Client, until};
 use crate::common::start;

@@ -77,7 +77,7 @@ fn a_reader_who_catches_up_in_time_stays() {
 }
 
 #[test]
-fn a_client_who_does_not_read_its_answers_is_closed_at_the_limit_for_clients() {
+fn a_client_that_does_not_read_its_replies_is_closed_at_the_output_limit() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     assert_eq!(admin.ask(&format!("SET k {}", "v".repeat(MESSAGE_BYTES))), "+OK");

@@ -1,4 +1,4 @@
-//! SIGTERM: whatever was acknowledged is there after the next start, and nobody holds up the end.
+//! SIGTERM: what was acknowledged is there after the next start, and no client delays the end.
 
 use std::thread::JoinHandle;
 
@@ -13,7 +13,7 @@ use crate::memory;
 const WRITERS: usize = 8;
 const PIPELINE: usize = 40;
 
-/// Writes pipelines until the server closes, and tells how many of its writes were acknowledged.
+/// Writes pipelines until the server closes, and returns how many of its writes were acknowledged.
 fn writer(server: &Server, name: usize) -> JoinHandle<usize> {
     let mut client = Client::connect(server);
     std::thread::spawn(move || {
@@ -64,7 +64,7 @@ fn a_stop_keeps_every_acknowledged_write() {
 }
 
 #[test]
-fn a_stop_waits_for_nobody_who_waits() {
+fn a_stop_does_not_wait_for_blocked_clients() {
     for shards in ["1", "4"] {
         let mut server = memory(&["--shards", shards]);
         let mut admin = Client::connect(&server);
@@ -108,7 +108,7 @@ fn a_stop_waits_a_while_for_a_reader_and_then_no_longer() {
 }
 
 #[test]
-fn a_reader_who_reads_hears_everything_during_a_stop() {
+fn a_client_that_reads_gets_all_replies_during_a_stop() {
     let mut server = memory(&[]);
     let mut client = Client::connect(&server);
     let value = "v".repeat(1_000_000);

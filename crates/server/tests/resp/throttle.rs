@@ -1,4 +1,4 @@
-//! Rate limits: no unit is admitted twice, whoever asks from wherever, and what was admitted survives.
+//! Rate limits: no unit is admitted twice, from any connection, and what was admitted survives.
 
 use std::sync::{Arc, Barrier};
 
@@ -10,7 +10,7 @@ use crate::common::start;
 const ASKERS: usize = 200;
 const LIMIT: usize = 50;
 
-/// Numbers of a limit of 50 that gets nothing back while a test runs, and what an admitted request is answered with.
+/// Arguments of a limit of 50 that is not refilled while a test runs, and the reply to an admitted request.
 const COMMANDS: [(&str, &str, &str); 2] =
     [("CL.THROTTLE", "49 50 360000", "[:0 :50 "), ("THROTTLE", "50 50 360000", "[:1 :50 ")];
 
