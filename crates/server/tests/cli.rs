@@ -85,10 +85,10 @@ fn each_listener_may_be_off_but_not_both() {
 fn a_port_in_use_names_the_address_and_another_one() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (door, other) in [("--http", "--resp"), ("--resp", "--http")] {
-        let line = error_of(&[door, &address, other, "127.0.0.1:0"]);
-        assert!(line.starts_with(&format!("{door} {address} is in use by another program: ")), "{line}");
-        assert!(line.contains(&format!("choose another port, for example {door} 127.0.0.1:")), "{line}");
+    for (flag, other) in [("--http", "--resp"), ("--resp", "--http")] {
+        let line = error_of(&[flag, &address, other, "127.0.0.1:0"]);
+        assert!(line.starts_with(&format!("{flag} {address} is in use by another program: ")), "{line}");
+        assert!(line.contains(&format!("choose another port, for example {flag} 127.0.0.1:")), "{line}");
     }
 }
 
@@ -145,10 +145,10 @@ fn a_directory_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn listening_for_other_machines_needs_a_token() {
-    for (door, other) in [("--http", "--resp"), ("--resp", "--http")] {
+    for (flag, other) in [("--http", "--resp"), ("--resp", "--http")] {
         for address in ["0.0.0.0:0", "[::]:0", "192.168.0.1:0"] {
-            let line = error_of(&[door, address, other, "127.0.0.1:0"]);
-            let starts = format!("{door} {address} can be reached from other machines");
+            let line = error_of(&[flag, address, other, "127.0.0.1:0"]);
+            let starts = format!("{flag} {address} can be reached from other machines");
             assert!(line.starts_with(&starts) && line.contains("KEYSTEAD_TOKEN="), "{line}");
         }
     }

@@ -92,8 +92,8 @@ fn a_damaged_a_newer_and_a_foreign_database_are_errors_that_say_what_to_do() {
         fs::write(of(name).join("database.json"), description).unwrap();
     }
     for (name, words, advice, check_code) in [
-        ("damaged", "archive.sqlite: ", "keystead check DIR tells", 1),
-        ("foreign", "not a database's description", "keystead check DIR tells", 1),
+        ("damaged", "archive.sqlite: ", "keystead check DIR reports", 1),
+        ("foreign", "not a database's description", "keystead check DIR reports", 1),
         ("newer", "newer", "--data DIR names another database", 2),
     ] {
         let line = only_line(2, &run(&["--http", "127.0.0.1:0", "--data", text(&of(name))]));
@@ -186,9 +186,9 @@ fn a_backup_that_cannot_be_says_why_in_one_line() {
     assert!(line.contains("a database in memory has nothing to copy"), "{line}");
     let line = only_line(1, &backup(&start(&[]), Path::new("/proc/copy"), &[]));
     assert!(line.contains("/proc/copy"), "{line}");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for (arguments, code, words) in [
-        (&["backup", "d", "--http", &nobody][..], 1, "no server answers at 127.0.0.1:"),
+        (&["backup", "d", "--http", &unused][..], 1, "no server answers at 127.0.0.1:"),
         (&["backup", "d", "--http", "off"], 2, "--http off is not an address to connect to"),
         (&["backup", "d", "--http", "127.0.0.1:0"], 2, "is not an address to connect to"),
         (&["backup"], 2, "DIR is missing"),

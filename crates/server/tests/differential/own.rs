@@ -8,11 +8,11 @@ pub(crate) struct Own {
     /// The test that it belongs to.
     pub(crate) family: &'static str,
     pub(crate) request: &'static str,
-    pub(crate) answer: &'static str,
+    pub(crate) reply: &'static str,
 }
 
-const fn own(family: &'static str, request: &'static str, answer: &'static str) -> Own {
-    Own { family, request, answer }
+const fn own(family: &'static str, request: &'static str, reply: &'static str) -> Own {
+    Own { family, request, reply }
 }
 
 const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";

@@ -1,7 +1,7 @@
 //! The pools that arguments are drawn from: few keys, so that commands meet; small numbers, and extreme ones. It touches
 //! nothing.
 //!
-//! Two things are kept out on purpose. A time to live that ends during a script: the servers would not lose the key at the
+//! Two things are left out on purpose. A time to live that ends during a script: the servers would not lose the key at the
 //! same command. And sizes that a server would really make, such as bit 4,294,967,295.
 
 use std::collections::HashMap;

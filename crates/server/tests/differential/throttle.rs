@@ -42,14 +42,14 @@ pub(crate) fn compare() -> Result<(), Failed> {
             }
         }
     }
-    let refused = [
+    let invalid = [
         "THROTTLE k 0 1 1",
         "THROTTLE k 1 0 1",
         "THROTTLE k 1 1 0",
         "THROTTLE k 1 1 1 -1",
         "THROTTLE k x 1 1",
     ];
-    for line in refused.into_iter().chain(["THROTTLE k 1 1", "THROTTLE k 1 1 1 1 1"]) {
+    for line in invalid.into_iter().chain(["THROTTLE k 1 1", "THROTTLE k 1 1 1 1 1"]) {
         let (their, our) = (theirs.conn('t').ask_words(line), ours.conn('t').ask_words(line));
         if !their.is_error() || !our.is_error() {
             return Err(format!("{line}\n  throttlecrab: {their:?}\n  keystead:     {our:?}").into());

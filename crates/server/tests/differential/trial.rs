@@ -82,7 +82,7 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
     let (mut coverage, mut compared, watch) = (Coverage::default(), 0, Stopwatch::start());
     compared += fixed(subject, &mut peers, &mut coverage)?;
     let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
-    let (mut told, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
+    let (mut failures, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
     // The short form sends the same scripts every time, so that a red run means a change; the long form explores.
     let explores = std::env::var_os("KEYSTEAD_COMMANDS").is_some();
     let mut seed = seed_from_env().unwrap_or_else(|| if explores { fresh_seed() } else { SEED });
@@ -99,17 +99,17 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
             Err(difference) => {
                 let (kind, words) = explain(subject, script, &difference, seed, &mut peers);
                 if seen.insert(kind) {
-                    told.push(words);
+                    failures.push(words);
                 }
-                if told.len() as u64 >= differences {
-                    return Err(told.join("\n\n"));
+                if failures.len() as u64 >= differences {
+                    return Err(failures.join("\n\n"));
                 }
             }
         }
         seed = seed.wrapping_add(1);
     }
-    if !told.is_empty() {
-        return Err(told.join("\n\n"));
+    if !failures.is_empty() {
+        return Err(failures.join("\n\n"));
     }
     say(&format!(
         "[compared: {compared} commands of {}, {} successes and {} errors, in {:.1} s]",
@@ -154,10 +154,10 @@ fn fixed(subject: &Subject, peers: &mut Peers, coverage: &mut Coverage) -> Resul
     }
     for own in OWN.iter().filter(|own| own.family == subject.name) {
         let request = words(own.request);
-        let answer = peers.subject.ask(&request);
-        coverage.note(&request, &answer);
-        if format!("{answer:?}") != own.answer {
-            return Err(format!("{} is answered {answer:?}, not {}", own.request, own.answer));
+        let reply = peers.subject.ask(&request);
+        coverage.note(&request, &reply);
+        if format!("{reply:?}") != own.reply {
+            return Err(format!("the reply to {} is {reply:?}, not {}", own.request, own.reply));
         }
         compared += 1;
     }

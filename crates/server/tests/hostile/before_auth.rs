@@ -58,7 +58,7 @@ fn garbage_before_auth_takes_no_memory() {
         let mut stream = TcpStream::connect(server.resp().unwrap()).unwrap();
         let garbage = line.repeat((20 << 20) / line.len());
         let sent = push(&mut stream, &garbage);
-        assert!(sent < garbage.len(), "all of it was read although nobody reads the answers");
+        assert!(sent < garbage.len(), "all of it was read although the replies are not");
         streams.push(stream);
     }
     let more = resident(&server).saturating_sub(before);
@@ -77,10 +77,10 @@ fn a_slow_reader_before_auth_gets_all_its_replies() {
         writer.shutdown(std::net::Shutdown::Write).unwrap();
     });
     pause(300);
-    let answers = client.rest();
+    let replies = client.rest();
     sender.join().unwrap();
-    assert_eq!(answers.len(), many);
-    assert!(answers.iter().all(|one| one == "-NOAUTH Authentication required."));
+    assert_eq!(replies.len(), many);
+    assert!(replies.iter().all(|one| one == "-NOAUTH Authentication required."));
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn guesses_over_resp_are_slow_few_counted_and_logged_once() {
     let watch = Stopwatch::start();
     client.send_raw(&b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n".repeat(10_000));
     // The last replies may be lost: unread input makes the close a reset.
-    let answers = client.rest();
-    assert!(answers.len() <= TRIES && answers.iter().all(|one| one == WRONG), "{answers:?}");
+    let replies = client.rest();
+    assert!(replies.len() <= TRIES && replies.iter().all(|one| one == WRONG), "{replies:?}");
     assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
     // Neither another form of AUTH nor RESET allows more.
     let mut client = Client::connect(&server);
@@ -163,9 +163,9 @@ fn guess_over_http(server: &Server, target: &str) {
             "GET /healthz HTTP/1.1\r\nHost: k\r\n\r\nGET {target} HTTP/1.1\r\nHost: k\r\n{header}\r\n"
         ));
         assert_eq!(client.receive("GET").status, 200);
-        let reply = client.receive("GET");
-        assert_eq!(reply.status, 401, "{target}");
-        assert_eq!(reply.head.contains("connection: close"), n == TRIES, "{target}: {n}");
+        let response = client.receive("GET");
+        assert_eq!(response.status, 401, "{target}");
+        assert_eq!(response.head.contains("connection: close"), n == TRIES, "{target}: {n}");
     }
     assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
     assert!(client.is_closed(), "{target}");
@@ -249,9 +249,9 @@ fn a_body_on_a_route_without_one_is_rejected() {
         ("GET", "/limit"),
         ("GET", "/limit/p"),
     ] {
-        let reply = common::request(&server, method, path, "Content-Length: 10\r\n");
-        assert_eq!(reply.status, 413, "{method} {path}");
-        assert!(method == "HEAD" || reply.body.contains("this path takes no body"), "{}", reply.body);
+        let response = common::request(&server, method, path, "Content-Length: 10\r\n");
+        assert_eq!(response.status, 413, "{method} {path}");
+        assert!(method == "HEAD" || response.body.contains("this path takes no body"), "{}", response.body);
         // An empty one is none, however it is announced.
         for header in ["Content-Length: 0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n"] {
             assert_ne!(

@@ -142,8 +142,8 @@ fn without_the_token_neither_scripts_nor_the_server_can_be_ended() {
     for headers in
         ["", "Authorization: Bearer wrong\r\n", "Authorization: Bearer a-token-that-is-long-enough\r\n"]
     {
-        let refused = common::request(&server, "GET", "/get/k", headers);
-        assert_eq!(refused.status, 503, "{refused:?}");
+        let rejected = common::request(&server, "GET", "/get/k", headers);
+        assert_eq!(rejected.status, 503, "{rejected:?}");
     }
     let mut owner = Client::connect(&server);
     owner.expect(&[("AUTH a-token-that-is-long-enough", "+OK"), ("GET k", BUSY), ("SCRIPT KILL", "+OK")]);

@@ -59,12 +59,12 @@ fn no_command_in_a_request_of_a_browser_runs_and_the_connection_is_closed() {
     for request in requests() {
         let mut client = Client::connect(&server);
         client.send_raw(&request);
-        let answers = client.rest();
+        let replies = client.rest();
         let shown = request[..request.len().min(60)].escape_ascii().to_string();
         assert!(client.is_closed(), "{shown}");
         assert!(
-            answers.len() <= 1 && answers.iter().all(|one| one.starts_with("-ERR ")),
-            "{shown}: {answers:?}"
+            replies.len() <= 1 && replies.iter().all(|one| one.starts_with("-ERR ")),
+            "{shown}: {replies:?}"
         );
         assert_nothing_ran(&server, &request);
     }
@@ -92,9 +92,9 @@ fn no_command_runs_behind_other_requests_or_in_a_transaction_or_before_auth() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     client.send_raw(format!("PING\r\nMULTI\r\n{COMMAND}{post}EXEC\r\n").as_bytes());
-    let answers = client.rest();
-    assert_eq!(answers[..3], ["+PONG", "+OK", "+QUEUED"], "requests before it get replies");
-    assert_eq!(answers.len(), 4, "{answers:?}");
+    let replies = client.rest();
+    assert_eq!(replies[..3], ["+PONG", "+OK", "+QUEUED"], "requests before it get replies");
+    assert_eq!(replies.len(), 4, "{replies:?}");
     assert_nothing_ran(&server, post.as_bytes());
     let locked = victim(&["--token", "correct-horse-battery-staple"]);
     let mut client = Client::connect(&locked);
@@ -122,7 +122,7 @@ fn a_foreign_protocol_is_logged_once_and_counted() {
 fn redis_commands_that_resemble_http_still_run() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
-    for (line, answer) in [
+    for (line, reply) in [
         ("SET / slash", "+OK"),
         ("GET /", "slash"),
         ("get /", "slash"),
@@ -133,7 +133,7 @@ fn redis_commands_that_resemble_http_still_run() {
         ("PUT a b", "-ERR unknown command 'PUT', with args beginning with: 'a' 'b' "),
     ] {
         client.send_raw(format!("{line}\r\n").as_bytes());
-        assert_eq!(client.receive(), answer, "{line}");
+        assert_eq!(client.receive(), reply, "{line}");
     }
     // An array is the proof that a Redis client speaks.
     client.send_raw(&request("GET /path HTTP/1.1"));

@@ -232,5 +232,5 @@ fn a_listener_that_other_machines_reach_without_tls_draws_a_warning() {
         assert_eq!(logs.matches(words).count(), 1, "{logs}");
         assert!(logs.contains(&format!("{flag} 0.0.0.0:")) && logs.contains(fix), "{logs}");
     }
-    assert!(!on(&[]).contains(words), "loopback is nobody's way");
+    assert!(!on(&[]).contains(words), "loopback needs no TLS");
 }

@@ -100,8 +100,8 @@ fn patches_of_every_form_keep_members_of_any_name() {
                 ),
             ] {
                 send(&server, "PUT", "/kv/k", "application/json", "{}");
-                let reply = send(&server, "PATCH", "/kv/k", media, &patch);
-                assert_eq!(reply.status, 200, "{media}: {}", reply.body);
+                let response = send(&server, "PATCH", "/kv/k", media, &patch);
+                assert_eq!(response.status, 200, "{media}: {}", response.body);
                 assert_stored(&server, &member, media);
             }
         }
@@ -146,8 +146,8 @@ fn commands_over_rest_keep_members_of_any_name() {
             assert_stored(&server, &document, "REST");
             let pipeline = format!("[{command}]");
             for target in ["/pipeline", "/multi-exec"] {
-                let reply = send(&server, "POST", target, "application/json", &pipeline);
-                assert_eq!(reply.body, r#"[{"result":"OK"}]"#);
+                let response = send(&server, "POST", target, "application/json", &pipeline);
+                assert_eq!(response.body, r#"[{"result":"OK"}]"#);
                 assert_stored(&server, &document, target);
             }
             assert_eq!(send(&server, "POST", "/json.set/k/$", "text/plain", text).body, r#"{"result":"OK"}"#);
@@ -173,9 +173,9 @@ fn operations_with_a_decision_keep_members_of_any_name() {
                 let body = format!(
                     r#"{{"checks":[{{"policy":"p","key":"a"}}],"then":{{"operations":[{{"op":"{op}","key":"k","value":{value}}}]}}}}"#
                 );
-                let reply = send(&server, "POST", "/limit", "application/json", &body);
-                assert_eq!(reply.status, 200, "{}", reply.body);
-                assert!(reply.body.contains(&document), "{}", reply.body);
+                let response = send(&server, "POST", "/limit", "application/json", &body);
+                assert_eq!(response.status, 200, "{}", response.body);
+                assert!(response.body.contains(&document), "{}", response.body);
                 assert_stored(&server, &document, "what follows a decision");
             }
         }
@@ -187,13 +187,13 @@ fn operations_with_a_decision_keep_members_of_any_name() {
             format!(r#"{{"key":{{"{name}":"\"a\""}}}}"#),
             format!(r#"{{"{name}":"{{\"key\":\"a\"}}"}}"#),
         ] {
-            let reply = send(&server, "POST", "/limit/p", "application/json", &body);
-            assert_eq!(reply.status, 400, "{body}: {}", reply.body);
+            let response = send(&server, "POST", "/limit/p", "application/json", &body);
+            assert_eq!(response.status, 400, "{body}: {}", response.body);
         }
         let copied = server.dir().join("copied");
         let body = format!(r#"{{"{name}":{}}}"#, quoted(&format!(r#"{{"dir":"{}"}}"#, copied.display())));
-        let reply = send(&server, "POST", "/admin/backup", "application/json", &body);
-        assert_eq!((reply.status, copied.exists()), (400, false), "{}", reply.body);
+        let response = send(&server, "POST", "/admin/backup", "application/json", &body);
+        assert_eq!((response.status, copied.exists()), (400, false), "{}", response.body);
     }
     assert_unharmed(&server);
 }

@@ -16,7 +16,7 @@ fn prepared(server: &Server) -> Client {
     let mut client = Client::connect(server);
     let long = "x".repeat(MEBIBYTE);
     let json = format!("\"{long}\"");
-    for (words, answer) in [
+    for (words, reply) in [
         (&["MSET", "k", &long, "k1", &long][..], "+OK"),
         (&["SADD", "s", &long], ":1"),
         (&["HSET", "h", "f", &long], ":1"),
@@ -26,7 +26,7 @@ fn prepared(server: &Server) -> Client {
         (&["JSON.SET", "j", "$", &json], "+OK"),
         (&["RPUSH", "l", "1", "2", "3"], ":3"),
     ] {
-        assert_eq!(client.ask_words(words), answer, "{}", words[0]);
+        assert_eq!(client.ask_words(words), reply, "{}", words[0]);
     }
     client
 }
@@ -49,8 +49,8 @@ fn a_value_that_one_request_reads_thousands_of_times_is_rejected() {
         format!("HRANDFIELD h -{TIMES} WITHVALUES"),
         format!("ZRANDMEMBER z -{TIMES}"),
     ] {
-        let answer = client.ask(&attack);
-        assert_eq!(answer, TOO_LARGE, "{}", &attack[..attack.len().min(40)]);
+        let reply = client.ask(&attack);
+        assert_eq!(reply, TOO_LARGE, "{}", &attack[..attack.len().min(40)]);
         assert_unharmed(&server);
     }
     let repeats = "-ERR the same large keys are named again and again: name each key once";
@@ -131,7 +131,7 @@ fn a_transaction_whose_replies_are_gigabytes_is_rolled_back() {
     let mut client = prepared(&server);
     client.expect(&[("MULTI", "+OK"), ("SET changed 1", "+QUEUED")]);
     let gets = vec!["GET k"; TIMES];
-    assert!(client.ask_all(gets).iter().all(|answer| answer == "+QUEUED"));
+    assert!(client.ask_all(gets).iter().all(|reply| reply == "+QUEUED"));
     let expected = format!("-EXECABORT Transaction undone: {}", &TOO_LARGE[1..]);
     client.expect(&[("EXEC", &expected), ("EXISTS changed", ":0")]);
     client.expect(&[("MULTI", "+OK"), (&format!("SRANDMEMBER s -{TIMES}"), "+QUEUED"), ("EXEC", &expected)]);
@@ -143,8 +143,8 @@ fn a_script_that_reads_gigabytes_is_rolled_back() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     let script = format!("redis.call('SET','changed',1) return #redis.call('SRANDMEMBER','s',-{TIMES})");
-    let answer = client.ask_words(&["EVAL", &script, "0"]);
-    assert!(answer.starts_with(TOO_LARGE), "{answer}");
+    let reply = client.ask_words(&["EVAL", &script, "0"]);
+    assert!(reply.starts_with(TOO_LARGE), "{reply}");
     client.expect(&[("EXISTS changed", ":0")]);
     assert_unharmed(&server);
 }

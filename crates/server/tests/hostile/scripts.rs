@@ -32,11 +32,11 @@ fn memory_outside_of_lua_values_counts_for_the_script() {
         "local t = {} for i = 1, 1e9 do t[i] = loadstring('return ' .. i) end",
         "local t = {} while true do t[#t + 1] = cjson.new() end",
     ] {
-        let answer = client.ask_words(&["EVAL", script, "0"]);
+        let reply = client.ask_words(&["EVAL", script, "0"]);
         assert!(
-            answer.starts_with("-OOM Error running script"),
+            reply.starts_with("-OOM Error running script"),
             "{script}: {}",
-            &answer[..answer.len().min(200)]
+            &reply[..reply.len().min(200)]
         );
         assert_unharmed(&server);
     }
@@ -76,15 +76,15 @@ fn time_outside_of_lua_instructions_counts_for_the_script() {
         "local t = {} for i = 1, 600000 do t[i] = 'x' .. i end while true do local s = 'y' .. #t .. math.random() end",
     ] {
         let watch = Stopwatch::start();
-        let answer = client.ask_words(&["EVAL", script, "0"]);
+        let reply = client.ask_words(&["EVAL", script, "0"]);
         let took_ms = watch.elapsed().as_millis();
-        let stopped = answer.contains("took longer than 200 ms")
-            || answer.starts_with("-OOM")
-            || answer.starts_with("-ERR");
+        let stopped = reply.contains("took longer than 200 ms")
+            || reply.starts_with("-OOM")
+            || reply.starts_with("-ERR");
         assert!(
             stopped && took_ms < PATIENCE_MS,
             "{script}: {took_ms} ms, {}",
-            &answer[..answer.len().min(200)]
+            &reply[..reply.len().min(200)]
         );
         assert_unharmed(&server);
     }

@@ -36,9 +36,9 @@ fn a_setting_without_effect_is_rejected_and_unchanged() {
     let mut client = Client::connect(&server);
     for (name, value) in IDLE {
         let before = client.ask(&format!("CONFIG GET {name}"));
-        let answer = client.ask_words(&["CONFIG", "SET", name, value]);
+        let reply = client.ask_words(&["CONFIG", "SET", name, value]);
         let words = format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - ");
-        assert!(answer.strip_prefix(&words).is_some_and(|why| why.len() > 10), "{name}: {answer}");
+        assert!(reply.strip_prefix(&words).is_some_and(|why| why.len() > 10), "{name}: {reply}");
         assert_eq!(client.ask(&format!("CONFIG GET {name}")), before);
     }
     assert_eq!(client.ask("CONFIG GET timeout"), "[timeout 0]");

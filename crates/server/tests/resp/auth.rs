@@ -60,8 +60,8 @@ fn hello_brings_the_token_too() {
 #[test]
 fn a_pipeline_is_let_in_from_its_auth_on() {
     let server = locked();
-    let answers = Client::connect(&server).ask_all(["GET k", "AUTH s3cret", "SET k v", "GET k"]);
-    assert_eq!(answers, [NO_AUTH, "+OK", "+OK", "v"]);
+    let replies = Client::connect(&server).ask_all(["GET k", "AUTH s3cret", "SET k v", "GET k"]);
+    assert_eq!(replies, [NO_AUTH, "+OK", "+OK", "v"]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn requests_before_auth_are_bounded() {
         let mut client = Client::connect(&server);
         assert_eq!(client.ask("AUTH s3cret"), "+OK");
         client.send_raw(&bytes);
-        assert!(!client.receive().contains("Protocol error"), "who brought the token may");
+        assert!(!client.receive().contains("Protocol error"), "allowed after AUTH");
     }
 }
 

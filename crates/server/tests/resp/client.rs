@@ -36,12 +36,12 @@ impl Client {
         client
     }
 
-    /// Whether nothing comes for a while.
+    /// Whether nothing is received for a while.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_read_timeout(Some(SILENCE)).unwrap();
-        let came = self.0.fill_buf().map(<[u8]>::len);
+        let received = self.0.fill_buf().map(<[u8]>::len);
         self.0.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
-        came.is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
+        received.is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
     }
 
     /// Sends no more, but listens.
@@ -97,15 +97,15 @@ impl<S: Read + Write> Client<S> {
     /// Asks, and compares.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
-        for (line, answer) in expected {
-            assert_eq!(self.ask(line), *answer, "{line}");
+        for (line, reply) in expected {
+            assert_eq!(self.ask(line), *reply, "{line}");
         }
     }
 
     /// The next reply.
     #[track_caller]
     pub(crate) fn receive(&mut self) -> String {
-        self.try_receive().unwrap_or_else(|error| panic!("no answer: {error}"))
+        self.try_receive().unwrap_or_else(|error| panic!("no reply: {error}"))
     }
 
     pub(crate) fn try_receive(&mut self) -> io::Result<String> {

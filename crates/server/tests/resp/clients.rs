@@ -17,9 +17,9 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(admin.ask("CONFIG SET maxclients 3"), "+OK");
     let mut others = [Client::connect(&server), Client::connect(&server)];
     others.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "+PONG"));
-    let mut refused = Client::connect(&server);
-    assert_eq!(refused.receive(), FULL);
-    assert!(refused.is_closed());
+    let mut rejected = Client::connect(&server);
+    assert_eq!(rejected.receive(), FULL);
+    assert!(rejected.is_closed());
     assert_eq!(info(&mut admin, "stats", "rejected_connections"), 1);
     let [first, mut second] = others;
     drop(first);
@@ -67,7 +67,7 @@ fn a_killed_client_is_closed() {
         ("CLIENT KILL ID 999", ":0"),
     ]);
     let own = admin.id();
-    assert_eq!(admin.ask(&format!("CLIENT KILL ID {own} SKIPME no")), ":1", "the answer comes first");
+    assert_eq!(admin.ask(&format!("CLIENT KILL ID {own} SKIPME no")), ":1", "the reply comes first");
     assert!(admin.is_closed());
 }
 
@@ -169,9 +169,9 @@ fn a_client_that_is_killed_while_it_waits_takes_nothing_with_it() {
             waits.send(&format!("BLMOVE from{{{n}}} to{{{n}}} LEFT LEFT 0"));
             until_blocked(&mut admin, 1);
             // Nothing may come between the end of the client and the push.
-            let answers = admin
+            let replies = admin
                 .ask_all([format!("CLIENT KILL ID {id}").as_str(), format!("RPUSH from{{{n}}} v").as_str()]);
-            assert_eq!(answers[0], ":1");
+            assert_eq!(replies[0], ":1");
             assert!(waits.is_closed());
             until_gone(&mut admin, id);
             let lengths =
@@ -226,7 +226,7 @@ fn a_half_closed_socket_hears_what_did_not_have_to_wait() {
             client.half_close();
             assert_eq!(client.rest(), [format!("[k{n} v]"), "*-1".to_owned()], "on {shards} shards");
         }
-        until("nobody waits", || info(&mut admin, "clients", "connected_clients") == 1);
+        until("no client waits", || info(&mut admin, "clients", "connected_clients") == 1);
     }
 }
 

@@ -19,9 +19,9 @@ fn pipeline(server: &Server, writer: usize, request_for: impl Fn(usize) -> Vec<u
     let bytes: Vec<u8> = (0..KEYS).flat_map(request_for).collect();
     client.send_raw(&bytes);
     client.half_close();
-    let answers = client.rest();
-    assert_eq!(answers.len(), KEYS, "writer {writer}");
-    answers
+    let replies = client.rest();
+    assert_eq!(replies.len(), KEYS, "writer {writer}");
+    replies
 }
 
 fn all_at_once(run: impl Fn(usize) + Sync) {
@@ -37,12 +37,12 @@ fn values_beyond_memory_come_and_go(level: &str, shards: &str) {
     let server = start(&["--durability", level, "--shards", shards, "--memory", "2mb"]);
     all_at_once(|writer| {
         let set = |n| request(&format!("SET k{writer}:{n} {}", value(writer, n)));
-        assert!(pipeline(&server, writer, set).iter().all(|answer| answer == "+OK"));
+        assert!(pipeline(&server, writer, set).iter().all(|reply| reply == "+OK"));
     });
     all_at_once(|writer| {
         let get = |n| request(&format!("GET k{writer}:{n}"));
-        let answers = pipeline(&server, writer, get);
-        assert!(answers.iter().enumerate().all(|(n, answer)| *answer == value(writer, n)), "writer {writer}");
+        let replies = pipeline(&server, writer, get);
+        assert!(replies.iter().enumerate().all(|(n, reply)| *reply == value(writer, n)), "writer {writer}");
     });
     let mut client = Client::connect(&server);
     let used = crate::client::info(&mut client, "memory", "used_memory");

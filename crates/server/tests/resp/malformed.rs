@@ -73,14 +73,14 @@ fn announcements_reserve_nothing() {
         });
         held.push(client);
     }
-    until("everybody was heard", || info(&mut admin, "clients", "connected_clients") == 101);
+    until("all clients are connected", || info(&mut admin, "clients", "connected_clients") == 101);
     for _ in 0..50 {
         admin.ask("PING");
     }
     let more = resident(&server).saturating_sub(before);
     assert!(more < 48 << 20, "100 announcements made the server keep {more} bytes");
     drop(held);
-    until("everybody has gone", || info(&mut admin, "clients", "connected_clients") == 1);
+    until("all clients are gone", || info(&mut admin, "clients", "connected_clients") == 1);
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn garbage_does_not_harm_other_clients() {
     assert_eq!(admin.ask("PING"), "+PONG", "KEYSTEAD_SEED={seed}");
     let more = resident(&server).saturating_sub(before);
     assert!(more < 48 << 20, "garbage made the server keep {more} bytes, KEYSTEAD_SEED={seed}");
-    until("everybody has gone", || info(&mut admin, "clients", "connected_clients") == 1);
+    until("all clients are gone", || info(&mut admin, "clients", "connected_clients") == 1);
 }

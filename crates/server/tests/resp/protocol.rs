@@ -50,15 +50,15 @@ fn replies_to_a_pipeline_are_in_order_at_every_durability() {
                 _ => format!("LPUSH count {n}"),
             })
             .collect();
-        let answers = client.ask_all(requests.iter().map(String::as_str));
-        for (n, answer) in answers.iter().enumerate() {
+        let replies = client.ask_all(requests.iter().map(String::as_str));
+        for (n, reply) in replies.iter().enumerate() {
             let expected = match n % 4 {
                 0 => "+OK".to_owned(),
                 1 => format!("v{}", n - 1),
                 2 => format!(":{}", n / 4 + 1),
                 _ => "-WRONGTYPE Operation against a key holding the wrong kind of value".to_owned(),
             };
-            assert_eq!(*answer, expected, "{}", requests[n]);
+            assert_eq!(*reply, expected, "{}", requests[n]);
         }
     }
 }
@@ -107,7 +107,7 @@ fn mixture() -> (Vec<u8>, Vec<&'static str>) {
         b"*1\r\n$4\r\nNOPE\r\n",
         &request("ECHO ''"),
     ];
-    let answers = [
+    let replies = [
         "+OK",
         "+PONG",
         "+OK",
@@ -116,7 +116,7 @@ fn mixture() -> (Vec<u8>, Vec<&'static str>) {
         "-ERR unknown command 'NOPE', with args beginning with: ",
         "''",
     ];
-    (bytes.concat(), answers.to_vec())
+    (bytes.concat(), replies.to_vec())
 }
 
 #[test]
@@ -129,15 +129,15 @@ fn requests_may_be_split_at_every_byte() {
         // Long enough for the server to have read the first part, most of the time.
         pause(1);
         client.send_raw(&bytes[at..]);
-        let answers: Vec<_> = expected.iter().map(|_| client.receive()).collect();
-        assert_eq!(answers, expected, "split at {at}");
+        let replies: Vec<_> = expected.iter().map(|_| client.receive()).collect();
+        assert_eq!(replies, expected, "split at {at}");
     }
     let mut client = Client::connect(&server);
     for byte in &bytes {
         client.send_raw(&[*byte]);
     }
-    let answers: Vec<_> = expected.iter().map(|_| client.receive()).collect();
-    assert_eq!(answers, expected, "byte by byte");
+    let replies: Vec<_> = expected.iter().map(|_| client.receive()).collect();
+    assert_eq!(replies, expected, "byte by byte");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_large_argument_arrives_in_pieces() {
 fn people_may_type_commands() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
-    for (typed, answer) in [
+    for (typed, reply) in [
         ("PING\r\n", "+PONG"),
         ("ping\n", "+PONG"),
         ("  set  k   'a b'  \r\n", "+OK"),
@@ -175,8 +175,8 @@ fn people_may_type_commands() {
         ("GET\r\n", "-ERR wrong number of arguments for 'get' command"),
     ] {
         client.send_raw(typed.as_bytes());
-        if !answer.is_empty() {
-            assert_eq!(client.receive(), answer, "{typed:?}");
+        if !reply.is_empty() {
+            assert_eq!(client.receive(), reply, "{typed:?}");
         }
     }
 }

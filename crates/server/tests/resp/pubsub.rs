@@ -75,7 +75,7 @@ fn messages_keep_their_order_and_follow_what_they_tell_of() {
             assert_eq!(listener.receive(), format!("[message c {n}]"), "{level}");
             if n % 50 == 0 {
                 let seen: u32 = reader.ask("GET k").parse().unwrap();
-                assert!(seen >= n, "{level}: told of {n}, found {seen}");
+                assert!(seen >= n, "{level}: a message says {n}, found {seen}");
             }
         }
         for _ in 0..500 {

@@ -241,8 +241,8 @@ fn commands_about_all_keys_ask_all_shards() {
 fn walk(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
-        let answer = client.ask(&format!("SCAN {cursor}{options}"));
-        let (next, keys) = answer.strip_prefix('[').and_then(|text| text.split_once(" [")).unwrap();
+        let reply = client.ask(&format!("SCAN {cursor}{options}"));
+        let (next, keys) = reply.strip_prefix('[').and_then(|text| text.split_once(" [")).unwrap();
         found.extend(keys.trim_end_matches(']').split_terminator(' ').map(str::to_owned));
         next.clone_into(&mut cursor);
         if cursor == "0" {

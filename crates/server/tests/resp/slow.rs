@@ -36,8 +36,8 @@ fn a_subscriber_over_the_hard_limit_is_closed() {
         assert_eq!(reader.receive(), format!("[message c {message}]"));
     }
     assert_eq!(info(&mut admin, "clients", "connected_clients"), 2);
-    let heard = slow.rest().len();
-    assert!(heard <= sent, "what was written before may still be read, {heard} of {sent}");
+    let received = slow.rest().len();
+    assert!(received <= sent, "what was written before may still be read, {received} of {sent}");
     assert_eq!(reader.receive(), format!("[message c {message}]"), "others go on");
 }
 
@@ -50,8 +50,8 @@ fn a_subscriber_over_the_soft_limit_for_too_long_is_closed() {
     let message = "m".repeat(MESSAGE_BYTES);
     let watch = Stopwatch::start();
     for _ in 0..MESSAGES_MAX / 2 {
-        let told = admin.ask(&format!("PUBLISH c {message}"));
-        assert!(told == ":1" || watch.elapsed().as_millis() > 900, "there is no hard limit");
+        let reply = admin.ask(&format!("PUBLISH c {message}"));
+        assert!(reply == ":1" || watch.elapsed().as_millis() > 900, "there is no hard limit");
     }
     until("the slow subscriber was closed", || info(&mut admin, "clients", "connected_clients") == 1);
 }

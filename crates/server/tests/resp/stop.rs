@@ -25,7 +25,7 @@ fn writer(server: &Server, name: usize) -> JoinHandle<usize> {
             client.send_raw(&bytes);
             for _ in 0..PIPELINE {
                 match client.try_receive() {
-                    Ok(answer) => assert_eq!(answer, "+OK"),
+                    Ok(reply) => assert_eq!(reply, "+OK"),
                     Err(_) => return acknowledged,
                 }
                 acknowledged += 1;
@@ -54,9 +54,9 @@ fn a_stop_keeps_every_acknowledged_write() {
                 for from in (0..count).step_by(1000) {
                     let numbers = from..count.min(from + 1000);
                     let lines: Vec<_> = numbers.clone().map(|n| format!("GET w{name}:{n}")).collect();
-                    let answers = client.ask_all(lines.iter().map(String::as_str));
+                    let replies = client.ask_all(lines.iter().map(String::as_str));
                     let expected: Vec<_> = numbers.map(|n| n.to_string()).collect();
-                    assert_eq!(answers, expected, "{level} on {shards} shards");
+                    assert_eq!(replies, expected, "{level} on {shards} shards");
                 }
             }
         }
@@ -99,7 +99,7 @@ fn a_stop_waits_a_while_for_a_reader_and_then_no_longer() {
     assert_eq!(client.ask(&format!("SET k {}", "v".repeat(1_000_000))), "+OK");
     client.send_raw(&request("GET k").repeat(60));
     let mut admin = Client::connect(&server);
-    until("answers wait", || admin.ask("CLIENT LIST").matches("cmd=get").count() == 1);
+    until("replies wait", || admin.ask("CLIENT LIST").matches("cmd=get").count() == 1);
     let watch = Stopwatch::start();
     signal(&server, Signal::TERM);
     assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
@@ -115,7 +115,7 @@ fn a_client_that_reads_gets_all_replies_during_a_stop() {
     assert_eq!(client.ask(&format!("SET k {value}")), "+OK");
     client.send_raw(&request("GET k").repeat(60));
     let mut admin = Client::connect(&server);
-    until("answers wait", || admin.ask("CLIENT LIST").matches("cmd=get").count() == 1);
+    until("replies wait", || admin.ask("CLIENT LIST").matches("cmd=get").count() == 1);
     signal(&server, Signal::TERM);
     for _ in 0..60 {
         assert_eq!(client.receive().len(), value.len());

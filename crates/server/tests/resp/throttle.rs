@@ -23,9 +23,9 @@ fn admitted(server: &Server, name: &str, numbers: &str, yes: &'static str) -> us
             let (mut client, barrier, line) = (Client::connect(server), Arc::clone(&barrier), line.clone());
             std::thread::spawn(move || {
                 barrier.wait();
-                let answer = client.ask(&line);
-                assert!(answer.starts_with("[:0 :50 ") || answer.starts_with("[:1 :50 "), "{answer}");
-                answer.starts_with(yes)
+                let reply = client.ask(&line);
+                assert!(reply.starts_with("[:0 :50 ") || reply.starts_with("[:1 :50 "), "{reply}");
+                reply.starts_with(yes)
             })
         })
         .collect();
@@ -72,9 +72,9 @@ fn transactions_and_scripts_ask_and_are_undone_as_one() {
         let script = "return redis.call('THROTTLE', KEYS[1], 2, 1, 3600)";
         assert_eq!(client.ask_words(&["EVAL", script, "1", "s"]), "[:1 :2 :1 :3600 :0]");
         let endless = "redis.call('THROTTLE', KEYS[1], 2, 1, 3600) while true do end";
-        let answer = client.ask_words(&["EVAL", endless, "1", "s"]);
-        assert!(answer.contains("what it changed is undone"), "{answer}");
-        let answer = client.ask("THROTTLE s 2 1 3600 0");
-        assert!(answer.starts_with("[:1 :2 :1 "), "the stopped script took nothing: {answer}");
+        let reply = client.ask_words(&["EVAL", endless, "1", "s"]);
+        assert!(reply.contains("what it changed is undone"), "{reply}");
+        let reply = client.ask("THROTTLE s 2 1 3600 0");
+        assert!(reply.starts_with("[:1 :2 :1 "), "the stopped script took nothing: {reply}");
     }
 }

@@ -83,7 +83,7 @@ fn sighup_reloads_certificates_and_keeps_the_old_if_the_new_are_unusable() {
     signal(&server, Signal::HUP);
     server.wait_for_log("certificates and policies reloaded").unwrap();
     assert_eq!(connect(&home, &server).ask("GET k"), "v", "with the new certificate as the only authority");
-    assert_eq!(before.ask("GET k"), "v", "who is connected stays");
+    assert_eq!(before.ask("GET k"), "v", "existing connections stay");
     std::fs::write(home.path().join("key.pem"), "no key").unwrap();
     signal(&server, Signal::HUP);
     server.wait_for_log("SIGHUP: certificates: not reloaded").unwrap();
@@ -124,8 +124,8 @@ fn large_replies_arrive_complete_even_to_a_slow_reader() {
         }
     }
     let lines: Vec<_> = (0..10_000).map(|n| format!("ECHO {n}")).collect();
-    let answers = client.ask_all(lines.iter().map(String::as_str));
-    assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
+    let replies = client.ask_all(lines.iter().map(String::as_str));
+    assert!(replies.iter().enumerate().all(|(n, reply)| *reply == n.to_string()));
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn quit_sends_everything_before_it_closes() {
     assert_eq!(client.ask(&format!("SET k {}", "v".repeat(1_000_000))), "+OK");
     client.send_raw(&[request("GET k").repeat(12), request("QUIT")].concat());
     pause(300);
-    let answers = client.rest();
-    assert_eq!((answers.len(), answers.last().map(String::as_str)), (13, Some("+OK")));
+    let replies = client.rest();
+    assert_eq!((replies.len(), replies.last().map(String::as_str)), (13, Some("+OK")));
 }
 
 #[test]

@@ -191,14 +191,14 @@ fn a_change_that_is_too_large_is_undone_whole_and_the_next_is_not() {
     for n in 0..600 {
         assert_eq!(client.ask(&format!("COPY large copy{n}")), "+QUEUED");
     }
-    let answer = client.ask("EXEC");
-    assert!(answer.contains(too_large), "{}", &answer[..answer.len().min(300)]);
+    let reply = client.ask("EXEC");
+    assert!(reply.contains(too_large), "{}", &reply[..reply.len().min(300)]);
     client.expect(&[("DBSIZE", &size), ("EXISTS k copy0", ":0")]);
 
     // The script ignores the error.
     let ignores = "redis.call('SET', KEYS[1], 1) local taken = 0 for n = 1, 5000 do \
                    if redis.pcall('COPY', 'large', 'copy' .. n) == 1 then taken = taken + 1 end end return taken";
-    let answer = client.ask_words(&["EVAL", ignores, "1", "k"]);
-    assert!(answer.starts_with('-') && answer.contains(too_large), "{answer}");
+    let reply = client.ask_words(&["EVAL", ignores, "1", "k"]);
+    assert!(reply.starts_with('-') && reply.contains(too_large), "{reply}");
     client.expect(&[("DBSIZE", &size), ("EXISTS k copy1", ":0"), ("SET k 2", "+OK"), ("GET k", "2")]);
 }
