@@ -1,4 +1,4 @@
-//! What every handler of every door shares: the settings in force, the database, the metrics, whether the server is
+//! What all handlers of both listeners share: the settings in force, the database, the metrics, and whether the server is
 //! stopping. Touches nothing by itself.
 
 use std::hash::{BuildHasher, RandomState};
@@ -17,19 +17,19 @@ use crate::policies::Policies;
 use crate::resp::Server;
 use crate::settings::Settings;
 
-/// The running server, as its doors see it.
+/// The running server, as handlers see it.
 pub struct App {
     /// The values in force.
     pub settings: Settings,
     /// The database.
     pub engine: Engine,
-    /// What is counted and measured.
+    /// Its metrics.
     pub metrics: Metrics,
-    /// What Redis commands share, whatever the door.
+    /// What Redis commands share, over RESP and HTTP.
     pub hub: Arc<Hub>,
     /// The rate limits in force.
     pub policies: Policies,
-    /// Log lines that strangers cause.
+    /// Rate-limited log lines that clients without the token can cause.
     pub notices: Notices,
     requests: AtomicU64,
     started: Stopwatch,
@@ -38,7 +38,7 @@ pub struct App {
 }
 
 impl App {
-    /// A server that starts now, whose RESP door is at `resp_port` and takes so many clients.
+    /// A server that starts now. Its RESP listener is on `resp_port` and accepts at most `clients_max` clients.
     #[must_use]
     pub fn new(settings: Settings, engine: Engine, resp_port: u16, clients_max: usize) -> App {
         let shut_down = Arc::new(watch::Sender::new(None));
@@ -66,31 +66,31 @@ impl App {
         self.started.elapsed()
     }
 
-    /// The present moment.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Millis {
         SystemClock.now()
     }
 
-    /// A seed for the chance of one connection.
+    /// A seed for the random number generator of one connection.
     #[must_use]
     pub fn seed(&self, id: u64) -> u64 {
         RandomState::new().hash_one(id)
     }
 
-    /// A number that no other request has got since the start.
+    /// The number of a request: unique since the start.
     #[must_use]
     pub fn next_request(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Every metric as text, at this moment.
+    /// All metrics as text, with their current values.
     #[must_use]
     pub fn metrics_text(&self) -> String {
         self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients, &self.policies.set())
     }
 
-    /// Tells every door to stop accepting and to finish what is in flight. There is no way back.
+    /// Makes both listeners stop accepting and finish the requests in flight. Cannot be undone.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
     }
@@ -103,15 +103,15 @@ impl App {
 
     /// Waits until the server is stopping.
     pub async fn stopping(&self) {
-        // The sender lives as long as `self`, so the wait cannot fail.
+        // The sender is not dropped before `self`, so the wait cannot fail.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
     /// Waits until a client ends the server with SHUTDOWN.
     pub async fn shut_down(&self) -> ShutDown {
-        let mut asked = self.shut_down.subscribe();
-        // The sender lives as long as `self`, so the wait cannot fail.
-        let how = asked.wait_for(Option::is_some).await.ok().and_then(|how| *how);
+        let mut shut_down = self.shut_down.subscribe();
+        // The sender is not dropped before `self`, so the wait cannot fail.
+        let how = shut_down.wait_for(Option::is_some).await.ok().and_then(|how| *how);
         how.unwrap_or(ShutDown::Graceful)
     }
 

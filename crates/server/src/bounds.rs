@@ -1,217 +1,214 @@
-//! Every limit of the doors, named once. A limit that is reached has an answer; the constant's comment says
-//! which.
+//! Every bound of the server on sizes, counts and times. The comment of a constant says what happens when the bound is reached.
 //!
-//! Doors take [`Bounds`], so that a test can reach a limit without ten thousand sockets or a minute's wait.
+//! The HTTP listener takes [`Bounds`], so that a test can reach a bound without ten thousand sockets or a minute's wait.
 
 use std::time::Duration;
 
 use keystead_commands::hub::OutputLimit;
 
-/// Most open connections of each door, HTTP and RESP, or fewer where the system grants fewer files. One more is answered `503` with
-/// `queue_full`, or `max number of clients reached`, and closed.
+/// Most open connections of each listener, HTTP and RESP, or fewer if the system grants fewer files. One more gets `503` with
+/// `queue_full`, or `max number of clients reached`, and is closed.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
-/// Files that are not for connections: logs, the runtime's own, and connections that are being refused.
+/// Files that are not for connections: logs, the runtime's own, and connections that are being rejected.
 pub const FILES_RESERVED: usize = 256;
 
 /// Files of one shard: its loop, the journal, and two connections to the archive, each with its log and index.
 pub const FILES_PER_SHARD: usize = 16;
 
-/// Most connections over the limit that are being answered at a time, with their health or `503`. With one more the oldest is
-/// closed without a word: who asks for health sends its request at once.
-pub const REFUSALS_MAX: usize = 128;
+/// Most connections over [`CONNECTIONS_MAX`] that are being rejected at a time, with an error or the health of the server. With one
+/// more, the oldest is closed without a response: a health check sends its request at once.
+pub const REJECTIONS_MAX: usize = 128;
 
-/// How long a connection over the limit may take to send its request and hear `503`. Longer, and it is
-/// closed.
-pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a rejected connection may take to send its request and read the error. After that it is closed.
+pub const REJECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Largest request line and headers together, in bytes. More is answered `431` and the connection closed.
+/// Largest request line and headers together, in bytes. Larger ones get `431`, and the connection is closed.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// How long a connection may take to send a complete request line and headers, counted from when the door is
-/// ready for them, so that an idle connection counts too. Longer, and it is closed without a word.
+/// How long a connection may take to send a complete request line and headers, counted from the end of the last response, so this
+/// is also the idle timeout. After that it is closed without a response.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// Largest request body in bytes. More is answered `413` with `too_large`.
+/// Largest request body in bytes. A larger one gets `413` with `too_large`.
 pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
-/// How long a request's body may take to arrive. Longer is answered `408` and the connection closed.
+/// How long a request's body may take to arrive. After that the request gets `408`, and the connection is closed.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most commands of one REST request (`/pipeline`, `/multi-exec`). More is answered `400`.
+/// Most commands of one REST request (`/pipeline`, `/multi-exec`). More get `400`.
 pub const REST_COMMANDS_MAX: usize = 10_000;
 
-/// Bytes of the answers of one REST request. Of a pipeline the commands that are left then do not run and say so; a transaction is
-/// undone and says so.
+/// Most bytes of the replies to one REST request. Over it, the remaining commands of a pipeline do not run and return an error; a
+/// transaction is rolled back with an error.
 pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// How long the commands of a pipeline run before others get their turn on the shard.
+/// How long the commands of a pipeline run before the shard runs other requests.
 pub const REST_TURN: Duration = Duration::from_millis(1);
 
-/// Most channels or patterns of one REST subscription. More is answered `400`.
+/// Most channels or patterns of one REST subscription. More get `400`.
 pub const REST_CHANNELS_MAX: usize = 1_000;
 
-/// Most operations of one `/kv:batch`. More is answered `413`.
+/// Most operations of one `/kv:batch`. More get `413`.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 
-/// Most documents on one page of `GET /kv`. A higher limit is answered `400`; without one the list is streamed.
+/// Most documents on one page of `GET /kv`. A higher `limit` gets `400`; without one the list is streamed.
 pub const LIST_LIMIT_MAX: usize = 10_000;
 
-/// Bytes after which a page of `GET /kv` ends early, with the cursor of the next.
+/// Bytes after which a page of `GET /kv` ends early, with the cursor of the next page.
 pub const LIST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Keys that a list looks at before others get their turn.
+/// Keys that a list reads before the shard runs other requests.
 pub const LIST_SLICE: usize = 1_000;
 
-/// Longest wait for a document's next change. A longer one is answered `400`.
+/// Longest wait for a document's next change. A longer one gets `400`.
 pub const WAIT_MS_MAX: u64 = 5 * 60 * 1000;
 
-/// Longest `Idempotency-Key`, in bytes. A longer one is answered `400`.
+/// Longest `Idempotency-Key`, in bytes. A longer one gets `400`.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-/// Most policies of a settings file. More are refused at start.
+/// Most policies of a settings file. With more, the server does not start.
 pub const POLICIES_MAX: usize = 1_000;
 
-/// Longest name of a policy, in bytes. A longer one is refused at start.
+/// Longest name of a policy, in bytes. With a longer one, the server does not start.
 pub const POLICY_NAME_BYTES_MAX: usize = keystead_limit::bounds::NAME_BYTES_MAX;
 
-/// How often the settings file is looked at. A change takes effect when it has been seen twice.
+/// How often the settings file is checked. A change takes effect when two checks in a row have read it.
 pub const RELOAD_LOOK: Duration = Duration::from_millis(500);
 
-/// How many looks after a store could not be opened it is tried again.
+/// After how many checks a store that could not be opened is tried again.
 pub const RELOAD_AGAIN_LOOKS: u32 = 10;
 
-/// Most keys that the policies on the store `memory` keep together. Beyond it a key that was not used lately is forgotten and begins
-/// anew.
+/// Most keys of all policies on the store `memory` together. Over it, a key that was not used recently is evicted and starts with a
+/// full limit.
 pub const MEMORY_KEYS_MAX: usize = 1_000_000;
 
-/// Largest settings file, in bytes. A larger one is refused at start; while the server runs, the policies stay as they were.
+/// Largest settings file, in bytes. With a larger one, the server does not start; a running server keeps its policies.
 pub const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Denied keys that a policy remembers. Beyond it the least one makes room.
+/// Denied keys that a policy counts. Over it, the one with the lowest count is replaced.
 pub const DENIED_KEYS: usize = 100;
 
-/// Bytes by which a denied key is remembered. Of a longer one only the beginning is known.
+/// Bytes of a denied key that are kept. A longer one is truncated.
 pub const DENIED_KEY_BYTES: usize = 128;
 
-/// Denied keys that metrics and `GET /limit/{policy}` tell of.
+/// Denied keys that metrics and `GET /limit/{policy}` report.
 pub const DENIED_KEYS_TOLD: usize = 10;
 
-/// Longest time that a reservation waits to be settled, and how long it does where nobody says. A longer one is answered `400`.
+/// Longest time for which a reservation is held, and the default. A longer one gets `400`.
 pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// See [`RESERVATION_MS_MAX`].
 pub const RESERVATION_MS: u64 = 10 * 60 * 1000;
 
-/// Most commands, or operations, that are written with a decision. More is answered `413`.
+/// Most commands, or operations, that run with a decision. More get `413`.
 pub const THEN_MAX: usize = BATCH_OPERATIONS_MAX;
 
-/// Longest line that `keystead limit replay` reads, in bytes. A longer one is refused.
+/// Longest line that `keystead limit replay` reads, in bytes. A longer one is an error.
 pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How long a stream of events may be silent before it says that it is still there.
+/// How long a stream of events may be silent before a heartbeat is sent.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How long a new connection waits for its shard's loop. Longer, and the listener answers what needs no keys: health, `AUTH`,
-/// `SCRIPT KILL`, `SHUTDOWN`. Shorter than the patience of a health check, longer than a loop under load takes.
+/// How long a new connection waits for its shard's loop. After that the listener serves what needs no keys: health, `AUTH`,
+/// `SCRIPT KILL`, `SHUTDOWN`. Shorter than the timeout of a health check, longer than a turn of a loop under load.
 pub const TAKE_BACK_AFTER: Duration = Duration::from_millis(250);
 
-/// How long a command may keep its shard's loop before new connections are answered `BUSY` or `503`, where `busy-reply-threshold`
-/// is 0. Else it is that.
+/// How long a command may keep its shard's loop busy before new connections get `BUSY` or `503`, if `busy-reply-threshold` is 0.
+/// Otherwise that setting applies.
 pub const BUSY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a connection that waits for its shard's loop looks whether it is to be answered `BUSY`.
-pub const BUSY_LOOK: Duration = Duration::from_millis(50);
+/// How often a connection that waits for its shard's loop checks whether the shard counts as busy.
+pub const BUSY_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Bytes of a request line by which a health check is known before it is read.
+/// Bytes of a request that are peeked at to recognise a health check.
 pub const HEALTH_PEEK_BYTES: usize = 32;
 
-/// How often a paused request looks whether CLIENT PAUSE was ended.
-pub const PAUSE_LOOK: Duration = Duration::from_millis(10);
+/// How often a paused request checks whether CLIENT PAUSE has ended.
+pub const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long requests in flight may take to finish after the signal to stop. Longer, and they are cut off.
-/// It leaves half of what `docker stop` grants before it kills.
+/// How long requests in flight may take to finish after the signal to stop. After that their connections are closed. Half of the
+/// time that `docker stop` waits before it kills.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often scripts are killed after [`DRAIN_TIMEOUT`]: behind one that is killed the next of a pipeline begins.
-pub const KILL_LOOK: Duration = Duration::from_millis(50);
+/// How often scripts are killed after [`DRAIN_TIMEOUT`]: when one is killed, the next of its pipeline starts.
+pub const KILL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a shard's loop may be at one command when the database is closed. Longer, and the process ends without closing it, as
-/// if it was killed: what was acknowledged is in the journal.
+/// How long a shard's loop may run one command when the database is closed. After that the process ends without closing it, as if it
+/// was killed: what was acknowledged is in the journal.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the door rests after the system refused it a connection, for example because no file handle is
-/// left.
+/// How long a listener pauses after accept failed, for example because no file descriptor is left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a Redis client may take to bring the token, where one is set. Longer, and it is closed without a word.
+/// How long a Redis client may take to authenticate, if a token is set. After that it is closed without a reply.
 pub const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the answer to a wrong token is kept back: `WRONGPASS`, or `401` over HTTP. A right one is never.
+/// How long the response to a wrong token is delayed: `WRONGPASS`, or `401` over HTTP. With the right token there is no delay.
 pub const AUTH_FAILURE_DELAY: Duration = Duration::from_millis(250);
 
-/// Most wrong tokens of one connection. The answer to the last of them closes it.
+/// Most wrong tokens of one connection. It is closed after the reply to the last of them.
 pub const AUTH_FAILURES_MAX: u32 = 8;
 
-/// Bytes of requests that are read ahead before AUTH. A request that is longer closes the connection; while answers are not read, the
-/// rest stays with the client.
-pub const STRANGER_INPUT_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of requests that are read ahead before AUTH. A longer request closes the connection; while the client does not read its
+/// replies, no more is read.
+pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes of answers that may wait for a client before AUTH. While more do, nothing is read and run for it.
-pub const STRANGER_OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of unsent replies to a client before AUTH. While there are more, its requests are neither read nor run.
+pub const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// How often a log line about what a stranger did is written, at most; those between are counted.
+/// Least time between two log lines of one kind that clients without the token can cause; those between are counted.
 pub const NOTICE_EVERY: Duration = Duration::from_secs(60);
 
-/// Bytes of a token below which there is a warning at start: a shorter one can be guessed.
+/// A shorter token, in bytes, draws a warning at start: it might be guessed.
 pub const TOKEN_BYTES_ADVISED: usize = 16;
 
-/// Bytes by which a refusal shows the `Host` that was asked for. Of a longer one only the beginning is shown.
+/// Bytes of the `Host` header that an error shows. A longer one is truncated.
 pub const HOST_SHOWN_BYTES: usize = 64;
 
-/// Most names in `allowed-hosts`. More are refused at start.
+/// Most names in `allowed-hosts`. With more, the server does not start.
 pub const ALLOWED_HOSTS_MAX: usize = 100;
 
-/// Longest token in bytes. A longer one is refused at start.
+/// Longest token in bytes. With a longer one, the server does not start.
 pub const TOKEN_BYTES_MAX: usize = 1024;
 
-/// Largest file with a token, in bytes: the longest token and the end of its line. A larger one is refused, as "holds more than".
+/// Largest token file, in bytes: the longest token and a line end. A larger one is an error.
 pub const TOKEN_FILE_BYTES_MAX: u64 = TOKEN_BYTES_MAX as u64 + 2;
 
-/// Least memory for values. Less is refused at start: a server that evicts at every turn serves nobody.
+/// Least `memory` for values. With less, the server does not start: it would evict in every turn.
 pub const MEMORY_BYTES_MIN: u64 = 1024 * 1024;
 
-/// How long a command may take to reach the server. Longer, and it says that none answers.
+/// How long a subcommand waits for a connection to the server.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long what listens at the address may take to show that it speaks HTTP. Longer, and the command says that it does not.
+/// How long a subcommand waits for the response to `GET /healthz`.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Largest answer that a command takes from the server, in bytes. The rest is not read.
-pub const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// Most bytes of a response that a subcommand reads from the server.
+pub const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How long a command may work in silence before it says that it still does.
+/// How long a subcommand waits before it prints its progress.
 pub const SILENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that a RESP connection reads in one go.
+/// Bytes that a RESP connection reads at once.
 pub const RESP_READ_BYTES: usize = 16 * 1024;
 
-/// Read buffers that a loop keeps for the next connection that reads.
+/// Most free read buffers that a loop keeps for its connections.
 pub const RESP_BUFFERS_KEPT: usize = 64;
 
-/// Bytes of requests that are read ahead while a connection waits for an earlier one. The rest stays with the client.
+/// Bytes of requests that are read ahead while an earlier request of the connection is pending. Over it, no more is read.
 pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
 
-/// Room for answers that a connection keeps between requests.
+/// Capacity of the reply buffer that a connection keeps between requests.
 pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
 
-/// Bytes of answers that wait for a client while its next request runs. With more, its requests wait until it reads.
+/// Bytes of unsent replies over which the next requests of the client do not run until it reads.
 pub const RESP_OUTPUT_PAUSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes of answers that may wait for a client that does not read, where CONFIG sets no limit. More, and it is closed; a transaction
-/// that answers more by itself is undone and says so.
+/// Bytes of unsent replies over which a client is closed, if CONFIG sets no limit. A transaction whose replies are larger is rolled
+/// back with an error.
 pub const RESP_OUTPUT_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes that may wait for a client at all.
+/// Bytes of unsent replies over which a client is closed at once.
 pub(crate) fn hard_bytes(limit: OutputLimit) -> usize {
     match limit.hard_bytes {
         0 => RESP_OUTPUT_BYTES_MAX,
@@ -219,10 +216,10 @@ pub(crate) fn hard_bytes(limit: OutputLimit) -> usize {
     }
 }
 
-/// How long a client may take to agree on TLS. Longer, and it is closed.
+/// How long a TLS handshake may take. After that the client is closed.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The limits that an HTTP door keeps.
+/// The bounds of the HTTP listener.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// See [`CONNECTIONS_MAX`].

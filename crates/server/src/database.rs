@@ -1,6 +1,6 @@
 //! Opens the database that the settings describe. Touches the data directory, through the engine that owns it.
 //!
-//! The engine says what is wrong; what a user of the binary can do about it is added here.
+//! The engine's error says what is wrong; this file adds what the user of the binary can do about it.
 
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine, Options};
@@ -9,7 +9,7 @@ use crate::failure::failure;
 use crate::permissions;
 use crate::settings::Settings;
 
-/// Opens or creates the database, and returns when every shard serves.
+/// Opens or creates the database, and returns when all shards are ready.
 ///
 /// # Errors
 /// `config_invalid` with the one line for the user.
@@ -36,10 +36,10 @@ fn options(settings: &Settings) -> Result<Options> {
         options = options.shards(shards);
     }
     if let Some(bytes) = settings.memory_bytes {
-        // Values that are let go of rest in files, and here there are none.
+        // Evicted values are on disk, and here there is none.
         if settings.durability == Durability::Memory {
             return Err(failure(
-                "a limit of memory does not go with durability memory, which has nowhere else to put values",
+                "a memory limit needs files for evicted values, and durability memory has none",
                 "use durability fsync or commit, or memory unlimited",
             ));
         }
@@ -48,12 +48,12 @@ fn options(settings: &Settings) -> Result<Options> {
     Ok(options)
 }
 
-/// The engine's words, and what to do in words of the settings.
+/// The engine's error, and what to do about it in terms of the settings.
 fn failure_of(error: &Error) -> Error {
     let advice = match error.code() {
         Code::StoreUnavailable => "--data DIR names another directory, --durability memory needs none",
         Code::ConfigInvalid => "without --shards a database opens as it is, --data DIR names another",
-        Code::Corrupt => "keystead check DIR tells what is wrong, --data DIR names another database",
+        Code::Corrupt => "keystead check DIR reports what is wrong, --data DIR names another database",
         Code::Unsupported => "--data DIR names another database",
         _ => "please report this",
     };
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::settings::{Loaded, Sources};
 
-    async fn refusal(data: &Path, flags: &[(&'static str, &str)]) -> String {
+    async fn error_of(data: &Path, flags: &[(&'static str, &str)]) -> String {
         let mut all = vec![("data", data.into())];
         all.extend(flags.iter().map(|(name, text)| (*name, (*text).into())));
         let sources = Sources { flags: all, variables: Vec::new() };
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_refusal_says_what_is_wrong_and_what_to_do() {
+    async fn every_error_says_what_is_wrong_and_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| dir.path().join(name);
         std::fs::create_dir(of("newer")).unwrap();
@@ -92,15 +92,15 @@ mod tests {
             (of("four").as_path(), flags, "has 4 shards", "without --shards"),
             (of("open").as_path(), &[], "the database is open in ", "--data DIR"),
         ] {
-            let words = refusal(data, flags).await;
+            let words = error_of(data, flags).await;
             assert!(words.contains(what) && words.contains(advice), "{words}");
         }
         open.close().await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_limit_of_memory_needs_files() {
-        let words = refusal(Path::new("none"), &[("durability", "memory"), ("memory", "1gb")]).await;
+    async fn a_memory_limit_needs_files() {
+        let words = error_of(Path::new("none"), &[("durability", "memory"), ("memory", "1gb")]).await;
         assert!(words.contains("use durability fsync or commit"), "{words}");
     }
 }

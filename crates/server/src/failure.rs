@@ -1,23 +1,23 @@
-//! How a command that cannot run says so: one line, what is wrong and then what to do. Pure.
+//! The errors of the command line: one line each, what is wrong and then what to do. Pure.
 
 use std::fmt::Display;
 use std::io;
 
 use keystead_core::{Code, Error};
 
-/// A reason not to start. `what` names the setting or thing concerned, `fix` what the user can do.
+/// An error that keeps a command from running. `what` names the setting or thing concerned, `fix` says what the user can do.
 #[must_use]
 pub fn failure(what: impl Display, fix: impl Display) -> Error {
     Error::new(Code::ConfigInvalid, format!("{what}: {fix}"))
 }
 
-/// The line for stderr. Whatever the message contains, it stays one line.
+/// The line for stderr: one line, whatever the message contains.
 #[must_use]
 pub fn line(error: &Error) -> String {
     format!("keystead: {}", one_line(&error.to_string()))
 }
 
-/// A text without line ends and other control characters, whoever wrote it.
+/// A text with its line ends and other control characters replaced by spaces.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,7 +1,7 @@
-//! Libraries of functions between two starts: a file in the data directory. Touches that file.
+//! Persists the libraries of Redis functions in a file of the data directory. Touches that file.
 //!
-//! Invariant: the file is replaced as a whole, and synced with its directory before anybody is told. At durability memory
-//! there is none.
+//! Invariant: the file is replaced atomically, and synced with its directory before the change is acknowledged. With durability
+//! memory there is none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -15,17 +15,17 @@ use keystead_engine::Durability;
 use crate::failure::failure;
 use crate::settings::Settings;
 
-/// The name of the file. It holds what FUNCTION DUMP gives.
+/// The name of the file. It holds the reply of FUNCTION DUMP.
 pub const FILE: &str = "functions.dump";
 
-/// For the owner alone, as everything in the data directory.
+/// For the owner only, as everything in the data directory.
 const FILE_MODE: u32 = 0o600;
 
-/// Keeps a dump in a directory.
+/// Writes a dump to a directory.
 ///
 /// # Errors
-/// `store_unavailable`; what was kept before is still there.
-pub fn keep(dir: &Path, dump: &[u8]) -> Result<()> {
+/// `store_unavailable`; the dump before stays.
+pub fn save(dir: &Path, dump: &[u8]) -> Result<()> {
     let write = || {
         let new = dir.join(format!("{FILE}.new"));
         let mut file =
@@ -36,27 +36,26 @@ pub fn keep(dir: &Path, dump: &[u8]) -> Result<()> {
         File::open(dir)?.sync_all()
     };
     write().map_err(|e| {
-        Error::new(Code::StoreUnavailable, "the libraries of functions cannot be kept").with_source(e)
+        Error::new(Code::StoreUnavailable, "the libraries of functions cannot be written").with_source(e)
     })
 }
 
-/// What was kept in a directory.
+/// The dump in a directory, if there is one.
 ///
 /// # Errors
-/// `store_unavailable` when it is there and cannot be read.
-pub fn kept(dir: &Path) -> Result<Option<Vec<u8>>> {
+/// `store_unavailable` when it cannot be read.
+pub fn load(dir: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(dir.join(FILE)) {
         Ok(dump) => Ok(Some(dump)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::new(
-            Code::StoreUnavailable,
-            "the libraries of functions that were kept cannot be read",
-        )
-        .with_source(e)),
+        Err(e) => {
+            Err(Error::new(Code::StoreUnavailable, "the libraries of functions cannot be read")
+                .with_source(e))
+        }
     }
 }
 
-/// Brings back what was kept before this start.
+/// Loads the libraries that were persisted before this start.
 ///
 /// # Errors
 /// `config_invalid` with the one line for the user.
@@ -66,7 +65,7 @@ pub fn restore(settings: &Settings, hub: &Hub) -> Result<()> {
     }
     let path = settings.data.join(FILE);
     let advice = format!("move {} away to start without functions", path.display());
-    let Some(dump) = kept(&settings.data).map_err(|error| failure(error, &advice))? else {
+    let Some(dump) = load(&settings.data).map_err(|error| failure(error, &advice))? else {
         return Ok(());
     };
     hub.restore_functions(&dump).map_err(|fail| failure(fail.line(), &advice))
@@ -77,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_kept_and_replaced_as_a_whole() {
+    fn a_dump_is_replaced_atomically() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(kept(dir.path()).unwrap(), None);
-        keep(dir.path(), b"one").unwrap();
-        keep(dir.path(), b"two").unwrap();
-        assert_eq!(kept(dir.path()).unwrap().unwrap(), b"two");
+        assert_eq!(load(dir.path()).unwrap(), None);
+        save(dir.path(), b"one").unwrap();
+        save(dir.path(), b"two").unwrap();
+        assert_eq!(load(dir.path()).unwrap().unwrap(), b"two");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
-        assert_eq!(keep(&dir.path().join("nowhere"), b"x").unwrap_err().code(), Code::StoreUnavailable);
+        assert_eq!(save(&dir.path().join("nowhere"), b"x").unwrap_err().code(), Code::StoreUnavailable);
     }
 }

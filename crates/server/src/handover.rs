@@ -1,7 +1,7 @@
-//! How a new connection gets to a shard's loop, and what happens when the loop is at a command that takes long: the connection
-//! comes back, and the listener serves what needs no keys until the loop goes on. Touches the queues of shards.
+//! Hands a new connection to a shard's loop. While the loop runs a long command, the connection goes back to the listener, which serves
+//! what needs no keys until the loop is free. Touches the queues of shards.
 //!
-//! Invariant: a connection is with the listener or with a loop, never with both; whoever takes it out of its cell has it.
+//! Invariant: a connection belongs to the listener or to a loop, never to both: the one that takes it out of its cell owns it.
 //! See docs/adr/0010-busy.md.
 
 use std::future::Future;
@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::app::App;
-use crate::bounds::{BUSY_AFTER, BUSY_LOOK, TAKE_BACK_AFTER};
+use crate::bounds::{BUSY_AFTER, BUSY_CHECK_INTERVAL, TAKE_BACK_AFTER};
 
-/// A connection's life on a loop.
+/// The task of a connection on a loop.
 pub(crate) type OnLoop = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The next shard in turn whose loop goes on; where none does, the next in turn.
+/// The next shard, round robin, whose loop is not busy; if all are, the next shard.
 pub(crate) fn next_shard(engine: &Engine, last: usize) -> usize {
     let shards = engine.shards();
     let mut in_turn = (1..=shards).map(|n| (last + n) % shards);
@@ -27,8 +27,8 @@ pub(crate) fn next_shard(engine: &Engine, last: usize) -> usize {
     in_turn.find(turns).unwrap_or((last + 1) % shards)
 }
 
-/// Offers a connection to a shard's loop, which lives it with `begin`. Gives it back when the loop does not take it in time; a
-/// database that is closed drops it.
+/// Offers a connection to a shard's loop, which serves it with `begin`. Returns it when the loop does not take it in time; a closed
+/// database drops it.
 pub(crate) async fn offer<T: Send + 'static>(
     engine: &Engine,
     shard: usize,
@@ -48,7 +48,7 @@ pub(crate) async fn offer<T: Send + 'static>(
     };
     let offered = async {
         engine.spawn_when_free(shard, Box::new(guest)).await?;
-        // A guest that is dropped unheard was of a shard that has ended, and the connection went with it.
+        // A guest that is dropped without running belonged to a shard that has ended, and the connection is dropped with it.
         let _ = taken.await;
         Ok(())
     };
@@ -56,7 +56,7 @@ pub(crate) async fn offer<T: Send + 'static>(
         Ok(Ok(())) => None,
         Ok(Err(error)) => {
             let error: keystead_core::Error = error;
-            tracing::warn!(%error, "cannot take a connection");
+            tracing::warn!(%error, "cannot hand over a connection");
             None
         }
         Err(_) => take(&cell),
@@ -67,19 +67,19 @@ fn take<T>(cell: &Mutex<Option<T>>) -> Option<T> {
     cell.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Waits until a shard's loop takes what is new.
-pub(crate) async fn goes_on(engine: &Engine, shard: usize) {
-    let (went, gone_on) = oneshot::channel();
+/// Waits until a shard's loop takes new tasks.
+pub(crate) async fn loop_is_free(engine: &Engine, shard: usize) {
+    let (sender, is_free) = oneshot::channel();
     let guest = move |_: Local| -> OnLoop {
-        let _ = went.send(());
+        let _ = sender.send(());
         Box::pin(std::future::ready(()))
     };
-    // One that has ended takes nothing, and the offer that follows says so.
+    // A shard that has ended takes none, and the offer that follows fails.
     let _ = engine.spawn_when_free(shard, Box::new(guest)).await;
-    let _ = gone_on.await;
+    let _ = is_free.await;
 }
 
-/// Whether a shard has been at one turn for so long that others get `BUSY`.
+/// Whether a shard has been in one turn for so long that other clients get `BUSY`.
 pub(crate) fn is_busy(app: &App, shard: usize) -> bool {
     Duration::from_millis(app.engine.busy_ms(shard)) >= busy_after(app)
 }
@@ -87,11 +87,11 @@ pub(crate) fn is_busy(app: &App, shard: usize) -> bool {
 /// Waits until [`is_busy`] holds.
 pub(crate) async fn until_busy(app: &App, shard: usize) {
     while !is_busy(app, shard) {
-        sleep(BUSY_LOOK).await;
+        sleep(BUSY_CHECK_INTERVAL).await;
     }
 }
 
-/// Where the time of scripts is limited, that limit, as on Redis.
+/// The time limit of scripts if there is one, as in Redis.
 fn busy_after(app: &App) -> Duration {
     match app.hub.config.script_ms_max() {
         0 => BUSY_AFTER,

@@ -1,29 +1,31 @@
-//! The `keystead` binary: settings, the command line, and the doors.
+//! The `keystead` binary: settings, the command line, and the two listeners.
 //!
 //! ```text
-//! flags, KEYSTEAD_*, keystead.toml -> settings -> server -> door -> route -> handler(App, request) -> reply
+//! flags, KEYSTEAD_*, keystead.toml -> settings -> server -> listener -> route -> handler(App, request) -> response
 //! ```
 //!
 //! | To find                         | open         |
 //! |---------------------------------|--------------|
-//! | what can be set, and by whom    | [`settings`] |
+//! | settings and their sources      | [`settings`] |
 //! | what `keystead X` does          | [`cli`]      |
 //! | how a server starts and stops   | [`server`]   |
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | how a command reaches its shard | `call`       |
+//! | how connections are accepted    | `accept`     |
 //! | how a connection reaches its shard | `handover` |
-//! | functions between two starts    | [`functions`] |
-//! | the HTTP door and its routes    | [`http`]     |
-//! | the RESP door: Redis over TCP   | [`resp`]     |
-//! | named rate limits               | [`policies`] |
+//! | persisted function libraries    | [`functions`] |
+//! | the HTTP listener and its routes | [`http`]    |
+//! | the RESP listener: Redis over TCP | [`resp`]   |
+//! | rate limit policies             | [`policies`] |
 //! | what SIGHUP does                | [`reload`]   |
-//! | who may read and change files   | `permissions` |
-//! | how large is large              | [`bounds`]   |
-//! | what is counted and measured    | [`metrics`]  |
+//! | permissions of files            | `permissions` |
+//! | sizes, counts and timeouts      | [`bounds`]   |
+//! | metrics                         | [`metrics`]  |
 //!
 //! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
 
+mod accept;
 pub mod app;
 pub mod bounds;
 mod call;
@@ -51,6 +53,9 @@ mod written;
 
 /// The version of the binary and of every crate in the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// [`VERSION`], and the commit in parentheses if the build knew it. Set by `build.rs`.
+pub const LONG_VERSION: &str = env!("KEYSTEAD_LONG_VERSION");
 
 /// The examples of the guide are tests.
 #[cfg(doctest)]

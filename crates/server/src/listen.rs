@@ -1,6 +1,6 @@
-//! Opens the socket of a door. Touches sockets and the resolver.
+//! Opens the socket of a listener. Touches sockets and the resolver.
 //!
-//! No door opens to other machines without a token.
+//! Invariant: without a token, nothing listens on an address that other machines can reach.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::failure::{failure, io_words};
 use crate::settings::Listen;
 
-/// Opens the door named by the flag `flag` (for example `--http`), or nothing when it is off.
+/// Opens the listener of a flag (for example `--http`), or none when it is off.
 ///
 /// # Errors
 /// `config_invalid` with the one line for the user.
@@ -52,12 +52,12 @@ pub(crate) fn warn_if_plain(flag: &str, address: SocketAddr, tls: Option<&Path>)
     );
 }
 
-/// A name may resolve to several addresses, and `::ffff:127.0.0.1` is a way to write a loopback one.
+/// `::ffff:127.0.0.1` is a loopback address, too.
 fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// An address that listens everywhere is not one to connect to.
+/// The address to connect to: loopback for a listener on all addresses.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -73,7 +73,7 @@ fn cannot_listen(flag: &str, listen: &Listen, port: u16, error: &io::Error) -> E
             format_args!("{flag} {listen} is in use by another program"),
             format_args!(
                 "stop that program, or choose another port, for example {flag} {}",
-                next_door(listen)
+                next_port(listen)
             ),
         ),
         io::ErrorKind::AddrNotAvailable => failure(
@@ -91,7 +91,7 @@ fn cannot_listen(flag: &str, listen: &Listen, port: u16, error: &io::Error) -> E
     }
 }
 
-fn next_door(listen: &Listen) -> Listen {
+fn next_port(listen: &Listen) -> Listen {
     match listen {
         Listen::At { host, port } => {
             Listen::At { host: host.clone(), port: port.checked_add(1).unwrap_or(0) }
@@ -100,7 +100,7 @@ fn next_door(listen: &Listen) -> Listen {
     }
 }
 
-/// The resolver's own words repeat that the lookup failed; only the reason is news.
+/// The reason in the resolver's error, without its prefix that the lookup failed.
 fn resolver_words(error: &io::Error) -> String {
     let words = io_words(error);
     words.strip_prefix("failed to lookup address information: ").unwrap_or(&words).to_lowercase()
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_door_opens_nothing() {
+    async fn a_listener_that_is_off_opens_nothing() {
         assert!(try_open("off", false).await.unwrap().is_none());
     }
 

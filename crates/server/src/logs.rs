@@ -1,7 +1,7 @@
-//! The log: lines on stderr or in a file, quiet by default. Touches the process-wide subscriber and panic hook, and the log file.
+//! The log: lines on stderr or in a file. Touches the process-wide subscriber and panic hook, and the log file.
 //!
-//! Everything that a server says on stderr after its start is a log line, also a panic, so that `--log
-//! json` can be parsed line by line. Only the last line of one that could not end well is for people.
+//! After the start, everything on stderr is a log line, also a panic, so that `--log json` can be parsed line by line. The only
+//! exception is the last line of a server that fails to stop cleanly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Stderr, Write, stderr};
@@ -14,15 +14,15 @@ use keystead_core::Result;
 use crate::failure::{failure, io_words};
 use crate::settings::{LogFormat, Settings};
 
-/// For the owner alone: a log may name keys and clients.
+/// For the owner only: a log may name keys and clients.
 const FILE_MODE: u32 = 0o600;
 
-/// The log file, if there is one. There is one log in a process.
+/// The log file, if there is one: a process has one log.
 static FILE: OnceLock<LogFile> = OnceLock::new();
 
 struct LogFile {
     path: PathBuf,
-    /// The one that is written to now.
+    /// The file that is being written to.
     open: Mutex<Arc<File>>,
 }
 
@@ -69,22 +69,22 @@ pub fn start(settings: &Settings) -> Result<()> {
         .with_max_level(settings.log_level)
         .with_target(false)
         .with_ansi(settings.log_file.is_none() && stderr().is_terminal());
-    // Tests start several servers in one process; the first one's log serves them all.
+    // Tests start several servers in one process, which share the log of the first.
     let _ = match settings.log {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     };
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(place, why = panic.payload_as_str(), "a task panicked");
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(location, why = panic.payload_as_str(), "a task panicked");
     }));
     Ok(())
 }
 
-/// Opens the log file anew, for somebody who has moved it away.
+/// Reopens the log file, after it was moved by log rotation.
 ///
 /// # Errors
-/// When it cannot be opened; the log goes on in the one that was open.
+/// When it cannot be opened; the log continues in the file that was open.
 pub fn reopen() -> Result<()> {
     let Some(log) = FILE.get() else { return Ok(()) };
     let new = Arc::new(open(&log.path)?);

@@ -1,6 +1,6 @@
-//! What is counted and measured, in Prometheus's words. Touches nothing.
+//! The metrics of the server, for Prometheus. Touches nothing.
 //!
-//! Labels are bounded: a route is a row of the route table or `unmatched`, a method a known one or `other`.
+//! Label values are bounded: a route is a row of the route table or `unmatched`, a method is a known one or `other`.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::VERSION;
 use crate::policies::Set;
 use crate::policies::counts::PolicyMetrics;
 
-/// Upper bounds of the latency buckets, from a reply out of memory to one that waits for a slow disk.
+/// Upper bounds of the latency buckets, from a read in memory to a write on a slow disk.
 pub(crate) const DURATION_BUCKETS_SECONDS: [f64; 13] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 
@@ -45,7 +45,7 @@ struct ShardLabel {
     shard: u32,
 }
 
-/// How each shard is, taken from the engine when somebody asks.
+/// Metrics of each shard, read from the engine when the metrics are read.
 #[derive(Default)]
 struct Shards {
     durable_revision: Family<ShardLabel, Gauge>,
@@ -60,7 +60,7 @@ impl Shards {
         for (name, help, family) in [
             ("shard_durable_revision", "The last revision that is durable", &self.durable_revision),
             ("shard_archived_revision", "The last revision that is in the archive", &self.archived_revision),
-            ("shard_poisoned", "Whether the shard refuses everything until a restart", &self.poisoned),
+            ("shard_poisoned", "Whether the shard rejects all requests until a restart", &self.poisoned),
             ("archive_failing", "Whether the archive cannot be written", &self.archive_failing),
         ] {
             to.register(name, help, family.clone());
@@ -82,7 +82,7 @@ impl Shards {
     }
 }
 
-/// The RESP door, taken from the list of clients when somebody asks.
+/// Metrics of the RESP listener, read from the list of clients when the metrics are read.
 #[derive(Default)]
 struct Resp {
     connections: Gauge,
@@ -101,13 +101,13 @@ impl Resp {
             ("resp_connections_accepted", "RESP connections since the start", &self.accepted),
             (
                 "resp_connections_refused",
-                "RESP connections refused because there were too many",
+                "RESP connections rejected because there were too many",
                 &self.refused,
             ),
-            ("resp_auth_failures", "Wrong tokens that RESP clients brought", &self.auth_failures),
-            ("commands", "Redis commands that were sent, over RESP and REST", &self.commands),
-            ("resp_read_bytes", "Bytes that RESP clients sent", &self.read_bytes),
-            ("resp_written_bytes", "Bytes that RESP clients were sent", &self.written_bytes),
+            ("resp_auth_failures", "AUTH attempts of RESP clients with a wrong token", &self.auth_failures),
+            ("commands", "Redis commands received, over RESP and REST", &self.commands),
+            ("resp_read_bytes", "Bytes received from RESP clients", &self.read_bytes),
+            ("resp_written_bytes", "Bytes sent to RESP clients", &self.written_bytes),
         ] {
             to.register(name, help, counter.clone());
         }
@@ -123,7 +123,7 @@ impl Resp {
             (&self.read_bytes, &clients.bytes_in),
             (&self.written_bytes, &clients.bytes_out),
         ] {
-            // CONFIG RESETSTAT sets the count back, which a counter may not be.
+            // CONFIG RESETSTAT resets the count, but a counter must not decrease.
             counter.inc_by(count.load(Ordering::Relaxed).saturating_sub(counter.get()));
         }
     }
@@ -137,20 +137,20 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     resp: Resp,
-    /// Of rate limits.
+    /// Metrics of rate limits.
     pub policies: PolicyMetrics,
     /// Open HTTP connections.
     pub http_connections: Gauge,
-    /// HTTP connections that were refused because there were too many.
+    /// HTTP connections that were rejected because there were too many.
     pub http_connections_refused: Counter,
-    /// Wrong tokens that HTTP requests brought.
+    /// HTTP requests with a wrong token.
     pub http_auth_failures: Counter,
-    /// RESP connections that were closed because they speak HTTP or TLS.
+    /// RESP connections that were closed because the client spoke HTTP or TLS.
     pub resp_foreign: Counter,
 }
 
 impl Metrics {
-    /// All of them at zero.
+    /// All metrics at zero.
     pub(crate) fn new() -> Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix("keystead"),
@@ -175,22 +175,22 @@ impl Metrics {
         // A gauge, not OpenMetrics' own type for it: older Prometheus parsers do not know `info`.
         to.register("build_info", "The version that runs; the value is always 1", build);
         to.register_with_unit("uptime", "Time since the start", Unit::Seconds, self.uptime.clone());
-        to.register("http_requests", "Answered HTTP requests", self.requests.clone());
+        to.register("http_requests", "HTTP requests with a response", self.requests.clone());
         to.register_with_unit(
             "http_request_duration",
-            "Time from a request's headers to its answer",
+            "Time from a request's headers to its response",
             Unit::Seconds,
             self.durations.clone(),
         );
         to.register("http_connections", "Open HTTP connections", self.http_connections.clone());
         to.register(
             "http_connections_refused",
-            "HTTP connections refused because there were too many",
+            "HTTP connections rejected because there were too many",
             self.http_connections_refused.clone(),
         );
         to.register(
             "http_auth_failures",
-            "Wrong tokens that HTTP requests brought",
+            "HTTP requests with a wrong token",
             self.http_auth_failures.clone(),
         );
         to.register(
@@ -204,7 +204,7 @@ impl Metrics {
         self
     }
 
-    /// Counts an answered request.
+    /// Counts a request that got its response.
     pub(crate) fn record_request(
         &self,
         route: &'static str,
@@ -216,7 +216,7 @@ impl Metrics {
         self.durations.get_or_create(&RouteLabel { route }).observe(took.as_secs_f64());
     }
 
-    /// The metrics as text, at an uptime and a health that only the caller knows.
+    /// The metrics as text. The caller passes what is read only now.
     pub(crate) fn text(&self, uptime: Duration, health: &Health, clients: &Clients, set: &Set) -> String {
         self.policies.set(set);
         self.shards.set(health);

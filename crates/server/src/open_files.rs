@@ -1,21 +1,21 @@
-//! How many files and sockets this process may hold. Touches the process's own limit.
+//! The limit of open files and sockets (RLIMIT_NOFILE). Touches the process's own limit.
 
 use keystead_engine::bounds::SHARDS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::bounds::{CONNECTIONS_MAX, FILES_PER_SHARD, FILES_RESERVED};
 
-/// Asks the system for as many files as a server can use. To be called before the database is opened: the usual
-/// default is too few for many shards.
+/// Raises the limit to as many files as a server can use. To be called before the database is opened: the usual default is too low
+/// for many shards.
 pub fn raise_limit() {
     raise((2 * CONNECTIONS_MAX + FILES_RESERVED + SHARDS_MAX * FILES_PER_SHARD) as u64);
 }
 
-/// How many connections each of the two doors may have beside the files of so many shards.
+/// How many connections each of the two listeners may have beside the files of so many shards.
 #[must_use]
 pub fn connections_max(shards: usize) -> usize {
     let connections_max = connections_of(raise(0), shards);
-    // A little less is no news: few servers have so many clients.
+    // A little less is not worth a warning: few servers have so many clients.
     if connections_max < CONNECTIONS_MAX / 2 {
         tracing::warn!(
             connections_max,
@@ -25,8 +25,8 @@ pub fn connections_max(shards: usize) -> usize {
     connections_max
 }
 
-/// Raises the limit to `wanted` as far as this user may, and never lowers it. The usual default of 1024 is
-/// there for programs that use select(), which we do not.
+/// Raises the limit to `wanted` as far as this user may, and never lowers it. Returns the limit. The usual default of 1024 exists for
+/// programs that use select(), which this one does not.
 fn raise(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (current, most) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
@@ -40,7 +40,7 @@ fn raise(wanted: u64) -> u64 {
     }
 }
 
-/// At least one connection, so that the server can tell about itself.
+/// At least one connection, so that the server can report its health.
 fn connections_of(files: u64, shards: usize) -> usize {
     let files = usize::try_from(files).unwrap_or(usize::MAX);
     let free = files.saturating_sub(FILES_RESERVED + shards * FILES_PER_SHARD);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_room_for_other_files() {
+    fn connections_leave_files_for_other_uses() {
         assert_eq!(connections_of(u64::MAX, 256), CONNECTIONS_MAX);
         assert_eq!(connections_of(1024, 2), (1024 - FILES_RESERVED - 2 * FILES_PER_SHARD) / 2);
         assert_eq!(connections_of(10, 1), 1);

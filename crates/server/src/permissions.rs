@@ -1,6 +1,6 @@
-//! Who else may read or change what this server trusts: settings, secrets, data. Touches the metadata of the paths it is given.
+//! Checks which other users may read or change the settings, secrets and data. Touches the metadata of the paths it is given.
 //!
-//! What others may do draws a warning. Settings and secrets of somebody who is neither this user nor root are refused.
+//! Access of other users draws a warning. Settings and secrets that belong to neither this user nor root are an error.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,27 +26,27 @@ struct Access {
 }
 
 impl Access {
-    /// That of a path, links followed. One that cannot be looked at is reported by whoever opens it.
+    /// The access of a path, links followed; none if it cannot be read, which opening it will report.
     fn of(path: &Path) -> Option<Access> {
         let found = fs::metadata(path).ok()?;
         let mode = if is_read_only(path) { found.mode() & !(WRITE | WRITE << 3) } else { found.mode() };
         Some(Access { owner: found.uid(), group: found.gid(), mode })
     }
 
-    /// Whether somebody else than the owner has this right. A group with the number of its owner is the owner's own.
+    /// Whether a user other than the owner has this right. A group with the id of the owner is the owner's own.
     fn others_may(self, right: u32) -> bool {
         self.mode & right != 0 || self.mode & (right << 3) != 0 && self.group != self.owner
     }
 
-    /// Whether somebody could put another file in the place of one in this directory.
+    /// Whether another user could replace a file in this directory.
     fn others_may_replace(self) -> bool {
         self.others_may(WRITE) && self.mode & STICKY == 0
     }
 
-    /// Whether a secret is open to others. One of root that a group may read is how root hands it to a service.
+    /// Whether a secret is open to other users. A file of root that a group may read is the usual way to give a secret to a service.
     fn is_open_secret(self, me: u32) -> bool {
-        let handed = self.owner == ROOT && me != ROOT && self.mode & READ == 0;
-        self.others_may(WRITE) || self.others_may(READ) && !handed
+        let for_service = self.owner == ROOT && me != ROOT && self.mode & READ == 0;
+        self.others_may(WRITE) || self.others_may(READ) && !for_service
     }
 
     fn is_foreign(self, me: u32) -> bool {
@@ -54,7 +54,7 @@ impl Access {
     }
 }
 
-/// Whether a path is on a file system that is mounted for reading only. Kubernetes mounts a ConfigMap so, in a directory with mode 777.
+/// Whether a path is on a file system that is mounted read-only. Kubernetes mounts a ConfigMap read-only, in a directory with mode 777.
 fn is_read_only(path: &Path) -> bool {
     statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
@@ -63,7 +63,7 @@ fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether a file belongs to somebody who is neither this user nor root.
+/// Whether a file belongs to neither this user nor root.
 pub(crate) fn is_foreign(path: &Path) -> bool {
     Access::of(path).is_some_and(|access| access.is_foreign(me()))
 }
@@ -71,7 +71,7 @@ pub(crate) fn is_foreign(path: &Path) -> bool {
 /// Warnings about the settings file.
 ///
 /// # Errors
-/// When it, or the directory it is in, belongs to somebody else.
+/// When it, or its directory, belongs to another user.
 pub(crate) fn settings_file(path: &Path, holds_secret: bool) -> Result<Vec<String>> {
     let shown = path.display();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -113,15 +113,15 @@ pub(crate) fn settings_file(path: &Path, holds_secret: bool) -> Result<Vec<Strin
     Ok(warnings)
 }
 
-/// Why a file with a secret is not to be trusted: a warning, or the user it belongs to.
+/// Why a file with a secret is not safe.
 pub(crate) enum Exposure {
-    /// Others may read or change it.
+    /// Other users may read or change it: the warning.
     Open(String),
-    /// It is another user's, of this number.
+    /// It belongs to another user, with this uid.
     Foreign(u32),
 }
 
-/// Whether a file with a secret is for this user alone.
+/// Why a file with a secret is not safe, if it is not.
 pub(crate) fn secret(what: &str, path: &Path) -> Option<Exposure> {
     let access = Access::of(path)?;
     if access.is_foreign(me()) {
@@ -133,7 +133,7 @@ pub(crate) fn secret(what: &str, path: &Path) -> Option<Exposure> {
     })
 }
 
-/// A warning about the data directory. What is created in it is for this user alone; what was there before may not be.
+/// A warning about the data directory. What the server creates in it is for this user only; the directory may have been there before.
 pub(crate) fn data(path: &Path) -> Option<String> {
     let access = Access::of(path)?;
     let shown = path.display();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_everybody_and_groups_of_several() {
+    fn others_are_all_users_and_shared_groups() {
         for (group, mode, may_read, may_write) in [
             (US, 0o600, false, false),
             (US, 0o660, false, false),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_else_is_neither_this_user_nor_root() {
+    fn another_user_is_neither_this_user_nor_root() {
         assert!(!access(US, US, 0).is_foreign(US) && !access(ROOT, ROOT, 0).is_foreign(US));
         assert!(access(1001, US, 0).is_foreign(US) && access(1001, US, 0).is_foreign(ROOT));
     }

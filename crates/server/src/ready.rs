@@ -1,6 +1,6 @@
 //! The ready block: what a started server prints on stdout. Pure.
 //!
-//! People read it, and test harnesses wait for it and take the address from it: a line is two spaces, a
+//! People read it, and test harnesses wait for it and read the addresses from it: a line is two spaces, a
 //! name, and a value from column 15 on. Names are added, never changed.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::VERSION;
 use crate::listen::reachable;
 use crate::settings::{Durability, Settings};
 
-/// The block of a server whose doors listen at these addresses.
+/// The block of a server that listens on these addresses.
 #[must_use]
 pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketAddr>) -> String {
     let mut text = format!("keystead {VERSION} is ready\n");
@@ -39,7 +39,9 @@ pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketA
         line("try", &format!("curl -s http://{}/healthz", reachable(http)));
     }
     if let Some(resp) = resp {
-        line("try", &format!("redis-cli -u {scheme}://{} ping", reachable(resp)));
+        // With a token it asks for it: the token itself is not printed.
+        let auth = if settings.token.is_some() { " --askpass" } else { "" };
+        line("try", &format!("redis-cli -u {scheme}://{}{auth} ping", reachable(resp)));
     }
     text
 }
@@ -47,7 +49,7 @@ pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketA
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Loaded, Sources};
+    use crate::settings::{Loaded, Sources, Token};
 
     fn settings() -> Settings {
         Loaded::from_sources(Sources::default()).unwrap().settings
@@ -73,17 +75,21 @@ mod tests {
     }
 
     #[test]
-    fn memory_warns_that_nothing_is_kept() {
+    fn memory_warns_that_nothing_is_persisted() {
         let block =
             block(&Settings { durability: Durability::Memory, ..settings() }, at("127.0.0.1:8080"), None);
         assert!(block.contains("\n  data        in memory only, gone when the server stops\n"), "{block}");
     }
 
     #[test]
-    fn the_line_to_try_is_one_that_works() {
+    fn the_lines_to_try_connect_to_this_server() {
         let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"));
         assert!(block_v4.contains("http://0.0.0.0:9\n") && block_v4.contains("curl -s http://127.0.0.1:9/"));
         assert!(block_v4.contains("redis-cli -u redis://127.0.0.1:8 ping"));
+        let token = Some(Token::parse("s3cret").unwrap());
+        let with_token = block(&Settings { token, ..settings() }, None, at("127.0.0.1:8"));
+        assert!(with_token.contains("redis-cli -u redis://127.0.0.1:8 --askpass ping\n"), "{with_token}");
+        assert!(!with_token.contains("s3cret"), "{with_token}");
         let block_v6 = block(&settings(), at("[::]:9"), None);
         assert!(block_v6.contains("curl -s http://[::1]:9/healthz") && !block_v6.contains("resp"));
     }

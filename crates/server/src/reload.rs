@@ -1,7 +1,7 @@
-//! SIGHUP: what a running server reads again. Touches the log file, token files and certificates, and wakes whoever follows the
+//! SIGHUP: reloads the log file, token files, certificates and policies. Touches these files, and wakes the task that watches the
 //! settings file.
 //!
-//! Each part is taken whole or stays as it was, and the log says so.
+//! Each part is replaced as a whole or stays as it was, and the log says which.
 
 use std::sync::Arc;
 
@@ -15,45 +15,45 @@ use crate::resp::tls::Tls;
 use crate::settings::{Settings, Token, token_file};
 use crate::{logs, policies};
 
-/// Follows the settings file and these signals until the server stops.
+/// Watches the settings file and handles these signals until the server stops.
 pub fn start(hangups: Signal, app: &Arc<App>, tls: Option<Tls>) {
-    let look = Arc::new(Notify::new());
-    tokio::spawn(policies::reload::watch(Arc::clone(app), Arc::clone(&look)));
-    tokio::spawn(follow(hangups, Arc::clone(app), tls, look));
+    let check = Arc::new(Notify::new());
+    tokio::spawn(policies::reload::watch(Arc::clone(app), Arc::clone(&check)));
+    tokio::spawn(handle(hangups, Arc::clone(app), tls, check));
 }
 
-async fn follow(mut hangups: Signal, app: Arc<App>, tls: Option<Tls>, look: Arc<Notify>) {
+async fn handle(mut hangups: Signal, app: Arc<App>, tls: Option<Tls>, check: Arc<Notify>) {
     loop {
         tokio::select! {
             () = app.stopping() => return,
             received = hangups.recv() => if received.is_none() { return },
         }
-        look.notify_one();
+        check.notify_one();
         let (app, tls) = (Arc::clone(&app), tls.clone());
-        // A disk may take its time. One that panics has logged it.
-        let _ = tokio::task::spawn_blocking(move || read_again(&app.settings, tls.as_ref())).await;
+        // A disk may be slow. A panic is logged by the hook.
+        let _ = tokio::task::spawn_blocking(move || reload(&app.settings, tls.as_ref())).await;
     }
 }
 
-fn read_again(settings: &Settings, tls: Option<&Tls>) {
+fn reload(settings: &Settings, tls: Option<&Tls>) {
     let parts = [
         ("log file", logs::reopen()),
         ("token files", read_tokens(settings)),
-        ("certificates", tls.map_or(Ok(()), |tls| tls.read_again(settings))),
+        ("certificates", tls.map_or(Ok(()), |tls| tls.reload(settings))),
     ];
     let mut all = true;
     for (part, outcome) in parts {
         if let Err(error) = outcome {
             all = false;
-            tracing::warn!(%error, "SIGHUP: {part}: not read again, what was in force stays");
+            tracing::warn!(%error, "SIGHUP: {part}: not reloaded, what was in force stays");
         }
     }
     if all {
-        tracing::info!("SIGHUP: log file, token files, certificates and policies are read again");
+        tracing::info!("SIGHUP: log file, token files, certificates and policies reloaded");
     }
 }
 
-/// Both are read before one is replaced.
+/// Reads both files before a token is replaced.
 fn read_tokens(settings: &Settings) -> Result<()> {
     let mut tokens: Vec<(&Token, Token)> = Vec::new();
     for (name, path, token) in settings.token_files() {

@@ -1,4 +1,4 @@
-//! A server's life: open the doors and the database, say that it is ready, serve until a signal, drain, close.
+//! Runs a server: open the listeners and the database, print the ready block, serve until a signal, drain, close.
 //! Touches sockets, signals, the data directory and stdout.
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::app::App;
-use crate::bounds::{Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_LOOK, TOKEN_BYTES_ADVISED};
+use crate::bounds::{Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_INTERVAL, TOKEN_BYTES_ADVISED};
 use crate::failure::failure;
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
@@ -24,8 +24,7 @@ use crate::{VERSION, database, functions, http, listen, open_files, ready, reloa
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
 /// # Errors
-/// `config_invalid` with the one line for the user when it cannot start; another code when it served and could not
-/// end well.
+/// `config_invalid` with the one line for the user when it cannot start; another code when it cannot stop cleanly.
 pub async fn run(settings: Settings) -> Result<()> {
     if settings.read_only_token.is_some() && settings.token.is_none() {
         return Err(failure(
@@ -36,47 +35,47 @@ pub async fn run(settings: Settings) -> Result<()> {
     let hangups = signals::hangups()?;
     if settings.token.is_some() && settings.token == settings.read_only_token {
         return Err(failure(
-            "--token and --read-only-token are the same, so whoever may read may write",
+            "--token and --read-only-token are the same, so readers may write",
             "give them different values, for example KEYSTEAD_READ_ONLY_TOKEN=$(openssl rand -hex 32)",
         ));
     }
-    // The addresses first: a server that runs already is found before its database is touched.
-    let http = open_door("--http", &settings.http, None, &settings).await?;
-    let resp = open_door("--resp", &settings.resp, settings.resp_tls_cert.as_deref(), &settings).await?;
+    // The addresses first: if a server runs already, that is found out before its database is touched.
+    let http = open_listener("--http", &settings.http, None, &settings).await?;
+    let resp = open_listener("--resp", &settings.resp, settings.resp_tls_cert.as_deref(), &settings).await?;
     if http.is_none() && resp.is_none() {
-        return Err(failure("every door is closed", "open one, for example --http 127.0.0.1:8080"));
+        return Err(failure("--http and --resp are both off", "open one, for example --http 127.0.0.1:8080"));
     }
     let tls = Tls::new(&settings)?;
     open_files::raise_limit();
     let engine = database::open(&settings).await?;
-    // Not earlier: until the server is ready, a signal may simply kill it.
+    // Not earlier: until the server is ready, a signal may end it at once.
     let mut signals = Signals::listen()?;
-    let address = |door: &Option<Door>| door.as_ref().map(|(_, address)| *address);
+    let address = |bound: &Option<Bound>| bound.as_ref().map(|(_, address)| *address);
     let block = ready::block(&settings, address(&http), address(&resp));
     let resp_port = address(&resp).map_or(0, |address| address.port());
     let connections_max = open_files::connections_max(engine.shards());
     let app = Arc::new(App::new(settings, engine, resp_port, connections_max));
     if let Err(error) = prepare(&app).await {
         for store in app.policies.others() {
-            // Why it does not start matters more.
+            // The error that keeps it from starting matters more.
             let _ = store.close().await;
         }
         return app.engine.close().await.and(Err(error));
     }
     reload::start(hangups, &app, tls.clone());
-    let mut doors = JoinSet::new();
+    let mut listeners = JoinSet::new();
     if let Some((listener, _)) = http {
         let bounds = Bounds { connections_max, ..Bounds::default() };
-        doors.spawn(http::serve(listener, Arc::clone(&app), bounds));
+        listeners.spawn(http::serve(listener, Arc::clone(&app), bounds));
     }
     if let Some((listener, _)) = resp {
-        doors.spawn(resp::serve(listener, Arc::clone(&app), tls));
+        listeners.spawn(resp::serve(listener, Arc::clone(&app), tls));
     }
-    say(&block);
+    print(&block);
     warn_of_short_tokens(&app.settings);
     tracing::info!(version = VERSION, "ready");
 
-    let patience = tokio::select! {
+    let drain_timeout = tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, "stopping");
             DRAIN_TIMEOUT
@@ -85,43 +84,45 @@ pub async fn run(settings: Settings) -> Result<()> {
             tracing::info!("stopping: a client sent SHUTDOWN");
             if how == ShutDown::Now { Duration::ZERO } else { DRAIN_TIMEOUT }
         }
-        _ = doors.join_next() => return close(&app).await.and(Err(broken())),
+        _ = listeners.join_next() => return close(&app).await.and(Err(broken())),
     };
     app.stop();
-    tokio::spawn(kill_scripts(Arc::clone(&app), patience));
-    // A second signal comes from somebody who will not wait for the drain.
+    tokio::spawn(kill_scripts(Arc::clone(&app), drain_timeout));
+    // A second signal ends the process without waiting for the drain.
     tokio::spawn(signals.exit_at_next());
     let mut drained = Ok(());
-    while let Some(ended) = doors.join_next().await {
+    while let Some(ended) = listeners.join_next().await {
         drained = drained.and(ended.map_err(|_| broken()));
     }
     for store in app.policies.others() {
         drained = drained.and(store.close().await);
     }
-    // Whatever became of the doors, the database is closed. It says itself what it could not do.
+    // The database is closed in any case. Its error comes first.
     close(&app).await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Brings functions back, and puts policies into force.
+/// Loads the functions, and puts the policies into force.
 async fn prepare(app: &Arc<App>) -> Result<()> {
     functions::restore(&app.settings, &app.hub)?;
-    take_policies(app).await
+    apply_policies(app).await
 }
 
-/// Kills whatever script runs, and those that are in line behind it.
-async fn kill_scripts(app: Arc<App>, patience: Duration) {
-    sleep(patience).await;
+/// Kills the script that runs, and then those that are queued behind it.
+async fn kill_scripts(app: Arc<App>, after: Duration) {
+    sleep(after).await;
     loop {
         if app.hub.kill_scripts() {
-            tracing::warn!("killed a script, which would have held up the end; what it changed is undone");
+            tracing::warn!(
+                "killed a script, which would have delayed the shutdown; its changes are rolled back"
+            );
         }
-        sleep(KILL_LOOK).await;
+        sleep(KILL_INTERVAL).await;
     }
 }
 
-/// Closes the database, as far as its loops come back.
+/// Closes the database, unless a shard's loop is stuck.
 async fn close(app: &App) -> Result<()> {
     tokio::select! {
         closed = app.engine.close() => closed,
@@ -129,8 +130,7 @@ async fn close(app: &App) -> Result<()> {
     }
 }
 
-/// Waits until a shard's loop turns out not to come back. Then the process ends as if it was killed, which the journal bears at any
-/// time.
+/// Waits until a shard's loop is found to be stuck. Then the process ends as if it was killed, which the journal survives at any time.
 async fn stuck(app: &App) -> Error {
     let turns = || (0..app.engine.shards()).map(|shard| app.engine.turn_began(shard));
     loop {
@@ -138,13 +138,13 @@ async fn stuck(app: &App) -> Error {
         sleep(CLOSE_TIMEOUT).await;
         let same = turns().zip(before).position(|(now, before)| now.is_some() && now == before);
         if let Some(shard) = same {
-            let words = "is at a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
+            let words = "runs a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
             return Error::new(Code::StoreUnavailable, format!("shard {shard} {words}"));
         }
     }
 }
 
-/// A token that might be guessed is better than none, so it is taken.
+/// A short token is better than none, so it is only a warning.
 fn warn_of_short_tokens(settings: &Settings) {
     for (flag, token) in [("--token", &settings.token), ("--read-only-token", &settings.read_only_token)] {
         if token.as_ref().is_some_and(Token::is_short) {
@@ -156,38 +156,40 @@ fn warn_of_short_tokens(settings: &Settings) {
 }
 
 /// Puts the policies of the settings into force.
-async fn take_policies(app: &Arc<App>) -> Result<()> {
-    let of = Arc::clone(app);
-    // A store may take its time to open.
-    let taken = tokio::task::spawn_blocking(move || of.policies.replace(&of.settings.policies)).await;
-    let taken = taken.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
-    taken.map_err(|error| failure(error.message(), "see docs/limits.md"))
+async fn apply_policies(app: &Arc<App>) -> Result<()> {
+    let shared = Arc::clone(app);
+    // A store may be slow to open.
+    let applied =
+        tokio::task::spawn_blocking(move || shared.policies.replace(&shared.settings.policies)).await;
+    let applied = applied.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    applied.map_err(|error| failure(error.message(), "see docs/limits.md"))
 }
 
-/// A server without a door would be up and yet serve nobody; ended, it can be restarted.
+/// A server without a listener would run and serve no client; if it ends, it can be restarted.
 fn broken() -> Error {
-    Error::new(Code::Internal, "a door has broken: restart, and please report the log")
+    Error::new(Code::Internal, "a listener has failed: restart, and please report the log")
 }
 
-type Door = (TcpListener, SocketAddr);
+/// A listener and its address.
+type Bound = (TcpListener, SocketAddr);
 
-async fn open_door(
+async fn open_listener(
     flag: &str,
     listen: &Listen,
     tls: Option<&Path>,
     settings: &Settings,
-) -> Result<Option<Door>> {
-    let Some(door) = listen::open(flag, listen, settings.token.is_some()).await? else {
+) -> Result<Option<Bound>> {
+    let Some(listener) = listen::open(flag, listen, settings.token.is_some()).await? else {
         return Ok(None);
     };
     let address =
-        door.local_addr().map_err(|e| failure(e, format_args!("choose another address with {flag}")))?;
+        listener.local_addr().map_err(|e| failure(e, format_args!("choose another address with {flag}")))?;
     listen::warn_if_plain(flag, address, tls);
-    Ok(Some((door, address)))
+    Ok(Some((listener, address)))
 }
 
-/// A server whose stdout is closed serves all the same.
-fn say(block: &str) {
+/// A server whose stdout is closed serves nevertheless.
+fn print(block: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(block.as_bytes()).and_then(|()| out.flush());
 }

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{failure, io_words};
 
-/// SIGHUP: what can be read again is to be. From here on it no longer ends the process.
+/// SIGHUP, which reloads files. From now on it no longer ends the process.
 ///
 /// # Errors
 /// `config_invalid` when the system refuses.
@@ -29,7 +29,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts listening. From here on a signal no longer kills the process by itself.
+    /// Starts listening. From now on these signals no longer end the process.
     ///
     /// # Errors
     /// `config_invalid` when the system refuses.
@@ -48,10 +48,10 @@ impl Signals {
         }
     }
 
-    /// Waits for the signal of somebody who will not wait, and ends the process as that signal would have.
+    /// Waits for the next signal and ends the process at once, with the exit code that the signal would have caused.
     pub async fn exit_at_next(mut self) {
         let number = self.next().await;
-        // A shell reports a process that a signal has ended as 128 and the signal's number.
+        // A shell reports a process that was ended by a signal as 128 plus the signal's number.
         std::process::exit(128 + number);
     }
 }

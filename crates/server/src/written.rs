@@ -1,4 +1,4 @@
-//! How keys and numbers are written in JSON: in requests, in answers, in recorded lines. Pure.
+//! How keys and numbers are written in JSON: in requests, responses and recorded lines. Pure.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// An object with the members of `T`. What derives its form would also take a list of the values in their order, which nobody means.
+/// A JSON object with the fields of `T`. A derived `Deserialize` would also accept an array of the values in their order.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -56,7 +56,7 @@ impl Visitor<'_> for WholeVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
-        // Up to there every whole number is a double, and none stands for two.
+        // Up to there, every whole number is exactly one double.
         match number.fract() == 0.0 && (0.0..=WHOLE_MAX as f64).contains(&number) {
             true => Ok(Whole(number as u64)),
             false => Err(E::invalid_value(Unexpected::Float(number), &self)),
@@ -74,7 +74,7 @@ pub(crate) fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Option::<Whole>::deserialize(deserializer).map(|whole| whole.map(|whole| whole.0))
 }
 
-/// A key: text, or `{"base64":"..."}` where it is no text.
+/// A key: a string, or `{"base64":"..."}` if it is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyText<'a>(pub(crate) Cow<'a, [u8]>);
 
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for KeyVisitor {
     }
 }
 
-/// A key in JSON: a string where it is text, else its bytes in an object.
+/// A key in JSON: a string if it is UTF-8, otherwise its bytes in an object.
 pub(crate) fn shown(key: &[u8]) -> Value {
     match std::str::from_utf8(key) {
         Ok(text) => Value::from(text),

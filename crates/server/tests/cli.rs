@@ -10,13 +10,13 @@ use common::{dir, get, launch, only_line, run, run_in, run_reading, start, start
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A start that fails as every start must.
-fn refused_in(dir: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+/// The error of a start that must fail, which is one line.
+fn error_in(dir: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     only_line(2, &run_in(dir.path(), arguments, variables))
 }
 
-fn refused(arguments: &[&str]) -> String {
-    refused_in(&dir(), arguments, &[])
+fn error_of(arguments: &[&str]) -> String {
+    error_in(&dir(), arguments, &[])
 }
 
 fn write(dir: &TempDir, name: &str, text: &str) {
@@ -31,7 +31,7 @@ fn config_line(stdout: &str, name: &str) -> (String, String) {
 }
 
 #[test]
-fn a_server_says_that_it_is_ready_and_where() {
+fn a_server_prints_its_ready_block() {
     let mut server = start(&[]);
     let (http, resp) = (server.http().unwrap(), server.resp().unwrap());
     let expected = format!(
@@ -65,35 +65,35 @@ fn the_data_directory_is_created_unless_everything_is_in_memory() {
 }
 
 #[test]
-fn serve_is_what_keystead_alone_does() {
+fn serve_is_the_default_subcommand() {
     assert_eq!(get(&start(&["serve", "--durability", "memory"]), "/healthz").status, 200);
 }
 
 #[test]
-fn each_door_may_be_closed_but_not_all() {
+fn each_listener_may_be_off_but_not_both() {
     let only_resp = start(&["--durability", "memory", "--http", "off"]);
     assert!(only_resp.http().is_err() && !only_resp.logs().contains("http"), "{}", only_resp.logs());
     assert!(only_resp.resp().is_ok_and(|address| TcpStream::connect(address).is_ok()));
     let only_http = start(&["--durability", "memory", "--resp", "off"]);
     assert!(only_http.resp().is_err() && !only_http.logs().contains("redis"), "{}", only_http.logs());
     assert_eq!(get(&only_http, "/healthz").status, 200);
-    let line = refused(&["--http", "off", "--resp", "off"]);
-    assert_eq!(line, "every door is closed: open one, for example --http 127.0.0.1:8080");
+    let line = error_of(&["--http", "off", "--resp", "off"]);
+    assert_eq!(line, "--http and --resp are both off: open one, for example --http 127.0.0.1:8080");
 }
 
 #[test]
 fn a_port_in_use_names_the_address_and_another_one() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (door, other) in [("--http", "--resp"), ("--resp", "--http")] {
-        let line = refused(&[door, &address, other, "127.0.0.1:0"]);
-        assert!(line.starts_with(&format!("{door} {address} is in use by another program: ")), "{line}");
-        assert!(line.contains(&format!("choose another port, for example {door} 127.0.0.1:")), "{line}");
+    for (flag, other) in [("--http", "--resp"), ("--resp", "--http")] {
+        let line = error_of(&[flag, &address, other, "127.0.0.1:0"]);
+        assert!(line.starts_with(&format!("{flag} {address} is in use by another program: ")), "{line}");
+        assert!(line.contains(&format!("choose another port, for example {flag} 127.0.0.1:")), "{line}");
     }
 }
 
 #[test]
-fn bad_values_are_refused_with_what_to_write() {
+fn invalid_values_are_errors_that_say_what_to_write() {
     for (arguments, starts, ends) in [
         (["--shards", "3"], "--shards 3 is not a power of two: ", "up to 256"),
         (["--shards", "1000"], "--shards 1000 is not a power of two: ", "up to 256"),
@@ -123,18 +123,18 @@ fn bad_values_are_refused_with_what_to_write() {
         (["--durabilty", "fsync"], "unknown flag '--durabilty': ", "did you mean '--durability'?"),
         (["confg", ""], "unknown command 'confg': ", "did you mean 'config'?"),
     ] {
-        let line = refused(&arguments);
+        let line = error_of(&arguments);
         assert!(line.starts_with(starts) && line.ends_with(ends), "{arguments:?}: {line}");
     }
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_refused() {
+fn a_directory_that_cannot_be_written_is_an_error() {
     let dir = dir();
     write(&dir, "file", "");
-    // Below a regular file and in /proc nobody can write, not even root.
+    // Below a regular file and in /proc no user can write, not even root.
     for data in ["file/data", "/proc/keystead"] {
-        let line = refused_in(&dir, &["--http", "127.0.0.1:0", "--data", data], &[]);
+        let line = error_in(&dir, &["--http", "127.0.0.1:0", "--data", data], &[]);
         assert!(line.starts_with(&format!("cannot open the database: cannot create {data}: ")), "{line}");
         assert!(
             line.ends_with("; --data DIR names another directory, --durability memory needs none"),
@@ -144,11 +144,11 @@ fn a_directory_that_cannot_be_written_is_refused() {
 }
 
 #[test]
-fn other_machines_are_refused_without_a_token_and_welcome_with_one() {
-    for (door, other) in [("--http", "--resp"), ("--resp", "--http")] {
+fn listening_for_other_machines_needs_a_token() {
+    for (flag, other) in [("--http", "--resp"), ("--resp", "--http")] {
         for address in ["0.0.0.0:0", "[::]:0", "192.168.0.1:0"] {
-            let line = refused(&[door, address, other, "127.0.0.1:0"]);
-            let starts = format!("{door} {address} can be reached from other machines");
+            let line = error_of(&[flag, address, other, "127.0.0.1:0"]);
+            let starts = format!("{flag} {address} can be reached from other machines");
             assert!(line.starts_with(&starts) && line.contains("KEYSTEAD_TOKEN="), "{line}");
         }
     }
@@ -203,7 +203,7 @@ fn another_file_can_be_named_by_flag_or_variable() {
 }
 
 #[test]
-fn whatever_is_wrong_in_the_file_is_told_with_its_line() {
+fn errors_in_the_settings_file_name_the_line() {
     for (text, line) in [
         ("\ndurabilty = \"fsync\"", "keystead.toml:2: unknown key 'durabilty': did you mean 'durability'?"),
         ("shards = 3", "keystead.toml:1: shards = 3 is not a power of two: write 1, 2, 4, 8, ... up to 256"),
@@ -220,8 +220,8 @@ fn whatever_is_wrong_in_the_file_is_told_with_its_line() {
         let dir = dir();
         write(&dir, "keystead.toml", text);
         for command in ["serve", "config"] {
-            let told = refused_in(&dir, &[command], &[]);
-            assert!(told.starts_with(line), "{told}");
+            let error = error_in(&dir, &[command], &[]);
+            assert!(error.starts_with(line), "{error}");
         }
     }
 }
@@ -237,7 +237,7 @@ fn a_misspelt_variable_draws_a_warning() {
 }
 
 #[test]
-fn help_teaches_and_version_tells() {
+fn help_and_version_are_printed() {
     let (code, help, _) = run(&["--help"]);
     assert_eq!(code, 0);
     for words in
@@ -251,7 +251,22 @@ fn help_teaches_and_version_tells() {
     let (_, help, _) = run(&["limit", "replay", "--help"]);
     assert!(help.contains("--policy <POLICY>") && help.contains("--config <FILE>"), "{help}");
     assert!(!help.contains("--http") && !help.contains("--durability"), "what means nothing here: {help}");
-    assert_eq!(run(&["--version"]), (0, "keystead 0.1.0\n".to_owned(), String::new()));
+    assert!(run(&["--version"]).1.starts_with("keystead 0.1.0"));
+}
+
+#[test]
+fn help_is_also_a_subcommand() {
+    for (words, flag) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "serve"], &["serve", "--help"]),
+        (&["help", "backup"], &["backup", "--help"]),
+        (&["help", "limit"], &["limit", "--help"]),
+        (&["help", "health"], &["health", "--help"]),
+    ] {
+        assert_eq!(run(words), run(flag), "{words:?}");
+        assert_eq!(run(words).0, 0);
+    }
+    assert_eq!(error_of(&["help", "confg"]), "unknown command 'confg': did you mean 'config'?");
 }
 
 #[test]
@@ -286,7 +301,7 @@ fn policies() -> TempDir {
 }
 
 #[test]
-fn a_policy_to_try_is_json_a_file_or_the_name_of_one() {
+fn a_policy_is_json_a_file_or_a_name() {
     let dir = policies();
     for policy in [
         &[r#"{"kind":"fixedWindow","limit":1,"windowMs":1000}"#][..],
@@ -311,7 +326,7 @@ fn a_policy_to_try_is_json_a_file_or_the_name_of_one() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_tried_says_why() {
+fn an_invalid_policy_is_reported() {
     let dir = policies();
     write(&dir, "broken.json", "{\n  \"limit\" 1\n}");
     write(&dir, "bare.toml", "http = \"off\"\n");
@@ -350,16 +365,16 @@ fn a_policy_that_cannot_be_tried_says_why() {
             "--compare: there is no policy 'nine' in 'keystead.toml'",
             "again, one",
         ),
-        (&["one", "--http", "off"], "--http means nothing to keystead limit: ", "leave it out"),
+        (&["one", "--http", "off"], "--http has no effect on keystead limit: ", "leave it out"),
     ] {
-        let line = refused_in(&dir, &[&["limit", "replay", "--policy"], arguments].concat(), &[]);
+        let line = error_in(&dir, &[&["limit", "replay", "--policy"], arguments].concat(), &[]);
         assert!(line.starts_with(begins) && line.contains(names), "{line}");
     }
-    let line = refused(&["limit", "replay", "--policy", "one"]);
+    let line = error_of(&["limit", "replay", "--policy", "one"]);
     assert!(
         line.starts_with("--policy: there is no policy 'one': there is no keystead.toml here: "),
         "{line}"
     );
-    let line = refused(&["--shards", "4", "limit", "replay", "--policy", "{}"]);
-    assert!(line.starts_with("--shards means nothing to keystead limit: "), "{line}");
+    let line = error_of(&["--shards", "4", "limit", "replay", "--policy", "{}"]);
+    assert!(line.starts_with("--shards has no effect on keystead limit: "), "{line}");
 }

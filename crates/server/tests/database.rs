@@ -1,4 +1,4 @@
-//! The database behind the server: started on, refused, copied, checked and closed, through the real binary.
+//! The database of a server: opened, rejected, copied, checked and closed, through the real binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -66,7 +66,7 @@ fn an_existing_database_opens_as_it_is_and_not_otherwise() {
 }
 
 #[test]
-fn a_database_that_another_server_has_open_is_refused_and_left_alone() {
+fn a_database_that_another_server_has_open_is_an_error_and_unchanged() {
     let outer = dir();
     let mut server = start_on(outer.path(), &[]);
     let holder = server.pid().to_string();
@@ -82,7 +82,7 @@ fn a_database_that_another_server_has_open_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_damaged_a_newer_and_a_foreign_database_are_refused_with_what_to_do() {
+fn a_damaged_a_newer_and_a_foreign_database_are_errors_that_say_what_to_do() {
     let outer = dir();
     let of = |name: &str| outer.path().join(name);
     fill(&of("damaged"), None, 10);
@@ -92,8 +92,8 @@ fn a_damaged_a_newer_and_a_foreign_database_are_refused_with_what_to_do() {
         fs::write(of(name).join("database.json"), description).unwrap();
     }
     for (name, words, advice, check_code) in [
-        ("damaged", "archive.sqlite: ", "keystead check DIR tells", 1),
-        ("foreign", "not a database's description", "keystead check DIR tells", 1),
+        ("damaged", "archive.sqlite: ", "keystead check DIR reports", 1),
+        ("foreign", "not a database's description", "keystead check DIR reports", 1),
         ("newer", "newer", "--data DIR names another database", 2),
     ] {
         let line = only_line(2, &run(&["--http", "127.0.0.1:0", "--data", text(&of(name))]));
@@ -186,14 +186,14 @@ fn a_backup_that_cannot_be_says_why_in_one_line() {
     assert!(line.contains("a database in memory has nothing to copy"), "{line}");
     let line = only_line(1, &backup(&start(&[]), Path::new("/proc/copy"), &[]));
     assert!(line.contains("/proc/copy"), "{line}");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     for (arguments, code, words) in [
-        (&["backup", "d", "--http", &nobody][..], 1, "no server answers at 127.0.0.1:"),
+        (&["backup", "d", "--http", &unused][..], 1, "no server answers at 127.0.0.1:"),
         (&["backup", "d", "--http", "off"], 2, "--http off is not an address to connect to"),
         (&["backup", "d", "--http", "127.0.0.1:0"], 2, "is not an address to connect to"),
         (&["backup"], 2, "DIR is missing"),
         (&["backup", ""], 2, "DIR is empty"),
-        (&["backup", "a", "b"], 2, "'b' is one word too many"),
+        (&["backup", "a", "b"], 2, "unexpected argument 'b'"),
     ] {
         let line = only_line(code, &run(arguments));
         assert!(line.contains(words), "{line}");

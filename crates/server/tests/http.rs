@@ -1,4 +1,4 @@
-//! The HTTP door, through the real binary.
+//! The HTTP listener, through the real binary.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -43,13 +43,13 @@ fn head_has_the_headers_of_get_and_no_body() {
     let head = client.receive("HEAD");
     assert_eq!(head.status, 200);
     assert!(head.head.contains("content-length: 19"), "{}", head.head);
-    // Had there been a body, the next answer would not start with a status line.
+    // With a body, the next response would not start with a status line.
     client.send(READYZ);
     assert_eq!(client.receive("GET").status, 200);
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order_on_one_connection() {
+fn responses_to_pipelined_requests_are_in_order() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     client.send(&format!("{READYZ}GET /no HTTP/1.1\r\nHost: localhost\r\n\r\n{READYZ}"));
@@ -154,16 +154,16 @@ fn with_a_token_only_the_probes_are_open() {
     }
     assert_eq!(request(&server, "GET", "/metrics", "Authorization: Bearer s3cret\r\n").status, 200);
     assert_eq!(request(&server, "GET", "/nothing", "authorization: bearer s3cret\r\n").status, 400);
-    let stranger = get(&server, "/nothing");
+    let unauthorized = get(&server, "/nothing");
     let words = r#"{"error":"WRONGPASS invalid or missing auth token"}"#;
-    assert_eq!((stranger.status, stranger.body.as_str()), (401, words));
+    assert_eq!((unauthorized.status, unauthorized.body.as_str()), (401, words));
     assert!(server.stop().unwrap().success() && !server.logs().contains("s3cret"));
 }
 
 /// A connection whose second request is in flight, because its body has not come yet, and an idle connection.
 fn busy(server: &Server) -> (Client, Client) {
     let mut in_flight = Client::connect(server);
-    // Sent in one go, so that the answer to the first request proves that the server has the second.
+    // Sent at once, so that the response to the first request proves that the server has the second.
     let begun = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     in_flight.send(&format!("{READYZ}{begun}"));
     assert_eq!(in_flight.receive("GET").status, 200);
@@ -174,18 +174,18 @@ fn busy(server: &Server) -> (Client, Client) {
 }
 
 #[test]
-fn a_stop_lets_requests_in_flight_finish_and_refuses_new_ones() {
+fn a_stop_finishes_requests_in_flight_and_rejects_new_ones() {
     // Addresses that no other test listens on: elsewhere the port, once free, may be another server's at once.
     for (stop, address) in [(Signal::TERM, "127.1.0.1:0"), (Signal::INT, "127.1.0.2:0")] {
         let mut server = memory(&["--log-level", "info", "--http", address]);
         let (mut in_flight, mut idle) = busy(&server);
         signal(&server, stop);
         assert!(idle.is_closed(), "an idle connection does not hold up the stop");
-        assert!(TcpStream::connect(server.http().unwrap()).is_err(), "the door is closed");
+        assert!(TcpStream::connect(server.http().unwrap()).is_err(), "the listener is closed");
         in_flight.send("0\r\n\r\n");
-        let answer = in_flight.receive("GET");
-        assert_eq!((answer.status, answer.body.trim_end()), (503, r#"{"status":"stopping"}"#));
-        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+        let response = in_flight.receive("GET");
+        assert_eq!((response.status, response.body.trim_end()), (503, r#"{"status":"stopping"}"#));
+        assert!(response.head.contains("connection: close"), "{}", response.head);
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
         assert!(server.logs().contains("stopped"), "{}", server.logs());
     }

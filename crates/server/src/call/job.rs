@@ -1,5 +1,4 @@
-//! Requests as jobs: those that wait for keys, and those that run on another shard. It touches nothing but the keyspace
-//! that it is given.
+//! Requests as jobs of a shard: those that wait for keys, and those from another shard. Touches only the keyspace it is given.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use keystead_engine::{Job, Ran, Wait};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
 
-/// What came of a request.
+/// The result of a request.
 pub(crate) struct Served {
     pub(crate) reply: Reply,
     pub(crate) publish: Vec<Publication>,
-    /// Whether it waited in vain.
+    /// Whether it waited for keys and got none.
     pub(crate) in_vain: bool,
 }
 
@@ -27,12 +26,12 @@ impl Served {
     }
 }
 
-/// Whether what a request changed stays: a refusal changed nothing, a failure is undone.
+/// Whether the changes of a request stay: an ordinary error changed nothing, a failure is rolled back.
 pub(crate) fn keeps(reply: &Reply) -> bool {
     !matches!(reply, Reply::Error(fail) if fail.undoes())
 }
 
-/// One request that runs on its shard's thread when that has time, and may wait for keys.
+/// One request in a shard's queue, which may wait for keys.
 pub(crate) struct RequestJob {
     pub(crate) spec: &'static Spec,
     pub(crate) command: Command,
@@ -40,18 +39,18 @@ pub(crate) struct RequestJob {
     pub(crate) random: Random,
     pub(crate) shard: usize,
     pub(crate) dialect: Dialect,
-    /// Its place in the line, where it may wait.
+    /// Its position among the waiting requests, if it may wait.
     pub(crate) ticket: Option<u64>,
-    /// What it waits for, once it does.
+    /// What it waits for, if it does.
     pub(crate) waits: Option<Wait>,
     pub(crate) served: Option<Served>,
-    /// Told when it begins to wait, where somebody on another loop wants to know.
+    /// Signalled when it begins to wait, for a connection on another loop.
     pub(crate) begin: Option<oneshot::Sender<()>>,
-    pub(crate) answer: oneshot::Sender<Served>,
+    pub(crate) reply_to: oneshot::Sender<Served>,
 }
 
 impl RequestJob {
-    /// The engine's words for what a command waits for.
+    /// What a command waits for, as the engine takes it.
     pub(crate) fn wait_for(ticket: u64, wanted: &Wanted) -> Wait {
         Wait { ticket, keys: wanted.keys.clone(), gone: wanted.gone, timeout_ms: wanted.timeout_ms }
     }
@@ -63,12 +62,12 @@ impl Job for RequestJob {
     }
 
     fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran {
-        // Whoever waits has gone, here and below: what comes is for the next in the line.
-        if self.waits.is_some() && self.answer.is_closed() {
+        // The client is gone, here and below: the value is for the next request that waits.
+        if self.waits.is_some() && self.reply_to.is_closed() {
             return Ran::Failed;
         }
         let mut ctx = Ctx::new(keyspace, now, &mut self.random, &self.hub);
-        // Who waits for a list is not disturbed by a string.
+        // A client that waits for a list continues to wait when the key becomes a string.
         ctx.woken = self.waits.is_some();
         (ctx.shard, ctx.dialect) = (self.shard, self.dialect);
         let reply = run_data(&mut ctx, self.spec, self.command.args());
@@ -77,7 +76,7 @@ impl Job for RequestJob {
         if let Some(ticket) = self.ticket
             && let Some(wanted) = wanted
         {
-            if self.answer.is_closed() {
+            if self.reply_to.is_closed() {
                 return Ran::Failed;
             }
             if let Some(begin) = self.begin.take() {
@@ -101,7 +100,7 @@ impl Job for RequestJob {
             Ok(()) => self.served.unwrap_or_else(|| Served::plain(Reply::Nil)),
             Err(error) => Served::plain(Reply::Error(Fail::Broken(error))),
         };
-        // Who asked may have gone.
-        let _ = self.answer.send(served);
+        // The connection may be gone.
+        let _ = self.reply_to.send(served);
     }
 }

@@ -1,14 +1,14 @@
-//! How a command of any door reaches the shard of its keys, and what comes back.
+//! Runs commands of both listeners on the shard of their keys, and returns their replies.
 //!
 //! | To find                                   | open            |
 //! |-------------------------------------------|-----------------|
-//! | which shard a request belongs to          | `shard`         |
+//! | which shard a request belongs to          | `target`        |
 //! | one request in a shard's queue            | `job`           |
 //! | several requests as one, and watched keys | `transaction`   |
-//! | requests that ask all shards              | `spread`        |
-//! | how much one request may be answered      | `room`          |
+//! | requests on all shards                    | `spread`        |
+//! | how large the replies of a request may be | `reply_budget`  |
 //!
-//! Touches the shards' queues. A door that lives on a shard's loop runs what belongs there itself, in a turn.
+//! Touches the shards' queues. A connection on a shard's loop runs requests on that shard itself, in a turn.
 
 pub(crate) mod job;
 pub(crate) mod reply_budget;
@@ -35,10 +35,10 @@ use job::{RequestJob, Served};
 use spread::Later;
 use transaction::{Executed, Transaction, exec_in};
 
-/// Who runs requests for one connection of a door.
+/// Runs requests for one connection.
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
-    /// The shard on whose loop the connection lives.
+    /// The shard on whose loop the connection runs.
     pub(crate) local: Local,
     pub(crate) dialect: Dialect,
     pub(crate) random: Random,
@@ -51,7 +51,7 @@ impl Caller {
         Caller { app, local, dialect, random: Random::new(seed), shards }
     }
 
-    /// Lets messages leave.
+    /// Publishes messages.
     pub(crate) fn publish(&self, publications: &[Publication]) {
         for publication in publications {
             let limit = self.app.hub.config.output_limit(Kind::Pubsub);
@@ -68,7 +68,7 @@ impl Caller {
         ticket: Option<u64>,
         begin: Option<oneshot::Sender<()>>,
     ) -> Result<oneshot::Receiver<Served>> {
-        let (answer, served) = oneshot::channel();
+        let (reply_to, served) = oneshot::channel();
         let random = Random::new(self.random.next());
         let hub = self.app.hub.clone();
         let job = RequestJob {
@@ -82,13 +82,13 @@ impl Caller {
             waits: None,
             served: None,
             begin,
-            answer,
+            reply_to,
         };
         self.app.engine.submit(shard, Box::new(job))?;
         Ok(served)
     }
 
-    /// Runs a transaction on another shard, and tells what became of it when that is durable.
+    /// Runs a transaction on another shard, and returns its result when that is durable.
     pub(crate) fn exec_at(
         &mut self,
         shard: usize,
@@ -96,7 +96,7 @@ impl Caller {
     ) -> Later<(Transaction, Executed)> {
         let (hub, dialect) = (self.app.hub.clone(), self.dialect);
         let mut random = Random::new(self.random.next());
-        let there = self.visit(shard, move |turn| {
+        let result = self.visit(shard, move |turn| {
             let executed = exec_in(turn, &transaction, &mut random, &hub);
             let seen = match &executed {
                 Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
@@ -112,8 +112,8 @@ impl Caller {
                 dialect,
                 rights: Rights::All,
             };
-            match there.await {
-                // It is durable there, and this shard's revisions tell nothing about it.
+            match result.await {
+                // It is durable there; it has no revision on this shard.
                 Ok((transaction, Executed::Ran(replies, publish, _))) => {
                     (transaction, Executed::Ran(replies, publish, 0))
                 }
@@ -124,7 +124,7 @@ impl Caller {
         })
     }
 
-    /// Runs something in a turn of another shard and gives its result when that is durable.
+    /// Runs a closure in a turn of another shard, and returns its result when that is durable.
     pub(crate) fn visit<T: Send + 'static>(
         &self,
         shard: usize,
@@ -134,13 +134,13 @@ impl Caller {
         self.visit_in_turns(shard, move |turn| run.take().map(|run| run(turn)))
     }
 
-    /// The same for what is long: it is asked again in the shard's next turn until it has a result.
+    /// The same for a long operation: it is called again in each turn of the shard until it has a result.
     pub(crate) fn visit_in_turns<T: Send + 'static>(
         &self,
         shard: usize,
         mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, u64)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
-        let (answer, received) = oneshot::channel();
+        let (sender, received) = oneshot::channel();
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move {
                 let (result, seen) = loop {
@@ -154,7 +154,7 @@ impl Caller {
                     }
                 };
                 let durable = local.until_durable(seen).await;
-                let _ = answer.send(durable.map(|()| result));
+                let _ = sender.send(durable.map(|()| result));
             })
         };
         let engine = self.app.engine.clone();
@@ -165,7 +165,7 @@ impl Caller {
     }
 }
 
-/// A shard that ends without a word leaves it open what became of the request.
+/// If a shard ends without a reply, the outcome of the request is unknown.
 pub(crate) fn ended() -> Error {
-    Error::unknown(Code::StoreUnavailable, "the shard ended without an answer")
+    Error::unknown(Code::StoreUnavailable, "the shard ended without a reply")
 }

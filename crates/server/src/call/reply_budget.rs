@@ -1,13 +1,13 @@
-//! How much the answers of one request may hold together: what is written at once is also kept at once. Pure.
+//! Bounds the size of the replies to one request: they are sent together, so they are in memory together. Pure.
 
 use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
 use keystead_commands::meter::{ReplyBound, too_large};
 
-/// What an answer or a part of one takes beside its bytes.
+/// What a reply, or an element of one, takes beside its bytes.
 const PART_BYTES: usize = 16;
 
-/// The room that is left for answers.
+/// The bytes that are left for replies.
 pub(crate) struct ReplyBudget {
     bytes_max: usize,
     bytes_left: usize,
@@ -18,12 +18,12 @@ impl ReplyBudget {
         ReplyBudget { bytes_max, bytes_left: bytes_max }
     }
 
-    /// How large the next answer may be.
+    /// How large the next reply may be.
     pub(crate) fn bound(&self) -> ReplyBound {
         ReplyBound { bytes_max: self.bytes_max, bytes_left: self.bytes_left }
     }
 
-    /// Runs a command within the room that is left. One whose answer does not fit in leaves none for the next.
+    /// Runs a command within the budget. One whose reply is too large leaves nothing for the next.
     pub(crate) fn run(&mut self, run: impl FnOnce(ReplyBound) -> Reply) -> Reply {
         if self.bytes_left == 0 {
             let max = self.bytes_max;
@@ -39,14 +39,14 @@ impl ReplyBudget {
         reply
     }
 
-    /// Whether an answer fits in beside those that came before.
+    /// Whether a reply fits beside those before it.
     pub(crate) fn take(&mut self, reply: &Reply) -> bool {
         let left = self.bytes_left.checked_sub(weight(reply));
         self.bytes_left = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// What undoes everything when it does not.
+    /// The error that rolls back everything when it does not.
     pub(crate) fn undone(&self) -> Fail {
         too_large(self.bytes_max)
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_runs_while_there_is_room_and_not_after() {
+    fn a_command_runs_while_the_budget_lasts() {
         let mut budget = ReplyBudget::new(100);
         assert_eq!(budget.run(|_| Reply::Ok), Reply::Ok);
         let key_too_large = || Reply::Error(Fail::Broken(Error::new(Code::TooLarge, "a key is too large")));
@@ -82,12 +82,12 @@ mod tests {
             too_large()
         };
         assert_eq!(budget.run(run), too_large());
-        let refused = budget.run(|_| panic!("there is no room"));
-        assert!(matches!(refused, Reply::Error(_)), "{refused:?}");
+        let rejected = budget.run(|_| panic!("the budget is used up"));
+        assert!(matches!(rejected, Reply::Error(_)), "{rejected:?}");
     }
 
     #[test]
-    fn what_does_not_fit_leaves_no_room() {
+    fn what_does_not_fit_uses_up_the_budget() {
         let mut budget = ReplyBudget::new(40);
         assert!(budget.take(&Reply::bulk(b"four")) && budget.take(&Reply::bulk(b"four")), "to the last byte");
         assert!(!budget.take(&Reply::Nil));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_weighs() {
+    fn every_element_counts() {
         let text = || Reply::bulk(b"four");
         assert_eq!(weight(&text()), 20);
         assert_eq!(weight(&Reply::Array(vec![text(), Reply::Nil])), 52);

@@ -1,4 +1,4 @@
-//! Requests that ask all shards, or one after the other. Touches their queues.
+//! Requests on all shards, at once or one shard after the other. Touches their queues.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,43 +12,43 @@ use tokio::sync::oneshot;
 use super::job::Served;
 use super::{Caller, ended};
 
-/// So many bits of a scan's cursor name the shard; the rest is the place within it.
+/// The lowest bits of a scan's cursor are the shard; the others are the cursor within it.
 const CURSOR_SHARD_BITS: u32 = 8;
 
 pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T>>>;
 
 impl Caller {
-    /// Asks all shards, and gives the one answer when it is durable everywhere.
+    /// Runs a request on all shards, and returns one reply when it is durable on all of them.
     pub(crate) fn spread(&mut self, spread: Spread, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
         if spread == Spread::Cursor {
             return self.scan(spec, args);
         }
         let first = if spread == Spread::Some { self.random.below(self.shards) } else { 0 };
-        let answers: Vec<_> = (0..self.shards)
+        let replies: Vec<_> = (0..self.shards)
             .map(|n| self.send((first + n) % self.shards, spec, args.to_command(), None, None))
             .collect();
         Box::pin(async move {
             let mut all = Vec::new();
-            for answer in answers {
-                all.push(received(answer).await);
+            for reply in replies {
+                all.push(received(reply).await);
             }
             Served::plain(combine(spread, all))
         })
     }
 
-    /// The cursor names the shard in its lowest bits, so that a walk goes through all of them.
+    /// Continues a scan on the shard in the lowest bits of its cursor, so that it visits all shards.
     fn scan(&mut self, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
         let cursor = std::str::from_utf8(args.at(1)).ok().and_then(|text| text.parse::<u64>().ok());
         let shards = self.shards as u64;
         let mask = (1 << CURSOR_SHARD_BITS) - 1;
         let shard = cursor.map_or(0, |cursor| cursor & mask) % shards;
-        // What is no cursor is refused by the command.
+        // The command rejects an invalid cursor.
         let within = cursor.map(|cursor| (cursor >> CURSOR_SHARD_BITS).to_string().into_bytes());
         let within = within.unwrap_or_else(|| args.at(1).to_vec());
         let words = args.from(0).enumerate().map(|(n, word)| if n == 1 { &within[..] } else { word });
-        let answer = self.send(shard as usize, spec, Command::new(words), None, None);
+        let reply = self.send(shard as usize, spec, Command::new(words), None, None);
         Box::pin(async move {
-            let mut reply = received(answer).await;
+            let mut reply = received(reply).await;
             if let Reply::Array(parts) = &mut reply
                 && let Some(Reply::Bulk(next)) = parts.first()
                 && let Some(next) = number::parse_int(next)
@@ -65,9 +65,9 @@ impl Caller {
     }
 }
 
-async fn received(answer: Result<oneshot::Receiver<Served>>) -> Reply {
-    match answer {
-        Ok(answer) => match answer.await {
+async fn received(reply: Result<oneshot::Receiver<Served>>) -> Reply {
+    match reply {
+        Ok(reply) => match reply.await {
             Ok(served) => served.reply,
             Err(_) => Reply::Error(Fail::Broken(ended())),
         },

@@ -1,4 +1,4 @@
-//! Where a request runs: the shard of its keys. It touches nothing.
+//! Where a request runs: on the shard of its keys. Touches nothing.
 
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Queued;
@@ -17,11 +17,11 @@ pub(crate) enum Target {
 /// Where a request runs, by its keys.
 pub(crate) fn target(
     engine: &Engine,
-    here: usize,
+    local: usize,
     spec: &Spec,
     args: Args<'_>,
 ) -> std::result::Result<Target, Fail> {
-    // A request that does not tell its keys is refused by the command itself, wherever it runs.
+    // A request whose keys cannot be found is rejected by the command itself, on any shard.
     let keys = spec.keys(args).unwrap_or_default();
     let Some(first) = keys.first() else {
         return Ok(match spec.spread {
@@ -33,7 +33,7 @@ pub(crate) fn target(
     if keys.iter().any(|key| engine.shard_of(args.at(*key)) != target) {
         return Err(errors::CROSS_SLOT);
     }
-    Ok(if target == here { Target::Local } else { Target::Shard(target) })
+    Ok(if target == local { Target::Local } else { Target::Shard(target) })
 }
 
 /// The one shard of a transaction's keys; `None` when it has none.

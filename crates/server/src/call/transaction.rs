@@ -18,32 +18,32 @@ use super::reply_budget::ReplyBudget;
 /// Keys that a connection watches, all on one shard.
 pub(crate) struct Watched {
     pub(crate) watch: Watch,
-    /// Without repetition: a client may watch them in many requests.
+    /// A set: a client may watch the same key in many requests.
     pub(crate) keys: HashSet<Bytes>,
     pub(crate) shard: usize,
 }
 
-/// A transaction that is to run.
+/// A transaction to run.
 pub(crate) struct Transaction {
     pub(crate) queue: Vec<Queued>,
     pub(crate) watched: Option<Watched>,
-    /// Bytes of all its answers. With more it is undone.
+    /// Most bytes of its replies. With more it is rolled back.
     pub(crate) answer_bytes_max: usize,
     pub(crate) dialect: Dialect,
     pub(crate) rights: Rights,
 }
 
-/// What became of a transaction, and the revision that must be durable before anybody is told.
+/// The result of a transaction, and the revision that must be durable before it is returned.
 pub(crate) enum Executed {
     /// A watched key has changed.
     Aborted(u64),
-    /// It ran; commands about the connection have no answer yet.
+    /// It ran; commands about the connection have no reply yet.
     Ran(Vec<Option<Reply>>, Vec<Publication>, u64),
-    /// It is undone, and this is why.
+    /// It was rolled back, for this reason.
     Undone(Fail),
 }
 
-/// Lets `watch` be told of changes of these keys.
+/// Adds these keys to `watch`.
 pub(crate) fn watch_in(turn: &mut Turn<'_>, keys: &[Bytes], watch: &Watch) -> Reply {
     match keys.iter().try_for_each(|key| turn.watch(key, watch)) {
         Ok(()) => Reply::Ok,
@@ -58,18 +58,18 @@ pub(crate) fn exec_in(
     random: &mut Random,
     hub: &Hub,
 ) -> Executed {
-    let mut looked_at = 0;
+    let mut checked_at = 0;
     if let Some(watched) = &transaction.watched {
-        // A key that has expired has changed, and a look tells.
-        let looked = turn.run(false, |keyspace, now| {
+        // A key that has expired has changed, which reading it detects.
+        let checked = turn.run(false, |keyspace, now| {
             (watched.keys.iter().find_map(|key| keyspace.exists(key, now).err()), true)
         });
-        match looked {
-            Ok((None, seen)) => looked_at = seen,
+        match checked {
+            Ok((None, seen)) => checked_at = seen,
             Ok((Some(error), _)) | Err(error) => return Executed::Undone(Fail::Broken(error)),
         }
         if watched.watch.is_touched() {
-            return Executed::Aborted(looked_at);
+            return Executed::Aborted(checked_at);
         }
     }
     let queue = &transaction.queue;
@@ -82,24 +82,24 @@ pub(crate) fn exec_in(
         (ran, keep)
     });
     match ran {
-        Ok((Ok((replies, publish)), seen)) => Executed::Ran(replies, publish, seen.max(looked_at)),
+        Ok((Ok((replies, publish)), seen)) => Executed::Ran(replies, publish, seen.max(checked_at)),
         Ok((Err(fail), _)) => Executed::Undone(fail),
         Err(error) => Executed::Undone(Fail::Broken(error)),
     }
 }
 
-/// What commands answered, and the messages that they send.
-pub(crate) type Answered = (Vec<Option<Reply>>, Vec<Publication>);
+/// The replies of commands, and the messages that they publish.
+pub(crate) type Replies = (Vec<Option<Reply>>, Vec<Publication>);
 
-/// Runs the commands of a transaction on keys and on what all share. Those about the connection are left for its own loop: `None`.
+/// Runs the commands of a transaction on keys and on the hub. Those about the connection run later on its own loop: `None`.
 ///
 /// # Errors
-/// Why all of it must be undone: one of them failed half way, or their answers are too much.
+/// Why all of it must be rolled back: a command failed half way, or the replies are too large.
 pub(crate) fn run_queue(
     queue: &[Queued],
     mut ctx: Ctx<'_>,
     answer_bytes_max: usize,
-) -> Result<Answered, Fail> {
+) -> Result<Replies, Fail> {
     ctx.may_wait = false;
     let mut budget = ReplyBudget::new(answer_bytes_max);
     let mut replies = Vec::with_capacity(queue.len());
@@ -107,7 +107,7 @@ pub(crate) fn run_queue(
         let args = queued.command.args();
         let reply = match queued.spec.run {
             Run::Data(_) => {
-                // What it would wait for is not waited for, and must not be taken for the next one's.
+                // Commands of a transaction do not wait; a wait of one must not be taken for the next one's.
                 ctx.wait = None;
                 ctx.reply = budget.bound();
                 run_data(&mut ctx, queued.spec, args)

@@ -1,7 +1,6 @@
-//! `keystead backup DIR`: ask the running server for a copy of its database. Touches a socket, stdout and stderr.
+//! `keystead backup DIR`: asks the running server for a copy of its database. Touches a socket, stdout and stderr.
 
 use std::io::{self, IsTerminal, Write, stderr};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,11 +10,9 @@ use serde_json::{Value, json};
 
 use super::client::{self, Response};
 use super::{Operand, Subcommand};
-use crate::bounds::PROBE_TIMEOUT;
 use crate::failure::{failure, io_words, one_line};
-use crate::listen::reachable;
 use crate::settings::size::show_bytes;
-use crate::settings::{Listen, Loaded, Settings};
+use crate::settings::{Listen, Loaded};
 
 const PATH: &str = "/admin/backup";
 
@@ -27,8 +24,8 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     takes: |_| true,
     details: "\
 The server is found by the same settings as it was started with: --http, --token, their variables, the file. It
-goes on serving meanwhile, and writes the copy on its own file system, with its own rights. A relative DIR is taken
-from where this command runs. The copy has everything that was answered before, and is a database itself:
+continues to serve, and writes the copy on its own file system, with its own permissions. A relative DIR is relative to
+the directory of this command. The copy has every change that was acknowledged before, and is a database itself:
 check it with keystead check DIR, serve it with keystead --data DIR.",
     run,
 };
@@ -37,19 +34,22 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Loaded { settings, warnings, .. } = super::load(matches)?;
     super::warn(&warnings);
     let dir = absolute(&super::operand_path(matches, "DIR")?)?;
-    let addresses = addresses(&settings)?;
+    let addresses = client::addresses(&settings)?;
     let server = &settings.http;
     let connect = || client::connect(&addresses).map_err(|e| unreachable(server, &e));
-    client::probe(connect()?).map_err(|e| no_http(server, &e))?;
+    client::probe(connect()?).map_err(|e| client::not_http(server, &e))?;
     let stream = connect()?;
     let mut progress = Progress::new(&dir);
     let body = json!({ "dir": dir }).to_string();
-    let response = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.tell());
+    let response = client::post(stream, PATH, settings.token.as_ref(), &body, || progress.print());
     progress.end();
     let response = response.map_err(|e| {
         Error::unknown(
             Code::StoreUnavailable,
-            format!("the server at {server} was asked and did not answer ({}): see its log", io_words(&e)),
+            format!(
+                "the server at {server} got the request and did not answer ({}): see its log",
+                io_words(&e)
+            ),
         )
     })?;
     super::print(&outcome(server, &response)?);
@@ -67,42 +67,15 @@ fn unreachable(server: &Listen, error: &io::Error) -> Error {
     )
 }
 
-/// What listens there is not the HTTP listener of a server that is well.
-fn no_http(server: &Listen, error: &io::Error) -> Error {
-    let what = match error.kind() {
-        io::ErrorKind::InvalidData => format!("what answers at {server} does not speak HTTP"),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            let seconds = PROBE_TIMEOUT.as_secs();
-            format!("what listens at {server} does not answer an HTTP request within {seconds} s")
-        }
-        _ => format!("what listens at {server} does not answer an HTTP request ({})", io_words(error)),
-    };
-    let fix = "name the address after \"http\" in the server's ready block with --http";
-    Error::new(Code::StoreUnavailable, format!("{what}: {fix}"))
-}
-
-/// The server runs in another directory, so it is told the whole path.
+/// The server runs in another directory, so it gets the absolute path.
 fn absolute(dir: &Path) -> Result<String> {
     let path = std::path::absolute(dir).map_err(|e| {
-        failure(format_args!("DIR cannot be resolved ({})", io_words(&e)), "write a whole path")
+        failure(format_args!("DIR cannot be resolved ({})", io_words(&e)), "write an absolute path")
     })?;
     path.into_os_string().into_string().map_err(|_| failure("the path of DIR is not UTF-8", "choose another"))
 }
 
-fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>> {
-    let listen = &settings.http;
-    let fix = "name the address of the running server, for example --http 127.0.0.1:8080";
-    let (host, port) = match listen {
-        Listen::At { host, port } if *port != 0 => (host.as_str(), *port),
-        _ => return Err(failure(format_args!("--http {listen} is not an address to connect to"), fix)),
-    };
-    let found = (host, port).to_socket_addrs();
-    let found = found
-        .map_err(|e| failure(format_args!("--http {listen}: the host is unknown ({})", io_words(&e)), fix))?;
-    Ok(found.map(reachable).collect())
-}
-
-/// The line that tells what the server did, or the error that tells what it did not.
+/// The line that is printed, or the error that says why there is no copy.
 fn outcome(server: &Listen, response: &Response) -> Result<String> {
     let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
     match (response.status, &body["dir"], &body["revisions"], &body["bytes"]) {
@@ -132,31 +105,31 @@ fn outcome(server: &Listen, response: &Response) -> Result<String> {
     }
 }
 
-/// A line on stderr for whoever waits. A terminal sees it count; elsewhere it is said once.
+/// A line on stderr while the copy is made. On a terminal it counts seconds; elsewhere it is printed once.
 struct Progress<'a> {
     dir: &'a str,
     watch: Stopwatch,
-    told: bool,
+    printed: bool,
 }
 
 impl<'a> Progress<'a> {
     fn new(dir: &'a str) -> Self {
-        Progress { dir, watch: Stopwatch::start(), told: false }
+        Progress { dir, watch: Stopwatch::start(), printed: false }
     }
 
-    fn tell(&mut self) {
+    fn print(&mut self) {
         let (dir, seconds) = (one_line(self.dir), self.watch.elapsed().as_secs());
-        // Without a stderr there is nobody to tell.
-        let _ = match (stderr().is_terminal(), self.told) {
+        // Without a stderr the progress cannot be reported.
+        let _ = match (stderr().is_terminal(), self.printed) {
             (true, _) => write!(stderr(), "\rkeystead: copying to {dir}, {seconds} s"),
             (false, false) => writeln!(stderr(), "keystead: copying to {dir}, this takes a while"),
             (false, true) => Ok(()),
         };
-        self.told = true;
+        self.printed = true;
     }
 
     fn end(&self) {
-        if self.told && stderr().is_terminal() {
+        if self.printed && stderr().is_terminal() {
             let _ = writeln!(stderr());
         }
     }
@@ -171,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_told_in_one_line() {
+    fn a_copy_is_reported_in_one_line() {
         let body = r#"{"dir":"/b","revisions":[3,12],"bytes":2048}"#;
         assert_eq!(outcome_of(200, body).unwrap(), "backup in /b: revisions 3, 12, 2kb\n");
     }
 
     #[test]
-    fn whatever_else_is_answered_is_an_error_that_says_so() {
+    fn any_other_response_is_an_error() {
         for (status, body, words) in [
             (401, "{}", "KEYSTEAD_TOKEN"),
             (

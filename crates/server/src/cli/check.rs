@@ -1,4 +1,4 @@
-//! `keystead check DIR`: is a database at rest sound? Touches that directory, and stdout.
+//! `keystead check DIR`: checks the integrity of a database that no server has open. Touches that directory, and stdout.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::settings::size::show_bytes;
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "check",
-    about: "Check that a database no server has open is sound",
+    about: "Check the integrity of a database that no server has open",
     operand: Some(Operand { name: "DIR", help: "The data directory, or a backup" }),
     flags: &[],
     takes: |_| true,
     details: "\
-Reads everything: SQLite's own integrity, that every row has its key, the journal's checksums, and that both load
-together. Exits with 0 when the database is sound, 1 when it is not, 2 when it cannot be opened.",
+Reads everything: checks SQLite's integrity, that every row has its key, the journal's checksums, and that both can
+be loaded. Exits with 0 when the database is sound, 1 when it is not, 2 when it cannot be opened.",
     run,
 };
 
@@ -28,7 +28,7 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let dir = super::operand_path(matches, "DIR")?;
     let report = match check(&dir) {
         Ok(report) => report,
-        // A directory whose description is damaged is a database that is not sound.
+        // A damaged database.json is a problem of the database, not of the arguments.
         Err(error) if error.code() == Code::Corrupt => {
             Report { problems: vec![error.to_string()], ..Report::default() }
         }
@@ -48,10 +48,7 @@ fn shown(dir: &Path, report: &Report) -> String {
     line("shards", &report.shards.to_string());
     line("keys", &report.keys.to_string());
     line("unarchived", &format!("{} revisions, in the journal only", report.unarchived));
-    line(
-        "torn",
-        &format!("{} that a crash left behind and nobody was told of", show_bytes(report.torn_bytes)),
-    );
+    line("torn", &format!("{} that a crash left behind, never acknowledged", show_bytes(report.torn_bytes)));
     for problem in &report.problems {
         line("problem", &one_line(problem));
     }
@@ -64,13 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_short_and_ends_with_the_verdict() {
+    fn a_report_ends_with_the_verdict() {
         let mut report = Report { shards: 4, keys: 7, unarchived: 2, torn_bytes: 1536, problems: vec![] };
         let expected = "d\n  \
             shards      4\n  \
             keys        7\n  \
             unarchived  2 revisions, in the journal only\n  \
-            torn        1.5kb that a crash left behind and nobody was told of\n\
+            torn        1.5kb that a crash left behind, never acknowledged\n\
             sound\n";
         assert_eq!(shown(Path::new("d"), &report), expected);
         report.problems.push("shard 1:\nbad".into());

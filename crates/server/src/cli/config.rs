@@ -40,7 +40,7 @@ fn columns(values: &[Value]) -> String {
     })
 }
 
-/// The policies, a line each.
+/// The policies, one line each.
 fn limits(policies: &[Definition]) -> String {
     let width = policies.iter().map(|definition| definition.name.len()).max().unwrap_or(0);
     policies.iter().fold(String::new(), |mut text, definition| {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_told_without_the_secrets_of_their_stores() {
+    fn policies_are_shown_without_the_secrets_of_their_stores() {
         let text = "[limit.a]\nlimit = 1\nperiodMs = 1\nfail = \"open\"\nstore = \"redis://:secret@host\"";
         let shown = limits(&policies::file::parse(text, "k.toml").unwrap());
         assert_eq!(shown, "limit.a  gcra, store redis, fail open\n");

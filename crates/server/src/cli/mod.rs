@@ -1,12 +1,13 @@
 //! The command line: `keystead [SUBCOMMAND] [flags]`. Touches arguments, the environment, stdout, stderr
 //! and the exit code.
 //!
-//! A subcommand is one file here and one row in `SUBCOMMANDS`. Whatever goes wrong is one line on stderr.
+//! A subcommand is one file here and one row in `SUBCOMMANDS`. Every error is one line on stderr.
 
 mod backup;
 mod check;
 mod client;
 mod config;
+mod health;
 mod limit;
 mod serve;
 mod usage;
@@ -20,26 +21,26 @@ use clap::{Arg, ArgMatches, Command};
 use keystead_core::{Code, Error, Result};
 use rustix::fs::Mode;
 
-use crate::VERSION;
+use crate::LONG_VERSION;
 use crate::failure::{failure, line, one_line};
 use crate::settings::{Loaded, SETTINGS, Setting, Sources};
 
 /// The exit code of a command that ran and failed.
 pub const EXIT_FAILED: u8 = 1;
 
-/// The exit code of a command that could not run as it was asked to.
-pub const EXIT_REFUSED: u8 = 2;
+/// The exit code of a command whose arguments or settings are invalid.
+pub const EXIT_INVALID: u8 = 2;
 
 struct Subcommand {
     name: &'static str,
     about: &'static str,
-    /// The word that it takes, if it takes one.
+    /// Its positional argument, if it takes one.
     operand: Option<Operand>,
     /// The flags that only it has.
     flags: &'static [Flag],
-    /// Which settings mean something to it. The flags of others are refused.
+    /// Which settings it uses. The flags of others are an error.
     takes: fn(&Setting) -> bool,
-    /// What its own help says besides.
+    /// The end of its help.
     details: &'static str,
     run: fn(&ArgMatches) -> Result<ExitCode>,
 }
@@ -56,14 +57,19 @@ struct Flag {
     required: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 5] =
-    [serve::SUBCOMMAND, config::SUBCOMMAND, backup::SUBCOMMAND, check::SUBCOMMAND, limit::SUBCOMMAND];
+const SUBCOMMANDS: [Subcommand; 6] = [
+    serve::SUBCOMMAND,
+    config::SUBCOMMAND,
+    health::SUBCOMMAND,
+    backup::SUBCOMMAND,
+    check::SUBCOMMAND,
+    limit::SUBCOMMAND,
+];
 
-/// What `keystead` alone does.
+/// What `keystead` without a subcommand does.
 const DEFAULT_SUBCOMMAND: Subcommand = serve::SUBCOMMAND;
 
-const ABOUT: &str = "Keystead, a home for keyed state: one writer per key, every change one atomic step, \
-                     every reply durable.";
+const ABOUT: &str = "Keystead, a durable Redis-compatible server: every change is atomic, and acknowledged once it is durable.";
 
 const EXAMPLES: &str = "\
 A flag wins over a variable (KEYSTEAD_HTTP=...), a variable over the file (http = \"...\"), the file
@@ -71,39 +77,40 @@ over the default. Other machines need a token: without one, only loopback addres
 
 Examples:
   keystead                                   serve on 127.0.0.1:8080, data in ./keystead-data
-  keystead --durability memory               try it out, keep nothing
-  keystead --http 127.0.0.1:0                take any free port; the ready block says which
+  keystead --durability memory               try it out, persist nothing
+  keystead --http 127.0.0.1:0                use any free port; the ready block says which
   KEYSTEAD_TOKEN=$(openssl rand -hex 32) keystead --http 0.0.0.0:8080
                                              serve other machines; they need the token
   keystead config                            show every setting and where it came from
+  keystead health                            ask the running server whether it is healthy
   keystead backup /backups/monday            copy the database of the running server
-  keystead check /backups/monday             check that a copy is sound
+  keystead check /backups/monday             check the integrity of a copy
   keystead limit replay --policy POLICY      try a rate limit on recorded traffic";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Whatever this process writes is for its user alone, also files that libraries make.
+    // All files that this process creates are for its user only, also those of libraries.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let done = match command().try_get_matches_from(arguments) {
         Ok(matches) => run(&matches),
         Err(error) if error.use_stderr() => Err(usage::failure_of(&error)),
-        // Help and version are what was asked for.
+        // Help and version are no errors.
         Err(error) => {
             let _ = error.print();
             Ok(ExitCode::SUCCESS)
         }
     };
     done.unwrap_or_else(|error| {
-        // Without a stderr there is nobody to tell.
+        // Without a stderr the error cannot be reported.
         let _ = writeln!(std::io::stderr(), "{}", line(&error));
         ExitCode::from(exit_code(&error))
     })
 }
 
-/// What cannot be as it was asked for is `config_invalid`, whoever noticed it.
+/// Invalid arguments and settings are `config_invalid`, wherever that is found.
 fn exit_code(error: &Error) -> u8 {
-    if error.code() == Code::ConfigInvalid { EXIT_REFUSED } else { EXIT_FAILED }
+    if error.code() == Code::ConfigInvalid { EXIT_INVALID } else { EXIT_FAILED }
 }
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -111,21 +118,21 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
         None => (DEFAULT_SUBCOMMAND.run)(matches),
         Some((name, matches)) => {
             let chosen = SUBCOMMANDS.iter().find(|s| s.name == name).unwrap_or(&DEFAULT_SUBCOMMAND);
-            refuse_idle(chosen, matches)?;
+            reject_unused(chosen, matches)?;
             (chosen.run)(matches)
         }
     }
 }
 
-/// Refuses flags that would change nothing: whoever wrote them expects something else.
-fn refuse_idle(chosen: &Subcommand, matches: &ArgMatches) -> Result<()> {
-    let idle = |setting: &&Setting| !(chosen.takes)(setting) && matches.contains_id(setting.name);
-    match SETTINGS.iter().find(idle) {
+/// Rejects flags that would have no effect: the user expects one.
+fn reject_unused(chosen: &Subcommand, matches: &ArgMatches) -> Result<()> {
+    let unused = |setting: &&Setting| !(chosen.takes)(setting) && matches.contains_id(setting.name);
+    match SETTINGS.iter().find(unused) {
         None => Ok(()),
         Some(setting) => {
             let name = chosen.name;
             Err(failure(
-                format_args!("{} means nothing to keystead {name}", setting.flag()),
+                format_args!("{} has no effect on keystead {name}", setting.flag()),
                 format_args!("leave it out; see keystead {name} --help"),
             ))
         }
@@ -134,10 +141,9 @@ fn refuse_idle(chosen: &Subcommand, matches: &ArgMatches) -> Result<()> {
 
 fn command() -> Command {
     Command::new("keystead")
-        .version(VERSION)
+        .version(LONG_VERSION)
         .about(ABOUT)
         .after_help(EXAMPLES)
-        .disable_help_subcommand(true)
         .subcommands(SUBCOMMANDS.map(subcommand))
         .args(SETTINGS.iter().map(argument))
 }
@@ -153,12 +159,12 @@ fn subcommand(row: Subcommand) -> Command {
             .help(flag.help)
             .required(flag.required)
     });
-    // Every setting is a flag everywhere; those that mean nothing here stand in no help.
-    let idle = SETTINGS.iter().filter(|setting| !(row.takes)(setting)).map(|s| argument(s).hide(true));
-    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags).args(idle)
+    // Every setting is a flag of every subcommand; help hides those that it does not use.
+    let unused = SETTINGS.iter().filter(|setting| !(row.takes)(setting)).map(|s| argument(s).hide(true));
+    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags).args(unused)
 }
 
-/// The word that a subcommand takes, as a path.
+/// The positional argument of a subcommand, as a path.
 fn operand_path(matches: &ArgMatches, name: &str) -> Result<PathBuf> {
     let word = matches.get_one::<OsString>(name).cloned().unwrap_or_default();
     if word.is_empty() {
@@ -167,7 +173,7 @@ fn operand_path(matches: &ArgMatches, name: &str) -> Result<PathBuf> {
     Ok(word.into())
 }
 
-/// A setting's flag may stand before or after the subcommand.
+/// The flag of a setting, before or after the subcommand.
 fn argument(setting: &'static Setting) -> Arg {
     let help = match setting.default {
         Some(default) => format!("{} [default: {default}]", setting.help),
@@ -195,12 +201,12 @@ fn load(matches: &ArgMatches) -> Result<Loaded> {
 /// Prints warnings about the settings, for commands that have no log.
 fn warn(warnings: &[String]) {
     for warning in warnings {
-        // Without a stderr there is nobody to warn.
+        // Without a stderr the warning cannot be reported.
         let _ = writeln!(std::io::stderr(), "keystead: warning: {}", one_line(warning));
     }
 }
 
-/// Prints on stdout. A reader that has gone away (`keystead config | head -1`) is no failure.
+/// Prints on stdout. A closed pipe (`keystead config | head -1`) is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
@@ -220,6 +226,7 @@ mod tests {
             &["keystead"][..],
             &["keystead", "serve"],
             &["keystead", "config"],
+            &["keystead", "health"],
             &["keystead", "backup", "d"],
             &["keystead", "check", "d"],
             &["keystead", "limit", "replay", "--policy", "{}"],
@@ -240,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_means_nothing_is_refused_wherever_it_stands() {
+    fn a_flag_without_effect_is_rejected_in_any_position() {
         let replay = ["limit", "replay", "--policy", "{}"];
         for setting in SETTINGS {
             let flag = [setting.flag(), "x".to_owned()];
@@ -248,15 +255,15 @@ mod tests {
             for words in [[&flag[..], &replay].concat(), [&replay[..], &flag].concat()] {
                 let matches = command().try_get_matches_from([&["keystead"], &words[..]].concat()).unwrap();
                 let (_, matches) = matches.subcommand().unwrap();
-                let refused = refuse_idle(&limit::SUBCOMMAND, matches);
-                assert_eq!(refused.is_ok(), setting.name == "config", "{words:?}");
+                let rejected = reject_unused(&limit::SUBCOMMAND, matches);
+                assert_eq!(rejected.is_ok(), setting.name == "config", "{words:?}");
             }
         }
     }
 
     #[test]
-    fn what_was_asked_wrongly_is_told_from_what_went_wrong() {
-        assert_eq!(exit_code(&failure("--http x", "write y")), EXIT_REFUSED);
+    fn invalid_arguments_have_their_own_exit_code() {
+        assert_eq!(exit_code(&failure("--http x", "write y")), EXIT_INVALID);
         assert_eq!(
             exit_code(&Error::new(Code::StoreUnavailable, "the database was closed, but: x")),
             EXIT_FAILED

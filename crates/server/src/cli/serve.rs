@@ -12,7 +12,7 @@ use crate::{logs, server};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "serve",
-    about: "Run the server (what keystead alone does)",
+    about: "Run the server (the default)",
     operand: None,
     flags: &[],
     takes: |_| true,

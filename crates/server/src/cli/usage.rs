@@ -1,4 +1,4 @@
-//! Turns the argument parser's refusals, which take several lines, into the one line of ours. Pure.
+//! Turns the argument parser's errors, which have several lines, into one line. Pure.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use keystead_core::Error;
@@ -24,7 +24,7 @@ pub(super) fn failure_of(error: &clap::Error) -> Error {
                 meant(argument, flags.iter().map(String::as_str)),
             )
         }
-        ErrorKind::UnknownArgument => failure(format_args!("'{argument}' is one word too many"), SEE_HELP),
+        ErrorKind::UnknownArgument => failure(format_args!("unexpected argument '{argument}'"), SEE_HELP),
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand);
             failure(format_args!("unknown command '{word}'"), meant(word, SUBCOMMANDS.iter().map(|s| s.name)))
@@ -32,7 +32,7 @@ pub(super) fn failure_of(error: &clap::Error) -> Error {
         ErrorKind::MissingRequiredArgument => {
             let missing = match error.get(ContextKind::InvalidArg) {
                 Some(ContextValue::Strings(words)) => words.join(" "),
-                _ => "a word".to_owned(),
+                _ => "an argument".to_owned(),
             };
             failure(format_args!("{} is missing", missing.replace(['<', '>'], "")), SEE_HELP)
         }
@@ -44,7 +44,7 @@ pub(super) fn failure_of(error: &clap::Error) -> Error {
     }
 }
 
-/// The parser writes `--http <ADDR>` where it means the flag.
+/// The flag in the parser's `--http <ADDR>`.
 fn flag_of(argument: &str) -> &str {
     argument.split(' ').next().unwrap_or(argument)
 }
@@ -60,13 +60,13 @@ fn meant<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
 
-    fn refusal(arguments: &[&str]) -> String {
+    fn error_of(arguments: &[&str]) -> String {
         let all = ["keystead"].iter().chain(arguments);
         failure_of(&super::super::command().try_get_matches_from(all).unwrap_err()).to_string()
     }
 
     #[test]
-    fn every_refusal_is_one_line_that_says_what_to_do() {
+    fn every_error_is_one_line_that_says_what_to_do() {
         for (arguments, line) in [
             (&["--htp", "x"][..], "unknown flag '--htp': did you mean '--http'?"),
             (&["serve", "--durabilty=fsync"], "unknown flag '--durabilty': did you mean '--durability'?"),
@@ -74,19 +74,19 @@ mod tests {
             (&["-x"], "unknown flag '-x': see keystead --help"),
             (&["confg"], "unknown command 'confg': did you mean 'config'?"),
             (&["dance"], "unknown command 'dance': see keystead --help"),
-            (&["serve", "dance"], "'dance' is one word too many: see keystead --help"),
+            (&["serve", "dance"], "unexpected argument 'dance': see keystead --help"),
             (&["backup"], "DIR is missing: see keystead --help"),
-            (&["check", "a", "b"], "'b' is one word too many: see keystead --help"),
+            (&["check", "a", "b"], "unexpected argument 'b': see keystead --help"),
             (&["--http"], "--http needs a value: see keystead --help"),
             (&["--http", "--data", "x"], "--http needs a value: see keystead --help"),
             (&["--http", "a:1", "--http", "b:1"], "--http is given more than once: keep one of them"),
         ] {
-            assert_eq!(refusal(arguments), line, "{arguments:?}");
+            assert_eq!(error_of(arguments), line, "{arguments:?}");
         }
     }
 
     #[test]
     fn a_misspelt_token_flag_does_not_print_the_secret() {
-        assert!(!refusal(&["--tokn=hunter2"]).contains("hunter2"));
+        assert!(!error_of(&["--tokn=hunter2"]).contains("hunter2"));
     }
 }

@@ -67,8 +67,8 @@ async fn run(context: &HttpContext, request: &HttpRequest) -> Result<Value> {
 /// `data`: where libraries of functions are kept. They are copied last, so that no key is older than what made it.
 fn copy(engine: &Engine, runtime: &Handle, data: Option<&Path>, dir: &Path) -> Result<Value> {
     let copied = runtime.block_on(engine.backup(dir)).and_then(|revisions| {
-        if let Some(dump) = data.map_or(Ok(None), functions::kept)? {
-            functions::keep(dir, &dump)?;
+        if let Some(dump) = data.map_or(Ok(None), functions::load)? {
+            functions::save(dir, &dump)?;
         }
         Ok(revisions)
     });

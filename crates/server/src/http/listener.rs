@@ -5,11 +5,8 @@
 //! where no connection is to be had, or the loop is at a command that takes long. When [`serve`] returns, no
 //! connection of the door is left.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +18,15 @@ use keystead_engine::Local;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::context::HttpContext;
 use super::health;
 use super::request::{self, Unserved};
+use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
-use crate::bounds::{ACCEPT_PAUSE, Bounds, HEALTH_PEEK_BYTES, REFUSAL_TIMEOUT, REFUSALS_MAX};
+use crate::bounds::{ACCEPT_PAUSE, Bounds, HEALTH_PEEK_BYTES, REJECTION_TIMEOUT};
 use crate::handover::{self, OnLoop};
 
 /// How far a door has come with its connections.
@@ -52,91 +50,67 @@ struct Shared {
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
-    let slots = Arc::new(Semaphore::new(bounds.connections_max));
-    let mut refusals = VecDeque::new();
     let stage = watch::Sender::new(Stage::Open);
-    let shared = Shared { app: Arc::clone(&app), bounds: Arc::new(bounds), stage: stage.subscribe() };
-    let mut beginnings = JoinSet::new();
-    let mut stopping = pin!(app.stopping());
-    let mut next_shard = 0;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopping.as_mut() => break,
-            Some(_) = beginnings.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                pause_after(&error).await;
-                continue;
-            }
-        };
-        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-            next_shard = handover::next_shard(&app.engine, next_shard);
-            beginnings.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
-        } else {
-            app.metrics.http_connections_refused.inc();
-            make_room(&mut refusals);
-            refusals.push_back(beginnings.spawn(refuse(stream, Arc::clone(&app), Unserved::TooMany)));
-        }
-    }
-    // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
-    drop(listener);
-    drain(&stage, beginnings, &slots, &shared.bounds).await;
+    let mut http = HttpAcceptor {
+        slots: Arc::new(Semaphore::new(bounds.connections_max)),
+        shared: Shared { app: Arc::clone(&app), bounds: Arc::new(bounds), stage: stage.subscribe() },
+        tasks: JoinSet::new(),
+        rejections: Rejections::default(),
+    };
+    accept::until_stopping(listener, &app, &mut http).await;
+    http.drain(&stage).await;
 }
 
-async fn drain(
-    stage: &watch::Sender<Stage>,
-    mut beginnings: JoinSet<()>,
-    slots: &Semaphore,
-    bounds: &Bounds,
-) {
-    stage.send_replace(Stage::Draining);
-    let all = u32::try_from(bounds.connections_max).unwrap_or(u32::MAX);
-    let all_done = async {
-        while beginnings.join_next().await.is_some() {}
-        // Whoever holds all places knows that nobody else has one.
-        let _ = slots.acquire_many(all).await;
-    };
-    if timeout(bounds.drain_timeout, all_done).await.is_ok() {
-        return;
+struct HttpAcceptor {
+    shared: Shared,
+    slots: Arc<Semaphore>,
+    /// Connections that no loop has yet, or that are being rejected.
+    tasks: JoinSet<()>,
+    rejections: Rejections,
+}
+
+impl Acceptor for HttpAcceptor {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize) {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            self.tasks.spawn(admit(stream, peer, slot, self.shared.clone(), shard));
+            return;
+        }
+        let app = Arc::clone(&self.shared.app);
+        app.metrics.http_connections_refused.inc();
+        self.rejections.push(self.tasks.spawn(refuse(stream, app, Unserved::TooMany)));
     }
-    let left = bounds.connections_max - slots.available_permits();
-    tracing::warn!(connections = left, "cut off requests that did not finish in time");
-    stage.send_replace(Stage::Cut);
-    beginnings.shutdown().await;
-    // A loop that hangs does not look; its connections end with the process.
-    let _ = timeout(CUT_TIMEOUT, slots.acquire_many(all)).await;
+
+    async fn maintain(&mut self) {
+        if self.tasks.join_next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl HttpAcceptor {
+    async fn drain(mut self, stage: &watch::Sender<Stage>) {
+        stage.send_replace(Stage::Draining);
+        let connections_max = self.shared.bounds.connections_max;
+        let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
+        let (tasks, slots) = (&mut self.tasks, &self.slots);
+        let all_ended = async {
+            while tasks.join_next().await.is_some() {}
+            // All slots are free, so no connection is left.
+            let _ = slots.acquire_many(all).await;
+        };
+        let left = || connections_max - slots.available_permits();
+        if accept::drain(all_ended, self.shared.bounds.drain_timeout, left).await {
+            return;
+        }
+        stage.send_replace(Stage::Cut);
+        self.tasks.shutdown().await;
+        // A loop that hangs does not notice; its connections end with the process.
+        let _ = timeout(CUT_TIMEOUT, self.slots.acquire_many(all)).await;
+    }
 }
 
 /// How long connections may take to notice that they are cut off.
 const CUT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Without a pause a door that is out of file handles would spin.
-async fn pause_after(error: &io::Error) {
-    match error.kind() {
-        // The client went away before it was served: its affair.
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
-        _ => {
-            tracing::warn!(%error, "cannot accept a connection");
-            sleep(ACCEPT_PAUSE).await;
-        }
-    }
-}
-
-/// Makes room for one more that is over the limit. The oldest goes: if it had anything to ask, it would have asked by now.
-fn make_room(refusals: &mut VecDeque<AbortHandle>) {
-    if refusals.len() >= REFUSALS_MAX {
-        refusals.retain(|refusal| !refusal.is_finished());
-    }
-    if refusals.len() >= REFUSALS_MAX
-        && let Some(oldest) = refusals.pop_front()
-    {
-        oldest.abort();
-    }
-}
 
 /// A connection that no loop has yet.
 struct Newcomer {
@@ -155,8 +129,6 @@ async fn admit(
     shared: Shared,
     mut shard: usize,
 ) {
-    // Answers are written whole, so waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
     let mut newcomer = Newcomer { stream, peer, slot, shared };
@@ -180,7 +152,7 @@ async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
     let goes_on = tokio::select! {
         biased;
         () = app.stopping() => return None,
-        () = handover::goes_on(&app.engine, shard) => true,
+        () = handover::loop_is_free(&app.engine, shard) => true,
         () = asks_for_health(&stream) => false,
         () = handover::until_busy(app, shard) => false,
     };
@@ -278,7 +250,7 @@ async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
         async move { Ok::<_, Infallible>(answer) }
     });
     let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
+    let _ = timeout(REJECTION_TIMEOUT, one_answer).await;
 }
 
 #[cfg(test)]

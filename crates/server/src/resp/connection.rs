@@ -1,46 +1,38 @@
-//! One connection: it reads, runs what is complete, and writes what may leave, in turns.
+//! One connection: reads requests, runs those that are complete, and writes the replies that may be sent.
 //!
-//! Touches its socket and the shard of its loop. Invariant: an answer leaves only when it is durable, and in the order of
-//! the requests.
+//! Touches its socket and the shard of its loop. Invariant: replies are sent in the order of the requests, and only when what they
+//! depend on is durable.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::ctx::Dialect;
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::{Kind, Message, Unblock, WaitingBytes};
-use keystead_commands::session::{Replies, Session};
+use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
-use keystead_commands::{Args, Reply, dispatch};
+use keystead_commands::{Reply, dispatch};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::timeout;
 
 use super::execute::Execution;
 use super::input::Input;
 use super::output::Output;
-use super::patience::Patience;
+use super::output_limit::SlowReader;
 use super::pending::{Pending, Waiting};
-use super::stranger::{self, Deadline};
+use super::unauthenticated::{self, Deadline};
+use super::worker::Worker;
 use crate::app::App;
 use crate::bounds::{
-    DRAIN_TIMEOUT, PAUSE_LOOK, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, STRANGER_INPUT_BYTES_MAX,
+    DRAIN_TIMEOUT, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, UNAUTHENTICATED_INPUT_BYTES_MAX,
 };
 use crate::call::Caller;
 use crate::call::job::Served;
-use crate::call::transaction::Watched;
-
-/// What a connection runs requests with.
-pub(super) struct Worker {
-    pub(super) caller: Caller,
-    pub(super) session: Session,
-    pub(super) watched: Option<Watched>,
-}
 
 /// A client.
 pub(super) struct Connection<S> {
@@ -49,15 +41,15 @@ pub(super) struct Connection<S> {
     input: Input,
     output: Output,
     pending: Option<Pending>,
-    /// How somebody else has ended its wait.
+    /// How CLIENT UNBLOCK has ended its wait.
     unblocked: Option<Unblock>,
-    /// The revision that it has asked to be woken at.
-    asked: u64,
+    /// The revision whose durability wakes this task.
+    wakes_at: u64,
     /// The client sends nothing more.
     ended: bool,
-    /// Something was written and may not have been sent.
+    /// Something was written and is not flushed yet.
     flushing: bool,
-    patience: Patience,
+    slow_reader: SlowReader,
     deadline: Deadline,
 }
 
@@ -75,21 +67,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             output,
             pending: None,
             unblocked: None,
-            asked: 0,
+            wakes_at: 0,
             ended: false,
             flushing: false,
-            patience: Patience::default(),
+            slow_reader: SlowReader::default(),
             deadline: Deadline::default(),
         }
     }
 
-    /// The same with what the listener has read already.
+    /// The same, with input that the listener has read already.
     pub(super) fn with_input(mut self, input: Input) -> Self {
         self.input = input;
         self
     }
 
-    /// Serves the client until it goes, or must.
+    /// Serves the client until the connection ends.
     pub(super) async fn serve(mut self) {
         poll_fn(|cx| {
             self.worker.session.client.set_waker(cx.waker());
@@ -100,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(Pending::Waiting(Waiting { shard, ticket, .. })) = self.pending.take() {
             self.end_wait(shard, ticket);
         }
-        // Under TLS a farewell takes a reader; who has not read its answers will not read that.
+        // Under TLS, shutdown sends a message; a client that has not read its replies would not read that either.
         if self.output.is_empty() {
             let _ = timeout(DRAIN_TIMEOUT, tokio::io::AsyncWriteExt::shutdown(&mut self.stream)).await;
         }
@@ -116,12 +108,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Does everything that can be done now, and tells whether there may be more.
+    /// Does everything that can be done now, and returns whether there may be more.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
         if self.worker.session.client.is_killed() || self.deadline.is_over(&self.worker.session, cx) {
             return Err(Broken);
         }
-        let mut progress = self.poll_busy(cx);
+        let mut progress = self.poll_pending(cx);
         progress |= self.read(cx)?;
         let mut held = false;
         if self.pending.is_none() && self.input.len() > 0 && !self.worker.session.closing {
@@ -129,23 +121,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(ran) => progress |= ran,
                 None => held = true,
             }
-            // What is left of the requests runs when the client has read more.
+            // The remaining requests run when the client has read more replies.
             held |= self.output.len() >= RESP_OUTPUT_PAUSE_BYTES;
         }
-        held |= stranger::must_read(&self.worker.session, &self.output);
-        // What is complete has run, so this is one request.
-        if self.pending.is_none() && !held && stranger::is_too_long(&self.worker.session, &self.input) {
+        held |= unauthenticated::must_read(&self.worker.session, &self.output);
+        // Complete requests have run, so this is one request.
+        if self.pending.is_none() && !held && unauthenticated::is_too_long(&self.worker.session, &self.input)
+        {
             return Err(Broken);
         }
         if self.pending.is_none() {
-            self.input.rest();
+            self.input.recycle();
         }
         self.take_messages(cx)?;
         self.release(cx)?;
         progress |= self.write(cx)?;
         let stopping = self.worker.caller.app.is_stopping();
         let over = self.worker.session.closing || self.ended || stopping;
-        // Who waits for keys would wait beyond the end; what runs elsewhere is answered first.
+        // A wait for keys might never end; a request that runs on another shard gets its reply first.
         let idle = self.pending.as_ref().is_none_or(Pending::is_endless);
         if over && idle && !held && self.output.is_empty() && !self.flushing {
             return Err(Broken);
@@ -159,7 +152,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(false);
         }
         if !session.authenticated {
-            if self.input.len() >= STRANGER_INPUT_BYTES_MAX || stranger::must_read(session, &self.output) {
+            if self.input.len() >= UNAUTHENTICATED_INPUT_BYTES_MAX
+                || unauthenticated::must_read(session, &self.output)
+            {
                 return Ok(false);
             }
         } else if self.pending.is_some() {
@@ -170,12 +165,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tracing::warn!(client = session.client.id, "a request over the limit: closed");
             return Err(Broken);
         }
-        let mut room = ReadBuf::new(self.input.room());
-        match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
+        let mut space = ReadBuf::new(self.input.space());
+        match Pin::new(&mut self.stream).poll_read(cx, &mut space) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(_)) => Err(Broken),
             Poll::Ready(Ok(())) => {
-                let count = room.filled().len();
+                let count = space.filled().len();
                 self.input.filled(count);
                 self.ended = count == 0;
                 self.worker.caller.app.hub.clients.bytes_in.fetch_add(count as u64, Ordering::Relaxed);
@@ -184,8 +179,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Runs what is complete, and tells whether there was anything. All of it is one turn of the shard, so one batch. `None`
-    /// when the shard holds still.
+    /// Runs the complete requests, and returns whether there were any. All of them are one turn of the shard, so one batch. `None`
+    /// when the shard is paused.
     fn run_requests(&mut self, cx: &mut Context<'_>) -> Option<bool> {
         let Connection { worker, input, output, pending, .. } = self;
         let local = worker.caller.local.clone();
@@ -198,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while !worker.session.closing
             && pending.is_none()
             && output.len() < RESP_OUTPUT_PAUSE_BYTES
-            && !stranger::must_read(&worker.session, output)
+            && !unauthenticated::must_read(&worker.session, output)
         {
             let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
             let request = match input.next(bounds) {
@@ -229,13 +224,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 match worker.run(&mut turn, args) {
                     Execution::Reply(reply, revision, publish) if worker.session.delay_reply => {
                         let served = Served { reply, publish, in_vain: false };
-                        *pending = Some(Pending::Late(worker.keep_back(served, revision)));
+                        *pending = Some(Pending::Delayed(worker.delay(served, revision)));
                     }
                     Execution::Reply(reply, revision, publish) => {
-                        let left = worker.answer(output, &reply, revision, turn.durable(), publish);
+                        let left = worker.reply(output, &reply, revision, turn.durable(), publish);
                         published.extend(left);
                     }
-                    Execution::Pending(later) => *pending = Some(later),
+                    Execution::Pending(new) => *pending = Some(new),
                 }
             }
             input.advance(len);
@@ -246,8 +241,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Some(count > 0)
     }
 
-    /// Looks whether what it waits for has come.
-    fn poll_busy(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Checks whether the pending request has its result.
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(pending) = &mut self.pending else { return false };
         if pending.poll_blocked(cx) {
             self.worker.session.client.shown().blocked = true;
@@ -259,26 +254,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.end_wait(shard, ticket);
         }
         let Some(pending) = &mut self.pending else { return false };
-        let came = match pending.poll(cx, &mut self.worker) {
+        let result = match pending.poll(cx, &mut self.worker) {
             Poll::Pending => return false,
-            Poll::Ready(came) => came,
+            Poll::Ready(result) => result,
         };
         self.pending = None;
         let client = &self.worker.session.client;
         client.shown().blocked = false;
-        // What came too late to end this wait must not end the next one.
+        // An unblock that came too late for this wait must not end the next one.
         let unblocked = client.take_unblock().or(self.unblocked.take());
-        let Some((mut served, revision)) = came else { return true };
+        let Some((mut served, revision)) = result else { return true };
         if served.in_vain && unblocked == Some(Unblock::Error) {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
         let durable = self.worker.caller.local.durable(0, cx.waker());
-        let left = self.worker.answer(&mut self.output, &served.reply, revision, durable, served.publish);
+        let left = self.worker.reply(&mut self.output, &served.reply, revision, durable, served.publish);
         self.worker.caller.publish(&left);
         true
     }
 
-    /// Ends the wait of its request; the answer comes as it does when the time is up.
+    /// Ends the wait of its request; the reply is that of a timeout.
     fn end_wait(&self, shard: usize, ticket: u64) {
         if shard == self.worker.caller.local.index() {
             return self.worker.caller.local.end_wait(ticket);
@@ -287,22 +282,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Box::pin(async move { local.end_wait(ticket) })
         };
         let engine = self.worker.caller.app.engine.clone();
-        // Where the shard has ended, so has the wait.
+        // If the shard has ended, so has the wait.
         tokio::task::spawn_local(async move { engine.spawn_when_free(shard, Box::new(guest)).await });
     }
 
-    /// Appends messages from channels.
+    /// Appends messages of channels and of MONITOR.
     fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let session = &mut self.worker.session;
         let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
         let mut replies = Vec::new();
-        for (place, mailbox) in boxes.into_iter().enumerate() {
+        for (index, mailbox) in boxes.into_iter().enumerate() {
             let Some(mailbox) = mailbox else { continue };
             let Some(messages) = mailbox.take(cx.waker()) else {
                 tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
                 return Err(Broken);
             };
-            let form = if place == 0 { message_reply } else { monitor_reply };
+            let form = if index == 0 { message_reply } else { monitor_reply };
             replies.extend(messages.iter().map(form));
         }
         for reply in replies {
@@ -313,14 +308,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Releases answers that are durable by now.
+    /// Releases the replies that are durable now.
     fn release(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         while let Some(revision) = self.output.waits_for() {
-            let ask = if revision == self.asked { 0 } else { revision };
-            let durable = self.worker.caller.local.durable(ask, cx.waker());
+            let wake_at = if revision == self.wakes_at { 0 } else { revision };
+            let durable = self.worker.caller.local.durable(wake_at, cx.waker());
             if durable < revision {
-                self.asked = revision;
-                // What was not durable when the shard broke never will be, and nobody may be told.
+                self.wakes_at = revision;
+                // What was not durable when the shard was poisoned never will be, and must not be acknowledged.
                 return if self.worker.caller.local.poisoned().is_some() { Err(Broken) } else { Ok(()) };
             }
             let publish = self.output.release(durable);
@@ -332,11 +327,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
         let mut progress = false;
         let mut flushing = self.flushing;
-        let mut waiting_bytes = 0;
+        let mut unsent_bytes = 0;
         while !self.output.ready().is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, self.output.ready()) {
                 Poll::Pending => {
-                    waiting_bytes = self.output.len();
+                    unsent_bytes = self.output.len();
                     break;
                 }
                 Poll::Ready(Err(_) | Ok(0)) => return Err(Broken),
@@ -348,7 +343,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
-        // Under TLS what was written may still wait to be sent.
+        // Under TLS, what was written may not have been sent yet.
         if flushing {
             match Pin::new(&mut self.stream).poll_flush(cx) {
                 Poll::Ready(Ok(())) => flushing = false,
@@ -360,65 +355,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let session = &self.worker.session;
         let listens = session.is_subscribed() || session.monitor.is_some();
         let kind = if listens { Kind::Pubsub } else { Kind::Normal };
-        if self.patience.is_over(waiting_bytes, self.worker.caller.app.hub.config.output_limit(kind), cx) {
-            tracing::warn!(client = session.client.id, bytes = waiting_bytes, "a slow reader: closed");
+        if self.slow_reader.is_over(unsent_bytes, self.worker.caller.app.hub.config.output_limit(kind), cx) {
+            tracing::warn!(client = session.client.id, bytes = unsent_bytes, "a slow reader: closed");
             return Err(Broken);
         }
         Ok(progress)
     }
 }
 
-impl Worker {
-    /// Appends an answer, if it is wanted, and gives back the messages that may leave at once.
-    #[inline]
-    fn answer(
-        &mut self,
-        output: &mut Output,
-        reply: &Reply,
-        revision: u64,
-        durable: u64,
-        publish: Vec<Publication>,
-    ) -> Vec<Publication> {
-        if let Reply::Error(fail) = reply {
-            self.caller.app.hub.stats.failed(fail);
-        }
-        let wanted = match self.session.replies {
-            Replies::On => true,
-            Replies::Off => false,
-            Replies::SkipNext => {
-                self.session.replies = Replies::Skip;
-                false
-            }
-            Replies::Skip => {
-                self.session.replies = Replies::On;
-                false
-            }
-        };
-        if wanted {
-            encode(self.session.protocol, reply, &mut output.bytes);
-        }
-        output.mark(revision, durable, publish)
-    }
-
-    /// How long a request must wait because of CLIENT PAUSE. CLIENT itself may pass, or nobody could end the pause.
-    #[inline]
-    fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
-        let clients = &self.caller.app.hub.clients;
-        let until = clients.paused_until.load(Ordering::Relaxed);
-        if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {
-            return None;
-        }
-        let writes = || {
-            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.name, "EXEC" | "PUBLISH"))
-        };
-        if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
-            return None;
-        }
-        Some(Box::pin(sleep(Duration::from_millis(until - now_ms).min(PAUSE_LOOK))))
-    }
-}
-
-/// A message as its subscriber reads it.
+/// A message, as a subscriber receives it.
 fn message_reply(message: &Message) -> Reply {
     let Message { channel, pattern, content, sharded } = message.clone();
     Reply::Push(match pattern {
@@ -432,7 +377,7 @@ fn message_reply(message: &Message) -> Reply {
     })
 }
 
-/// What MONITOR shows of a command.
+/// A command, as MONITOR shows it.
 fn monitor_reply(message: &Message) -> Reply {
     Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
 }

@@ -1,4 +1,4 @@
-//! One request: where it runs, and what becomes of its answer.
+//! Runs one request: on this shard, on another, or later.
 //!
 //! Touches the shard of this loop, for the length of a [`Turn`].
 
@@ -10,24 +10,23 @@ use keystead_commands::ctx::{Publication, Rights, Wait as Wanted};
 use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
-use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::{Error, Millis, Outcome};
+use keystead_core::Error;
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::Worker;
 use super::pending::{Pending, Waiting};
+use super::worker::Worker;
 use crate::call::job::{RequestJob, Served, keeps};
 use crate::call::target::{self, Target};
-use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in};
+use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 
-/// What a request came to.
+/// The result of running a request.
 pub(super) enum Execution {
-    /// An answer that rests on a revision, and messages that leave with it.
+    /// A reply, the revision that it depends on, and messages that are published with it.
     Reply(Reply, u64, Vec<Publication>),
-    /// It goes on elsewhere or later, and the connection waits for it.
+    /// It continues on another shard or later, and the connection waits for it.
     Pending(Pending),
 }
 
@@ -67,7 +66,7 @@ impl Worker {
         if self.caller.shards > 1 {
             match target::target(&self.caller.app.engine, self.caller.local.index(), spec, args) {
                 Ok(Target::Local) => {}
-                Ok(shard) => return self.run_elsewhere(shard, spec, args),
+                Ok(shard) => return self.run_remote(shard, spec, args),
                 Err(fail) => return Execution::reply(Reply::Error(fail)),
             }
         }
@@ -80,7 +79,7 @@ impl Worker {
             ((reply, ctx.wait.take(), ctx.publish), keep)
         });
         match ran {
-            // What is undone was never said.
+            // The messages of a command that is rolled back are not published.
             Ok(((reply, None, _), seen)) if !keeps(&reply) => Execution::Reply(reply, seen, Vec::new()),
             Ok(((reply, None, publish), seen)) => Execution::Reply(reply, seen, publish),
             Ok(((reply, Some(wanted), _), seen)) => self.wait(turn, spec, args, reply, wanted, seen),
@@ -88,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// Lets a request that found nothing wait. `reply` is what it answers when the time is up.
+    /// Lets a request wait for its keys. `reply` is the reply when the time is up.
     fn wait(
         &mut self,
         turn: &mut Turn<'_>,
@@ -98,7 +97,7 @@ impl Worker {
         wanted: Wanted,
         seen: u64,
     ) -> Execution {
-        let (answer, served) = oneshot::channel();
+        let (reply_to, served) = oneshot::channel();
         let ticket = self.caller.app.engine.ticket();
         let wait = RequestJob::wait_for(ticket, &wanted);
         let job = RequestJob {
@@ -112,7 +111,7 @@ impl Worker {
             waits: Some(wait.clone()),
             served: Some(Served { reply, publish: Vec::new(), in_vain: true }),
             begin: None,
-            answer,
+            reply_to,
         };
         turn.wait(Box::new(job), wait, seen);
         let shard = self.caller.local.index();
@@ -121,8 +120,8 @@ impl Worker {
 
     fn watch(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Execution {
         let shard = self.caller.app.engine.shard_of(args.at(1));
-        let all_there = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == shard);
-        if !all_there || self.watched.as_ref().is_some_and(|watched| watched.shard != shard) {
+        let on_one_shard = args.from(1).all(|key| self.caller.app.engine.shard_of(key) == shard);
+        if !on_one_shard || self.watched.as_ref().is_some_and(|watched| watched.shard != shard) {
             return Execution::reply(Reply::Error(errors::CROSS_SLOT));
         }
         let watched = self.watched.get_or_insert_with(|| Watched {
@@ -135,7 +134,7 @@ impl Worker {
         let watch = watched.watch.clone();
         self.session.client.shown().counts[3] = watched.keys.len();
         if shard != self.caller.local.index() {
-            return self.watch_elsewhere(shard, new, watch);
+            return self.watch_remote(shard, new, watch);
         }
         Execution::reply(watch_in(turn, &new, &watch))
     }
@@ -156,45 +155,14 @@ impl Worker {
             let watched = transaction.watched.as_ref().map(|watched| watched.shard);
             match target::shard_of_queue(&self.caller.app.engine, &transaction.queue, watched) {
                 Ok(Some(shard)) if shard != self.caller.local.index() => {
-                    return self.exec_elsewhere(shard, transaction);
+                    return self.exec_remote(shard, transaction);
                 }
                 Ok(_) => {}
                 Err(fail) => return Execution::reply(Reply::Error(fail)),
             }
         }
         let executed = exec_in(turn, &transaction, &mut self.caller.random, &self.caller.app.hub);
-        self.finish_exec(&transaction, executed, turn.now())
-    }
-
-    /// The answer of a transaction whose commands on keys have run: those about the connection run now.
-    pub(super) fn finish_exec(
-        &mut self,
-        transaction: &Transaction,
-        executed: Executed,
-        now: Millis,
-    ) -> Execution {
-        let (replies, publish, seen) = match executed {
-            Executed::Aborted(seen) => return Execution::Reply(Reply::NilArray, seen, Vec::new()),
-            Executed::Undone(fail) => {
-                let words = match fail {
-                    Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
-                        format!("ERR The transaction may or may not have run: {error}")
-                    }
-                    fail => format!("EXECABORT Transaction undone: {}", fail.line()),
-                };
-                return Execution::reply(Reply::Error(Fail::text(words)));
-            }
-            Executed::Ran(replies, publish, seen) => (replies, publish, seen),
-        };
-        let all =
-            transaction.queue.iter().zip(replies).map(|(queued, reply)| match (reply, queued.spec.run) {
-                (Some(reply), _) => reply,
-                (None, Run::Control(Control::Unwatch)) => Reply::Ok,
-                (None, _) => {
-                    let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, now);
-                    dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
-                }
-            });
-        Execution::Reply(Reply::Array(all.collect()), seen, publish)
+        let (served, revision) = self.finish_exec(&transaction, executed, turn.now());
+        Execution::Reply(served.reply, revision, served.publish)
     }
 }

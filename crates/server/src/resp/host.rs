@@ -1,4 +1,4 @@
-//! What commands ask of the server. Touches the engine's health, the process's own figures, and the file of functions.
+//! What commands read about the server. Touches the engine's health, the figures of the process, and the file of functions.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Server {
     started: Stopwatch,
     port: u16,
     data: String,
-    /// Where libraries of functions are kept, if anything is.
+    /// The directory for the libraries of functions, if they are persisted.
     functions: Option<PathBuf>,
     limit_bytes: Option<u64>,
     clients_max: usize,
@@ -31,7 +31,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server with these settings, whose RESP listener is at `port`. `shut_down` hears when a client ends it.
+    /// The server with these settings, whose RESP listener is on `port`. SHUTDOWN sends to `shut_down`.
     #[must_use]
     pub fn new(
         settings: &Settings,
@@ -99,7 +99,7 @@ impl Host for Server {
     }
 
     fn keep_functions(&self, dump: &[u8]) -> Result<()> {
-        self.functions.as_deref().map_or(Ok(()), |dir| functions::keep(dir, dump))
+        self.functions.as_deref().map_or(Ok(()), |dir| functions::save(dir, dump))
     }
 
     fn shut_down(&self, how: ShutDown) -> bool {
@@ -117,7 +117,7 @@ impl Host for Server {
     }
 }
 
-/// The level of the log in Redis's words.
+/// The log level by its name in Redis.
 fn log_level(level: LevelFilter) -> &'static str {
     match level {
         LevelFilter::OFF => "nothing",
@@ -128,23 +128,23 @@ fn log_level(level: LevelFilter) -> &'static str {
     }
 }
 
-/// 40 hexadecimal digits that are others with every start.
+/// 40 hexadecimal digits that change with every start.
 fn run_id() -> String {
     let digits: String = (0..3).map(|n| format!("{:016x}", RandomState::new().hash_one(n))).collect();
     digits[..40].to_owned()
 }
 
-/// Microseconds that the process has computed for itself and in the operating system; 0 where that is not told.
+/// User and system CPU time of the process in microseconds; 0 if the system does not report it.
 fn cpu_us() -> [u64; 2] {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the process stands in brackets and may contain spaces.
+    // The name of the process is in parentheses and may contain spaces.
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = |n: usize| after_name.split(' ').nth(n).and_then(|text| text.parse().ok()).unwrap_or(0u64);
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     [12, 13].map(|n| ticks(n).saturating_mul(1_000_000) / per_second)
 }
 
-/// What the process takes, as the system tells; 0 where it does not.
+/// Resident memory of the process; 0 if the system does not report it.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

@@ -1,6 +1,6 @@
-//! Bytes that came and were not run yet. It touches nothing.
+//! Requests that were read and not run yet. Touches nothing.
 //!
-//! Buffers are shared by the connections of a loop: one that has nothing left over keeps none.
+//! Buffers are shared by the connections of a loop: a connection without unread input keeps none.
 
 use std::cell::RefCell;
 
@@ -13,10 +13,10 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a connection has read.
+/// The input of a connection.
 #[derive(Default)]
 pub(super) struct Input {
-    /// All of it is initialised; what was read ends at `filled`.
+    /// Initialised to its end; what was read ends at `filled`.
     buffer: Vec<u8>,
     start: usize,
     filled: usize,
@@ -24,8 +24,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Room to read into.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    /// Space to read into.
+    pub(super) fn space(&mut self) -> &mut [u8] {
         if self.buffer.is_empty() {
             self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; RESP_READ_BYTES]);
         }
@@ -35,7 +35,7 @@ impl Input {
             self.start = 0;
         }
         if self.filled == self.buffer.len() {
-            // It grows with what arrives, not with what was announced, so that nobody makes the server reserve for nothing.
+            // It grows with what arrives, not with the announced length, so that a client cannot make the server reserve memory for nothing.
             let wanted =
                 (self.start + self.parser.wants()).clamp(self.filled + RESP_READ_BYTES, 2 * self.filled);
             self.buffer.resize(wanted.max(2 * self.filled.min(RESP_READ_BYTES)), 0);
@@ -43,17 +43,17 @@ impl Input {
         &mut self.buffer[self.filled..]
     }
 
-    /// Notes that so many bytes were read into the room.
+    /// Records that so many bytes were read into the space.
     pub(super) fn filled(&mut self, count: usize) {
         self.filled = (self.filled + count).min(self.buffer.len());
     }
 
-    /// Bytes that wait.
+    /// Bytes that were read and not run.
     pub(super) fn len(&self) -> usize {
         self.filled - self.start
     }
 
-    /// Looks for the next request that is complete.
+    /// The next complete request, if there is one.
     #[inline]
     pub(super) fn next(&mut self, bounds: Bounds) -> Result<Option<Request<'_>>, ProtocolError> {
         let Some(len) = self.parser.read(&self.buffer[self.start..self.filled], bounds)? else {
@@ -62,15 +62,15 @@ impl Input {
         Ok(Some(Request { bytes: &self.buffer[self.start..self.start + len], parser: &self.parser }))
     }
 
-    /// Goes on behind the request that [`next`](Input::next) found.
+    /// Skips the request that [`next`](Input::next) returned.
     #[inline]
     pub(super) fn advance(&mut self, len: usize) {
         self.start += len;
         self.parser.finish();
     }
 
-    /// Gives the buffer back when nothing is left in it.
-    pub(super) fn rest(&mut self) {
+    /// Returns the buffer to the loop if it is empty.
+    pub(super) fn recycle(&mut self) {
         if self.start < self.filled || self.buffer.is_empty() {
             return;
         }

@@ -1,7 +1,5 @@
-//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
-//! Touches sockets.
+//! Accepts RESP connections up to the bound, hands each to a shard's loop, and drains them when the server stops. Touches sockets.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,126 +8,121 @@ use keystead_commands::session::Session;
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::busy::{self, Ended, Listed};
 use super::connection::Connection;
-use super::held::{self, Ended, Listed};
 use super::tls::Tls;
+use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
-use crate::bounds::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use crate::bounds::{CONNECTIONS_MAX, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use crate::handover::{self, OnLoop};
 
-/// How often the door looks for idle clients, and while it drains for those that are left.
-const LOOK: Duration = Duration::from_secs(1);
-const DRAIN_LOOK: Duration = Duration::from_millis(5);
+/// How often idle clients are looked for, and while draining those that are left.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {
-    let mut look = interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut stopping = std::pin::pin!(app.stopping());
-    let mut next_shard = 0;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopping.as_mut() => break,
-            accepted = listener.accept() => accepted,
-            _ = look.tick() => {
-                close_idle(&app);
-                continue;
-            }
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                next_shard = handover::next_shard(&app.engine, next_shard);
-                admit(stream, peer, &app, tls.as_ref().map(Tls::acceptor), next_shard);
-            }
-            Err(error) => pause_after(&error).await,
-        }
-    }
-    drop(listener);
+    let mut idle_check = interval(IDLE_CHECK_INTERVAL);
+    idle_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut resp = RespAcceptor { app: Arc::clone(&app), tls, idle_check, rejections: Rejections::default() };
+    accept::until_stopping(listener, &app, &mut resp).await;
     drain(&app).await;
 }
 
-/// Lets a client in, or tells it why not.
-fn admit(stream: TcpStream, peer: SocketAddr, app: &Arc<App>, tls: Option<TlsAcceptor>, shard: usize) {
-    // Answers are written whole, so waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
-    let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
-    let Some(client) = app.hub.clients.add(peer.to_string(), local, app.now(), max) else {
-        tokio::spawn(refuse(stream, "-ERR max number of clients reached\r\n"));
-        return;
-    };
-    // A socket belongs to the loop that it was registered with, so it goes over bare.
-    let session = Session::new(client, !app.hub.host.needs_token());
-    let listed = Listed::new(Arc::clone(app), session);
-    let Ok(stream) = stream.into_std() else { return };
-    // A shard that is busy is waited for, by as many as there may be clients, and others are let in meanwhile.
-    tokio::spawn(hand_over(Newcomer { stream: Wire::Bare(stream, tls), listed }, shard));
+struct RespAcceptor {
+    app: Arc<App>,
+    tls: Option<Tls>,
+    idle_check: Interval,
+    rejections: Rejections,
+}
+
+impl Acceptor for RespAcceptor {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize) {
+        let app = &self.app;
+        let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
+        let Some(client) = app.hub.clients.add(peer.to_string(), local, app.now(), max) else {
+            let rejection = tokio::spawn(reject(stream, "-ERR max number of clients reached\r\n"));
+            return self.rejections.push(rejection.abort_handle());
+        };
+        let session = Session::new(client, !app.hub.host.needs_token());
+        let listed = Listed::new(Arc::clone(app), session);
+        // A socket belongs to the loop that it was registered with, so it is handed over unregistered.
+        let Ok(stream) = stream.into_std() else { return };
+        let stream = Wire::Bare(stream, self.tls.as_ref().map(Tls::acceptor));
+        // A shard that is busy is waited for in a task, of which there are at most as many as clients.
+        tokio::spawn(hand_over(NewConnection { stream, listed }, shard));
+    }
+
+    async fn maintain(&mut self) {
+        self.idle_check.tick().await;
+        close_idle(&self.app);
+    }
 }
 
 /// A connection that no loop has yet.
-struct Newcomer {
+struct NewConnection {
     stream: Wire,
     listed: Listed,
 }
 
-/// What a connection comes with.
+/// The transport of a connection.
 enum Wire {
-    /// A socket, and how to agree on TLS if that is wanted.
+    /// A socket, and the TLS acceptor if the listener has TLS.
     Bare(std::net::TcpStream, Option<TlsAcceptor>),
-    /// TLS that the listener has agreed on. Its socket stays with the listener's runtime, which wakes the loop.
-    Agreed(Box<TlsStream<TcpStream>>),
+    /// TLS whose handshake the listener has done. Its socket stays with the listener's runtime, which wakes the loop.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-async fn hand_over(mut newcomer: Newcomer, mut shard: usize) {
-    let engine = newcomer.listed.app.engine.clone();
-    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+async fn hand_over(mut new: NewConnection, mut shard: usize) {
+    let engine = new.listed.app.engine.clone();
+    while let Some(back) = handover::offer(&engine, shard, new, begin).await {
         shard = handover::next_shard(&engine, shard);
         let Some(held) = hold(back, shard).await else { return };
-        newcomer = held;
+        new = held;
     }
 }
 
-/// Serves a connection as far as that needs no keys, until the shard's loop goes on.
-async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
-    let Newcomer { stream, mut listed } = newcomer;
+/// Serves the commands of a connection that need no keys, until the shard's loop is free.
+async fn hold(new: NewConnection, shard: usize) -> Option<NewConnection> {
+    let NewConnection { stream, mut listed } = new;
     let app = Arc::clone(&listed.app);
-    let mut agreed = match stream {
+    let mut stream = match stream {
         Wire::Bare(stream, None) => {
             let mut stream = TcpStream::from_std(stream).ok()?;
-            let ended = held::serve(&mut stream, &mut listed, shard).await;
-            let stream = (ended == Ended::GoesOn).then(|| stream.into_std().ok())??;
-            return Some(Newcomer { stream: Wire::Bare(stream, None), listed });
+            let ended = busy::serve(&mut stream, &mut listed, shard).await;
+            let stream = (ended == Ended::LoopIsFree).then(|| stream.into_std().ok())??;
+            return Some(NewConnection { stream: Wire::Bare(stream, None), listed });
         }
         Wire::Bare(stream, Some(tls)) => {
-            Box::new(agree(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
+            Box::new(handshake(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
         }
-        Wire::Agreed(agreed) => agreed,
+        Wire::Tls(stream) => stream,
     };
-    let ended = held::serve(&mut agreed, &mut listed, shard).await;
-    (ended == Ended::GoesOn).then_some(Newcomer { stream: Wire::Agreed(agreed), listed })
+    let ended = busy::serve(&mut stream, &mut listed, shard).await;
+    (ended == Ended::LoopIsFree).then_some(NewConnection { stream: Wire::Tls(stream), listed })
 }
 
-fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
-    Box::pin(connection(newcomer, local))
+fn begin(new: NewConnection, local: Local) -> OnLoop {
+    Box::pin(connection(new, local))
 }
 
-async fn connection(newcomer: Newcomer, local: Local) {
-    let Newcomer { stream, listed } = newcomer;
+async fn connection(new: NewConnection, local: Local) {
+    let NewConnection { stream, listed } = new;
     let app = Arc::clone(&listed.app);
     match stream {
         Wire::Bare(stream, tls) => {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             let Some(tls) = tls else { return serve_on(stream, app, listed, local).await };
-            if let Some(stream) = agree(stream, &tls, &app).await {
+            if let Some(stream) = handshake(stream, &tls, &app).await {
                 serve_on(stream, app, listed, local).await;
             }
         }
-        Wire::Agreed(stream) => serve_on(stream, app, listed, local).await,
+        Wire::Tls(stream) => serve_on(stream, app, listed, local).await,
     }
 }
 
@@ -139,26 +132,26 @@ async fn serve_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, app: Arc<App>, l
     Connection::new(stream, app, local, session, seed).with_input(input).serve().await;
 }
 
-/// Agrees on TLS, or says in the log why not.
-async fn agree(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
-    let agreed = tokio::select! {
+/// Does the TLS handshake, or logs why it failed.
+async fn handshake(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
+    let done = tokio::select! {
         biased;
-        // Who has not even begun does not hold up the end.
+        // A connection that has not begun is not drained.
         () = app.stopping() => return None,
-        agreed = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => agreed.ok()?,
+        done = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => done.ok()?,
     };
-    agreed.inspect_err(|error| tracing::debug!(%error, "no TLS with a client")).ok()
+    done.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok()
 }
 
-async fn refuse(mut stream: TcpStream, words: &'static str) {
-    let _ = timeout(crate::bounds::REFUSAL_TIMEOUT, async {
+async fn reject(mut stream: TcpStream, words: &'static str) {
+    let _ = timeout(REJECTION_TIMEOUT, async {
         stream.write_all(words.as_bytes()).await?;
         stream.shutdown().await
     })
     .await;
 }
 
-/// Closes clients that have been idle for longer than CONFIG's `timeout`; those who wait or listen may.
+/// Closes clients that have been idle for longer than CONFIG's `timeout`, unless they wait for keys or are subscribed.
 fn close_idle(app: &App) {
     let limit_ms = app.hub.config.client_timeout_s().saturating_mul(1000);
     if limit_ms == 0 {
@@ -175,31 +168,17 @@ fn close_idle(app: &App) {
     }
 }
 
-/// Waits until everybody has heard what they were promised.
+/// Waits until the clients have got their replies and are gone.
 async fn drain(app: &App) {
-    let all_gone = async {
+    let all_ended = async {
         loop {
             let clients = app.hub.clients.all();
             if clients.is_empty() {
                 return;
             }
             clients.iter().for_each(|client| client.wake());
-            sleep(DRAIN_LOOK).await;
+            sleep(DRAIN_CHECK_INTERVAL).await;
         }
     };
-    if timeout(DRAIN_TIMEOUT, all_gone).await.is_err() {
-        tracing::warn!(connections = app.hub.clients.len(), "cut off clients that did not finish in time");
-    }
-}
-
-/// Without a pause a door that is out of file handles would spin.
-async fn pause_after(error: &io::Error) {
-    match error.kind() {
-        // The client went away before it was served: its affair.
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
-        _ => {
-            tracing::warn!(%error, "cannot accept a connection");
-            sleep(ACCEPT_PAUSE).await;
-        }
-    }
+    accept::drain(all_ended, DRAIN_TIMEOUT, || app.hub.clients.len()).await;
 }

@@ -1,33 +1,34 @@
-//! The RESP door: Redis over TCP.
+//! The RESP listener: Redis over TCP.
 //!
-//! A connection lives on a shard's loop. What it reads in one go runs there without a hop, its answers wait in its own
-//! queue until what they tell is durable, and only what belongs to another shard crosses a channel.
+//! A connection runs on a shard's loop. Requests on keys of that shard run there without a hop; only requests on other shards go
+//! through a channel. A reply waits in the connection's output until the revision that it depends on is durable.
 //!
 //! | To find                                        | open         |
 //! |------------------------------------------------|--------------|
-//! | accepting, limits, draining                    | `listener`   |
-//! | reading, running and writing, in turns         | `connection` |
-//! | what a connection waits for                    | `pending`    |
-//! | bytes that came, bytes that leave              | `input`, `output` |
-//! | what is answered while a loop is stuck         | `held`       |
-//! | readers that are too slow                      | `patience`   |
-//! | connections without the token                  | `stranger`   |
-//! | one request: here, in MULTI, waiting, elsewhere| `run`, `elsewhere` |
+//! | accepting, bounds, draining                    | `listener`   |
+//! | reading, running and writing                   | `connection` |
+//! | a request that waits                           | `pending`    |
+//! | requests not run yet, replies not sent yet     | `input`, `output` |
+//! | commands served while a shard's loop is busy   | `busy`       |
+//! | clients that read too slowly                   | `output_limit` |
+//! | clients before AUTH                            | `unauthenticated` |
+//! | running one request, here or on another shard  | `execute`, `remote`, `worker` |
 //! | certificates                                   | [`tls`]      |
-//! | what commands ask about the server             | `host`       |
+//! | what commands read about the server            | `host`       |
 
+mod busy;
 mod connection;
-mod elsewhere;
 mod execute;
-mod held;
 mod host;
 mod input;
 mod listener;
 mod output;
-mod patience;
+mod output_limit;
 mod pending;
-mod stranger;
+mod remote;
 pub mod tls;
+mod unauthenticated;
+mod worker;
 
 pub use host::Server;
 pub use listener::serve;

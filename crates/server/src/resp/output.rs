@@ -1,6 +1,6 @@
-//! Answers on their way out. It touches nothing.
+//! Replies that were not sent yet. Touches nothing.
 //!
-//! Invariant: a byte is released only when everything that its answer, and every answer before it, tells is durable.
+//! Invariant: a reply is released only when the revisions that it and all replies before it depend on are durable.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,21 @@ use keystead_commands::hub::WaitingBytes;
 
 use crate::bounds::RESP_OUTPUT_KEPT_BYTES;
 
-/// Answers up to `end` may leave when `revision` is durable, and then these messages are sent.
+/// Replies up to `end` may be sent when `revision` is durable, and then these messages are published.
 struct Mark {
     end: usize,
     revision: u64,
     publish: Vec<Publication>,
 }
 
-/// The answers of one connection.
+/// The output of one connection.
 pub(super) struct Output {
-    /// Encoded answers; the encoder appends here.
+    /// Encoded replies; the encoder appends here.
     pub(super) bytes: Vec<u8>,
     sent: usize,
     released: usize,
     marks: VecDeque<Mark>,
-    /// What the buffer takes, as the whole server counts it.
+    /// The size of the buffer, in the sum over all connections.
     waiting: WaitingBytes,
 }
 
@@ -32,7 +32,7 @@ impl Output {
         Output { bytes: Vec::new(), sent: 0, released: 0, marks: VecDeque::new(), waiting }
     }
 
-    /// Notes that everything appended so far rests on `revision`.
+    /// Records that everything appended so far depends on `revision`. Returns the messages that may be published at once.
     #[inline]
     pub(super) fn mark(
         &mut self,
@@ -47,7 +47,7 @@ impl Output {
                 self.released = end;
                 return publish;
             }
-            // An answer behind one that waits waits with it.
+            // A reply behind one that waits also waits.
             Some(last) if revision <= last.revision => {
                 last.end = end;
                 last.publish.extend(publish);
@@ -57,13 +57,13 @@ impl Output {
         Vec::new()
     }
 
-    /// The revision that the first answer waits for.
+    /// The revision that the first reply waits for.
     #[inline]
     pub(super) fn waits_for(&self) -> Option<u64> {
         self.marks.front().map(|mark| mark.revision)
     }
 
-    /// Releases what is durable, and answers the messages that may be sent now.
+    /// Releases the replies that are durable, and returns the messages that may be published now.
     pub(super) fn release(&mut self, durable: u64) -> Vec<Publication> {
         let mut publish = Vec::new();
         while let Some(mark) = self.marks.pop_front_if(|mark| mark.revision <= durable) {
@@ -73,13 +73,13 @@ impl Output {
         publish
     }
 
-    /// What may be written.
+    /// The bytes that may be sent.
     #[inline]
     pub(super) fn ready(&self) -> &[u8] {
         &self.bytes[self.sent..self.released]
     }
 
-    /// Notes that so many bytes were written.
+    /// Records that so many bytes were sent.
     pub(super) fn wrote(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.bytes.len() {
@@ -97,12 +97,12 @@ impl Output {
         }
     }
 
-    /// Bytes that were not written yet.
+    /// Bytes that were not sent yet.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Whether everything has left.
+    /// Whether everything was sent.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_waits_for_those_before_it() {
+    fn a_reply_waits_for_those_before_it() {
         let mut output = Output::new(WaitingBytes::new(Arc::default()));
         output.bytes.extend(b"a");
         output.mark(0, 5, Vec::new());

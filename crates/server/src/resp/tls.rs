@@ -1,4 +1,4 @@
-//! Certificates of the RESP door. Touches the two files that the settings name.
+//! Certificates of the RESP listener. Touches the two files that the settings name.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use crate::failure::failure;
 use crate::permissions::{self, Exposure};
 use crate::settings::Settings;
 
-/// What encrypts the RESP listener, with the certificates that were read last.
+/// The TLS configuration of the RESP listener, with the certificates that were read last.
 #[derive(Clone)]
 pub struct Tls(Arc<RwLock<TlsAcceptor>>);
 
@@ -26,17 +26,17 @@ impl Tls {
         Ok(acceptor(settings)?.map(|acceptor| Tls(Arc::new(RwLock::new(acceptor)))))
     }
 
-    /// For a connection that comes now.
+    /// For a new connection.
     #[must_use]
     pub fn acceptor(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the certificates again, for connections that come from now on.
+    /// Reads the certificates again, for new connections.
     ///
     /// # Errors
-    /// When they do not serve; those that were read before stay.
-    pub fn read_again(&self, settings: &Settings) -> Result<()> {
+    /// When they cannot be used; those that were read before stay.
+    pub fn reload(&self, settings: &Settings) -> Result<()> {
         if let Some(new) = acceptor(settings)? {
             *self.0.write().unwrap_or_else(PoisonError::into_inner) = new;
         }
@@ -63,7 +63,7 @@ fn acceptor(settings: &Settings) -> Result<Option<TlsAcceptor>> {
         ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key_der).map_err(|e| {
             failure(
                 format_args!(
-                    "the certificate and the key of --resp-tls-cert and --resp-tls-key do not serve ({e})"
+                    "the certificate and the key of --resp-tls-cert and --resp-tls-key cannot be used ({e})"
                 ),
                 "name a PEM certificate chain, its own first, and the PEM key that belongs to it",
             )

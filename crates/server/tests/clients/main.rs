@@ -1,7 +1,7 @@
 //! Client libraries against the real server: ioredis, node-redis, redis-py, redis-rs, Redis's own tools, and Upstash's SDKs.
 //!
-//! A script gets the server's URL as its argument, Upstash's SDKs get theirs where they look for it, in the environment. It
-//! checks what a program would do with its library, and ends with `ok`. A library that is not here is skipped with the reason,
+//! A script gets the server's URL as its argument, those of Upstash's SDKs in the environment variables that the SDKs read. It
+//! checks what a program would do with its library, and ends with `ok`. A library that is not installed is skipped with the reason,
 //! unless `REQUIRE=` names it; `./test` installs all of them.
 
 #![allow(
@@ -21,7 +21,7 @@ use keystead_testkit::server::{Launch, Server};
 use libtest_mimic::{Arguments, Failed, Trial};
 use peers::{peers, trial};
 
-/// A library: its name, how it is run, and how to tell that it is here.
+/// A library: its name, how it is run, and how to find out that it is installed.
 struct Library {
     name: &'static str,
     script: &'static str,
@@ -122,11 +122,14 @@ fn main() -> ExitCode {
         let missing = (!(library.installed)().is_file()).then_some(library.hint);
         trials.push(trial(library.name, missing, move || run_script(&library)));
     }
+    let no_tools = (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
     for (name, run) in tools::TOOLS {
-        let missing =
-            (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
-        trials.push(trial(name, missing, move || run(&start())));
+        trials.push(trial(name, no_tools, move || run(&start())));
     }
+    trials.push(trial("redis-cli::printed-line", no_tools, || {
+        tools::printed_line(&start(), "")?;
+        tools::printed_line(&start_for_rest("1"), TOKEN)
+    }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -78,7 +78,7 @@ fn stat(server: &Server) -> Result<(), Failed> {
     expect(&said, "keys       mem      clients blocked requests")
 }
 
-/// `redis-cli --pipe` sends everything and counts the answers.
+/// `redis-cli --pipe` sends everything and counts the replies.
 fn pipe(server: &Server) -> Result<(), Failed> {
     let mut bytes = Vec::new();
     for n in 0..20_000 {
@@ -89,6 +89,23 @@ fn pipe(server: &Server) -> Result<(), Failed> {
     let said = String::from_utf8_lossy(&output.stdout);
     expect(&said, "errors: 0, replies: 20000")?;
     expect(&cli(server, &["dbsize"])?, "20000")
+}
+
+/// The line that the server prints to try, with the token typed where it asks for one.
+pub(crate) fn printed_line(server: &Server, token: &str) -> Result<(), Failed> {
+    let logs = server.logs();
+    let line =
+        logs.lines().find_map(|line| line.trim().strip_prefix("try ")?.trim().strip_prefix("redis-cli "));
+    let words = line.ok_or("no line to try")?.split(' ');
+    let mut child = Command::new("redis-cli")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    writeln!(child.stdin.take().ok_or("no stdin")?, "{token}")?;
+    let output = child.wait_with_output()?;
+    expect(&String::from_utf8_lossy(&output.stdout), "PONG")
 }
 
 fn benchmark(server: &Server) -> Result<(), Failed> {

@@ -1,4 +1,4 @@
-//! What the harness of testkit lacks: the binary run to its end, raw HTTP, signals, and databases made beforehand.
+//! What the harness of testkit does not have: the binary run to its end, raw HTTP, signals, and prepared databases.
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
@@ -41,8 +41,8 @@ pub(crate) fn dir() -> TempDir {
 /// How a command ended: exit code, stdout and stderr.
 pub(crate) type Ended = (i32, String, String);
 
-/// Runs the binary to its end in `dir`, with nothing set from outside but `variables`. Its RESP door is at a free port unless
-/// they or the arguments say otherwise: the usual one may be somebody else's.
+/// Runs the binary to its end in `dir`, with only `variables` in its environment. Its RESP listener is on a free port unless they or
+/// the arguments say otherwise: the default port may be in use.
 pub(crate) fn run_in(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
     run_on(Stdio::null(), dir, arguments, variables)
 }
@@ -67,7 +67,7 @@ fn run_on(stdin: Stdio, dir: &Path, arguments: &[&str], variables: &[(&str, &str
     let (end, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || end.send(child.wait_with_output()));
     let Ok(output) = ended.recv_timeout(PATIENCE) else {
-        // A server that starts where it should have refused would go on for ever.
+        // A server that starts where an error is expected would never end.
         kill_process(pid, Signal::KILL).unwrap();
         panic!("{arguments:?} did not end: {:?}", ended.recv());
     };
@@ -132,7 +132,7 @@ pub(crate) fn request(server: &Server, method: &str, path: &str, headers: &str) 
     client.receive(method)
 }
 
-/// A connection that says what it is told to.
+/// A connection that sends raw requests.
 pub(crate) struct Client(BufReader<TcpStream>);
 
 #[derive(Debug)]
@@ -151,8 +151,7 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, text: &str) {
-        // A server that says no early may close before it has heard everything; what it answered is what
-        // counts.
+        // The server may close the connection before it has read everything; only its response matters.
         let _ = self.0.get_mut().write_all(text.as_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! Whether what Keystead answered is what a judge answered. It touches nothing.
+//! Compares the replies of Keystead with those of the judges. Touches nothing.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,23 +17,23 @@ pub(crate) struct Case<'a> {
     pub(crate) redis: Option<&'a Value>,
     pub(crate) valkey: Option<&'a Value>,
     pub(crate) subject: &'a Value,
-    /// What Keystead answered just before.
+    /// Keystead's previous reply.
     pub(crate) before: Option<&'a Value>,
     /// Whether Keystead keeps the keys on several shards.
     pub(crate) sharded: bool,
 }
 
-/// What came of comparing a script.
+/// The result of comparing a script.
 pub(crate) enum Outcome {
     /// Every reply is right.
     Same,
-    /// This step is answered differently.
+    /// The replies to this step differ.
     Differs(usize),
     /// Every reply is right up to this step, after which the judges hold different keys, so that nothing can be judged.
     Parted(usize),
 }
 
-/// Compares what was answered, step by step.
+/// Compares the replies, step by step.
 pub(crate) fn compare(script: &Script, ran: &Ran, coverage: &mut Coverage) -> Outcome {
     let steps: Vec<&Step> = script.steps().collect();
     // What is queued in a transaction, by connection.
@@ -74,7 +74,7 @@ pub(crate) fn compare(script: &Script, ran: &Ran, coverage: &mut Coverage) -> Ou
             return Outcome::Parted(place);
         }
         match &step.name()[..] {
-            // From its place in the queue on Redis answers in the other protocol, Keystead answers the whole EXEC so.
+            // Redis switches the protocol at its position in the queue, Keystead for the whole reply of EXEC.
             "HELLO" if case.subject.is_queued() => return Outcome::Parted(place),
             _ if case.subject.is_queued() => queue.push(first_call(step)),
             "MULTI" if case.subject.is_ok() => queue.clear(),
@@ -85,7 +85,7 @@ pub(crate) fn compare(script: &Script, ran: &Ran, coverage: &mut Coverage) -> Ou
     Outcome::Same
 }
 
-/// Whether one judge has done what the other has refused.
+/// Whether one judge has run what the other has rejected.
 fn judges_part(case: &Case<'_>, queue: &[Request]) -> bool {
     let (Some(redis), Some(valkey)) = (case.redis, case.valkey) else { return false };
     if redis == valkey {
@@ -106,7 +106,7 @@ fn judges_part(case: &Case<'_>, queue: &[Request]) -> bool {
     }
 }
 
-/// Whether Keystead has refused on purpose what a judge has done, or the other way round.
+/// Whether Keystead has rejected on purpose what a judge has run, or the other way round.
 fn subject_parts(case: &Case<'_>) -> bool {
     let replies = case.subject.items().unwrap_or(std::slice::from_ref(case.subject));
     if replies.iter().any(|subject| known::crosses_shards(&Case { subject, ..*case })) {
@@ -147,7 +147,7 @@ fn holds(case: &Case<'_>) -> bool {
         || known::is_known(case)
 }
 
-/// Equal but for the form of doubles, which is Valkey's: it cannot be compared where Valkey refuses the request.
+/// Equal but for the form of doubles, which is Valkey's: it cannot be compared where Valkey rejects the request.
 fn same_numbers(a: &Value, b: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Bulk(b'$', Some(text)) | Value::Line(b',', text) => {
@@ -207,7 +207,7 @@ fn same(rule: Rule, judge: &Value, case: &Case<'_>) -> bool {
     if judge.is_error() || subject.is_error() || judge.is_lost() || subject.is_lost() {
         return false;
     }
-    // What came on a connection with messages: the messages, and the reply among them.
+    // Frames of a connection with messages: the messages, and the reply among them.
     if judge.as_frames().len() != 1 || subject.as_frames().len() != 1 {
         return same_frames(rule, judge, case);
     }
@@ -248,7 +248,7 @@ fn sorted(value: &Value, width: usize) -> Vec<&[Value]> {
     items
 }
 
-/// Whether the same messages came, in any order: which pattern or channel comes first is each server's own affair.
+/// Whether the same messages were received, in any order: the order of patterns and channels is up to the server.
 fn same_frames(rule: Rule, judge: &Value, case: &Case<'_>) -> bool {
     let part = |value: &Value| value.as_frames().iter().cloned().partition::<Vec<_>, _>(is_message);
     let ((messages, replies), (own_messages, own_replies)) = (part(judge), part(case.subject));
@@ -279,7 +279,7 @@ fn sorted_frames(frames: &[Value]) -> Vec<Value> {
     parts
 }
 
-/// Equal but for numbers that tell the time. What is negative tells that there is none.
+/// Equal but for numbers that are times. A negative number means that there is none.
 pub(crate) fn near(a: &Value, b: &Value, by: i64) -> bool {
     match (a.int(), b.int()) {
         (Some(a), Some(b)) if a >= 0 && b >= 0 => (a - b).abs() <= by,

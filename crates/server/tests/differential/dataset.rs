@@ -1,4 +1,4 @@
-//! Everything that a server holds, read key by key, so that what no reply told is compared too.
+//! All data of a server, read key by key, so that changes that no reply has shown are compared too.
 
 use std::collections::BTreeMap;
 
@@ -71,20 +71,20 @@ pub(crate) fn read(peer: &mut Peer, judges: Judges) -> Dataset {
     dataset
 }
 
-/// What differs between two, in words.
+/// The difference between two, as text.
 pub(crate) fn difference(judge: &Dataset, subject: &Dataset) -> Option<String> {
     for name in judge.keys().chain(subject.keys()) {
         match (judge.get(name), subject.get(name)) {
             (Some(a), Some(b)) if a.agrees(b) => {}
             (a, b) => {
-                let told = |entry: Option<&Entry>| {
+                let state = |entry: Option<&Entry>| {
                     entry.map_or("no such key".to_owned(), |entry| format!("{entry:?}"))
                 };
                 return Some(format!(
                     "key {:?} afterwards\n    judge:    {}\n    keystead: {}",
                     String::from_utf8_lossy(name),
-                    told(a),
-                    told(b)
+                    state(a),
+                    state(b)
                 ));
             }
         }
@@ -147,7 +147,7 @@ fn width(kind: &[u8]) -> Option<usize> {
 /// The groups of a stream, their consumers and what is pending.
 fn groups(peer: &mut Peer, name: &[u8]) -> Vec<Value> {
     let facts = all(peer, &[request("XINFO STREAM", name, ""), request("XINFO GROUPS", name, "")]);
-    let mut told: Vec<Value> = facts.iter().map(mask_facts).collect();
+    let mut state: Vec<Value> = facts.iter().map(mask_facts).collect();
     for group in facts[1].items().unwrap_or_default() {
         let Some([_, Value::Bulk(_, Some(group)), ..]) = group.items() else { continue };
         let mut pending = request("XPENDING", name, "");
@@ -157,18 +157,18 @@ fn groups(peer: &mut Peer, name: &[u8]) -> Vec<Value> {
         let mut entries = pending.clone();
         entries.extend(words("- + 1000"));
         let replies = all(peer, &[pending, consumers, entries]);
-        told.push(replies[0].clone());
-        told.push(without_inactive(&mask_facts(&replies[1])));
+        state.push(replies[0].clone());
+        state.push(without_inactive(&mask_facts(&replies[1])));
         // Id, consumer, idle time, deliveries: all but the third.
         for entry in replies[2].items().unwrap_or_default() {
             let parts = entry.items().unwrap_or_default().iter().enumerate();
-            told.extend(parts.filter(|(place, _)| *place != 2).map(|(_, part)| part.clone()));
+            state.extend(parts.filter(|(place, _)| *place != 2).map(|(_, part)| part.clone()));
         }
     }
-    told
+    state
 }
 
-/// Consumers by name, pending and idle, as Redis 7.0 tells them: later versions tell `inactive` too.
+/// Consumers by name, pending and idle, as Redis 7.0 reports them: later versions report `inactive` too.
 fn without_inactive(consumers: &Value) -> Value {
     let Value::Many(mark, Some(consumers)) = consumers else { return consumers.clone() };
     let short = consumers.iter().map(|consumer| match consumer {

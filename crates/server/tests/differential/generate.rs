@@ -23,7 +23,7 @@ const LARGE_VALUES: u64 = 6;
 /// How many entries make a stream large: Redis keeps a hundred in a node.
 const LARGE_STREAM_LEN: u64 = 230;
 
-/// What arguments are spoilt with. No small positive number: it might be a time to live, and end during the script.
+/// Invalid values of arguments. No small positive number: it might be a time to live, and end during the script.
 const JUNK: &str = r#"abc "" -1 0 9223372036854775807 -9223372036854775808 9223372036854775808 1.5 " 1" nan 100000000000 "a b" ?"#;
 
 /// A script of this family.

@@ -16,7 +16,7 @@ use keystead_testkit::rng::Rng;
 use crate::pools::Pools;
 use crate::script::{Group, Step, words};
 
-/// The connection of steps that name none. Whoever makes a script replaces it.
+/// The connection of steps that name none. The generator of a script replaces it.
 pub(crate) const ANY: char = '*';
 
 /// The connection whose one argument is sent as it is: no template, but in quotes.
@@ -30,7 +30,7 @@ enum Node {
     Repeat { node: Box<Node>, min: u64, max: u64 },
 }
 
-/// What a template came to.
+/// The result of expanding a template.
 pub(crate) struct Filled {
     pub(crate) group: Group,
     /// Whether it may be spoilt, and be part of a transaction.

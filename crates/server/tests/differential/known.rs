@@ -1,4 +1,4 @@
-//! Differences that are meant: one row each, with its reason. docs/redis.md tells them to users. It touches nothing.
+//! Intended differences: one row each, with its reason. docs/redis.md lists them for users. Touches nothing.
 
 use crate::compare::Case;
 use crate::wire::Value;
@@ -23,7 +23,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         is: |case| is_field_expiry(case) && says(case, &["ERR invalid expire time in "]),
-        reason: "Redis 8 refuses moments after the year 4199 for fields; Valkey keeps them",
+        reason: "Redis 8 rejects times after the year 4199 for fields; Valkey keeps them",
     },
     Known {
         is: |case| {
@@ -37,7 +37,7 @@ const KNOWN: &[Known] = &[
         is: |case| {
             named(case, "CLIENT REPLY") && says(case, &["ERR Command not allowed inside a transaction"])
         },
-        reason: "an answer inside of EXEC cannot be held back, so Redis 7.2 and later refuse it; Valkey says it in other words",
+        reason: "a reply inside of EXEC cannot be suppressed, so Redis 7.2 and later reject it; Valkey uses another text",
     },
     Known {
         is: |case| {
@@ -57,7 +57,7 @@ pub(crate) fn is_known(case: &Case<'_>) -> bool {
     KNOWN.iter().any(|known| (known.is)(case))
 }
 
-/// Whether Keystead refuses because keys are on different shards.
+/// Whether Keystead returns an error because keys are on different shards.
 pub(crate) fn crosses_shards(case: &Case<'_>) -> bool {
     case.sharded
         && says(case, &["CROSSSLOT ", "ERR BY option of SORT denied", "ERR GET option of SORT denied"])
@@ -87,7 +87,7 @@ fn is_field_expiry(case: &Case<'_>) -> bool {
         .is_some_and(|name| NAMES.split(' ').any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
 }
 
-/// Whether the word FIELDS stands where it may.
+/// Whether the word FIELDS is at a valid position.
 fn has_fields(case: &Case<'_>) -> bool {
     case.request.iter().skip(2).any(|argument| argument.eq_ignore_ascii_case(b"FIELDS"))
 }
@@ -98,7 +98,7 @@ fn named(case: &Case<'_>, words: &str) -> bool {
     })
 }
 
-/// Whether Keystead answers an error that begins with one of these texts.
+/// Whether Keystead returns an error that begins with one of these texts.
 fn says(case: &Case<'_>, texts: &[&str]) -> bool {
     let text = case.subject.bytes().unwrap_or_default();
     case.subject.is_error() && texts.iter().any(|known| text.starts_with(known.as_bytes()))

@@ -9,7 +9,7 @@
 //! | what the servers hold afterwards          | [`dataset`]      |
 //! | how a failure becomes small               | [`shrink`]       |
 //! | scripts that once failed                  | [`regressions`]  |
-//! | answers that are Keystead's own           | [`own`]          |
+//! | replies that are Keystead's own           | [`own`]          |
 //! | which commands were hit                   | [`coverage`]     |
 //! | rate limits beside throttlecrab           | [`throttle`]     |
 //!

@@ -1,18 +1,18 @@
-//! What Keystead answers in its own way, written by hand: refusals that say what to do, and Redis 8, RedisJSON and rate
+//! Replies that are Keystead's own, written by hand: errors that say what to do, and Redis 8, RedisJSON and rate
 //! limits where no judge has them.
 //!
 //! They are asked of Keystead alone, in this order, because the judges would end, save or listen, or do not know them.
 
-/// Requests and their answers, as the shrinker would print them.
+/// Requests and their replies, as the shrinker would print them.
 pub(crate) struct Own {
     /// The test that it belongs to.
     pub(crate) family: &'static str,
     pub(crate) request: &'static str,
-    pub(crate) answer: &'static str,
+    pub(crate) reply: &'static str,
 }
 
-const fn own(family: &'static str, request: &'static str, answer: &'static str) -> Own {
-    Own { family, request, answer }
+const fn own(family: &'static str, request: &'static str, reply: &'static str) -> Own {
+    Own { family, request, reply }
 }
 
 const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";
@@ -56,7 +56,7 @@ pub(crate) const OWN: &[Own] = &[
         "DEBUG PROTOCOL nothing",
         "-ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|push|verbatim|true|false",
     ),
-    // The judges refuse it in a pipeline.
+    // The judges reject it in a pipeline.
     own("scripts", "SCRIPT DEBUG NO", "+OK"),
     own("scripts", "SCRIPT DEBUG abc", "-ERR Use SCRIPT DEBUG YES/SYNC/NO"),
     own("mixed_at_commit", "SAVE", "+OK"),

@@ -95,7 +95,7 @@ impl Program {
             }
             log.push_str(&line);
         }
-        // Nobody may be kept waiting by a full pipe.
+        // A full pipe must not block the server.
         std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
         Ok(peer)
     }
@@ -173,7 +173,7 @@ impl Peer {
         Ok(())
     }
 
-    /// How many clients wait, as far as the server tells.
+    /// How many clients are blocked, if the server reports that.
     pub(crate) fn waiting(&mut self) -> u64 {
         let info = self.conn('!').ask_words("INFO clients");
         let text = String::from_utf8_lossy(info.bytes().unwrap_or_default()).into_owned();
@@ -195,7 +195,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         if let Running::Child(child) = &mut self.running {
-            // It may have ended by itself, and there is nobody left to tell.
+            // It may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,7 +1,7 @@
 //! The pools that arguments are drawn from: few keys, so that commands meet; small numbers, and extreme ones. It touches
 //! nothing.
 //!
-//! Two things are kept out on purpose. A time to live that ends during a script: the servers would not lose the key at the
+//! Two things are left out on purpose. A time to live that ends during a script: the servers would not lose the key at the
 //! same command. And sizes that a server would really make, such as bit 4,294,967,295.
 
 use std::collections::HashMap;
@@ -193,7 +193,7 @@ impl Pools {
             "num" => small(rng, -5, 30),
             "pos" => small(rng, 0, 6),
             "limit" => small(rng, -1, 5),
-            // A count of random members: a large negative one would really give so many.
+            // A count of random members: a large negative one would return so many.
             "rcount" => small(rng, -6, 7),
             "int" if rng.below(4) == 0 => return self.word(rng, "extreme"),
             "int" => small(rng, -20, 20),
@@ -201,7 +201,7 @@ impl Pools {
             "idx" => small(rng, -6, 7),
             "count" if rng.below(8) == 0 => return self.word(rng, "extreme"),
             "count" => small(rng, -2, 6),
-            // Bits, and offsets that no server makes room for.
+            // Bits, and offsets that are too large for every server.
             "bit" if rng.below(12) == 0 => return self.word(rng, "badbit"),
             "bit" => small(rng, 0, 130),
             "bitoff" if rng.below(12) == 0 => return self.word(rng, "badbitoff"),

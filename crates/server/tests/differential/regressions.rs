@@ -15,7 +15,7 @@ const fn by_both(family: &'static str, text: &'static str) -> Regression {
 }
 
 pub(crate) const REGRESSIONS: &[Regression] = &[
-    // Who waits is told when the destination is of another type.
+    // A blocked client gets an error when the destination is of another type.
     by_both(
         "lists",
         "{
@@ -97,7 +97,7 @@ pub(crate) const REGRESSIONS: &[Regression] = &[
         "server",
         "b> ACL LOG nan 1\n a> ACL CAT transaction 9223372036854775807\n a> LOLWUT VERSION abc",
     ),
-    // Scores in hexadecimal, which Valkey refuses.
+    // Scores in hexadecimal, which Valkey rejects.
     by_both("zsets", "b> ZINCRBY z:1 0x10 -4"),
     // No star matches an empty name, but for KEYS and the scans.
     by_both(

@@ -11,13 +11,13 @@ pub(crate) enum Rule {
     Unordered,
     /// Pairs of elements, or the entries of a map, in any order.
     UnorderedPairs,
-    /// Numbers that are not negative may differ by so much: they tell the time.
+    /// Numbers that are not negative may differ by so much: they are times.
     Near(i64),
-    /// Only what kind of reply it is: it tells facts about the server.
+    /// Only the type of the reply: it has facts about the server.
     Shape,
     /// Only how many elements there are.
     Count,
-    /// Chosen at random: as many elements, `reply` values each, out of those that the step before told, `all` values each.
+    /// Chosen at random: as many elements, `reply` values each, out of those in the reply before, `all` values each.
     Random {
         reply: usize,
         all: usize,
@@ -152,7 +152,7 @@ fn own_id(request: &Request) -> Rule {
     if has(request, "*") { Rule::Shape } else { Rule::Exact }
 }
 
-/// An approximate trim of a stream that may have holes. Stream x:9 has none.
+/// An approximate trim of a stream that may have deleted entries. Stream x:9 has none.
 fn trim(request: &Request) -> Rule {
     let holes = request.get(1).is_none_or(|key| !key.ends_with(b"x:9"));
     if has(request, "~") && holes { Rule::Shape } else { Rule::Exact }
@@ -185,7 +185,7 @@ fn c_texts(value: &Value) -> Value {
     }
 }
 
-/// Places are found in an order of the server's own unless one is asked for; and any of them, if ANY is.
+/// Geo searches return results in the server's own order unless one is requested; with ANY, any of them.
 fn geo(request: &Request) -> Rule {
     if has(request, "ANY") {
         return Rule::Count;

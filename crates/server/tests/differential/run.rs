@@ -1,4 +1,4 @@
-//! Sends a script to all servers, in the same order of events, and keeps what they answer.
+//! Sends a script to all servers, in the same order of events, and records their replies.
 //!
 //! Steps on one pipelined connection go out together; a change of connections waits for every reply, so that the order is
 //! the same everywhere.
@@ -18,7 +18,7 @@ const LOOKS: usize = 60;
 /// How many calls an iteration may take.
 const CALLS_MAX: usize = 1000;
 
-/// What the servers answered, step by step.
+/// The replies of the servers, step by step.
 pub(crate) struct Ran {
     /// None where Redis is no judge.
     pub(crate) redis: Option<Vec<Value>>,
@@ -104,7 +104,7 @@ fn alone(peer: &mut Peer, step: &Step, least: usize) -> Value {
     }
 }
 
-/// Sends a request that may wait, and comes back when it does or when it is answered.
+/// Sends a request that may block, and returns when it is blocked or has its reply.
 fn wait(peer: &mut Peer, step: &Step) {
     let request = resolved(peer, step);
     if peer.conn(step.conn).is_waiting() {
@@ -144,7 +144,7 @@ fn iterate(peer: &mut Peer, step: &Step) -> Value {
     Value::lost("an iteration without an end")
 }
 
-/// A request with the numbers of connections in place.
+/// A request with the numbers of connections filled in.
 fn resolved(peer: &mut Peer, step: &Step) -> Request {
     let number = |argument: &Vec<u8>| match letter(argument) {
         Some(letter) => peer.conn(letter).id().to_string().into_bytes(),
@@ -160,7 +160,7 @@ fn letter(argument: &[u8]) -> Option<char> {
     }
 }
 
-/// Asks for the numbers of connections that the script speaks of, as long as they can answer.
+/// Reads the numbers of the connections that the script names, while they can reply.
 fn learn_ids(peer: &mut Peer, steps: &[&Step]) {
     for letter in steps.iter().flat_map(|step| &step.args).filter_map(|argument| letter(argument)) {
         peer.conn(letter).id();

@@ -5,12 +5,12 @@
 //! | Letter  | Use |
 //! |---------|-----|
 //! | a b c   | pipelined: one reply for each request |
-//! | s t     | messages come too: everything is taken until the answer to a PING |
+//! | s t     | receives messages too: everything is read until the reply to a PING |
 //! | w x y   | requests that wait: sent, and received only by a line without a request |
 //! | q       | everything is taken until the server closes the connection, which is new every time |
 //! | r       | the one argument is sent as it is, without framing; otherwise as q and s together |
 //!
-//! A line without a request (`s>`, `w>`) takes what has come. An argument `<id:w>` is the number that the server gives to
+//! A line without a request (`s>`, `w>`) reads what was received. An argument `<id:w>` is the number that the server gives to
 //! connection w; `<cursor>` makes the step a whole iteration.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use std::fmt;
 /// Arguments of a request, its name first.
 pub(crate) type Request = Vec<Vec<u8>>;
 
-/// One request, or a look at what has come.
+/// One request, or a read of what was received.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) conn: char,
@@ -70,7 +70,7 @@ impl Step {
 /// Steps that belong together: left out together when a script is made smaller.
 pub(crate) type Group = Vec<Step>;
 
-/// Who must be agreed with.
+/// Which judges must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judges {
     /// Redis 7, or Valkey 9 where they differ.

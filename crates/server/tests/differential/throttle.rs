@@ -1,8 +1,8 @@
 //! `THROTTLE` beside a real throttlecrab: the same questions to both, number by number.
 //!
-//! Three things are known to differ, and docs/limits.md tells of them. Its `reset_after` counts until the key is forgotten,
-//! `burst - 2` intervals later than ours. A limit of one lets everybody pass there, since the key is forgotten at once. And a
-//! key that rested fills up to nearly twice its burst. So bursts begin at 2, and nothing rests: an interval takes minutes.
+//! Three known differences, which docs/limits.md lists. Its `reset_after` counts until the key is forgotten,
+//! `burst - 2` intervals later than ours. A limit of one admits everything there, since the key is forgotten at once. And a
+//! key that was idle fills up to nearly twice its burst. So bursts begin at 2, and no key is idle: an interval takes minutes.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::wire::{Address, Value};
 
 const QUESTIONS: u64 = 3000;
 
-/// What time takes away between the two answers, and what cutting off seconds makes of it.
+/// The difference that the time between the two replies makes, and rounding to seconds.
 const SLACK_SECONDS: f64 = 2.0;
 
 pub(crate) fn compare() -> Result<(), Failed> {
@@ -42,14 +42,14 @@ pub(crate) fn compare() -> Result<(), Failed> {
             }
         }
     }
-    let refused = [
+    let invalid = [
         "THROTTLE k 0 1 1",
         "THROTTLE k 1 0 1",
         "THROTTLE k 1 1 0",
         "THROTTLE k 1 1 1 -1",
         "THROTTLE k x 1 1",
     ];
-    for line in refused.into_iter().chain(["THROTTLE k 1 1", "THROTTLE k 1 1 1 1 1"]) {
+    for line in invalid.into_iter().chain(["THROTTLE k 1 1", "THROTTLE k 1 1 1 1 1"]) {
         let (their, our) = (theirs.conn('t').ask_words(line), ours.conn('t').ask_words(line));
         if !their.is_error() || !our.is_error() {
             return Err(format!("{line}\n  throttlecrab: {their:?}\n  keystead:     {our:?}").into());

@@ -82,7 +82,7 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
     let (mut coverage, mut compared, watch) = (Coverage::default(), 0, Stopwatch::start());
     compared += fixed(subject, &mut peers, &mut coverage)?;
     let (commands, differences) = (wanted(), number_from_env("KEYSTEAD_DIFFERENCES").unwrap_or(1));
-    let (mut told, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
+    let (mut failures, mut seen, mut scripts) = (Vec::new(), HashSet::new(), 0);
     // The short form sends the same scripts every time, so that a red run means a change; the long form explores.
     let explores = std::env::var_os("KEYSTEAD_COMMANDS").is_some();
     let mut seed = seed_from_env().unwrap_or_else(|| if explores { fresh_seed() } else { SEED });
@@ -99,17 +99,17 @@ pub(crate) fn run_all(subject: &Subject) -> Result<(), String> {
             Err(difference) => {
                 let (kind, words) = explain(subject, script, &difference, seed, &mut peers);
                 if seen.insert(kind) {
-                    told.push(words);
+                    failures.push(words);
                 }
-                if told.len() as u64 >= differences {
-                    return Err(told.join("\n\n"));
+                if failures.len() as u64 >= differences {
+                    return Err(failures.join("\n\n"));
                 }
             }
         }
         seed = seed.wrapping_add(1);
     }
-    if !told.is_empty() {
-        return Err(told.join("\n\n"));
+    if !failures.is_empty() {
+        return Err(failures.join("\n\n"));
     }
     say(&format!(
         "[compared: {compared} commands of {}, {} successes and {} errors, in {:.1} s]",
@@ -139,7 +139,7 @@ fn restart(peers: &mut Peers) -> Result<(), String> {
     }
 }
 
-/// What is the same in every run: old differences, and answers that are Keystead's own.
+/// The fixed part of every run: regressions, and replies that are Keystead's own.
 fn fixed(subject: &Subject, peers: &mut Peers, coverage: &mut Coverage) -> Result<u64, String> {
     let judges = subject.family.map_or(Judges::Both, |family| family.judges);
     let arity = generate::arity(judges, rows(subject).filter(|spec| !is_newest(spec)));
@@ -154,10 +154,10 @@ fn fixed(subject: &Subject, peers: &mut Peers, coverage: &mut Coverage) -> Resul
     }
     for own in OWN.iter().filter(|own| own.family == subject.name) {
         let request = words(own.request);
-        let answer = peers.subject.ask(&request);
-        coverage.note(&request, &answer);
-        if format!("{answer:?}") != own.answer {
-            return Err(format!("{} is answered {answer:?}, not {}", own.request, own.answer));
+        let reply = peers.subject.ask(&request);
+        coverage.note(&request, &reply);
+        if format!("{reply:?}") != own.reply {
+            return Err(format!("the reply to {} is {reply:?}, not {}", own.request, own.reply));
         }
         compared += 1;
     }
@@ -175,7 +175,7 @@ fn number_from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.trim().parse().ok()
 }
 
-/// The rows of the table that a test must hit: those of its family, split by who knows them.
+/// The rows of the table that a test must cover: those of its family, split by which servers know them.
 fn rows(subject: &Subject) -> impl Iterator<Item = &'static keystead_commands::Spec> {
     let family = subject.family;
     table::leaves().filter(move |spec| family.is_some_and(|family| belongs(family, spec)))
@@ -192,7 +192,7 @@ fn belongs(family: &Family, spec: &keystead_commands::Spec) -> bool {
     inside && (title_is_split(family) == newer || !has_newer_sibling(family))
 }
 
-/// Whether no judge has it: Redis 8.2 and later. Its answers stand in [`OWN`].
+/// Whether no judge has it: Redis 8.2 and later. Its replies are in [`OWN`].
 fn is_newest(spec: &keystead_commands::Spec) -> bool {
     spec.since.split('.').map(|part| part.parse().unwrap_or(0)).ge([8u32, 2])
 }
@@ -205,7 +205,7 @@ fn has_newer_sibling(family: &Family) -> bool {
     FAMILIES.iter().any(|other| other.title == family.title && other.judges != family.judges)
 }
 
-/// Runs a script and tells what differs, or how many steps were compared.
+/// Runs a script and returns what differs, or how many steps were compared.
 fn run_once(
     script: &Script,
     peers: &mut Peers,
@@ -240,7 +240,7 @@ fn run_once(
     }
 }
 
-/// Makes the script smaller and tells everything about it, with the words by which it is the same as another one.
+/// Shrinks the script and describes its difference, with the text by which it equals another one.
 fn explain(subject: &Subject, script: Script, first: &str, seed: u64, peers: &mut Peers) -> (String, String) {
     let mut unused = Coverage::default();
     let small = shrink::shrink(script, |smaller| run_once(smaller, peers, &mut unused, HASTE).is_err());
@@ -274,7 +274,7 @@ pub(crate) fn every_row_has_a_template() -> Result<(), Failed> {
     if without.is_empty() { Ok(()) } else { Err(format!("commands without a template: {without:?}").into()) }
 }
 
-/// A note for whoever reads a test's output.
+/// A note in a test's output.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

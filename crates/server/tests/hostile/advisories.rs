@@ -1,10 +1,10 @@
 //! Every published Redis advisory about Lua, each with its attack, or with the reason why there is none to try.
 //!
 //! Scripts run on an interpreter in safe Rust (crates/lua): what was a write out of bounds or a use after free there can only be a
-//! wrong answer or an error here. The attacks are made all the same, because a wrong answer is also a defect.
+//! wrong reply or an error here. The attacks are tried nevertheless, because a wrong reply is also a defect.
 //!
 //! Without a test:
-//! - CVE-2021-32672, a read out of bounds in the protocol of the Lua debugger: there is no debugger (`SCRIPT DEBUG YES` is refused).
+//! - CVE-2021-32672, a read out of bounds in the protocol of the Lua debugger: there is no debugger (`SCRIPT DEBUG YES` is an error).
 //! - CVE-2022-24736, a null pointer when a crafted script is loaded: there are no null pointers; scripts of random bytes and from
 //!   a grammar are fuzzed (fuzz/).
 //! - CVE-2020-15888, -15889 and -15945, memory errors of the interpreter: of Lua 5.4 only, and nothing of it is used here.
@@ -15,29 +15,29 @@ use keystead_testkit::server::Server;
 use crate::client::Client;
 use crate::{assert_unharmed, victim};
 
-/// Runs scripts, none of which may harm the server; their answers.
+/// Runs scripts, none of which may harm the server, and returns their replies.
 #[track_caller]
 fn attack(server: &Server, scripts: &[&str]) -> Vec<String> {
     let mut client = Client::connect(server);
-    let answers = scripts
+    let replies = scripts
         .iter()
         .map(|script| {
-            let answer = client.ask_words(&["EVAL", script, "0"]);
+            let reply = client.ask_words(&["EVAL", script, "0"]);
             assert_unharmed(server);
-            answer
+            reply
         })
         .collect();
     let read_only: Vec<_> =
         scripts.iter().map(|script| client.ask_words(&["EVAL_RO", script, "0"])).collect();
     assert_unharmed(server);
     drop(read_only);
-    answers
+    replies
 }
 
 #[track_caller]
-fn all_contain(answers: &[String], words: &str) {
-    for answer in answers {
-        assert!(answer.contains(words), "{answer}");
+fn all_contain(replies: &[String], words: &str) {
+    for reply in replies {
+        assert!(reply.contains(words), "{reply}");
     }
 }
 
@@ -51,11 +51,8 @@ fn cve_2015_4335_bytecode_is_not_loaded_by_any_name() {
     let header = "'\\27Lua\\81\\0\\1\\4\\8\\4\\8\\0'";
     for name in ["", ", 1", ", 'x'", ", '=x'", ", '@x'", ", nil", ", 1.5", ", ''"] {
         let script = format!("return select(2, loadstring({header}{name}))");
-        let answer = client.ask_words(&["EVAL", &script, "0"]);
-        assert!(
-            answer.contains("unexpected symbol near") && answer.contains("char(27)"),
-            "{script}: {answer}"
-        );
+        let reply = client.ask_words(&["EVAL", &script, "0"]);
+        assert!(reply.contains("unexpected symbol near") && reply.contains("char(27)"), "{script}: {reply}");
     }
     let in_pieces = format!(
         "local parts = {{'\\27', 'Lua'}} local i = 0 return select(2, load(function() i = i + 1 return parts[i] end, 5)) .. {header}"
@@ -63,8 +60,8 @@ fn cve_2015_4335_bytecode_is_not_loaded_by_any_name() {
     assert!(client.ask_words(&["EVAL", &in_pieces, "0"]).contains("char(27)"));
     assert!(client.ask_words(&["EVAL", "\x1bLua", "0"]).contains("unexpected symbol near 'char(27)'"));
     for name in ["dofile", "loadfile", "require", "package"] {
-        let answer = client.ask_words(&["EVAL", &format!("return {name}"), "0"]);
-        assert!(answer.contains("nonexistent global variable"), "{answer}");
+        let reply = client.ask_words(&["EVAL", &format!("return {name}"), "0"]);
+        assert!(reply.contains("nonexistent global variable"), "{reply}");
     }
     assert_unharmed(&server);
 }
@@ -72,7 +69,7 @@ fn cve_2015_4335_bytecode_is_not_loaded_by_any_name() {
 #[test]
 fn cve_2015_8080_and_2018_11219_and_2020_14147_sizes_of_struct_do_not_overflow() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "return struct.pack('i2147483648', 1)",
@@ -87,15 +84,15 @@ fn cve_2015_8080_and_2018_11219_and_2020_14147_sizes_of_struct_do_not_overflow()
             "return struct.unpack('Bc0', '\\255x')",
         ],
     );
-    for answer in answers {
-        assert!(answer.starts_with("-ERR"), "{answer}");
+    for reply in replies {
+        assert!(reply.starts_with("-ERR"), "{reply}");
     }
 }
 
 #[test]
 fn cve_2018_11218_and_2022_24834_cmsgpack_and_cjson_stay_within_their_buffers() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "local t = {} for i = 1, 1000 do t = {t} end return cmsgpack.unpack(cmsgpack.pack(t)) and 1",
@@ -111,17 +108,17 @@ fn cve_2018_11218_and_2022_24834_cmsgpack_and_cjson_stay_within_their_buffers() 
             "return cjson.encode({[9007199254740992] = 1})",
         ],
     );
-    assert_eq!(answers[0], ":1");
-    assert_eq!(answers[8], ":30000002");
-    for (at, answer) in answers.iter().enumerate().filter(|(at, _)| ![0, 8, 9, 10].contains(at)) {
-        assert!(answer.starts_with("-ERR"), "{at}: {answer}");
+    assert_eq!(replies[0], ":1");
+    assert_eq!(replies[8], ":30000002");
+    for (at, reply) in replies.iter().enumerate().filter(|(at, _)| ![0, 8, 9, 10].contains(at)) {
+        assert!(reply.starts_with("-ERR"), "{at}: {reply}");
     }
 }
 
 #[test]
 fn cve_2021_32626_many_values_do_not_overflow_the_stack() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "local t = {} for i = 1, 1000000 do t[i] = i end return redis.call('RPUSH', 'l', unpack(t))",
@@ -135,8 +132,8 @@ fn cve_2021_32626_many_values_do_not_overflow_the_stack() {
             "local co = coroutine.wrap(function() local function f() return coroutine.wrap(f)() end return f() end) return co()",
         ],
     );
-    for (at, answer) in answers.iter().enumerate() {
-        assert!(answer.starts_with("-ERR") || answer.starts_with("-OOM"), "{at}: {answer}");
+    for (at, reply) in replies.iter().enumerate() {
+        assert!(reply.starts_with("-ERR") || reply.starts_with("-OOM"), "{at}: {reply}");
     }
     let deep = "local t = {} local top = t for i = 1, 100000 do t[1] = {} t = t[1] end return top";
     let mut client = Client::connect(&server);
@@ -146,7 +143,7 @@ fn cve_2021_32626_many_values_do_not_overflow_the_stack() {
 #[test]
 fn cve_2022_0543_and_2022_24735_and_2025_46818_nothing_that_scripts_share_can_be_changed() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "getmetatable('').__index = function() return 'mine' end",
@@ -164,14 +161,14 @@ fn cve_2022_0543_and_2022_24735_and_2025_46818_nothing_that_scripts_share_can_be
             "setmetatable(_G, {})",
         ],
     );
-    all_contain(&answers, "Attempt to modify a readonly table");
-    let answers = attack(
+    all_contain(&replies, "Attempt to modify a readonly table");
+    let replies = attack(
         &server,
         &["return package.loadlib('x', 'y')", "return io.popen('id')", "return os.execute('id')"],
     );
-    assert!(answers[0].contains("nonexistent global variable 'package'"), "{}", answers[0]);
-    assert!(answers[1].contains("nonexistent global variable 'io'"), "{}", answers[1]);
-    assert!(answers[2].contains("attempt to call field 'execute'"), "{}", answers[2]);
+    assert!(replies[0].contains("nonexistent global variable 'package'"), "{}", replies[0]);
+    assert!(replies[1].contains("nonexistent global variable 'io'"), "{}", replies[1]);
+    assert!(replies[2].contains("attempt to call field 'execute'"), "{}", replies[2]);
     let none = ["nil", "true", "1", "print and 1", "function() end", "coroutine.create(function() end)"];
     for value in &none[..3] {
         let script = format!("return tostring(getmetatable({value}))");
@@ -182,7 +179,7 @@ fn cve_2022_0543_and_2022_24735_and_2025_46818_nothing_that_scripts_share_can_be
 #[test]
 fn cve_2024_31449_tohex_takes_any_count() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "return bit.tohex(65535, -2147483648)",
@@ -192,17 +189,17 @@ fn cve_2024_31449_tohex_takes_any_count() {
             "return bit.tohex(65535, 0)",
         ],
     );
-    assert_eq!(answers[..2], ["0000FFFF", "0000ffff"]);
-    assert_eq!(answers[4], "''");
+    assert_eq!(replies[..2], ["0000FFFF", "0000ffff"]);
+    assert_eq!(replies[4], "''");
 }
 
 #[test]
 fn cve_2024_46981_the_collector_takes_nothing_that_is_in_use() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
-            // Values live in registers, upvalues, coroutines and pending calls while everything else is collected.
+            // Values are in registers, upvalues, coroutines and pending calls while everything else is collected.
             "local keep = {} for i = 1, 2000 do keep[i] = {tostring(i) .. 'x'} end
              for round = 1, 50 do local junk = {} for i = 1, 5000 do junk[i] = {i .. 'junk'} end collectgarbage() end
              for i = 1, 2000 do if keep[i][1] ~= i .. 'x' then return 'lost ' .. i end end return 'all there'",
@@ -221,13 +218,13 @@ fn cve_2024_46981_the_collector_takes_nothing_that_is_in_use() {
              return (r:sub(-9) == 'word3000 ') and 'all there' or r:sub(-20)",
         ],
     );
-    assert_eq!(answers, ["all there"; 5]);
+    assert_eq!(replies, ["all there"; 5]);
 }
 
 #[test]
 fn cve_2025_46817_unpack_counts_in_more_than_32_bits() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "return unpack({}, 0, 2147483647)",
@@ -238,7 +235,7 @@ fn cve_2025_46817_unpack_counts_in_more_than_32_bits() {
             "return select('#', table.concat({}, ',', -2147483648, -2147483647))",
         ],
     );
-    all_contain(&answers[..3], "too many results to unpack");
+    all_contain(&replies[..3], "too many results to unpack");
 }
 
 #[test]
@@ -257,15 +254,15 @@ fn cve_2025_46819_long_brackets_end_with_the_text() {
         "--".into(),
         "[".into(),
     ] {
-        let answer = &attack(&server, &[&script])[0];
-        assert!(answer.starts_with("-ERR") || answer == ":1" || answer == "$-1", "{answer}");
+        let reply = &attack(&server, &[&script])[0];
+        assert!(reply.starts_with("-ERR") || reply == ":1" || reply == "$-1", "{reply}");
     }
 }
 
 #[test]
 fn cve_2025_49844_a_chunk_keeps_its_name_while_it_is_compiled() {
     let server = victim(&[]);
-    let answers = attack(
+    let replies = attack(
         &server,
         &[
             "local big = {} for i = 1, 50 do
@@ -277,8 +274,8 @@ fn cve_2025_49844_a_chunk_keeps_its_name_while_it_is_compiled() {
             "local e = select(2, loadstring(string.rep('x = ', 20000), string.rep('=', 5000))) collectgarbage() return #e",
         ],
     );
-    assert_eq!(answers[0], "named");
-    assert!(answers[1].starts_with(':'), "{}", answers[1]);
+    assert_eq!(replies[0], "named");
+    assert!(replies[1].starts_with(':'), "{}", replies[1]);
 }
 
 /// A script must not be able to write bytes of the protocol into its reply: what follows would be read as the next reply.

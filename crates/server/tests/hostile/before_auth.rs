@@ -1,4 +1,4 @@
-//! Somebody who has no token: gets little memory, little time, few guesses, and keeps nobody else out.
+//! Clients without the token: they get little memory, little time and few attempts, and do not keep others out.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::{common, victim};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
-/// The delay of the answer to a wrong token, and how many a connection may bring.
+/// The delay of the reply to a wrong token, and how many wrong tokens a connection may send.
 const DELAY: Duration = Duration::from_millis(250);
 const TRIES: usize = 8;
 
@@ -26,7 +26,7 @@ fn resident(server: &Server) -> u64 {
     text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Somebody with the token is served.
+/// Checks that a client with the token is served.
 #[track_caller]
 fn assert_serves(server: &Server) {
     assert!(server.is_running(), "the server has ended:\n{}", server.logs());
@@ -50,7 +50,7 @@ fn push(stream: &mut TcpStream, bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn garbage_of_strangers_who_do_not_read_takes_no_memory() {
+fn garbage_before_auth_takes_no_memory() {
     let server = locked();
     let before = resident(&server);
     let mut streams = Vec::new();
@@ -58,16 +58,16 @@ fn garbage_of_strangers_who_do_not_read_takes_no_memory() {
         let mut stream = TcpStream::connect(server.resp().unwrap()).unwrap();
         let garbage = line.repeat((20 << 20) / line.len());
         let sent = push(&mut stream, &garbage);
-        assert!(sent < garbage.len(), "all of it was read although nobody reads the answers");
+        assert!(sent < garbage.len(), "all of it was read although the replies are not");
         streams.push(stream);
     }
     let more = resident(&server).saturating_sub(before);
-    assert!(more < 16 << 20, "strangers made the server keep {more} bytes");
+    assert!(more < 16 << 20, "clients before AUTH made the server keep {more} bytes");
     assert_serves(&server);
 }
 
 #[test]
-fn a_stranger_who_reads_late_gets_all_its_answers() {
+fn a_slow_reader_before_auth_gets_all_its_replies() {
     let server = locked();
     let mut client = Client::connect(&server);
     let many = 20_000;
@@ -77,14 +77,14 @@ fn a_stranger_who_reads_late_gets_all_its_answers() {
         writer.shutdown(std::net::Shutdown::Write).unwrap();
     });
     pause(300);
-    let answers = client.rest();
+    let replies = client.rest();
     sender.join().unwrap();
-    assert_eq!(answers.len(), many);
-    assert!(answers.iter().all(|one| one == "-NOAUTH Authentication required."));
+    assert_eq!(replies.len(), many);
+    assert!(replies.iter().all(|one| one == "-NOAUTH Authentication required."));
 }
 
 #[test]
-fn requests_that_strangers_never_finish_take_little_memory() {
+fn unfinished_requests_before_auth_take_little_memory() {
     let server = locked();
     let before = resident(&server);
     let part = [b'x'; 16_384];
@@ -96,12 +96,12 @@ fn requests_that_strangers_never_finish_take_little_memory() {
         streams.push(stream);
     }
     let more = resident(&server).saturating_sub(before);
-    assert!(more < 20 << 20, "200 strangers made the server keep {more} bytes");
+    assert!(more < 20 << 20, "200 clients before AUTH made the server keep {more} bytes");
     assert_serves(&server);
 }
 
 #[test]
-fn a_request_of_a_stranger_that_is_too_long_closes_the_connection() {
+fn a_long_request_before_auth_closes_the_connection() {
     let server = locked();
     for bytes in [request_of([&[b'x'; 16_384][..]; 10]), vec![b'x'; 64_000]] {
         let mut client = Client::connect(&server);
@@ -113,15 +113,15 @@ fn a_request_of_a_stranger_that_is_too_long_closes_the_connection() {
 }
 
 #[test]
-fn a_stranger_who_brings_no_token_is_closed_after_a_while_and_others_are_not() {
+fn a_client_that_does_not_authenticate_in_time_is_closed() {
     let server = locked();
     let mut friend = Client::connect(&server);
     assert_eq!(friend.ask(&format!("AUTH {TOKEN}")), "+OK");
-    let mut strangers: Vec<_> = (0..3).map(|_| Client::connect(&server)).collect();
-    strangers[1].send_raw(b"*2\r\n$4\r\nAUTH\r\n");
-    assert!(strangers[2].ask("PING").starts_with("-NOAUTH"));
-    for stranger in &mut strangers {
-        assert!(stranger.is_closed());
+    let mut clients: Vec<_> = (0..3).map(|_| Client::connect(&server)).collect();
+    clients[1].send_raw(b"*2\r\n$4\r\nAUTH\r\n");
+    assert!(clients[2].ask("PING").starts_with("-NOAUTH"));
+    for client in &mut clients {
+        assert!(client.is_closed());
     }
     assert_eq!(friend.ask("PING"), "+PONG");
 }
@@ -132,11 +132,11 @@ fn guesses_over_resp_are_slow_few_counted_and_logged_once() {
     let mut client = Client::connect(&server);
     let watch = Stopwatch::start();
     client.send_raw(&b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n".repeat(10_000));
-    // The last answers may be lost: what was not read of the pipeline makes the close a reset.
-    let answers = client.rest();
-    assert!(answers.len() <= TRIES && answers.iter().all(|one| one == WRONG), "{answers:?}");
+    // The last replies may be lost: unread input makes the close a reset.
+    let replies = client.rest();
+    assert!(replies.len() <= TRIES && replies.iter().all(|one| one == WRONG), "{replies:?}");
     assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
-    // Neither another form nor RESET gives more.
+    // Neither another form of AUTH nor RESET allows more.
     let mut client = Client::connect(&server);
     client.send_raw(&b"HELLO 3 AUTH default guess\r\nRESET\r\n".repeat(100));
     client.rest();
@@ -158,14 +158,14 @@ fn guess_over_http(server: &Server, target: &str) {
     let header = if target.contains('?') { "" } else { "Authorization: Bearer guess\r\n" };
     let watch = Stopwatch::start();
     for n in 1..=TRIES {
-        // What needs no token does not make a connection a friend's.
+        // A request that needs no token does not reset the count.
         client.send(&format!(
             "GET /healthz HTTP/1.1\r\nHost: k\r\n\r\nGET {target} HTTP/1.1\r\nHost: k\r\n{header}\r\n"
         ));
         assert_eq!(client.receive("GET").status, 200);
-        let reply = client.receive("GET");
-        assert_eq!(reply.status, 401, "{target}");
-        assert_eq!(reply.head.contains("connection: close"), n == TRIES, "{target}: {n}");
+        let response = client.receive("GET");
+        assert_eq!(response.status, 401, "{target}");
+        assert_eq!(response.head.contains("connection: close"), n == TRIES, "{target}: {n}");
     }
     assert!(watch.elapsed() >= DELAY * TRIES as u32, "{:?}", watch.elapsed());
     assert!(client.is_closed(), "{target}");
@@ -182,7 +182,7 @@ fn guesses_over_http_are_slow_few_and_counted() {
     let header = format!("Authorization: Bearer {TOKEN}\r\n");
     let metrics = common::request(&server, "GET", "/metrics", &header).body;
     assert!(metrics.contains(&format!("keystead_http_auth_failures_total {}\n", 4 * TRIES)), "{metrics}");
-    // Who brings none guesses nothing.
+    // A request without a token is not an attempt.
     let mut client = common::Client::connect(&server);
     for _ in 0..3 * TRIES {
         client.send("GET /get/k HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -191,7 +191,7 @@ fn guesses_over_http_are_slow_few_and_counted() {
 }
 
 #[test]
-fn who_has_the_token_is_let_in_while_others_guess() {
+fn a_client_with_the_token_is_served_while_others_guess() {
     let server = locked();
     let guess = b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n".repeat(100);
     let mut guessing = Vec::new();
@@ -228,7 +228,7 @@ fn bodies_that_no_route_needs_are_not_read() {
     assert!(more < 32 << 20, "100 bodies made the server keep {more} bytes");
     for (stream, status) in &mut held {
         let mut start = [0; 12];
-        // One that was closed while it still sent may have lost its answer.
+        // A connection that was closed while it was sending may have lost its response.
         if stream.read_exact(&mut start).is_ok() {
             assert_eq!(std::str::from_utf8(&start[9..]).unwrap(), *status);
         }
@@ -237,7 +237,7 @@ fn bodies_that_no_route_needs_are_not_read() {
 }
 
 #[test]
-fn a_body_where_none_is_taken_is_refused_in_words() {
+fn a_body_on_a_route_without_one_is_rejected() {
     let server = victim(&[]);
     for (method, path) in [
         ("GET", "/healthz"),
@@ -249,9 +249,9 @@ fn a_body_where_none_is_taken_is_refused_in_words() {
         ("GET", "/limit"),
         ("GET", "/limit/p"),
     ] {
-        let reply = common::request(&server, method, path, "Content-Length: 10\r\n");
-        assert_eq!(reply.status, 413, "{method} {path}");
-        assert!(method == "HEAD" || reply.body.contains("this path takes no body"), "{}", reply.body);
+        let response = common::request(&server, method, path, "Content-Length: 10\r\n");
+        assert_eq!(response.status, 413, "{method} {path}");
+        assert!(method == "HEAD" || response.body.contains("this path takes no body"), "{}", response.body);
         // An empty one is none, however it is announced.
         for header in ["Content-Length: 0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n"] {
             assert_ne!(

@@ -1,5 +1,5 @@
-//! Scripts and commands that never end: health, SCRIPT KILL, FUNCTION KILL and SHUTDOWN are answered, others hear `BUSY`, and
-//! SIGTERM ends the process.
+//! Endless scripts and commands: health, SCRIPT KILL, FUNCTION KILL and SHUTDOWN are served, other commands get `BUSY`, and SIGTERM
+//! ends the process.
 
 use std::io::Write;
 
@@ -14,11 +14,11 @@ const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRI
 const ENDLESS: &str = "redis.call('SET', KEYS[1], 'undone') while true do end";
 const LIBRARY: &str = "#!lua name=lib\nredis.register_function('endless', function() while true do end end)";
 
-/// Sends a script that never ends, on a key.
+/// Sends an endless script on a key.
 fn run_endless(client: &mut Client, key: &str) {
     client.expect(&[("CONFIG SET busy-reply-threshold 0", "+OK")]);
     client.send_raw(&endless(key));
-    // By then it runs: a connection that comes too early would be served by the loop.
+    // By then it runs: an earlier connection would be served by the loop.
     pause(100);
 }
 
@@ -27,7 +27,7 @@ fn endless(key: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_script_that_never_ends_is_killed_by_a_new_connection_and_others_hear_busy() {
+fn an_endless_script_is_killed_by_a_new_connection_and_others_get_busy() {
     let server = victim(&[]);
     let mut script = Client::connect(&server);
     script.expect(&[("SET k v", "+OK")]);
@@ -42,9 +42,9 @@ fn a_script_that_never_ends_is_killed_by_a_new_connection_and_others_hear_busy()
         ("SCRIPT KILL", "+OK"),
     ]);
     assert!(script.receive().contains("Script killed by user with SCRIPT KILL"));
-    // The connections go to the loop with what they have said.
+    // The connections move to the loop with their state.
     for other in &mut others {
-        until("the loop goes on", || other.ask("PING") == "+PONG");
+        until("the loop is free", || other.ask("PING") == "+PONG");
         other.expect(&[
             ("GET k", "v"),
             ("CLIENT GETNAME", "me"),
@@ -56,10 +56,10 @@ fn a_script_that_never_ends_is_killed_by_a_new_connection_and_others_hear_busy()
 }
 
 #[test]
-fn requests_that_came_while_a_script_ran_are_answered_in_order_by_the_loop() {
+fn requests_sent_while_a_script_runs_are_served_in_order_by_the_loop() {
     let server = victim(&[]);
     let mut script = Client::connect(&server);
-    // BUSY is not due for long.
+    // BUSY is not due for a long time.
     script.expect(&[("SET k v", "+OK"), ("CONFIG SET busy-reply-threshold 60000", "+OK")]);
     script.send_raw(&endless("k"));
     pause(100);
@@ -80,7 +80,7 @@ fn requests_that_came_while_a_script_ran_are_answered_in_order_by_the_loop() {
 }
 
 #[test]
-fn health_is_answered_while_a_script_never_ends() {
+fn health_is_served_during_an_endless_script() {
     let server = victim(&[]);
     run_endless(&mut Client::connect(&server), "k");
     let health = get(&server, "/healthz?verbose=1");
@@ -92,16 +92,16 @@ fn health_is_answered_while_a_script_never_ends() {
         health.status == 200 && health.body.contains("shard 0: a command has kept it busy"),
         "{health:?}"
     );
-    let refused = get(&server, "/get/k");
-    assert_eq!((refused.status, refused.head.contains("retry-after: 1")), (503, true), "{refused:?}");
-    assert!(refused.body.contains("a command takes long"), "{refused:?}");
+    let rejected = get(&server, "/get/k");
+    assert_eq!((rejected.status, rejected.head.contains("retry-after: 1")), (503, true), "{rejected:?}");
+    assert!(rejected.body.contains("a command takes long"), "{rejected:?}");
     Client::connect(&server).expect(&[("SCRIPT KILL", "+OK")]);
     until("it is ready again", || get(&server, "/readyz").status == 200);
     assert_unharmed(&server);
 }
 
 #[test]
-fn a_function_that_never_ends_is_killed_by_a_new_connection() {
+fn an_endless_function_is_killed_by_a_new_connection() {
     let server = victim(&[]);
     let mut function = Client::connect(&server);
     assert_eq!(function.ask_words(&["FUNCTION", "LOAD", LIBRARY]), "lib");
@@ -122,41 +122,41 @@ fn a_function_that_never_ends_is_killed_by_a_new_connection() {
 }
 
 #[test]
-fn a_stranger_neither_kills_nor_ends_anything_while_a_script_runs() {
+fn without_the_token_neither_scripts_nor_the_server_can_be_ended() {
     let server = victim(&["--token", "a-token-that-is-long-enough"]);
     let mut script = Client::connect(&server);
     script.expect(&[("AUTH a-token-that-is-long-enough", "+OK")]);
     run_endless(&mut script, "k");
     const NO_AUTH: &str = "-NOAUTH Authentication required.";
-    let mut stranger = Client::connect(&server);
-    stranger.expect(&[
+    let mut unauthenticated = Client::connect(&server);
+    unauthenticated.expect(&[
         ("PING", NO_AUTH),
         ("SCRIPT KILL", NO_AUTH),
         ("FUNCTION KILL", NO_AUTH),
         ("SHUTDOWN NOSAVE", NO_AUTH),
         ("CLIENT SETNAME x", NO_AUTH),
     ]);
-    assert!(stranger.ask("AUTH wrong").starts_with("-WRONGPASS "));
-    assert!(stranger.is_closed(), "one guess a connection");
-    // Over HTTP the answer says nothing about the token.
+    assert!(unauthenticated.ask("AUTH wrong").starts_with("-WRONGPASS "));
+    assert!(unauthenticated.is_closed(), "one attempt per connection");
+    // Over HTTP the response does not depend on the token.
     for headers in
         ["", "Authorization: Bearer wrong\r\n", "Authorization: Bearer a-token-that-is-long-enough\r\n"]
     {
-        let refused = common::request(&server, "GET", "/get/k", headers);
-        assert_eq!(refused.status, 503, "{refused:?}");
+        let rejected = common::request(&server, "GET", "/get/k", headers);
+        assert_eq!(rejected.status, 503, "{rejected:?}");
     }
     let mut owner = Client::connect(&server);
     owner.expect(&[("AUTH a-token-that-is-long-enough", "+OK"), ("GET k", BUSY), ("SCRIPT KILL", "+OK")]);
     assert!(script.receive().contains("killed by user"));
 }
 
-/// Writes what is acknowledged, then begins a script that never ends.
+/// Writes keys that are acknowledged, then starts an endless script.
 fn with_endless_script(level: &str) -> (Server, Client) {
     let server = common::launch(&["--durability", level]).address_space(ADDRESS_SPACE_BYTES).start().unwrap();
     let mut client = Client::connect(&server);
     let acknowledged: Vec<String> = (0..100).map(|n| format!("SET k{n} {n}")).collect();
-    let answers = client.ask_all(acknowledged.iter().map(String::as_str));
-    assert!(answers.iter().all(|answer| answer == "+OK"));
+    let replies = client.ask_all(acknowledged.iter().map(String::as_str));
+    assert!(replies.iter().all(|reply| reply == "+OK"));
     run_endless(&mut client, "k0");
     (server, client)
 }
@@ -170,29 +170,29 @@ fn assert_kept(mut server: Server) {
     }
 }
 
-fn shutdown_ends_a_server_whose_script_never_ends(level: &str) {
+fn shutdown_ends_a_server_during_an_endless_script(level: &str) {
     let (mut server, _script) = with_endless_script(level);
     let mut other = Client::connect(&server);
     other.expect(&[("SHUTDOWN ABORT", "-ERR No shutdown in progress."), ("SHUTDOWN x", "-ERR syntax error")]);
     other.send("SHUTDOWN NOSAVE");
-    assert!(other.is_closed(), "it ends without an answer, as on Redis");
+    assert!(other.is_closed(), "it ends without a reply, as in Redis");
     assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.logs());
     assert_kept(server);
 }
 
 #[test]
-fn shutdown_ends_a_server_whose_script_never_ends_at_commit() {
-    shutdown_ends_a_server_whose_script_never_ends("commit");
+fn shutdown_ends_a_server_during_an_endless_script_at_commit() {
+    shutdown_ends_a_server_during_an_endless_script("commit");
 }
 
 #[test]
-fn shutdown_ends_a_server_whose_script_never_ends_at_fsync() {
-    shutdown_ends_a_server_whose_script_never_ends("fsync");
+fn shutdown_ends_a_server_during_an_endless_script_at_fsync() {
+    shutdown_ends_a_server_during_an_endless_script("fsync");
 }
 
-fn sigterm_ends_a_server_whose_script_never_ends(level: &str) {
+fn sigterm_ends_a_server_during_an_endless_script(level: &str) {
     let (mut server, mut script) = with_endless_script(level);
-    // Behind one that is killed the next one begins.
+    // When one is killed, the next one starts.
     script.send_raw(&endless("k1").repeat(5));
     let _held = Client::connect(&server);
     signal(&server, Signal::TERM);
@@ -202,17 +202,17 @@ fn sigterm_ends_a_server_whose_script_never_ends(level: &str) {
 }
 
 #[test]
-fn sigterm_ends_a_server_whose_script_never_ends_at_commit() {
-    sigterm_ends_a_server_whose_script_never_ends("commit");
+fn sigterm_ends_a_server_during_an_endless_script_at_commit() {
+    sigterm_ends_a_server_during_an_endless_script("commit");
 }
 
 #[test]
-fn sigterm_ends_a_server_whose_script_never_ends_at_fsync() {
-    sigterm_ends_a_server_whose_script_never_ends("fsync");
+fn sigterm_ends_a_server_during_an_endless_script_at_fsync() {
+    sigterm_ends_a_server_during_an_endless_script("fsync");
 }
 
 #[test]
-fn shutdown_ends_a_server_that_idles() {
+fn shutdown_ends_an_idle_server() {
     for line in ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW FORCE"] {
         let mut server = start(&["--durability", "commit"]);
         let mut client = Client::connect(&server);
@@ -240,7 +240,7 @@ fn run_long_command(client: &mut Client) {
 }
 
 #[test]
-fn a_command_that_takes_long_leaves_health_answered_and_sigterm_ends_it() {
+fn health_is_served_during_a_long_command_and_sigterm_ends_it() {
     let mut server = common::launch(&["--durability", "commit"]).start().unwrap();
     let mut client = Client::connect(&server);
     client.expect(&[("CONFIG SET busy-reply-threshold 500", "+OK")]);
@@ -254,7 +254,7 @@ fn a_command_that_takes_long_leaves_health_answered_and_sigterm_ends_it() {
     other.expect(&[("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.")]);
     assert_eq!(get(&server, "/readyz").status, 503);
     signal(&server, Signal::TERM);
-    // It was not closed, and says so; the journal has what was acknowledged.
+    // The database was not closed, which is reported; the journal has what was acknowledged.
     assert_eq!(server.wait().unwrap().code(), Some(1), "{}", server.logs());
     assert!(server.logs().contains("the database was not closed"), "{}", server.logs());
     server.restart().unwrap();
@@ -262,7 +262,7 @@ fn a_command_that_takes_long_leaves_health_answered_and_sigterm_ends_it() {
 }
 
 #[test]
-fn scripts_that_never_end_on_every_shard_are_killed_by_a_new_connection() {
+fn endless_scripts_on_all_shards_are_killed_by_a_new_connection() {
     let server = victim(&["--shards", "2"]);
     let mut scripts = [Client::connect(&server), Client::connect(&server)];
     let exists = "return redis.pcall('EXISTS', ARGV[1])";
@@ -271,7 +271,7 @@ fn scripts_that_never_end_on_every_shard_are_killed_by_a_new_connection() {
     let elsewhere = (0..100).map(|n| format!("k{n}")).find(&mut is_elsewhere).unwrap();
     run_endless(&mut scripts[0], "a");
     for _ in 0..6 {
-        // What is new goes where there is time.
+        // New connections go to a shard that is not busy.
         Client::connect(&server).expect(&[("PING", "+PONG")]);
         assert_eq!(get(&server, "/healthz").status, 200);
     }

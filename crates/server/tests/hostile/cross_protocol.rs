@@ -1,11 +1,11 @@
-//! A browser, or a server that fetches URLs for others, that is made to speak to the Redis port: nothing of what it sends runs.
+//! A browser, or a server that fetches URLs (SSRF), that is made to send to the Redis port: nothing of what it sends is run.
 
 use keystead_testkit::server::Server;
 
 use crate::client::{Client, request};
 use crate::{assert_unharmed, common, victim};
 
-/// What the attacker wants to run. It stands where a page can put it: in the body.
+/// What the attacker wants to run, in the body, which a page can choose.
 const COMMAND: &str = "SET pwned 1\r\n";
 
 /// Requests whose bodies a page can choose, as they arrive.
@@ -59,12 +59,12 @@ fn no_command_in_a_request_of_a_browser_runs_and_the_connection_is_closed() {
     for request in requests() {
         let mut client = Client::connect(&server);
         client.send_raw(&request);
-        let answers = client.rest();
+        let replies = client.rest();
         let shown = request[..request.len().min(60)].escape_ascii().to_string();
         assert!(client.is_closed(), "{shown}");
         assert!(
-            answers.len() <= 1 && answers.iter().all(|one| one.starts_with("-ERR ")),
-            "{shown}: {answers:?}"
+            replies.len() <= 1 && replies.iter().all(|one| one.starts_with("-ERR ")),
+            "{shown}: {replies:?}"
         );
         assert_nothing_ran(&server, &request);
     }
@@ -72,7 +72,7 @@ fn no_command_in_a_request_of_a_browser_runs_and_the_connection_is_closed() {
 }
 
 #[test]
-fn nor_does_one_that_arrives_byte_by_byte() {
+fn no_command_runs_in_a_request_that_arrives_byte_by_byte() {
     let server = victim(&[]);
     for request in requests().into_iter().filter(|request| request.len() < 1000) {
         let mut client = Client::connect(&server);
@@ -87,14 +87,14 @@ fn nor_does_one_that_arrives_byte_by_byte() {
 }
 
 #[test]
-fn nor_behind_other_requests_nor_within_a_transaction_nor_before_auth() {
+fn no_command_runs_behind_other_requests_or_in_a_transaction_or_before_auth() {
     let post = format!("POST / HTTP/1.1\r\nHost: a\r\n\r\n{COMMAND}");
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     client.send_raw(format!("PING\r\nMULTI\r\n{COMMAND}{post}EXEC\r\n").as_bytes());
-    let answers = client.rest();
-    assert_eq!(answers[..3], ["+PONG", "+OK", "+QUEUED"], "what came before is answered");
-    assert_eq!(answers.len(), 4, "{answers:?}");
+    let replies = client.rest();
+    assert_eq!(replies[..3], ["+PONG", "+OK", "+QUEUED"], "requests before it get replies");
+    assert_eq!(replies.len(), 4, "{replies:?}");
     assert_nothing_ran(&server, post.as_bytes());
     let locked = victim(&["--token", "correct-horse-battery-staple"]);
     let mut client = Client::connect(&locked);
@@ -105,7 +105,7 @@ fn nor_behind_other_requests_nor_within_a_transaction_nor_before_auth() {
 }
 
 #[test]
-fn it_is_logged_once_and_counted() {
+fn a_foreign_protocol_is_logged_once_and_counted() {
     let mut server = victim(&[]);
     for _ in 0..20 {
         let mut client = Client::connect(&server);
@@ -115,14 +115,14 @@ fn it_is_logged_once_and_counted() {
     let metrics = common::get(&server, "/metrics").body;
     assert!(metrics.contains("keystead_resp_foreign_protocol_total 20\n"), "{metrics}");
     server.stop().unwrap();
-    assert_eq!(server.logs().matches("HTTP came to the Redis port").count(), 1, "{}", server.logs());
+    assert_eq!(server.logs().matches("HTTP request on the Redis port").count(), 1, "{}", server.logs());
 }
 
 #[test]
-fn redis_commands_that_look_a_little_like_http_still_run() {
+fn redis_commands_that_resemble_http_still_run() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
-    for (line, answer) in [
+    for (line, reply) in [
         ("SET / slash", "+OK"),
         ("GET /", "slash"),
         ("get /", "slash"),
@@ -133,7 +133,7 @@ fn redis_commands_that_look_a_little_like_http_still_run() {
         ("PUT a b", "-ERR unknown command 'PUT', with args beginning with: 'a' 'b' "),
     ] {
         client.send_raw(format!("{line}\r\n").as_bytes());
-        assert_eq!(client.receive(), answer, "{line}");
+        assert_eq!(client.receive(), reply, "{line}");
     }
     // An array is the proof that a Redis client speaks.
     client.send_raw(&request("GET /path HTTP/1.1"));

@@ -1,4 +1,4 @@
-//! Variables of the environment that are none of ours: those of Kubernetes, of images, and of people who misspell.
+//! Environment variables that are no settings: those of Kubernetes, of images, and misspelt ones.
 
 use crate::common::{launch, run_in};
 use crate::{ADDRESS_SPACE_BYTES, assert_unharmed};
@@ -32,7 +32,7 @@ fn start(variables: &[(&str, &str)]) -> Server {
 fn variables_that_a_platform_injects_do_not_stop_the_server() {
     let server = start(&OF_PLATFORMS);
     assert_unharmed(&server);
-    assert!(!server.logs().contains("KEYSTEAD_"), "nobody misspelt anything:\n{}", server.logs());
+    assert!(!server.logs().contains("KEYSTEAD_"), "no warning is due:\n{}", server.logs());
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::client::Client;
 use crate::common::{dir, get, launch, only_line, request, run_in};
 use crate::{ADDRESS_SPACE_BYTES, assert_unharmed};
 
-/// Somebody who is neither root nor whoever runs the tests.
-const SOMEBODY_ELSE: u32 = 54_321;
+/// A user that is neither root nor the one that runs the tests.
+const ANOTHER_USER: u32 = 54_321;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -22,7 +22,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Everything at and below a path that somebody else than its owner may use.
+/// Everything at and below a path that other users than its owner may use.
 fn open_to_others(path: &Path) -> Vec<String> {
     let mut open = Vec::new();
     if mode(path) & 0o077 != 0 {
@@ -34,7 +34,7 @@ fn open_to_others(path: &Path) -> Vec<String> {
     open
 }
 
-/// A directory that nobody else may use, as no temporary one is by itself.
+/// A directory for this user only, which a temporary one is not by default.
 fn home() -> TempDir {
     let home = dir();
     set_mode(home.path(), 0o700);
@@ -51,25 +51,25 @@ fn start(arguments: &[&str]) -> Server {
     launch(&["--durability", "memory"]).args(arguments).address_space(ADDRESS_SPACE_BYTES).start().unwrap()
 }
 
-/// Gives a file to somebody else, if this user may.
+/// Gives a file to another user, if this one may.
 fn give_away(path: &Path) -> bool {
-    chown(path, Some(SOMEBODY_ELSE), Some(SOMEBODY_ELSE)).is_ok()
+    chown(path, Some(ANOTHER_USER), Some(ANOTHER_USER)).is_ok()
 }
 
-/// The one line of a start that is refused.
-fn refused(home: &TempDir, arguments: &[&str]) -> String {
+/// The error line of a start that fails.
+fn error_of(home: &TempDir, arguments: &[&str]) -> String {
     let arguments = [&["serve", "--durability", "memory", "--http", "127.0.0.1:0"], arguments].concat();
     only_line(2, &run_in(home.path(), &arguments, &[]))
 }
 
 #[test]
-fn files_are_for_their_owner_alone_although_the_umask_lets_everybody_in() {
+fn files_are_for_their_owner_only_whatever_the_umask() {
     let home = home();
-    let place = |name: &str| home.path().join(name);
+    let path = |name: &str| home.path().join(name);
     // With a umask of 0 everything that forgets its mode is open to the world.
     let script = "umask 0; exec \"$0\" \"$@\"";
     let server = Launch::new("/bin/sh").args(["-c", script, env!("CARGO_BIN_EXE_keystead"), "--shards", "2"]);
-    let server = server.arg("--data").arg(place("data")).arg("--log-file").arg(place("log"));
+    let server = server.arg("--data").arg(path("data")).arg("--log-file").arg(path("log"));
     let server = server.args(["--log-level", "info"]).address_space(ADDRESS_SPACE_BYTES).start();
     let mut server = server.unwrap();
     let mut client = Client::connect(&server);
@@ -78,12 +78,12 @@ fn files_are_for_their_owner_alone_although_the_umask_lets_everybody_in() {
     for n in 0..100 {
         assert_eq!(client.ask(&format!("SET k{n} {}", "v".repeat(1000))), "+OK");
     }
-    let (address, copy) = (server.http().unwrap().to_string(), place("copy"));
+    let (address, copy) = (server.http().unwrap().to_string(), path("copy"));
     let backup = ["backup", copy.to_str().unwrap(), "--http", &address];
     let (code, _, stderr) = run_in(home.path(), &backup, &[]);
     assert_eq!(code, 0, "{stderr}");
-    let open = || ["data", "copy", "log"].map(|name| open_to_others(&place(name))).concat();
-    assert!(place("copy/functions.dump").exists() && place("data/shard-1/archive.sqlite-wal").exists());
+    let open = || ["data", "copy", "log"].map(|name| open_to_others(&path(name))).concat();
+    assert!(path("copy/functions.dump").exists() && path("data/shard-1/archive.sqlite-wal").exists());
     assert_eq!(open(), [""; 0], "while it runs");
     assert!(server.stop().unwrap().success());
     assert_eq!(open(), [""; 0], "when it has ended");
@@ -139,13 +139,13 @@ fn a_settings_file_with_a_token_that_others_can_read_draws_a_warning() {
 }
 
 #[test]
-fn a_settings_file_of_somebody_else_is_refused() {
+fn a_settings_file_of_another_user_is_an_error() {
     let home = home();
     let file = home.path().join("keystead.toml");
     write(&file, "shards = 1", 0o644);
-    // Only root gives files away; the rule itself has unit tests.
+    // Only root may change the owner; the rule itself has unit tests.
     if give_away(&file) {
-        let line = refused(&home, &[]);
+        let line = error_of(&home, &[]);
         assert!(
             line.starts_with("settings file 'keystead.toml' belongs to another user (uid 54321)"),
             "{line}"
@@ -167,14 +167,14 @@ fn a_token_in_a_file_is_the_token() {
     client.expect(&[("AUTH a-token-of-some-length", "+OK"), ("SET k v", "+OK")]);
     assert_eq!(get(&server, "/get/k").status, 401);
     for token in ["a-token-of-some-length", "another-of-some-length"] {
-        let told = request(&server, "GET", "/get/k", &format!("Authorization: Bearer {token}\r\n"));
-        assert_eq!(told.status, 200, "{told:?}");
+        let response = request(&server, "GET", "/get/k", &format!("Authorization: Bearer {token}\r\n"));
+        assert_eq!(response.status, 200, "{response:?}");
     }
     assert!(!server.logs().contains("other users"), "{}", server.logs());
 }
 
 #[test]
-fn a_token_file_that_others_can_read_draws_a_warning_and_that_of_somebody_else_is_refused() {
+fn a_token_file_that_others_can_read_draws_a_warning_and_one_of_another_user_is_an_error() {
     let home = home();
     let file = home.path().join("token");
     write(&file, "a-token-of-some-length\n", 0o644);
@@ -188,7 +188,7 @@ fn a_token_file_that_others_can_read_draws_a_warning_and_that_of_somebody_else_i
     assert!(!logs.contains("a-token-of-some-length"), "{logs}");
     set_mode(&file, 0o600);
     if give_away(&file) {
-        let line = refused(&home, &["--token-file", name]);
+        let line = error_of(&home, &["--token-file", name]);
         assert!(
             line.starts_with(&format!("--token-file {name} belongs to another user (uid 54321)")),
             "{line}"
@@ -197,13 +197,13 @@ fn a_token_file_that_others_can_read_draws_a_warning_and_that_of_somebody_else_i
 }
 
 #[test]
-fn a_token_file_that_holds_no_token_is_refused_and_never_waited_for() {
+fn a_token_file_without_a_token_is_an_error_and_never_blocks() {
     let home = home();
-    let place = |name: &str| home.path().join(name);
-    write(&place("empty"), "\n", 0o600);
-    write(&place("large"), &"x".repeat(1 << 20), 0o600);
-    write(&place("good"), "a-token-of-some-length", 0o600);
-    let made = std::process::Command::new("mkfifo").arg(place("pipe")).status().unwrap();
+    let path = |name: &str| home.path().join(name);
+    write(&path("empty"), "\n", 0o600);
+    write(&path("large"), &"x".repeat(1 << 20), 0o600);
+    write(&path("good"), "a-token-of-some-length", 0o600);
+    let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap();
     assert!(made.success());
     for (arguments, words) in [
         (&["--token-file", "none"][..], "--token-file none cannot be read (no such file or directory): "),
@@ -215,7 +215,7 @@ fn a_token_file_that_holds_no_token_is_refused_and_never_waited_for() {
         (&["--token-file", "good", "--token", "x"], "--token-file good goes not with --token, "),
         (&["--read-only-token-file", "good"], "--read-only-token is set and --token is not"),
     ] {
-        let line = refused(&home, arguments);
+        let line = error_of(&home, arguments);
         assert!(line.starts_with(words), "{arguments:?}: {line}");
     }
 }
@@ -232,5 +232,5 @@ fn a_listener_that_other_machines_reach_without_tls_draws_a_warning() {
         assert_eq!(logs.matches(words).count(), 1, "{logs}");
         assert!(logs.contains(&format!("{flag} 0.0.0.0:")) && logs.contains(fix), "{logs}");
     }
-    assert!(!on(&[]).contains(words), "loopback is nobody's way");
+    assert!(!on(&[]).contains(words), "loopback needs no TLS");
 }

@@ -1,4 +1,4 @@
-//! Slow connections that take every place: health is answered all the same.
+//! Slow connections that take all slots: health is still served.
 
 use std::net::TcpStream;
 
@@ -6,14 +6,14 @@ use crate::client::until;
 use crate::common::{self, Client, get};
 use crate::{ADDRESS_SPACE_BYTES, assert_unharmed};
 
-/// Files of a server that so have room for 14 connections of each protocol.
+/// Open files of the server: enough for 14 connections of each protocol.
 const OPEN_FILES: u64 = 300;
 
-/// More than there is room for, and more than are answered at a time.
+/// More than there are slots, and more than are rejected at a time.
 const SLOW_CONNECTIONS: usize = 200;
 
 #[test]
-fn slow_connections_that_take_every_place_leave_health_answered() {
+fn health_is_served_while_slow_connections_take_all_slots() {
     let server = common::launch(&["--durability", "memory"])
         .address_space(ADDRESS_SPACE_BYTES)
         .open_files(OPEN_FILES)
@@ -25,23 +25,23 @@ fn slow_connections_that_take_every_place_leave_health_answered() {
         client
     };
     let mut held: Vec<_> = (0..SLOW_CONNECTIONS).map(|_| slow()).collect();
-    until("every place is taken", || get(&server, "/get/k").status == 503);
+    until("all slots are taken", || get(&server, "/get/k").status == 503);
     for _ in 0..3 {
         let health = get(&server, "/healthz");
         assert_eq!(health.status, 200, "{health:?}");
         assert!(health.body.starts_with(r#"{"status":"ok","#), "{health:?}");
         let ready = get(&server, "/readyz");
         assert_eq!((ready.status, ready.body.trim_end()), (503, r#"{"status":"busy"}"#));
-        // Those who are answered that there is no room go, and others come in their place.
+        // Rejected connections end, and new ones follow.
         held.extend((0..SLOW_CONNECTIONS).map(|_| slow()));
     }
     drop(held);
-    until("there is room again", || get(&server, "/get/k").status == 200);
+    until("a slot is free again", || get(&server, "/get/k").status == 200);
     assert_unharmed(&server);
 }
 
 #[test]
-fn slow_connections_of_redis_leave_health_answered() {
+fn health_is_served_while_slow_redis_connections_take_all_slots() {
     let server = common::launch(&["--durability", "memory"])
         .address_space(ADDRESS_SPACE_BYTES)
         .open_files(OPEN_FILES)

@@ -1,5 +1,5 @@
-//! Documents with members whose names mean something to the JSON library of the server: they are stored and read as what they are,
-//! through every API that takes JSON.
+//! Documents with members whose names have a meaning in the server's JSON library: they are stored and read unchanged, through
+//! every API that takes JSON.
 
 use keystead_testkit::server::Server;
 use tempfile::TempDir;
@@ -100,8 +100,8 @@ fn patches_of_every_form_keep_members_of_any_name() {
                 ),
             ] {
                 send(&server, "PUT", "/kv/k", "application/json", "{}");
-                let reply = send(&server, "PATCH", "/kv/k", media, &patch);
-                assert_eq!(reply.status, 200, "{media}: {}", reply.body);
+                let response = send(&server, "PATCH", "/kv/k", media, &patch);
+                assert_eq!(response.status, 200, "{media}: {}", response.body);
                 assert_stored(&server, &member, media);
             }
         }
@@ -146,14 +146,14 @@ fn commands_over_rest_keep_members_of_any_name() {
             assert_stored(&server, &document, "REST");
             let pipeline = format!("[{command}]");
             for target in ["/pipeline", "/multi-exec"] {
-                let reply = send(&server, "POST", target, "application/json", &pipeline);
-                assert_eq!(reply.body, r#"[{"result":"OK"}]"#);
+                let response = send(&server, "POST", target, "application/json", &pipeline);
+                assert_eq!(response.body, r#"[{"result":"OK"}]"#);
                 assert_stored(&server, &document, target);
             }
             assert_eq!(send(&server, "POST", "/json.set/k/$", "text/plain", text).body, r#"{"result":"OK"}"#);
             assert_stored(&server, &document, "REST, in the path");
         }
-        // An argument is no object, whatever its names are.
+        // An argument must not be an object, whatever its names are.
         for body in [format!(r#"["SET","k",{document}]"#), document.clone()] {
             assert_eq!(send(&server, "POST", "/", "application/json", &body).status, 400, "{body}");
         }
@@ -162,7 +162,7 @@ fn commands_over_rest_keep_members_of_any_name() {
 }
 
 #[test]
-fn what_follows_a_decision_keeps_members_of_any_name() {
+fn operations_with_a_decision_keep_members_of_any_name() {
     let home: TempDir = common::dir();
     let file = home.path().join("k.toml");
     std::fs::write(&file, "[limit.p]\nlimit = 1000000\nperiodMs = \"1h\"\nfail = \"closed\"\n").unwrap();
@@ -173,27 +173,27 @@ fn what_follows_a_decision_keeps_members_of_any_name() {
                 let body = format!(
                     r#"{{"checks":[{{"policy":"p","key":"a"}}],"then":{{"operations":[{{"op":"{op}","key":"k","value":{value}}}]}}}}"#
                 );
-                let reply = send(&server, "POST", "/limit", "application/json", &body);
-                assert_eq!(reply.status, 200, "{}", reply.body);
-                assert!(reply.body.contains(&document), "{}", reply.body);
+                let response = send(&server, "POST", "/limit", "application/json", &body);
+                assert_eq!(response.status, 200, "{}", response.body);
+                assert!(response.body.contains(&document), "{}", response.body);
                 assert_stored(&server, &document, "what follows a decision");
             }
         }
     }
-    // A name has no meaning, so a number or an object is none in its disguise.
+    // These names have no meaning, so such an object is neither a number nor another object.
     for name in NAMES {
         for body in [
             format!(r#"{{"key":"a","cost":{{"{name}":"1"}}}}"#),
             format!(r#"{{"key":{{"{name}":"\"a\""}}}}"#),
             format!(r#"{{"{name}":"{{\"key\":\"a\"}}"}}"#),
         ] {
-            let reply = send(&server, "POST", "/limit/p", "application/json", &body);
-            assert_eq!(reply.status, 400, "{body}: {}", reply.body);
+            let response = send(&server, "POST", "/limit/p", "application/json", &body);
+            assert_eq!(response.status, 400, "{body}: {}", response.body);
         }
         let copied = server.dir().join("copied");
         let body = format!(r#"{{"{name}":{}}}"#, quoted(&format!(r#"{{"dir":"{}"}}"#, copied.display())));
-        let reply = send(&server, "POST", "/admin/backup", "application/json", &body);
-        assert_eq!((reply.status, copied.exists()), (400, false), "{}", reply.body);
+        let response = send(&server, "POST", "/admin/backup", "application/json", &body);
+        assert_eq!((response.status, copied.exists()), (400, false), "{}", response.body);
     }
     assert_unharmed(&server);
 }

@@ -1,6 +1,6 @@
 //! Requests whose work grows with the square of their size: each is in proportion now, or has a bound.
 //!
-//! An answer that does not come within the client's patience (30 seconds) fails the test.
+//! A reply that takes longer than the client's timeout (30 seconds) fails the test.
 
 use crate::client::{Client, request_of};
 use crate::{assert_unharmed, victim};
@@ -21,7 +21,7 @@ fn a_hundred_thousand_watched_keys_and_then_as_many_others_are_watched_at_once()
 }
 
 #[test]
-fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
+fn a_long_pattern_on_a_long_text_is_rejected_by_all_commands() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let text = vec![b'a'; 5 << 20];
@@ -30,13 +30,13 @@ fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
         client.send_raw(&request_of(words.iter().copied()));
         client.receive()
     };
-    for (words, answer) in [
+    for (words, reply) in [
         (&[&b"SADD"[..], b"s", &text][..], ":1"),
         (&[b"HSET", b"h", &text, b"1"], ":1"),
         (&[b"ZADD", b"z", b"1", &text], ":1"),
         (&[b"SET", &text[..32_000], b"1"], "+OK"),
     ] {
-        assert_eq!(send(words), answer);
+        assert_eq!(send(words), reply);
     }
     let of_a_key = [&pattern[..16_000], b"b"].concat();
     for attack in [
@@ -46,8 +46,8 @@ fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
         &[b"KEYS", &of_a_key],
         &[b"SCAN", b"0", b"COUNT", b"100", b"MATCH", &of_a_key],
     ] {
-        let answer = send(attack);
-        assert!(answer.starts_with(TOO_SLOW), "{} {answer:.200}", attack[0].escape_ascii());
+        let reply = send(attack);
+        assert!(reply.starts_with(TOO_SLOW), "{} {reply:.200}", attack[0].escape_ascii());
         assert_unharmed(&server);
     }
     let found = send(&[b"SSCAN", b"s", b"0", b"MATCH", b"*a*a*a*aaa"]);
@@ -55,7 +55,7 @@ fn a_long_pattern_on_a_long_text_is_refused_wherever_patterns_are_taken() {
 }
 
 #[test]
-fn a_message_to_patterns_that_take_too_long_is_refused_and_reaches_nobody() {
+fn a_message_to_patterns_that_take_too_long_is_rejected_and_not_delivered() {
     let server = victim(&[]);
     let (mut listener, mut client) = (Client::connect(&server), Client::connect(&server));
     let pattern = [&b"*"[..], &vec![b'a'; 1 << 20], b"b"].concat();
@@ -65,14 +65,14 @@ fn a_message_to_patterns_that_take_too_long_is_refused_and_reaches_nobody() {
     }
     let channel = vec![b'a'; 4 << 20];
     client.send_raw(&request_of([&b"PUBLISH"[..], &channel, b"x"]));
-    let answer = client.receive();
-    assert!(answer.starts_with(TOO_SLOW), "{answer}");
+    let reply = client.receive();
+    assert!(reply.starts_with(TOO_SLOW), "{reply}");
     assert!(listener.is_silent());
     assert_unharmed(&server);
 }
 
 #[test]
-fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
+fn a_large_key_that_one_request_names_thousands_of_times_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let members: Vec<_> = (0..50_000).map(|n| format!("member:{n}")).collect();
@@ -95,9 +95,9 @@ fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
         format!("BITOP XOR b {}", named("b")),
         format!("JSON.MGET {}$.a", named("j")),
     ] {
-        let answer = client.ask(&attack);
+        let reply = client.ask(&attack);
         let repeats = "-ERR the same large keys are named again and again: name each key once";
-        assert_eq!(answer, repeats, "{}", &attack[..30]);
+        assert_eq!(reply, repeats, "{}", &attack[..30]);
     }
     client.expect(&[("SCARD s", ":50000"), ("ZCARD z", ":50000"), ("STRLEN b", ":1048576")]);
     client.expect(&[("SINTERCARD 3 s s s", ":50000")]);
@@ -105,7 +105,7 @@ fn a_large_key_that_one_request_names_thousands_of_times_is_refused() {
 }
 
 #[test]
-fn a_sort_that_compares_or_looks_up_the_same_long_text_again_and_again_is_refused() {
+fn a_sort_that_reads_the_same_long_text_again_and_again_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let long = "a".repeat(1 << 20);
@@ -118,22 +118,22 @@ fn a_sort_that_compares_or_looks_up_the_same_long_text_again_and_again_is_refuse
     for attack in
         ["SORT l BY w*->f ALPHA LIMIT 0 1".to_owned(), format!("SORT names BY nosort {}", many.trim_end())]
     {
-        let answer = client.ask(&attack);
-        assert!(answer.starts_with(TOO_SLOW), "{:.30} {answer:.200}", attack);
+        let reply = client.ask(&attack);
+        assert!(reply.starts_with(TOO_SLOW), "{:.30} {reply:.200}", attack);
         assert_unharmed(&server);
     }
     client.expect(&[("LLEN l", ":10000")]);
 }
 
 #[test]
-fn a_class_of_a_megabyte_over_many_keys_is_refused() {
+fn a_character_class_of_a_megabyte_over_many_keys_is_rejected() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     let keys: Vec<_> = (0..20_000).map(|n| format!("key:{n} 1")).collect();
     assert_eq!(client.ask(&format!("MSET {}", keys.join(" "))), "+OK");
     let class = [&b"*["[..], &vec![b'x'; 4 << 20], b"]"].concat();
     client.send_raw(&request_of([&b"KEYS"[..], &class]));
-    let answer = client.receive();
-    assert!(answer.starts_with(TOO_SLOW), "{answer:.200}");
+    let reply = client.receive();
+    assert!(reply.starts_with(TOO_SLOW), "{reply:.200}");
     assert_unharmed(&server);
 }

@@ -1,4 +1,4 @@
-//! What the holder of the read-only token tries beyond reading the keys that it knows.
+//! Attempts to do more with the read-only token than to read known keys.
 
 use keystead_testkit::server::Server;
 
@@ -12,14 +12,14 @@ fn locked() -> Server {
     victim(&["--token", ALL, "--read-only-token", READ_ONLY])
 }
 
-/// The body of the answer to a command, by token.
+/// The status and body of the response to a command, with this token.
 fn ask(client: &mut common::Client, token: &str, command: &str) -> (u16, String) {
     let length = command.len();
     client.send(&format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n{command}"
     ));
-    let came = client.receive("POST");
-    (came.status, came.body)
+    let response = client.receive("POST");
+    (response.status, response.body)
 }
 
 fn assert_alive(server: &Server) {
@@ -29,7 +29,7 @@ fn assert_alive(server: &Server) {
 }
 
 #[test]
-fn it_walks_through_no_keys_and_sees_nothing_of_the_server() {
+fn the_read_only_token_cannot_scan_keys_or_read_server_facts() {
     let server = locked();
     let mut client = common::Client::connect(&server);
     assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
@@ -49,7 +49,7 @@ fn it_walks_through_no_keys_and_sees_nothing_of_the_server() {
 }
 
 #[test]
-fn its_scripts_may_do_no_more_than_itself() {
+fn scripts_with_the_read_only_token_have_its_rights() {
     let server = locked();
     let mut client = common::Client::connect(&server);
     assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
@@ -72,20 +72,20 @@ fn its_scripts_may_do_no_more_than_itself() {
             client.send(&format!(
                 "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {READ_ONLY}\r\nContent-Length: {length}\r\n\r\n{body}"
             ));
-            let came = client.receive("POST");
-            let refused = came.body.contains("NOPERM") || came.body.contains("not allowed");
-            assert!(came.body.contains("error") && refused, "{call} at {path}: {}", came.body);
+            let body = client.receive("POST").body;
+            let rejected = body.contains("NOPERM") || body.contains("not allowed");
+            assert!(body.contains("error") && rejected, "{call} at {path}: {body}");
         }
     }
     let read = r#"["EVAL_RO","return redis.call('GET',KEYS[1])",1,"k"]"#;
     assert_eq!(ask(&mut client, READ_ONLY, read).1, r#"{"result":"v"}"#);
     let walks = r#"["EVAL_RO","return #redis.call('KEYS','*')",0]"#;
-    assert_eq!(ask(&mut client, ALL, walks).1, r#"{"result":1}"#, "the full token walks as before");
+    assert_eq!(ask(&mut client, ALL, walks).1, r#"{"result":1}"#, "the full token may scan");
     assert_alive(&server);
 }
 
 #[test]
-fn it_evicts_no_script_of_others() {
+fn the_read_only_token_evicts_no_scripts() {
     let server = locked();
     let mut client = common::Client::connect(&server);
     assert_eq!(ask(&mut client, ALL, r#"["SET","k","v"]"#).0, 200);
@@ -123,7 +123,7 @@ fn sha1_of(client: &mut common::Client) -> String {
 fn a_server_whose_two_tokens_are_the_same_does_not_start() {
     let ended = common::run(&["--durability", "memory", "--token", ALL, "--read-only-token", ALL]);
     assert_ne!(ended.0, 0);
-    let words = "--token and --read-only-token are the same, so whoever may read may write";
+    let words = "--token and --read-only-token are the same, so readers may write";
     assert!(ended.2.contains(words), "{}", ended.2);
     assert!(!ended.2.contains(ALL), "no token is printed");
     let server = victim(&[]);

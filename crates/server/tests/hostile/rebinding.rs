@@ -1,5 +1,5 @@
 //! A web page whose name was made to point at this machine (DNS rebinding), or that sends requests across sites: without a token only
-//! requests for this machine are answered, on every route.
+//! requests for this machine are served, on every route.
 
 use keystead_testkit::server::Server;
 
@@ -63,9 +63,9 @@ fn a_page_whose_name_points_here_gets_nothing_on_any_route() {
         for host in ["evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0:8080"]
         {
             for route in ROUTES {
-                let reply = ask(&server, *route, &format!("Host: {host}\r\nUser-Agent: {agent}\r\n"));
-                assert_eq!(reply.status, 403, "{route:?} {host} {agent}: {}", reply.body);
-                assert!(!reply.head.contains("access-control-allow-origin"), "{}", reply.head);
+                let response = ask(&server, *route, &format!("Host: {host}\r\nUser-Agent: {agent}\r\n"));
+                assert_eq!(response.status, 403, "{route:?} {host} {agent}: {}", response.body);
+                assert!(!response.head.contains("access-control-allow-origin"), "{}", response.head);
             }
         }
     }
@@ -85,8 +85,8 @@ fn a_host_that_is_missing_or_doubled_or_in_the_first_line_is_no_way_around() {
     }
     for (method, path, body) in ROUTES {
         let absolute = format!("http://evil.example{path}");
-        let reply = ask(&server, (method, &absolute, body), "Host: localhost\r\n");
-        assert_eq!(reply.status, 403, "{method} {absolute}");
+        let response = ask(&server, (method, &absolute, body), "Host: localhost\r\n");
+        assert_eq!(response.status, 403, "{method} {absolute}");
     }
     assert_untouched(&server);
 }
@@ -96,15 +96,15 @@ fn a_page_of_another_site_gets_nothing_from_metrics_and_makes_no_copy() {
     let server = victim(&[]);
     for header in ["Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
         for route in ROUTES.iter().filter(|(_, path, _)| matches!(*path, "/metrics" | "/admin/backup")) {
-            let reply = ask(&server, *route, &format!("Host: localhost\r\n{header}\r\n"));
-            assert_eq!(reply.status, 401, "{route:?} {header}");
+            let response = ask(&server, *route, &format!("Host: localhost\r\n{header}\r\n"));
+            assert_eq!(response.status, 401, "{route:?} {header}");
         }
     }
     assert_untouched(&server);
 }
 
 #[test]
-fn whoever_asks_for_this_machine_is_answered() {
+fn requests_for_this_machine_are_served() {
     let server = victim(&[]);
     let address = server.http().unwrap().to_string();
     for host in [
@@ -118,19 +118,19 @@ fn whoever_asks_for_this_machine_is_answered() {
         &address,
     ] {
         for path in ["/healthz", "/metrics", "/kv", "/ping"] {
-            let reply = ask(&server, ("GET", path, ""), &format!("Host: {host}\r\n"));
-            assert_eq!(reply.status, 200, "{host} {path}: {}", reply.body);
+            let response = ask(&server, ("GET", path, ""), &format!("Host: {host}\r\n"));
+            assert_eq!(response.status, 200, "{host} {path}: {}", response.body);
         }
     }
 }
 
 #[test]
-fn a_refusal_says_what_to_do_and_that_helps() {
+fn the_error_says_what_to_do_and_that_helps() {
     let server = victim(&[]);
     for path in ["/kv/k", "/get/k", "/healthz"] {
-        let reply = ask(&server, ("GET", path, ""), "Host: keystead:8080\r\n");
+        let response = ask(&server, ("GET", path, ""), "Host: keystead:8080\r\n");
         for words in ["'keystead:8080'", "KEYSTEAD_TOKEN=", "--allowed-hosts keystead"] {
-            assert!(reply.body.contains(words), "{path}: {}", reply.body);
+            assert!(response.body.contains(words), "{path}: {}", response.body);
         }
     }
     let server = victim(&["--allowed-hosts", "keystead,db.internal"]);
@@ -150,8 +150,12 @@ fn no_reply_may_be_stored_by_a_cache() {
     let server = victim(&[]);
     for host in ["localhost", "evil.example"] {
         for route in ROUTES {
-            let reply = ask(&server, *route, &format!("Host: {host}\r\n"));
-            assert!(reply.head.contains("\r\ncache-control: no-store\r\n"), "{route:?}: {}", reply.head);
+            let response = ask(&server, *route, &format!("Host: {host}\r\n"));
+            assert!(
+                response.head.contains("\r\ncache-control: no-store\r\n"),
+                "{route:?}: {}",
+                response.head
+            );
         }
     }
     let locked = victim(&["--token", "correct-horse-battery-staple"]);
@@ -160,7 +164,7 @@ fn no_reply_may_be_stored_by_a_cache() {
         ("/kv/k", "Authorization: Bearer correct-horse-battery-staple\r\n"),
         ("/get/k", "Authorization: Bearer correct-horse-battery-staple\r\n"),
     ] {
-        let reply = common::request(&locked, "GET", path, header);
-        assert!(reply.head.contains("cache-control: no-store"), "{path} {header}");
+        let response = common::request(&locked, "GET", path, header);
+        assert!(response.head.contains("cache-control: no-store"), "{path} {header}");
     }
 }

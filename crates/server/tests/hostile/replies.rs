@@ -1,4 +1,4 @@
-//! A reply that is asked for in few bytes and would take gigabytes: it is refused while it is built, and nothing else happens.
+//! Short requests whose replies would take gigabytes: the reply is an error as soon as it is too large, and nothing is changed.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -11,12 +11,12 @@ const MEBIBYTE: usize = 1 << 20;
 const TIMES: usize = 5_000;
 const TOO_LARGE: &str = "-ERR max response size exceeded. Limit: 537919488 bytes. Ask for less at a time. Nothing of it was changed";
 
-/// A client of a server where every kind of value holds a text of a mebibyte.
+/// A client of a server with a value of each type that holds a string of 1 MiB.
 fn prepared(server: &Server) -> Client {
     let mut client = Client::connect(server);
     let long = "x".repeat(MEBIBYTE);
     let json = format!("\"{long}\"");
-    for (words, answer) in [
+    for (words, reply) in [
         (&["MSET", "k", &long, "k1", &long][..], "+OK"),
         (&["SADD", "s", &long], ":1"),
         (&["HSET", "h", "f", &long], ":1"),
@@ -26,7 +26,7 @@ fn prepared(server: &Server) -> Client {
         (&["JSON.SET", "j", "$", &json], "+OK"),
         (&["RPUSH", "l", "1", "2", "3"], ":3"),
     ] {
-        assert_eq!(client.ask_words(words), answer, "{}", words[0]);
+        assert_eq!(client.ask_words(words), reply, "{}", words[0]);
     }
     client
 }
@@ -36,7 +36,7 @@ fn repeated(before: &str, word: &str, after: &str) -> String {
 }
 
 #[test]
-fn a_value_that_one_request_asks_for_thousands_of_times_is_refused() {
+fn a_value_that_one_request_reads_thousands_of_times_is_rejected() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     for attack in [
@@ -49,8 +49,8 @@ fn a_value_that_one_request_asks_for_thousands_of_times_is_refused() {
         format!("HRANDFIELD h -{TIMES} WITHVALUES"),
         format!("ZRANDMEMBER z -{TIMES}"),
     ] {
-        let answer = client.ask(&attack);
-        assert_eq!(answer, TOO_LARGE, "{}", &attack[..attack.len().min(40)]);
+        let reply = client.ask(&attack);
+        assert_eq!(reply, TOO_LARGE, "{}", &attack[..attack.len().min(40)]);
         assert_unharmed(&server);
     }
     let repeats = "-ERR the same large keys are named again and again: name each key once";
@@ -63,7 +63,7 @@ fn a_value_that_one_request_asks_for_thousands_of_times_is_refused() {
 }
 
 #[test]
-fn what_a_sort_stores_of_a_value_asked_for_thousands_of_times_is_refused() {
+fn a_sort_that_stores_a_value_thousands_of_times_is_rejected() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     assert_eq!(client.ask(&repeated("SORT l BY nosort", "GET k*", "STORE l")), TOO_LARGE);
@@ -86,13 +86,13 @@ fn a_list_of_huge_elements_is_neither_read_nor_popped_in_one_reply() {
         ("LMPOP 1 l RIGHT COUNT 9", TOO_LARGE),
         ("LLEN l", ":9"),
     ]);
-    assert_eq!(client.ask("LPOP l 1").len(), element.len() + 2, "what fits in is answered");
+    assert_eq!(client.ask("LPOP l 1").len(), element.len() + 2, "a reply that fits is returned");
     client.expect(&[("LLEN l", ":8")]);
     assert_unharmed(&server);
 }
 
 #[test]
-fn the_largest_string_is_still_answered() {
+fn the_largest_string_is_still_returned() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     client.expect(&[("SETRANGE k 536870911 x", ":536870912")]);
@@ -101,7 +101,7 @@ fn the_largest_string_is_still_answered() {
     assert_unharmed(&server);
 }
 
-/// Reads so many bytes, whatever they are.
+/// Reads so many bytes and ignores them.
 fn drain(client: &mut Client, mut left: usize) {
     let (mut socket, mut buffer) = (client.writer(), vec![0; MEBIBYTE]);
     while left > 0 {
@@ -126,12 +126,12 @@ fn requests_whose_replies_are_not_read_wait_until_they_are() {
 }
 
 #[test]
-fn a_transaction_whose_replies_are_gigabytes_is_undone() {
+fn a_transaction_whose_replies_are_gigabytes_is_rolled_back() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     client.expect(&[("MULTI", "+OK"), ("SET changed 1", "+QUEUED")]);
     let gets = vec!["GET k"; TIMES];
-    assert!(client.ask_all(gets).iter().all(|answer| answer == "+QUEUED"));
+    assert!(client.ask_all(gets).iter().all(|reply| reply == "+QUEUED"));
     let expected = format!("-EXECABORT Transaction undone: {}", &TOO_LARGE[1..]);
     client.expect(&[("EXEC", &expected), ("EXISTS changed", ":0")]);
     client.expect(&[("MULTI", "+OK"), (&format!("SRANDMEMBER s -{TIMES}"), "+QUEUED"), ("EXEC", &expected)]);
@@ -139,18 +139,18 @@ fn a_transaction_whose_replies_are_gigabytes_is_undone() {
 }
 
 #[test]
-fn a_script_that_asks_for_gigabytes_is_undone() {
+fn a_script_that_reads_gigabytes_is_rolled_back() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     let script = format!("redis.call('SET','changed',1) return #redis.call('SRANDMEMBER','s',-{TIMES})");
-    let answer = client.ask_words(&["EVAL", &script, "0"]);
-    assert!(answer.starts_with(TOO_LARGE), "{answer}");
+    let reply = client.ask_words(&["EVAL", &script, "0"]);
+    assert!(reply.starts_with(TOO_LARGE), "{reply}");
     client.expect(&[("EXISTS changed", ":0")]);
     assert_unharmed(&server);
 }
 
 #[test]
-fn the_rest_api_refuses_a_reply_of_gigabytes() {
+fn the_rest_api_rejects_a_reply_of_gigabytes() {
     let server = victim(&[]);
     let mut redis = prepared(&server);
     let words = "max response size exceeded. Limit: 134217728 bytes. Ask for less at a time. Nothing of it was changed";
@@ -165,12 +165,12 @@ fn the_rest_api_refuses_a_reply_of_gigabytes() {
         client.send(&format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
         ));
-        let came = client.receive("POST");
+        let response = client.receive("POST");
         assert!(
-            came.status == status && came.body.contains(words),
+            response.status == status && response.body.contains(words),
             "{path}: {} {:.300}",
-            came.status,
-            came.body
+            response.status,
+            response.body
         );
         assert_unharmed(&server);
     }
@@ -178,7 +178,7 @@ fn the_rest_api_refuses_a_reply_of_gigabytes() {
 }
 
 #[test]
-fn many_clients_that_ask_for_much_and_read_nothing_take_no_more_than_a_gigabyte() {
+fn many_clients_that_read_no_replies_take_at_most_a_gigabyte() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     let mut silent = Vec::new();
@@ -196,7 +196,7 @@ fn many_clients_that_ask_for_much_and_read_nothing_take_no_more_than_a_gigabyte(
     assert_unharmed(&server);
 }
 
-/// The first line of an answer on a connection that reads no more of it.
+/// The first line of a reply, on a connection that reads no more of it.
 fn first_line(server: &Server, request: &str) -> String {
     let mut client = Client::connect(server);
     client.send(request);

@@ -1,19 +1,19 @@
-//! Scripts that take memory or time where no instruction of theirs runs, and scripts that would leave something for the next.
+//! Scripts that take memory or time outside of Lua instructions, and scripts that would change the state of the next.
 
 use keystead_core::Stopwatch;
 
 use crate::client::Client;
 use crate::{assert_unharmed, victim};
 
-/// How long a script may take that has 200 ms, on a machine that is busy: much less than any of these took without a bound.
+/// How long a script with a limit of 200 ms may take on a busy machine: much less than any of these took without a limit.
 const PATIENCE_MS: u128 = 8_000;
 
 #[test]
-fn memory_outside_of_the_script_s_own_values_counts_as_its_own() {
+fn memory_outside_of_lua_values_counts_for_the_script() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     for script in [
-        // One string, answered again and again.
+        // One string, returned many times.
         "local s = string.rep('x', 10000000) local t = {} for i = 1, 100000 do t[i] = s end return t",
         "local s = string.rep('x', 10000000) local t = {} for i = 1, 100000 do t[i] = {ok = s} end return t",
         "local s = string.rep('x', 10000000) local t = {} for i = 1, 100000 do t[i] = {map = {a = s}} end return t",
@@ -32,15 +32,15 @@ fn memory_outside_of_the_script_s_own_values_counts_as_its_own() {
         "local t = {} for i = 1, 1e9 do t[i] = loadstring('return ' .. i) end",
         "local t = {} while true do t[#t + 1] = cjson.new() end",
     ] {
-        let answer = client.ask_words(&["EVAL", script, "0"]);
+        let reply = client.ask_words(&["EVAL", script, "0"]);
         assert!(
-            answer.starts_with("-OOM Error running script"),
+            reply.starts_with("-OOM Error running script"),
             "{script}: {}",
-            &answer[..answer.len().min(200)]
+            &reply[..reply.len().min(200)]
         );
         assert_unharmed(&server);
     }
-    // What is logged is cut, not refused.
+    // A log line that is too long is truncated, not an error.
     let log =
         "local s = string.rep('x', 20000000) for i = 1, 400 do redis.log(redis.LOG_NOTICE, s) end return 1";
     assert_eq!(client.ask_words(&["EVAL", log, "0"]), ":1");
@@ -49,7 +49,7 @@ fn memory_outside_of_the_script_s_own_values_counts_as_its_own() {
 }
 
 #[test]
-fn time_outside_of_the_script_s_own_instructions_counts_as_its_own() {
+fn time_outside_of_lua_instructions_counts_for_the_script() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     client.expect(&[("CONFIG SET busy-reply-threshold 200", "+OK")]);
@@ -69,22 +69,22 @@ fn time_outside_of_the_script_s_own_instructions_counts_as_its_own() {
         "local s = string.rep('x', 1000000) while true do local t = {s:byte(1, 7000)} end",
         "while true do string.format('%99.99f', 1e308) end",
         "local s = string.rep('[', 900) while true do pcall(cjson.decode, s) end",
-        // Tables that are mostly holes, that are full, whose end is far away; a heap that is nearly full.
+        // Tables that are mostly nil, that are full, whose end is far away; a heap that is nearly full.
         "local t = {} for i = 1, 1000000 do t[i] = 1 end for i = 1, 999999 do t[i] = nil end while true do next(t) end",
         "local t = {} for i = 1, 262144 do t['k' .. i] = 1 end local i = 0 while true do i = i + 1 t['k' .. i] = nil t['n' .. i] = 1 end",
         "local t = {} for i = 1, 30 do t[2 ^ i] = 1 end for i = 1, 500000 do t[i] = 1 end while true do local n = #t end",
         "local t = {} for i = 1, 600000 do t[i] = 'x' .. i end while true do local s = 'y' .. #t .. math.random() end",
     ] {
         let watch = Stopwatch::start();
-        let answer = client.ask_words(&["EVAL", script, "0"]);
+        let reply = client.ask_words(&["EVAL", script, "0"]);
         let took_ms = watch.elapsed().as_millis();
-        let stopped = answer.contains("took longer than 200 ms")
-            || answer.starts_with("-OOM")
-            || answer.starts_with("-ERR");
+        let stopped = reply.contains("took longer than 200 ms")
+            || reply.starts_with("-OOM")
+            || reply.starts_with("-ERR");
         assert!(
             stopped && took_ms < PATIENCE_MS,
             "{script}: {took_ms} ms, {}",
-            &answer[..answer.len().min(200)]
+            &reply[..reply.len().min(200)]
         );
         assert_unharmed(&server);
     }

@@ -1,4 +1,4 @@
-//! CONFIG SET of what changes Redis and would change nothing here: it must not answer OK.
+//! CONFIG SET of parameters that have an effect in Redis and none here: the reply must not be OK.
 
 use crate::client::Client;
 use crate::{assert_unharmed, victim};
@@ -31,14 +31,14 @@ const IDLE: [(&str, &str); 23] = [
 ];
 
 #[test]
-fn a_setting_that_would_do_nothing_is_refused_and_stays_as_it_was() {
+fn a_setting_without_effect_is_rejected_and_unchanged() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
     for (name, value) in IDLE {
         let before = client.ask(&format!("CONFIG GET {name}"));
-        let answer = client.ask_words(&["CONFIG", "SET", name, value]);
+        let reply = client.ask_words(&["CONFIG", "SET", name, value]);
         let words = format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - ");
-        assert!(answer.strip_prefix(&words).is_some_and(|why| why.len() > 10), "{name}: {answer}");
+        assert!(reply.strip_prefix(&words).is_some_and(|why| why.len() > 10), "{name}: {reply}");
         assert_eq!(client.ask(&format!("CONFIG GET {name}")), before);
     }
     assert_eq!(client.ask("CONFIG GET timeout"), "[timeout 0]");
@@ -51,7 +51,7 @@ fn a_setting_that_would_do_nothing_is_refused_and_stays_as_it_was() {
 fn what_clients_make_sure_of_and_what_only_tunes_is_accepted() {
     let server = victim(&[]);
     let mut client = Client::connect(&server);
-    // BullMQ, Sidekiq and Spring look at these, or set them to what they are.
+    // BullMQ, Sidekiq and Spring read these, or set them to their current values.
     client.expect(&[
         ("CONFIG GET maxmemory-policy", "[maxmemory-policy noeviction]"),
         ("CONFIG GET notify-keyspace-events", "[notify-keyspace-events '']"),
@@ -71,7 +71,7 @@ fn what_clients_make_sure_of_and_what_only_tunes_is_accepted() {
 }
 
 #[test]
-fn the_level_of_the_log_is_the_true_one() {
+fn config_get_loglevel_is_the_real_level() {
     let server = victim(&["--log-level", "debug"]);
     let mut client = Client::connect(&server);
     client.expect(&[("CONFIG GET loglevel", "[loglevel verbose]"), ("CONFIG SET loglevel verbose", "+OK")]);

@@ -1,4 +1,4 @@
-//! SIGHUP, which must not end a server but make it read again what it can, and a backup aimed at what speaks no HTTP.
+//! SIGHUP, which reloads files and must not end a server, and a backup from an address that does not speak HTTP.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use crate::client::{Client, PATIENCE, pause};
 use crate::common::{dir, launch, only_line, request, run_in, signal};
 use crate::{ADDRESS_SPACE_BYTES, assert_unharmed, victim};
 
-/// Looks until it is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let waited = Stopwatch::start();
@@ -25,7 +25,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Writes a file as a whole, as an editor does.
+/// Replaces a file atomically, as an editor does.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();
@@ -42,13 +42,13 @@ fn sighups_do_not_end_the_server() {
         signal(&server, Signal::HUP);
     }
     server.wait_for_log("SIGHUP: ").unwrap();
-    assert_eq!(client.ask("GET k"), "v", "who is connected stays connected");
+    assert_eq!(client.ask("GET k"), "v", "existing connections stay");
     assert_unharmed(&server);
     assert_eq!(server.stop().unwrap().code(), Some(0));
 }
 
 #[test]
-fn sighup_opens_a_log_that_was_moved_away_anew() {
+fn sighup_reopens_a_log_that_was_moved() {
     let home = dir();
     let [log, moved] = ["log", "log.1"].map(|name| home.path().join(name));
     let server = launch(&["--durability", "memory", "--log-level", "info", "--log-file"]).arg(&log);
@@ -56,7 +56,7 @@ fn sighup_opens_a_log_that_was_moved_away_anew() {
     until("the log has begun", || fs::read_to_string(&log).is_ok_and(|text| text.contains("ready")));
     fs::rename(&log, &moved).unwrap();
     signal(&server, Signal::HUP);
-    until("the log goes on", || fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: ")));
+    until("the log continues", || fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: ")));
     assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!fs::read_to_string(&moved).unwrap().contains("SIGHUP: "));
     assert!(!server.logs().contains("INFO"), "none of it is on stderr:\n{}", server.logs());
@@ -72,7 +72,7 @@ fn status(server: &Server, token: &str) -> u16 {
 }
 
 #[test]
-fn sighup_takes_a_new_token_and_keeps_the_old_where_the_new_is_none() {
+fn sighup_reloads_the_tokens_and_keeps_the_old_if_the_new_are_invalid() {
     let home = dir();
     let [full, read_only] = ["full", "read-only"].map(|name| home.path().join(name));
     replace(&full, "the-first-full-token\n");
@@ -84,7 +84,7 @@ fn sighup_takes_a_new_token_and_keeps_the_old_where_the_new_is_none() {
     replace(&full, "the-second-full-token\n");
     replace(&read_only, "the-second-reading-token\n");
     signal(&server, Signal::HUP);
-    until("the new token is taken", || auth(&server, "the-second-full-token") == "+OK");
+    until("the new token is in force", || auth(&server, "the-second-full-token") == "+OK");
     assert!(auth(&server, "the-first-full-token").starts_with("-WRONGPASS"));
     for (token, expected) in [
         ("the-first-full-token", 401),
@@ -94,8 +94,8 @@ fn sighup_takes_a_new_token_and_keeps_the_old_where_the_new_is_none() {
     ] {
         assert_eq!(status(&server, token), expected, "{token}");
     }
-    assert_eq!(before.ask("SET k v"), "+OK", "who is in stays in");
-    // Neither an empty file, nor one that makes readers writers, is taken; not even the half of it that would do.
+    assert_eq!(before.ask("SET k v"), "+OK", "authenticated connections stay");
+    // Neither an empty token nor two equal ones are accepted, and then neither of the two tokens changes.
     for (of_full, of_reading, words) in [
         ("the-third-full-token", "", "holds a token that is empty"),
         (
@@ -116,7 +116,7 @@ fn sighup_takes_a_new_token_and_keeps_the_old_where_the_new_is_none() {
 }
 
 #[test]
-fn sighup_takes_the_policies_of_the_settings_file() {
+fn sighup_reloads_the_policies_of_the_settings_file() {
     let home = dir();
     let file = home.path().join("k.toml");
     replace(&file, "");
@@ -125,11 +125,11 @@ fn sighup_takes_the_policies_of_the_settings_file() {
     replace(&file, "[limit.login]\nlimit = 5\nperiodMs = \"60s\"\nfail = \"closed\"\n");
     signal(&server, Signal::HUP);
     server.wait_for_log("policies have changed").unwrap();
-    let told = request(&server, "GET", "/limit/login", "Host: localhost\r\n");
-    assert_eq!(told.status, 200, "{told:?}");
+    let response = request(&server, "GET", "/limit/login", "Host: localhost\r\n");
+    assert_eq!(response.status, 200, "{response:?}");
 }
 
-/// Something that takes connections and is no HTTP server, for as long as anybody connects.
+/// A server that accepts one connection and does not speak HTTP.
 fn impostor(talk: impl Fn(&mut dyn ReadWrite) + Send + 'static) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -143,7 +143,7 @@ fn impostor(talk: impl Fn(&mut dyn ReadWrite) + Send + 'static) -> (SocketAddr, 
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// The line of a backup that is refused, from whatever listens there.
+/// The error line of a backup from this address.
 fn backup_at(address: SocketAddr) -> String {
     let home = dir();
     let arguments = ["backup", "copy", "--http", &address.to_string(), "--token", "a-secret-of-many-letters"];
@@ -153,10 +153,10 @@ fn backup_at(address: SocketAddr) -> String {
 }
 
 #[test]
-fn a_backup_aimed_at_the_resp_port_fails_at_once() {
+fn a_backup_from_the_resp_port_fails_at_once() {
     let server = victim(&[]);
     let line = backup_at(server.resp().unwrap());
-    // Whether it says something first or hangs up first, it is no HTTP.
+    // It may send an error or close the connection first.
     assert!(
         line.contains("does not speak HTTP") || line.contains("does not answer an HTTP request"),
         "{line}"
@@ -165,20 +165,20 @@ fn a_backup_aimed_at_the_resp_port_fails_at_once() {
 }
 
 #[test]
-fn a_backup_aimed_at_what_answers_otherwise_fails_at_once() {
+fn a_backup_from_another_protocol_fails_at_once() {
     let (address, talked) = impostor(|stream| {
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n");
-        // It goes on listening, and hears no token.
-        let mut heard = String::new();
-        let _ = stream.read_to_string(&mut heard);
-        assert!(!heard.contains("a-secret-of-many-letters"), "{heard}");
+        // It reads to the end, and receives no token.
+        let mut received = String::new();
+        let _ = stream.read_to_string(&mut received);
+        assert!(!received.contains("a-secret-of-many-letters"), "{received}");
     });
     assert!(backup_at(address).contains("does not speak HTTP"));
     talked.join().unwrap();
 }
 
 #[test]
-fn a_backup_aimed_at_what_never_answers_fails_soon() {
+fn a_backup_from_a_silent_server_fails_after_a_timeout() {
     let (address, talked) = impostor(|stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });

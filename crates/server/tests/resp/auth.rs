@@ -60,12 +60,12 @@ fn hello_brings_the_token_too() {
 #[test]
 fn a_pipeline_is_let_in_from_its_auth_on() {
     let server = locked();
-    let answers = Client::connect(&server).ask_all(["GET k", "AUTH s3cret", "SET k v", "GET k"]);
-    assert_eq!(answers, [NO_AUTH, "+OK", "+OK", "v"]);
+    let replies = Client::connect(&server).ask_all(["GET k", "AUTH s3cret", "SET k v", "GET k"]);
+    assert_eq!(replies, [NO_AUTH, "+OK", "+OK", "v"]);
 }
 
 #[test]
-fn a_stranger_may_not_send_much() {
+fn requests_before_auth_are_bounded() {
     let server = locked();
     let many = request(&["PING"; 11].join(" "));
     let large = request_of([&b"AUTH"[..], &[b'x'; 16_385]]);
@@ -78,7 +78,7 @@ fn a_stranger_may_not_send_much() {
         let mut client = Client::connect(&server);
         assert_eq!(client.ask("AUTH s3cret"), "+OK");
         client.send_raw(&bytes);
-        assert!(!client.receive().contains("Protocol error"), "who brought the token may");
+        assert!(!client.receive().contains("Protocol error"), "allowed after AUTH");
     }
 }
 

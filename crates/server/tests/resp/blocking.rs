@@ -1,4 +1,4 @@
-//! Waiting for keys: who is served, in what order, and for how long.
+//! Blocking commands: which client is served, in what order, and for how long they wait.
 
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
@@ -37,7 +37,7 @@ fn those_who_came_first_are_served_first() {
 }
 
 #[test]
-fn whoever_waits_is_served_at_once() {
+fn a_blocked_client_is_served_at_once() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--durability", level]);
         let (mut admin, mut client) = (Client::connect(&server), Client::connect(&server));
@@ -51,7 +51,7 @@ fn whoever_waits_is_served_at_once() {
                 watch.elapsed()
             })
             .collect();
-        // A shard looks around ten times a second anyway; that would be too late.
+        // A shard's timer runs ten times a second anyway; that would be too late.
         times.sort();
         assert!(times[20].as_millis() < 30, "{level}: {:?} half of the time", times[20]);
     }
@@ -66,8 +66,8 @@ fn a_pipeline_goes_on_after_its_wait() {
     assert_eq!(client.receive(), "+OK");
     until_blocked(&mut admin, 1);
     admin.expect(&[("GET n", "5"), ("RPUSH k a b", ":2")]);
-    let answers: Vec<_> = (0..4).map(|_| client.receive()).collect();
-    assert_eq!(answers, ["[k a]", ":6", "[k b]", ":7"]);
+    let replies: Vec<_> = (0..4).map(|_| client.receive()).collect();
+    assert_eq!(replies, ["[k a]", ":6", "[k b]", ":7"]);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn a_chain_of_moves_wakes_all_of_it() {
     ];
     let mut clients = waiting(&server, &mut admin, &lines);
     assert_eq!(admin.ask("RPUSH a x"), ":1");
-    let answers: Vec<_> = clients[..4].iter_mut().map(Client::receive).collect();
-    assert_eq!(answers, ["x", "x", "x", "[d [x]]"]);
+    let replies: Vec<_> = clients[..4].iter_mut().map(Client::receive).collect();
+    assert_eq!(replies, ["x", "x", "x", "[d [x]]"]);
     assert!(clients[4].is_silent(), "it went past");
     admin.expect(&[("EXISTS a b c d", ":0"), ("RPUSH a y", ":1")]);
     assert_eq!(clients[4].receive(), "[a y]");
@@ -106,7 +106,7 @@ fn the_first_of_several_keys_counts() {
 }
 
 #[test]
-fn what_comes_and_goes_within_a_transaction_wakes_nobody() {
+fn a_value_that_comes_and_goes_within_a_transaction_wakes_no_client() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     let mut clients = waiting(&server, &mut admin, &["BLPOP k 0"]);
@@ -124,8 +124,8 @@ fn a_key_of_another_kind_is_passed_over_by_who_waits() {
     let lines = ["BLPOP a b 0", "BZPOPMIN a z 0", "XREAD BLOCK 0 STREAMS a s $ $"];
     let mut clients = waiting(&server, &mut admin, &lines);
     admin.expect(&[("SET a v", "+OK"), ("RPUSH b x", ":1"), ("ZADD z 1 m", ":1"), ("XADD s 1-1 f v", "1-1")]);
-    let answers: Vec<_> = clients.iter_mut().map(Client::receive).collect();
-    assert_eq!(answers, ["[b x]", "[z m 1]", "[[s [[1-1 [f v]]]]]"]);
+    let replies: Vec<_> = clients.iter_mut().map(Client::receive).collect();
+    assert_eq!(replies, ["[b x]", "[z m 1]", "[[s [[1-1 [f v]]]]]"]);
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn sorted_sets_are_waited_for() {
     let mut clients =
         waiting(&server, &mut admin, &["BZPOPMIN z 0", "BZPOPMAX z 0", "BZMPOP 0 1 z MIN COUNT 2"]);
     assert_eq!(admin.ask("ZADD z 1 a 2 b 3 c 4 d"), ":4");
-    let answers: Vec<_> = clients.iter_mut().map(Client::receive).collect();
-    assert_eq!(answers, ["[z a 1]", "[z d 4]", "[z [[b 2] [c 3]]]"]);
+    let replies: Vec<_> = clients.iter_mut().map(Client::receive).collect();
+    assert_eq!(replies, ["[z a 1]", "[z d 4]", "[z [[b 2] [c 3]]]"]);
 }
 
 #[test]
@@ -186,16 +186,16 @@ fn streams_are_read_from_where_one_stands() {
     ];
     let mut clients = waiting(&server, &mut admin, &lines);
     assert_eq!(admin.ask("XGROUP DESTROY s gone"), ":1");
-    let told = clients[4].receive();
-    assert!(told.starts_with("-NOGROUP "), "{told}");
+    let reply = clients[4].receive();
+    assert!(reply.starts_with("-NOGROUP "), "{reply}");
     assert_eq!(admin.ask("XADD s 2-1 f new"), "2-1");
     for client in &mut clients[..3] {
         assert_eq!(client.receive(), "[[s [[2-1 [f new]]]]]");
     }
     assert!(clients[3].is_silent(), "one of the group has it");
     assert_eq!(admin.ask("DEL s"), ":1");
-    let told = clients[3].receive();
-    assert!(told.starts_with("-NOGROUP ") || told.starts_with("-UNBLOCKED "), "{told}");
+    let reply = clients[3].receive();
+    assert!(reply.starts_with("-NOGROUP ") || reply.starts_with("-UNBLOCKED "), "{reply}");
 }
 
 #[test]
@@ -218,14 +218,14 @@ fn many_readers_of_one_group_share_what_comes() {
 fn a_wait_ends_when_its_time_is_up() {
     let server = memory(&[]);
     let (mut admin, mut other) = (Client::connect(&server), Client::connect(&server));
-    for (line, answer) in [
+    for (line, reply) in [
         ("BLPOP k 0.2", "*-1"),
         ("BLMOVE k l LEFT LEFT 0.2", "*-1"),
         ("BZPOPMIN k 0.2", "*-1"),
         ("XREAD BLOCK 200 STREAMS k $", "*-1"),
     ] {
         let watch = Stopwatch::start();
-        assert_eq!(other.ask(line), answer, "{line}");
+        assert_eq!(other.ask(line), reply, "{line}");
         let took = watch.elapsed().as_millis();
         assert!((195..5000).contains(&took), "{line} took {took} ms");
     }
@@ -244,7 +244,7 @@ fn a_wait_ends_when_its_time_is_up() {
 }
 
 #[test]
-fn nobody_waits_within_a_transaction() {
+fn commands_do_not_block_within_a_transaction() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     client.expect(&[
@@ -260,7 +260,7 @@ fn nobody_waits_within_a_transaction() {
 }
 
 #[test]
-fn somebody_else_may_end_a_wait() {
+fn another_client_may_end_a_wait() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut admin = Client::connect(&server);
@@ -268,7 +268,7 @@ fn somebody_else_may_end_a_wait() {
             let mut client = Client::connect(&server);
             let id = client.id();
             assert_eq!(admin.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "it does not wait");
-            for (how, answer) in [
+            for (how, reply) in [
                 ("", "*-1"),
                 (" TIMEOUT", "*-1"),
                 (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
@@ -276,7 +276,7 @@ fn somebody_else_may_end_a_wait() {
                 client.send(&format!("BLPOP k{n} 0"));
                 until_blocked(&mut admin, 1);
                 assert_eq!(admin.ask(&format!("CLIENT UNBLOCK {id}{how}")), ":1");
-                assert_eq!(client.receive(), answer, "on {shards} shards");
+                assert_eq!(client.receive(), reply, "on {shards} shards");
             }
             // What was meant for an earlier wait does not end the next one, and nothing is lost.
             client.send(&format!("BLPOP k{n} 0"));
@@ -300,9 +300,9 @@ fn an_end_that_comes_too_late_is_forgotten() {
         // Both are on their way to the client at the same time.
         let lines = [format!("RPUSH k{n} v"), format!("CLIENT UNBLOCK {id} ERROR")];
         admin.ask_all(lines.iter().map(String::as_str));
-        let answer = client.receive();
-        assert!(answer == format!("[k{n} v]") || answer.starts_with("-UNBLOCKED"), "{answer}");
-        if answer.starts_with('-') {
+        let reply = client.receive();
+        assert!(reply == format!("[k{n} v]") || reply.starts_with("-UNBLOCKED"), "{reply}");
+        if reply.starts_with('-') {
             assert_eq!(admin.ask(&format!("LPOP k{n}")), "v");
         }
         assert_eq!(client.ask("BLPOP none 0.01"), "*-1", "round {n}: the next wait ends by itself");

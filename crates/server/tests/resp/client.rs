@@ -1,6 +1,6 @@
-//! A Redis client for these tests: requests out, answers in, never without a deadline.
+//! A Redis client for these tests. Every wait has a deadline.
 //!
-//! An answer is text that is easy to compare: `+OK`, `-ERR words`, `:1`, `$-1` and `*-1` and `_` for nothing, a byte string
+//! A reply is text that is easy to compare: `+OK`, `-ERR words`, `:1`, `$-1` and `*-1` and `_` for nothing, a byte string
 //! as it is (`''` when empty), `[a b]` for arrays, `{k v}` for maps, `~[a]` for sets, `>[a]` for messages.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
 
-/// How long an answer may take.
+/// How long a reply may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a test listens for what must not come.
@@ -36,12 +36,12 @@ impl Client {
         client
     }
 
-    /// Whether nothing comes for a while.
+    /// Whether nothing is received for a while.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.0.get_ref().set_read_timeout(Some(SILENCE)).unwrap();
-        let came = self.0.fill_buf().map(<[u8]>::len);
+        let received = self.0.fill_buf().map(<[u8]>::len);
         self.0.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
-        came.is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
+        received.is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
     }
 
     /// Sends no more, but listens.
@@ -65,7 +65,7 @@ impl<S: Read + Write> Client<S> {
         Client(BufReader::with_capacity(64 * 1024, stream))
     }
 
-    /// Sends bytes as they are. A server that says no may close before it has heard everything; what it answers counts.
+    /// Sends bytes as they are. The server may close the connection before it has read everything; only its replies matter.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes).and_then(|()| self.0.get_mut().flush());
     }
@@ -75,7 +75,7 @@ impl<S: Read + Write> Client<S> {
         self.send_raw(&request(line));
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.send(line);
         self.receive()
@@ -87,7 +87,7 @@ impl<S: Read + Write> Client<S> {
         self.receive()
     }
 
-    /// Sends requests in one go and waits for their answers.
+    /// Sends requests at once and waits for their replies.
     pub(crate) fn ask_all<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let requests: Vec<_> = lines.into_iter().map(request).collect();
         self.send_raw(&requests.concat());
@@ -97,15 +97,15 @@ impl<S: Read + Write> Client<S> {
     /// Asks, and compares.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
-        for (line, answer) in expected {
-            assert_eq!(self.ask(line), *answer, "{line}");
+        for (line, reply) in expected {
+            assert_eq!(self.ask(line), *reply, "{line}");
         }
     }
 
-    /// The next answer.
+    /// The next reply.
     #[track_caller]
     pub(crate) fn receive(&mut self) -> String {
-        self.try_receive().unwrap_or_else(|error| panic!("no answer: {error}"))
+        self.try_receive().unwrap_or_else(|error| panic!("no reply: {error}"))
     }
 
     pub(crate) fn try_receive(&mut self) -> io::Result<String> {

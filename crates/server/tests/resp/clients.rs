@@ -1,4 +1,4 @@
-//! How many may come, who is sent away, who is held up, and who goes.
+//! Connections: the bound on clients, CLIENT KILL, CLIENT PAUSE, QUIT and timeouts.
 
 use crate::client::{Client, info, request, until, until_blocked};
 use crate::memory;
@@ -17,9 +17,9 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(admin.ask("CONFIG SET maxclients 3"), "+OK");
     let mut others = [Client::connect(&server), Client::connect(&server)];
     others.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "+PONG"));
-    let mut refused = Client::connect(&server);
-    assert_eq!(refused.receive(), FULL);
-    assert!(refused.is_closed());
+    let mut rejected = Client::connect(&server);
+    assert_eq!(rejected.receive(), FULL);
+    assert!(rejected.is_closed());
     assert_eq!(info(&mut admin, "stats", "rejected_connections"), 1);
     let [first, mut second] = others;
     drop(first);
@@ -39,7 +39,7 @@ fn idle_clients_are_closed_but_not_those_who_wait_or_listen() {
     waits.send("BLPOP k 0");
     until_blocked(&mut admin, 1);
     assert_eq!(admin.ask("CONFIG SET timeout 1"), "+OK");
-    // Whoever asks is not idle.
+    // A client that sends requests is not idle.
     until("idle clients were closed", || info(&mut admin, "clients", "connected_clients") == 3);
     assert!(idle.is_closed() && sleeper.is_closed());
     admin.expect(&[("PUBLISH c hello", ":1"), ("RPUSH k v", ":1")]);
@@ -67,12 +67,12 @@ fn a_killed_client_is_closed() {
         ("CLIENT KILL ID 999", ":0"),
     ]);
     let own = admin.id();
-    assert_eq!(admin.ask(&format!("CLIENT KILL ID {own} SKIPME no")), ":1", "the answer comes first");
+    assert_eq!(admin.ask(&format!("CLIENT KILL ID {own} SKIPME no")), ":1", "the reply comes first");
     assert!(admin.is_closed());
 }
 
 #[test]
-fn a_pause_holds_everybody_until_it_ends() {
+fn a_pause_delays_all_clients_until_it_ends() {
     let server = memory(&[]);
     let (mut admin, mut other) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(admin.ask("CLIENT PAUSE 100000"), "+OK");
@@ -108,7 +108,7 @@ fn a_paused_transaction_runs_whole_afterwards() {
 }
 
 #[test]
-fn quit_answers_everything_before_it_and_nothing_after() {
+fn requests_before_quit_get_replies_and_those_after_do_not() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     let requests = ["SET k v", "GET k", "QUIT", "SET k other"];
@@ -169,9 +169,9 @@ fn a_client_that_is_killed_while_it_waits_takes_nothing_with_it() {
             waits.send(&format!("BLMOVE from{{{n}}} to{{{n}}} LEFT LEFT 0"));
             until_blocked(&mut admin, 1);
             // Nothing may come between the end of the client and the push.
-            let answers = admin
+            let replies = admin
                 .ask_all([format!("CLIENT KILL ID {id}").as_str(), format!("RPUSH from{{{n}}} v").as_str()]);
-            assert_eq!(answers[0], ":1");
+            assert_eq!(replies[0], ":1");
             assert!(waits.is_closed());
             until_gone(&mut admin, id);
             let lengths =
@@ -185,7 +185,7 @@ fn a_client_that_is_killed_while_it_waits_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_half_closed_socket_still_hears_every_answer() {
+fn a_half_closed_socket_still_gets_all_replies() {
     for shards in ["1", "4"] {
         for level in ["memory", "fsync"] {
             let server = crate::common::start(&["--shards", shards, "--durability", level]);
@@ -226,7 +226,7 @@ fn a_half_closed_socket_hears_what_did_not_have_to_wait() {
             client.half_close();
             assert_eq!(client.rest(), [format!("[k{n} v]"), "*-1".to_owned()], "on {shards} shards");
         }
-        until("nobody waits", || info(&mut admin, "clients", "connected_clients") == 1);
+        until("no client waits", || info(&mut admin, "clients", "connected_clients") == 1);
     }
 }
 

@@ -29,7 +29,7 @@ const LIFE_MS: u64 = 120;
 /// Entries that the log of a group keeps, so that it does not grow without end.
 const LOG_LEN: u64 = 20;
 
-/// Transaction `n` of a writer: everything that it changes tells its number.
+/// Transaction `n` of a writer: every value that it writes contains its number.
 fn transaction(writer: u64, n: u64) -> Vec<u8> {
     let payload = "p".repeat((n * 37 % 400) as usize + 1);
     let lines = [
@@ -67,7 +67,7 @@ impl Ledger {
     }
 }
 
-/// Writes until the server is gone. The answers are checked too: a transaction runs whole, in order, and once.
+/// Writes until the server is gone. The replies are checked too: a transaction is atomic, in order, and runs once.
 fn write(server: &Server, ledger: &Ledger, writer: u64) -> JoinHandle<()> {
     let (mut client, ledger) = (Client::connect(server), ledger.clone());
     std::thread::spawn(move || {
@@ -83,20 +83,17 @@ fn write(server: &Server, ledger: &Ledger, writer: u64) -> JoinHandle<()> {
             }
             let Some(next) = on_their_way.pop_front() else { return };
             for _ in 0..10 {
-                let Ok(answer) = client.try_receive() else { return };
-                assert!(matches!(answer.as_str(), "+OK" | "+QUEUED"), "{answer}");
+                let Ok(reply) = client.try_receive() else { return };
+                assert!(matches!(reply.as_str(), "+OK" | "+QUEUED"), "{reply}");
             }
-            let Ok(answer) = client.try_receive() else { return };
-            assert!(
-                answer.starts_with(&format!("[+OK :{next} :")),
-                "transaction {next} of {writer}: {answer}"
-            );
+            let Ok(reply) = client.try_receive() else { return };
+            assert!(reply.starts_with(&format!("[+OK :{next} :")), "transaction {next} of {writer}: {reply}");
             ledger.set(writer, 0, next);
         }
     })
 }
 
-/// Looks at a writer's keys: they must tell of one transaction, no earlier than the last one that was acknowledged.
+/// Checks a writer's keys: all must be of one transaction, no earlier than the last one that was acknowledged.
 fn check(client: &mut Client, ledger: &Ledger, writer: u64, words: &str) {
     let [acknowledged, sent] = ledger.of(writer);
     let lines = ["GET last", "GET count", "LINDEX log -1", "HGET hash n", "LLEN log"];
@@ -105,22 +102,22 @@ fn check(client: &mut Client, ledger: &Ledger, writer: u64, words: &str) {
         words[1] = format!("{{{writer}}}:{}", words[1]);
         words.join(" ")
     };
-    let answers = client.ask_all(lines.map(of).iter().map(String::as_str));
+    let replies = client.ask_all(lines.map(of).iter().map(String::as_str));
     let number = |text: &str| text.trim_start_matches(':').parse::<u64>().unwrap_or(0);
-    let found: Vec<u64> = answers.iter().map(|answer| number(answer)).collect();
+    let found: Vec<u64> = replies.iter().map(|reply| number(reply)).collect();
     let n = found[0];
-    let told =
-        format!("writer {writer}, {words}: {acknowledged} acknowledged, {sent} sent, found {answers:?}");
-    assert!((acknowledged..=sent).contains(&n), "{told}");
-    assert_eq!(found, [n, n, n, n, n.min(LOG_LEN)], "{told}");
+    let context =
+        format!("writer {writer}, {words}: {acknowledged} acknowledged, {sent} sent, found {replies:?}");
+    assert!((acknowledged..=sent).contains(&n), "{context}");
+    assert_eq!(found, [n, n, n, n, n.min(LOG_LEN)], "{context}");
     if n > 0 {
         let once = [n.saturating_sub(1), n, n + 1].map(|n| format!("EXISTS {{{writer}}}:once:{n}"));
-        assert_eq!(client.ask_all(once.iter().map(String::as_str)), [":0", ":1", ":0"], "{told}");
-        assert_eq!(client.ask(&of(&format!("ZSCORE scores {}", n % 7))), n.to_string(), "{told}");
+        assert_eq!(client.ask_all(once.iter().map(String::as_str)), [":0", ":1", ":0"], "{context}");
+        assert_eq!(client.ask(&of(&format!("ZSCORE scores {}", n % 7))), n.to_string(), "{context}");
         let last = client.ask(&of("XREVRANGE stream + - COUNT 1"));
-        assert_eq!(last, format!("[[{n}-1 [n {n}]]]"), "{told}");
+        assert_eq!(last, format!("[[{n}-1 [n {n}]]]"), "{context}");
     }
-    // What a reader was told counts as acknowledged.
+    // What a reader has read counts as acknowledged.
     ledger.set(writer, 0, n);
     ledger.set(writer, 1, n);
 }

@@ -1,4 +1,4 @@
-//! More values than memory: every answer is right, nobody is forgotten while a shard holds still, and memory is kept.
+//! More values than memory: replies are right, no request is lost while a shard is paused, and memory stays within its limit.
 
 use keystead_testkit::server::Server;
 
@@ -13,15 +13,15 @@ fn value(writer: usize, n: usize) -> String {
     format!("{writer}:{n}:").repeat(VALUE_BYTES / 4)[..VALUE_BYTES].to_owned()
 }
 
-/// Sends all of a writer's requests in one go, as fast as the server takes them, then sends no more and reads all answers.
+/// Sends all requests of a writer at once, as fast as the server takes them, then reads all replies.
 fn pipeline(server: &Server, writer: usize, request_for: impl Fn(usize) -> Vec<u8>) -> Vec<String> {
     let mut client = Client::connect(server);
     let bytes: Vec<u8> = (0..KEYS).flat_map(request_for).collect();
     client.send_raw(&bytes);
     client.half_close();
-    let answers = client.rest();
-    assert_eq!(answers.len(), KEYS, "writer {writer}");
-    answers
+    let replies = client.rest();
+    assert_eq!(replies.len(), KEYS, "writer {writer}");
+    replies
 }
 
 fn all_at_once(run: impl Fn(usize) + Sync) {
@@ -37,12 +37,12 @@ fn values_beyond_memory_come_and_go(level: &str, shards: &str) {
     let server = start(&["--durability", level, "--shards", shards, "--memory", "2mb"]);
     all_at_once(|writer| {
         let set = |n| request(&format!("SET k{writer}:{n} {}", value(writer, n)));
-        assert!(pipeline(&server, writer, set).iter().all(|answer| answer == "+OK"));
+        assert!(pipeline(&server, writer, set).iter().all(|reply| reply == "+OK"));
     });
     all_at_once(|writer| {
         let get = |n| request(&format!("GET k{writer}:{n}"));
-        let answers = pipeline(&server, writer, get);
-        assert!(answers.iter().enumerate().all(|(n, answer)| *answer == value(writer, n)), "writer {writer}");
+        let replies = pipeline(&server, writer, get);
+        assert!(replies.iter().enumerate().all(|(n, reply)| *reply == value(writer, n)), "writer {writer}");
     });
     let mut client = Client::connect(&server);
     let used = crate::client::info(&mut client, "memory", "used_memory");

@@ -1,4 +1,4 @@
-//! The RESP door, through the real binary.
+//! The RESP listener, through the real binary.
 //!
 //! | To find                                             | open             |
 //! |-----------------------------------------------------|------------------|

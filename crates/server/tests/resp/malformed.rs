@@ -1,4 +1,4 @@
-//! What is no request: Redis's own error, then the connection is closed, and nobody makes the server keep much.
+//! Malformed requests: Redis's own error, then the connection is closed, and the server keeps little of them.
 
 use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 use keystead_testkit::server::Server;
@@ -6,7 +6,7 @@ use keystead_testkit::server::Server;
 use crate::client::{Client, info, request, request_of, until};
 use crate::memory;
 
-/// Bytes of memory that the server has, as the system tells.
+/// Resident memory of the server in bytes.
 fn resident(server: &Server) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
     let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
@@ -23,7 +23,7 @@ fn what_is_no_request_is_told_and_the_connection_closed() {
         ("*1073741824\r\n", "invalid multibulk length"),
         ("*99999999999999999999\r\n", "invalid multibulk length"),
         ("*1\r\n:5\r\n", "expected '$', got ':'"),
-        // A line end within an answer would break the protocol.
+        // A line end within a reply would break the protocol.
         ("*1\r\n\r\n", "expected '$', got ' '"),
         ("*2\r\n$3\r\nGET\r\n+k\r\n", "expected '$', got '+'"),
         ("*1\r\n$-1\r\n", "invalid bulk length"),
@@ -48,7 +48,7 @@ fn what_is_no_request_is_told_and_the_connection_closed() {
 }
 
 #[test]
-fn nesting_is_refused_at_its_second_level() {
+fn nesting_is_rejected_at_its_second_level() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
     client.send_raw(&b"*1\r\n".repeat(3000));
@@ -73,18 +73,18 @@ fn announcements_reserve_nothing() {
         });
         held.push(client);
     }
-    until("everybody was heard", || info(&mut admin, "clients", "connected_clients") == 101);
+    until("all clients are connected", || info(&mut admin, "clients", "connected_clients") == 101);
     for _ in 0..50 {
         admin.ask("PING");
     }
     let more = resident(&server).saturating_sub(before);
     assert!(more < 48 << 20, "100 announcements made the server keep {more} bytes");
     drop(held);
-    until("everybody has gone", || info(&mut admin, "clients", "connected_clients") == 1);
+    until("all clients are gone", || info(&mut admin, "clients", "connected_clients") == 1);
 }
 
 #[test]
-fn a_request_over_the_limits_is_refused() {
+fn a_request_over_the_bounds_is_rejected() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     admin.expect(&[
@@ -104,7 +104,7 @@ fn a_request_over_the_limits_is_refused() {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn garbage_does_not_harm_other_clients() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     let mut rng = Rng::new(seed);
     let server = memory(&[]);
@@ -132,5 +132,5 @@ fn garbage_harms_nobody() {
     assert_eq!(admin.ask("PING"), "+PONG", "KEYSTEAD_SEED={seed}");
     let more = resident(&server).saturating_sub(before);
     assert!(more < 48 << 20, "garbage made the server keep {more} bytes, KEYSTEAD_SEED={seed}");
-    until("everybody has gone", || info(&mut admin, "clients", "connected_clients") == 1);
+    until("all clients are gone", || info(&mut admin, "clients", "connected_clients") == 1);
 }

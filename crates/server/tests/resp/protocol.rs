@@ -38,7 +38,7 @@ fn resp2_and_resp3_side_by_side() {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_at_every_durability() {
+fn replies_to_a_pipeline_are_in_order_at_every_durability() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--durability", level]);
         let mut client = Client::connect(&server);
@@ -50,15 +50,15 @@ fn a_pipeline_is_answered_in_order_at_every_durability() {
                 _ => format!("LPUSH count {n}"),
             })
             .collect();
-        let answers = client.ask_all(requests.iter().map(String::as_str));
-        for (n, answer) in answers.iter().enumerate() {
+        let replies = client.ask_all(requests.iter().map(String::as_str));
+        for (n, reply) in replies.iter().enumerate() {
             let expected = match n % 4 {
                 0 => "+OK".to_owned(),
                 1 => format!("v{}", n - 1),
                 2 => format!(":{}", n / 4 + 1),
                 _ => "-WRONGTYPE Operation against a key holding the wrong kind of value".to_owned(),
             };
-            assert_eq!(*answer, expected, "{}", requests[n]);
+            assert_eq!(*reply, expected, "{}", requests[n]);
         }
     }
 }
@@ -77,7 +77,7 @@ fn a_client_may_send_everything_before_it_reads_anything() {
 }
 
 #[test]
-fn answers_wait_for_a_reader_and_nobody_else_does() {
+fn replies_wait_for_a_slow_reader_and_other_clients_do_not() {
     let server = memory(&[]);
     let (mut client, mut other) = (Client::connect(&server), Client::connect(&server));
     let value = "y".repeat(100_000);
@@ -94,7 +94,7 @@ fn answers_wait_for_a_reader_and_nobody_else_does() {
     assert!(kept < 300 << 20, "{kept} bytes are kept");
 }
 
-/// Requests of every form, and what they are answered.
+/// Requests of every form, and their replies.
 fn mixture() -> (Vec<u8>, Vec<&'static str>) {
     let bytes = [
         &request("SET k v")[..],
@@ -107,7 +107,7 @@ fn mixture() -> (Vec<u8>, Vec<&'static str>) {
         b"*1\r\n$4\r\nNOPE\r\n",
         &request("ECHO ''"),
     ];
-    let answers = [
+    let replies = [
         "+OK",
         "+PONG",
         "+OK",
@@ -116,7 +116,7 @@ fn mixture() -> (Vec<u8>, Vec<&'static str>) {
         "-ERR unknown command 'NOPE', with args beginning with: ",
         "''",
     ];
-    (bytes.concat(), answers.to_vec())
+    (bytes.concat(), replies.to_vec())
 }
 
 #[test]
@@ -129,15 +129,15 @@ fn requests_may_be_split_at_every_byte() {
         // Long enough for the server to have read the first part, most of the time.
         pause(1);
         client.send_raw(&bytes[at..]);
-        let answers: Vec<_> = expected.iter().map(|_| client.receive()).collect();
-        assert_eq!(answers, expected, "split at {at}");
+        let replies: Vec<_> = expected.iter().map(|_| client.receive()).collect();
+        assert_eq!(replies, expected, "split at {at}");
     }
     let mut client = Client::connect(&server);
     for byte in &bytes {
         client.send_raw(&[*byte]);
     }
-    let answers: Vec<_> = expected.iter().map(|_| client.receive()).collect();
-    assert_eq!(answers, expected, "byte by byte");
+    let replies: Vec<_> = expected.iter().map(|_| client.receive()).collect();
+    assert_eq!(replies, expected, "byte by byte");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_large_argument_arrives_in_pieces() {
 fn people_may_type_commands() {
     let server = memory(&[]);
     let mut client = Client::connect(&server);
-    for (typed, answer) in [
+    for (typed, reply) in [
         ("PING\r\n", "+PONG"),
         ("ping\n", "+PONG"),
         ("  set  k   'a b'  \r\n", "+OK"),
@@ -175,8 +175,8 @@ fn people_may_type_commands() {
         ("GET\r\n", "-ERR wrong number of arguments for 'get' command"),
     ] {
         client.send_raw(typed.as_bytes());
-        if !answer.is_empty() {
-            assert_eq!(client.receive(), answer, "{typed:?}");
+        if !reply.is_empty() {
+            assert_eq!(client.receive(), reply, "{typed:?}");
         }
     }
 }

@@ -52,7 +52,7 @@ fn in_resp2_a_subscriber_only_listens_and_in_resp3_it_may_do_anything() {
         ("GET k", "$-1"),
     ]);
     new.expect(&[("SUBSCRIBE c", ">[subscribe c :1]"), ("SET k v", "+OK"), ("PING", "+PONG")]);
-    // Its own message comes to it like anybody's.
+    // It receives its own message, too.
     new.send("PUBLISH c own");
     let mut heard = [new.receive(), new.receive()];
     heard.sort();
@@ -75,7 +75,7 @@ fn messages_keep_their_order_and_follow_what_they_tell_of() {
             assert_eq!(listener.receive(), format!("[message c {n}]"), "{level}");
             if n % 50 == 0 {
                 let seen: u32 = reader.ask("GET k").parse().unwrap();
-                assert!(seen >= n, "{level}: told of {n}, found {seen}");
+                assert!(seen >= n, "{level}: a message says {n}, found {seen}");
             }
         }
         for _ in 0..500 {
@@ -104,7 +104,7 @@ fn a_message_of_a_transaction_leaves_with_it() {
 }
 
 #[test]
-fn whoever_goes_no_longer_listens() {
+fn a_closed_connection_is_no_longer_subscribed() {
     let server = memory(&[]);
     let mut publisher = Client::connect(&server);
     let mut listener = Client::connect(&server);

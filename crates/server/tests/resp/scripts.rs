@@ -1,4 +1,4 @@
-//! Scripts through the door: what is undone, what is kept over a restart, what several shards allow.
+//! Scripts over RESP: what is rolled back, what survives a restart, and what they may do with several shards.
 
 use crate::client::{Client, until};
 use crate::common::start;
@@ -14,14 +14,14 @@ fn a_script_that_is_stopped_is_undone_and_one_that_fails_is_not() {
         client.ask("CONFIG SET busy-reply-threshold 100");
         client.ask("SET kept 1");
         let endless = "redis.call('SET', KEYS[1], 'x') redis.call('DEL', 'kept') while true do end";
-        let answer = client.ask_words(&["EVAL", endless, "1", "k"]);
-        assert!(answer.contains("took longer than 100 ms; what it changed is undone"), "{answer}");
+        let reply = client.ask_words(&["EVAL", endless, "1", "k"]);
+        assert!(reply.contains("took longer than 100 ms; what it changed is undone"), "{reply}");
         client.expect(&[("GET k", "$-1"), ("GET kept", "1")]);
         // Memory, not time, is to end this one.
         client.ask("CONFIG SET busy-reply-threshold 10000");
         let greedy = "redis.call('SET', KEYS[1], 'x') local s = 'x' while true do s = s .. s end";
-        let answer = client.ask_words(&["EVAL", greedy, "1", "k"]);
-        assert!(answer.starts_with("-OOM "), "{answer}");
+        let reply = client.ask_words(&["EVAL", greedy, "1", "k"]);
+        assert!(reply.starts_with("-OOM "), "{reply}");
         client.expect(&[("GET k", "$-1")]);
         let failing = "redis.call('SET', KEYS[1], 'x') error('oh')";
         assert!(
@@ -32,8 +32,8 @@ fn a_script_that_is_stopped_is_undone_and_one_that_fails_is_not() {
         // In a transaction everything is undone.
         client.expect(&[("MULTI", "+OK"), ("SET other 1", "+QUEUED")]);
         assert_eq!(client.ask_words(&["EVAL", endless, "1", "k"]), "+QUEUED");
-        let answer = client.ask("EXEC");
-        assert!(answer.starts_with("-EXECABORT Transaction undone: "), "{answer}");
+        let reply = client.ask("EXEC");
+        assert!(reply.starts_with("-EXECABORT Transaction undone: "), "{reply}");
         client.expect(&[("EXISTS other kept", ":1"), ("GET k", "x")]);
     }
 }
@@ -69,13 +69,13 @@ fn scripts_and_functions_are_known_on_every_shard() {
     }
     let elsewhere = "-ERR Script attempted to access a non local key in a cluster node";
     let get = "return redis.pcall('GET', ARGV[1])";
-    let answers: Vec<String> =
+    let replies: Vec<String> =
         (0..20).map(|n| clients[0].ask_words(&["EVAL", get, "1", "a", &format!("k{n}")])).collect();
-    assert!(answers.iter().any(|answer| answer == elsewhere) && answers.iter().any(|answer| answer == "$-1"));
+    assert!(replies.iter().any(|reply| reply == elsewhere) && replies.iter().any(|reply| reply == "$-1"));
     clients[1].ask("SCRIPT FLUSH");
     for client in &mut clients {
-        let answer = client.ask(&format!("EVALSHA {digits} 1 s1"));
-        assert_eq!(answer, "-NOSCRIPT No matching script. Please use EVAL.");
+        let reply = client.ask(&format!("EVALSHA {digits} 1 s1"));
+        assert_eq!(reply, "-NOSCRIPT No matching script. Please use EVAL.");
     }
 }
 
@@ -87,7 +87,7 @@ fn a_script_can_be_killed_from_another_shard() {
     let endless = crate::client::request_of(["EVAL", "while true do end", "0"].map(str::as_bytes));
     clients[0].send_raw(&endless);
     until("a script runs and is killed", || clients[1].ask("SCRIPT KILL") == "+OK");
-    let answer = clients[0].receive();
-    assert!(answer.contains("Script killed by user with SCRIPT KILL..."), "{answer}");
+    let reply = clients[0].receive();
+    assert!(reply.contains("Script killed by user with SCRIPT KILL..."), "{reply}");
     clients[1].expect(&[("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.")]);
 }

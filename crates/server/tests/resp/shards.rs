@@ -1,4 +1,4 @@
-//! Several shards: a connection lives on one of them, and keys anywhere.
+//! Several shards: a connection is on one of them, its keys are on any.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn every_connection_sees_every_key() {
 }
 
 #[test]
-fn a_pipeline_over_all_shards_is_answered_in_order() {
+fn replies_to_a_pipeline_over_all_shards_are_in_order() {
     for level in ["memory", "commit", "fsync"] {
         let server = start(&["--shards", "4", "--durability", level]);
         let mut client = Client::connect(&server);
@@ -65,7 +65,7 @@ fn a_pipeline_over_all_shards_is_answered_in_order() {
 }
 
 #[test]
-fn keys_with_a_tag_go_together_and_others_are_refused() {
+fn keys_with_a_hash_tag_share_a_shard_and_others_are_cross_slot() {
     let (_server, mut clients) = sharded();
     for (n, client) in clients.iter_mut().enumerate() {
         client.expect(&[
@@ -161,7 +161,7 @@ fn watching_works_on_every_shard() {
 }
 
 #[test]
-fn a_watched_key_elsewhere_that_expires_aborts() {
+fn a_watched_key_on_another_shard_that_expires_aborts() {
     let (_server, mut clients) = sharded();
     for (n, client) in clients.iter_mut().enumerate() {
         client.expect(&[(&format!("SET k{n} v PX 1000"), "+OK"), (&format!("WATCH k{n}"), "+OK")]);
@@ -241,8 +241,8 @@ fn commands_about_all_keys_ask_all_shards() {
 fn walk(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
-        let answer = client.ask(&format!("SCAN {cursor}{options}"));
-        let (next, keys) = answer.strip_prefix('[').and_then(|text| text.split_once(" [")).unwrap();
+        let reply = client.ask(&format!("SCAN {cursor}{options}"));
+        let (next, keys) = reply.strip_prefix('[').and_then(|text| text.split_once(" [")).unwrap();
         found.extend(keys.trim_end_matches(']').split_terminator(' ').map(str::to_owned));
         next.clone_into(&mut cursor);
         if cursor == "0" {

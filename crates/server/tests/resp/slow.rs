@@ -36,8 +36,8 @@ fn a_subscriber_over_the_hard_limit_is_closed() {
         assert_eq!(reader.receive(), format!("[message c {message}]"));
     }
     assert_eq!(info(&mut admin, "clients", "connected_clients"), 2);
-    let heard = slow.rest().len();
-    assert!(heard <= sent, "what was written before may still be read, {heard} of {sent}");
+    let received = slow.rest().len();
+    assert!(received <= sent, "what was written before may still be read, {received} of {sent}");
     assert_eq!(reader.receive(), format!("[message c {message}]"), "others go on");
 }
 
@@ -50,8 +50,8 @@ fn a_subscriber_over_the_soft_limit_for_too_long_is_closed() {
     let message = "m".repeat(MESSAGE_BYTES);
     let watch = Stopwatch::start();
     for _ in 0..MESSAGES_MAX / 2 {
-        let told = admin.ask(&format!("PUBLISH c {message}"));
-        assert!(told == ":1" || watch.elapsed().as_millis() > 900, "there is no hard limit");
+        let reply = admin.ask(&format!("PUBLISH c {message}"));
+        assert!(reply == ":1" || watch.elapsed().as_millis() > 900, "there is no hard limit");
     }
     until("the slow subscriber was closed", || info(&mut admin, "clients", "connected_clients") == 1);
 }
@@ -77,7 +77,7 @@ fn a_reader_who_catches_up_in_time_stays() {
 }
 
 #[test]
-fn a_client_who_does_not_read_its_answers_is_closed_at_the_limit_for_clients() {
+fn a_client_that_does_not_read_its_replies_is_closed_at_the_output_limit() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     assert_eq!(admin.ask(&format!("SET k {}", "v".repeat(MESSAGE_BYTES))), "+OK");

@@ -1,4 +1,4 @@
-//! Rate limits: no unit is admitted twice, whoever asks from wherever, and what was admitted survives.
+//! Rate limits: no unit is admitted twice, from any connection, and what was admitted survives.
 
 use std::sync::{Arc, Barrier};
 
@@ -10,7 +10,7 @@ use crate::common::start;
 const ASKERS: usize = 200;
 const LIMIT: usize = 50;
 
-/// Numbers of a limit of 50 that gets nothing back while a test runs, and what an admitted request is answered with.
+/// Arguments of a limit of 50 that is not refilled while a test runs, and the reply to an admitted request.
 const COMMANDS: [(&str, &str, &str); 2] =
     [("CL.THROTTLE", "49 50 360000", "[:0 :50 "), ("THROTTLE", "50 50 360000", "[:1 :50 ")];
 
@@ -23,9 +23,9 @@ fn admitted(server: &Server, name: &str, numbers: &str, yes: &'static str) -> us
             let (mut client, barrier, line) = (Client::connect(server), Arc::clone(&barrier), line.clone());
             std::thread::spawn(move || {
                 barrier.wait();
-                let answer = client.ask(&line);
-                assert!(answer.starts_with("[:0 :50 ") || answer.starts_with("[:1 :50 "), "{answer}");
-                answer.starts_with(yes)
+                let reply = client.ask(&line);
+                assert!(reply.starts_with("[:0 :50 ") || reply.starts_with("[:1 :50 "), "{reply}");
+                reply.starts_with(yes)
             })
         })
         .collect();
@@ -72,9 +72,9 @@ fn transactions_and_scripts_ask_and_are_undone_as_one() {
         let script = "return redis.call('THROTTLE', KEYS[1], 2, 1, 3600)";
         assert_eq!(client.ask_words(&["EVAL", script, "1", "s"]), "[:1 :2 :1 :3600 :0]");
         let endless = "redis.call('THROTTLE', KEYS[1], 2, 1, 3600) while true do end";
-        let answer = client.ask_words(&["EVAL", endless, "1", "s"]);
-        assert!(answer.contains("what it changed is undone"), "{answer}");
-        let answer = client.ask("THROTTLE s 2 1 3600 0");
-        assert!(answer.starts_with("[:1 :2 :1 "), "the stopped script took nothing: {answer}");
+        let reply = client.ask_words(&["EVAL", endless, "1", "s"]);
+        assert!(reply.contains("what it changed is undone"), "{reply}");
+        let reply = client.ask("THROTTLE s 2 1 3600 0");
+        assert!(reply.starts_with("[:1 :2 :1 "), "the stopped script took nothing: {reply}");
     }
 }

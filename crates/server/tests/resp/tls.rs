@@ -1,4 +1,4 @@
-//! The door behind TLS, and what is said about certificates that do not serve.
+//! RESP over TLS, and the errors of certificates that cannot be used.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::common::{dir, launch, only_line, run_in, signal};
 
 type Encrypted = Client<StreamOwned<ClientConnection, TcpStream>>;
 
-/// What openssl is told about a certificate that is its own authority.
+/// The openssl configuration of a self-signed certificate.
 const REQUEST: &str = "[req]\ndistinguished_name=dn\nx509_extensions=ext\nprompt=no\n[dn]\nCN=localhost\n[ext]\n\
                        subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:FALSE\n";
 
@@ -73,7 +73,7 @@ fn a_client_is_served_behind_tls() {
 }
 
 #[test]
-fn sighup_takes_new_certificates_and_keeps_the_old_where_the_new_do_not_serve() {
+fn sighup_reloads_certificates_and_keeps_the_old_if_the_new_are_unusable() {
     let (home, server) = encrypted(&["--log-level", "info"]);
     let mut before = connect(&home, &server);
     assert_eq!(before.ask("SET k v"), "+OK");
@@ -81,12 +81,12 @@ fn sighup_takes_new_certificates_and_keeps_the_old_where_the_new_do_not_serve() 
     certificate(home.path());
     assert_ne!(std::fs::read(home.path().join("cert.pem")).unwrap(), old);
     signal(&server, Signal::HUP);
-    server.wait_for_log("certificates and policies are read again").unwrap();
+    server.wait_for_log("certificates and policies reloaded").unwrap();
     assert_eq!(connect(&home, &server).ask("GET k"), "v", "with the new certificate as the only authority");
-    assert_eq!(before.ask("GET k"), "v", "who is connected stays");
+    assert_eq!(before.ask("GET k"), "v", "existing connections stay");
     std::fs::write(home.path().join("key.pem"), "no key").unwrap();
     signal(&server, Signal::HUP);
-    server.wait_for_log("SIGHUP: certificates: not read again").unwrap();
+    server.wait_for_log("SIGHUP: certificates: not reloaded").unwrap();
     assert_eq!(connect(&home, &server).ask("GET k"), "v", "the ones that served still do");
 }
 
@@ -110,7 +110,7 @@ fn a_client_behind_tls_kills_a_script_on_its_own_shard_and_goes_on() {
 }
 
 #[test]
-fn large_answers_arrive_whole_however_late_they_are_read() {
+fn large_replies_arrive_complete_even_to_a_slow_reader() {
     let (home, server) = encrypted(&[]);
     let mut client = connect(&home, &server);
     let value: String = (0..1_000_000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
@@ -124,8 +124,8 @@ fn large_answers_arrive_whole_however_late_they_are_read() {
         }
     }
     let lines: Vec<_> = (0..10_000).map(|n| format!("ECHO {n}")).collect();
-    let answers = client.ask_all(lines.iter().map(String::as_str));
-    assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
+    let replies = client.ask_all(lines.iter().map(String::as_str));
+    assert!(replies.iter().enumerate().all(|(n, reply)| *reply == n.to_string()));
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn quit_sends_everything_before_it_closes() {
     assert_eq!(client.ask(&format!("SET k {}", "v".repeat(1_000_000))), "+OK");
     client.send_raw(&[request("GET k").repeat(12), request("QUIT")].concat());
     pause(300);
-    let answers = client.rest();
-    assert_eq!((answers.len(), answers.last().map(String::as_str)), (13, Some("+OK")));
+    let replies = client.rest();
+    assert_eq!((replies.len(), replies.last().map(String::as_str)), (13, Some("+OK")));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn who_speaks_no_tls_is_closed_and_holds_up_nothing() {
 }
 
 #[test]
-fn files_that_do_not_serve_are_named_with_what_to_do() {
+fn unusable_certificates_are_reported_with_what_to_do() {
     let home = dir();
     certificate(home.path());
     let of = |name: &str| home.path().join(name);
@@ -207,7 +207,7 @@ fn files_that_do_not_serve_are_named_with_what_to_do() {
         (&both("empty.pem", "key.pem"), "", pair),
         (
             &both("cert.pem", "other/key.pem"),
-            "the certificate and the key of --resp-tls-cert and --resp-tls-key do not serve (",
+            "the certificate and the key of --resp-tls-cert and --resp-tls-key cannot be used (",
             pair,
         ),
         (&both("key.pem", "cert.pem"), "", ""),

@@ -67,7 +67,7 @@ fn a_transaction_in_one_write_is_one_change_among_others() {
     Client::connect(&server).expect(&[("GET a", "1200"), ("GET b", "1200")]);
 }
 
-/// A connection that watches and then queues, and what somebody else does in between.
+/// A connection that watches keys and queues commands, and what another client does in between.
 fn aborts(level: &str, prepare: &[&str], watch: &str, between: &[&str]) -> bool {
     let server = start(&["--durability", level]);
     let (mut client, mut other) = (Client::connect(&server), Client::connect(&server));
@@ -91,7 +91,7 @@ fn aborts(level: &str, prepare: &[&str], watch: &str, between: &[&str]) -> bool 
 }
 
 #[test]
-fn a_change_of_a_watched_key_by_somebody_else_aborts() {
+fn a_change_of_a_watched_key_by_another_client_aborts() {
     let there = &["SET k v", "RPUSH l a", "HSET h f v", "SET other v"][..];
     for (watch, between, expected) in [
         ("WATCH k", &[][..], false),
@@ -178,7 +178,7 @@ fn watching_makes_a_counter_of_many_hands_exact() {
     assert_eq!(Client::connect(&server).ask("GET n"), "400");
 }
 
-/// Copies share their bytes in memory and are all told to the journal.
+/// Copies share their bytes in memory, and all are written to the journal.
 #[test]
 fn a_change_that_is_too_large_is_undone_whole_and_the_next_is_not() {
     let server = memory(&[]);
@@ -191,14 +191,14 @@ fn a_change_that_is_too_large_is_undone_whole_and_the_next_is_not() {
     for n in 0..600 {
         assert_eq!(client.ask(&format!("COPY large copy{n}")), "+QUEUED");
     }
-    let answer = client.ask("EXEC");
-    assert!(answer.contains(too_large), "{}", &answer[..answer.len().min(300)]);
+    let reply = client.ask("EXEC");
+    assert!(reply.contains(too_large), "{}", &reply[..reply.len().min(300)]);
     client.expect(&[("DBSIZE", &size), ("EXISTS k copy0", ":0")]);
 
-    // The script does not care that it was refused.
+    // The script ignores the error.
     let ignores = "redis.call('SET', KEYS[1], 1) local taken = 0 for n = 1, 5000 do \
                    if redis.pcall('COPY', 'large', 'copy' .. n) == 1 then taken = taken + 1 end end return taken";
-    let answer = client.ask_words(&["EVAL", ignores, "1", "k"]);
-    assert!(answer.starts_with('-') && answer.contains(too_large), "{answer}");
+    let reply = client.ask_words(&["EVAL", ignores, "1", "k"]);
+    assert!(reply.starts_with('-') && reply.contains(too_large), "{reply}");
     client.expect(&[("DBSIZE", &size), ("EXISTS k copy1", ":0"), ("SET k 2", "+OK"), ("GET k", "2")]);
 }

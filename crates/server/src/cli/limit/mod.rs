@@ -1,6 +1,6 @@
 //! `keystead limit replay --policy POLICY [--compare POLICY]`: what a policy would have decided. Touches stdin and stdout.
 //!
-//! Lines `{"now":..,"key":"..","cost":..}` come in, one decision a line goes out, in order. No server is needed.
+//! Reads lines `{"now":..,"key":"..","cost":..}` and writes one decision per line, in the same order. Needs no server.
 //!
 //! | To find                            | open        |
 //! |------------------------------------|-------------|
@@ -36,11 +36,11 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     takes: |setting| setting.name == CONFIG.name,
     details: "\
 Reads lines {\"now\":1700000000000,\"key\":\"ada\",\"cost\":1} from standard input (now in milliseconds; cost is 1 if it is
-not there; a key that is no text is {\"base64\":\"...\"}) and prints one decision a line. With --compare it prints the lines on
+missing; a key that is not UTF-8 is {\"base64\":\"...\"}) and prints one decision per line. With --compare it prints the lines on
 which two policies differ, and then a summary. A bad policy or line is one line on stderr and exit code 2.
 
-A policy is JSON, or @FILE: JSON, or TOML where its name ends in .toml; or NAME: the one that stands as [limit.NAME] in
-keystead.toml or the file of --config.
+A policy is JSON, or @FILE: JSON, or TOML if its name ends in .toml; or NAME: the table [limit.NAME] in keystead.toml or
+in the file of --config.
 
 Examples:
   keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"periodMs\":60000}' < traffic.ndjson
@@ -66,7 +66,7 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     match done.and_then(|()| out.flush().map_err(Stop::Output)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Who reads has enough, for example `head`.
+        // The reader has closed the pipe, for example `head`.
         Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(Stop::Output(error)) => {
             Err(Error::new(Code::StoreUnavailable, format!("the decisions cannot be written: {error}")))
@@ -80,16 +80,16 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn replay(matches: &ArgMatches, flag: &str) -> Result<Option<Replay>> {
     let Some(policy) = policy::of_flag(matches, flag)? else { return Ok(None) };
-    let refused = |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
-    Replay::new(policy).map(Some).map_err(refused)
+    let invalid = |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
+    Replay::new(policy).map(Some).map_err(invalid)
 }
 
-/// A text without the mark of UTF-8 that some programs put before it.
-fn without_mark(text: &[u8]) -> &[u8] {
+/// A text without the byte order mark that some programs put before UTF-8.
+fn without_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// Why it ends before the input does.
+/// Why a replay ends early.
 enum Stop {
     Input(Error),
     Output(io::Error),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_come_one_a_line_in_order() {
+    fn there_is_one_decision_per_line_in_order() {
         let input = "{\"now\":5000,\"key\":\"a\"}\n\n{\"now\":5400,\"key\":\"a\",\"cost\":1}";
         let mut out = Vec::new();
         assert!(decide(new(ONE), input.as_bytes(), &mut out).is_ok());
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_tells_what_differs_and_sums_up() {
+    fn a_comparison_prints_what_differs_and_a_summary() {
         let input = "{\"now\":1,\"key\":\"a\"}\n{\"now\":2,\"key\":\"a\"}\n{\"now\":3,\"key\":\"b\"}\n";
         let mut out = Vec::new();
         assert!(differ(new(ONE), new(TWO), input.as_bytes(), &mut out).is_ok());
@@ -210,7 +210,7 @@ mod tests {
             ("{\"now\":1,\"key\":\"a\",\"price\":2}", "unknown field `price`"),
         ] {
             let Err(Stop::Input(error)) = decide(new(ONE), input.as_bytes(), &mut Vec::new()) else {
-                panic!("{input} was taken");
+                panic!("{input} was accepted");
             };
             assert!(error.message().contains(why), "{error}");
             assert_eq!(error.code(), Code::ConfigInvalid);

@@ -7,13 +7,13 @@ use keystead_core::{Error, Result};
 use keystead_limit::Policy;
 use serde_json::Value;
 
-use super::without_mark;
+use super::without_bom;
 use crate::failure::{failure, io_words};
 use crate::policies::file::TABLE;
 use crate::settings::file::DEFAULT_PATH;
 
-/// What a policy of the server has besides, and what a decision does not depend on.
-const SERVERS_OWN: [&str; 2] = ["store", "headers"];
+/// Fields of a policy that only the server uses. Decisions do not depend on them.
+const SERVER_FIELDS: [&str; 2] = ["store", "headers"];
 
 const FORMS: &str = "write JSON, @FILE, or the NAME of a policy in the settings file; see docs/limit-api.md";
 
@@ -28,13 +28,13 @@ pub(super) fn of_flag(matches: &ArgMatches, flag: &str) -> Result<Option<Policy>
     policy.map(Some).map_err(|error| error.context(format_args!("--{flag}")))
 }
 
-fn refused(error: &Error) -> Error {
+fn invalid(error: &Error) -> Error {
     failure(error.message(), "see docs/limits.md")
 }
 
 fn of_json(text: &str) -> Result<Policy> {
     let fields = Policy::json_fields(text).map_err(|error| failure(error, FORMS))?;
-    Policy::from_json_value(&Value::Object(fields)).map_err(|error| refused(&error))
+    Policy::from_json_value(&Value::Object(fields)).map_err(|error| invalid(&error))
 }
 
 fn of_file(path: &Path) -> Result<Policy> {
@@ -42,7 +42,7 @@ fn of_file(path: &Path) -> Result<Policy> {
     let text = std::fs::read(path).map_err(|error| {
         failure(format_args!("cannot read '{shown}': {}", io_words(&error)), "name a file that can be read")
     })?;
-    let text = std::str::from_utf8(without_mark(&text))
+    let text = std::str::from_utf8(without_bom(&text))
         .map_err(|_| failure(format_args!("'{shown}' is not UTF-8"), "write it in UTF-8"))?;
     let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     let policy = if is_toml { of_toml(text) } else { of_json_file(text) };
@@ -51,24 +51,24 @@ fn of_file(path: &Path) -> Result<Policy> {
 
 fn of_json_file(text: &str) -> Result<Policy> {
     let mut fields = Policy::json_fields(text).map_err(|error| failure(error, FORMS))?;
-    fields.retain(|name, _| !SERVERS_OWN.contains(&name.as_str()));
-    Policy::from_json_value(&Value::Object(fields)).map_err(|error| refused(&error))
+    fields.retain(|name, _| !SERVER_FIELDS.contains(&name.as_str()));
+    Policy::from_json_value(&Value::Object(fields)).map_err(|error| invalid(&error))
 }
 
 fn of_toml(text: &str) -> Result<Policy> {
     let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let (line, column) = place(text, error.span().map_or(0, |span| span.start));
+        let (line, column) = position(text, error.span().map_or(0, |span| span.start));
         failure(format_args!("{} at line {line} column {column}", error.message()), FORMS)
     })?;
     if table.get(TABLE).is_some_and(toml::Value::is_table) {
         return Err(failure("this is a settings file", "write --policy NAME --config FILE"));
     }
-    table.retain(|name, _| !SERVERS_OWN.contains(&name));
-    Policy::from_toml_table(&table).map_err(|error| refused(&error))
+    table.retain(|name, _| !SERVER_FIELDS.contains(&name));
+    Policy::from_toml_table(&table).map_err(|error| invalid(&error))
 }
 
 /// Line and column of an offset, both from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
+fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
     (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count())
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_that_is_no_policy_says_where_and_what_was_expected() {
+    fn invalid_json_is_reported_with_its_position() {
         for (text, words) in [
             ("{\"limit\":1,}", "trailing comma at line 1 column 12"),
             ("{\n\"limit\" 1}", "expected `:` at line 2 column 9"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_have_what_only_the_server_needs() {
+    fn a_file_may_have_fields_of_the_server() {
         assert!(of_json_file("{\"limit\":1,\"periodMs\":5,\"store\":\"memory\",\"headers\":[]}").is_ok());
         assert!(of_toml("limit = 1\nperiodMs = \"5s\"\nstore = \"memory\"\nfail = \"open\"").is_ok());
         for (text, words) in [

@@ -1,11 +1,11 @@
-//! Recorded requests, one a line: `{"now":1700000000000,"key":"ada","cost":1}`. Reads what it is given.
+//! Recorded requests, one per line: `{"now":1700000000000,"key":"ada","cost":1}`. Touches nothing but its input.
 
 use std::io::{BufRead, Read};
 
 use keystead_core::{Code, Error};
 use serde::Deserialize;
 
-use super::{Stop, without_mark};
+use super::{Stop, without_bom};
 use crate::bounds::REPLAY_LINE_BYTES_MAX;
 use crate::written::{self, KeyText, Object};
 
@@ -27,7 +27,7 @@ impl Request<'_> {
     }
 }
 
-/// Gives each request to `run`, with the number of its line. Empty lines are left out.
+/// Calls `run` with each request and the number of its line. Empty lines are skipped.
 pub(super) fn each(
     mut input: impl BufRead,
     mut run: impl FnMut(u64, &Request<'_>) -> Result<(), Stop>,
@@ -43,7 +43,7 @@ pub(super) fn each(
         if line.len() > REPLAY_LINE_BYTES_MAX {
             return Err(bad(number, &format!("it has more than {REPLAY_LINE_BYTES_MAX} bytes")));
         }
-        let text = if number == 1 { without_mark(&line) } else { &line };
+        let text = if number == 1 { without_bom(&line) } else { &line };
         if text.trim_ascii().is_empty() {
             continue;
         }
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_text_or_bytes_and_a_mark_at_the_start_is_no_part_of_it() {
+    fn a_key_is_text_or_bytes_and_a_byte_order_mark_is_skipped() {
         let input = "\u{feff}{\"now\":1,\"key\":\"a\\u00e9\"}\n{\"now\":1,\"key\":{\"base64\":\"/w==\"}}\n";
         assert_eq!(keys(input.as_bytes()), ["aé".as_bytes(), b"\xff"]);
         assert_eq!(keys("\u{feff}\n".as_bytes()), Vec::<Vec<u8>>::new());
     }
 
     #[test]
-    fn a_mark_elsewhere_and_keys_of_other_forms_are_refused() {
+    fn a_byte_order_mark_elsewhere_and_keys_of_other_forms_are_rejected() {
         for (input, why) in [
             (
                 "{\"now\":1,\"key\":\"a\"}\n\u{feff}{\"now\":1,\"key\":\"a\"}",
@@ -94,7 +94,7 @@ mod tests {
             ("{\"now\":1,\"key\":{\"base64\":\"/w==\",\"x\":\"1\"}}", "a key that is an object is"),
         ] {
             let Err(Stop::Input(error)) = each(input.as_bytes(), |_, _| Ok(())) else {
-                panic!("{input} was taken");
+                panic!("{input} was accepted");
             };
             assert!(error.message().contains(why), "{error}");
         }

@@ -357,7 +357,7 @@ pub(super) async fn until_unpaused(
     while clients.paused_until.load(Ordering::Relaxed) > 0
         && clients.paused(specs.clone().any(Spec::writes), context.app.now()).is_some()
     {
-        tokio::time::sleep(crate::bounds::PAUSE_LOOK).await;
+        tokio::time::sleep(crate::bounds::PAUSE_CHECK_INTERVAL).await;
     }
 }
 

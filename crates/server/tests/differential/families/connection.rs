@@ -42,9 +42,9 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "{bad} {v}",
 ];
 
-/// Connections that end, and answers that are kept back.
+/// Connections that end, and replies that are turned off.
 pub(crate) const SCENES: &[&str] = &[
-    // The pause is over when the next command is answered: Redis 7.0 crashes if a client is unblocked during one.
+    // The pause is over when the next command has its reply: Redis 7.0 crashes if a client is unblocked during one.
     "c> CLIENT PAUSE (0|1|abc|-1) [WRITE|ALL|{bad}] ; c> PING ; c> GET s:1",
     "c> CLIENT PAUSE 1 WRITE ; c> SET s:1 v",
     "q> QUIT",

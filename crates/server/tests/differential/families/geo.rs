@@ -1,4 +1,4 @@
-//! Templates of places.
+//! Templates of geo commands.
 
 pub(crate) const TEMPLATES: &[&str] = &[
     "GEOADD {geo} ({lon} {lat} {place})+",

@@ -123,7 +123,7 @@ pub(crate) const BYTES: &str = r##"
 "return {bit.rol(0x12345678,12),bit.ror(0x12345678,12),bit.arshift(-16,2),bit.bswap(0x12345678),bit.tobit(2^40+1)}"
 "##;
 
-/// What the sandbox refuses.
+/// What the sandbox rejects.
 pub(crate) const PROBES: &str = r##"
 "return foo" "foo=1" "_G.foo=1" "rawset(_G,'foo',1)" "table.insert(_G,1)" "setmetatable(_G,{})" "setmetatable(redis,{})" "redis.call=nil" "redis.foo=1" "string.format=nil"
 "getmetatable('').__index=nil" "getmetatable('').__index.foo=1" "return redis.nofield" "return _G.nofield" "return type(_G)" "return getfenv" "return setfenv" "return newproxy" "return io" "return require"

@@ -1,6 +1,6 @@
 //! Templates of what concerns the server.
 //!
-//! What Keystead answers in its own way, or what would end the judges, is in [`crate::own`].
+//! Replies that are Keystead's own, and what would end the judges, are in [`crate::own`].
 
 pub(crate) const TEMPLATES: &[&str] = &[
     "TIME",

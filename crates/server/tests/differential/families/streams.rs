@@ -60,7 +60,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "XINFO {bad} {stream}",
 ];
 
-/// The beginning and the end of what is done with a large stream without holes: entries are added in between.
+/// The first and last steps with a large stream without deleted entries: entries are added in between.
 pub(crate) const LARGE: [&str; 2] = [
     "DEL x:9",
     "XTRIM x:9 (MAXLEN|MINID) ~ ({num}|100|150) [LIMIT {num}] ; XLEN x:9 ; XRANGE x:9 - + ; DEL x:9",

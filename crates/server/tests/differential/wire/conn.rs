@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::Value;
 
-/// How long a look for waiting bytes takes when there are none.
+/// How long a check for received bytes takes when there are none.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// How many such looks are enough.
+/// How many such checks are enough.
 const GLANCES_MAX: usize = 200;
 
 /// Where a server listens.
@@ -48,7 +48,7 @@ impl Read for Stream {
 pub(crate) struct Conn {
     stream: BufReader<Stream>,
     patience: Duration,
-    /// Why nothing is said or heard any more.
+    /// Why the connection is closed.
     dead: Option<Value>,
     markers: u64,
     /// Requests that were sent, less replies that were received.
@@ -114,19 +114,19 @@ impl Conn {
         })
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub(crate) fn ask(&mut self, request: &[Vec<u8>]) -> Value {
         self.send([request]);
         self.receive()
     }
 
-    /// The same with words.
+    /// The same, from a line of text.
     pub(crate) fn ask_words(&mut self, words: &str) -> Value {
         let request: Vec<Vec<u8>> = words.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         self.ask(&request)
     }
 
-    /// Sends a request and takes every frame that comes, until the answer to a PING that is sent after it; then goes on
+    /// Sends a request and reads every frame, until the reply to a PING that is sent after it; then goes on
     /// until there are `least` of them, as far as they come.
     pub(crate) fn frames(&mut self, request: Option<&[Vec<u8>]>, least: usize) -> Vec<Value> {
         let marker = self.next_marker();
@@ -144,7 +144,7 @@ impl Conn {
         frames
     }
 
-    /// Sends bytes as they are and takes every frame that comes, until the server closes or answers the PING after them.
+    /// Sends bytes as they are and reads every frame, until the server closes or replies to the PING after them.
     pub(crate) fn raw_frames(&mut self, bytes: &[u8]) -> Vec<Value> {
         let marker = self.next_marker();
         let ping = [b"PING ", &marker[..], b"\r\n"].concat();
@@ -182,7 +182,7 @@ impl Conn {
         frames
     }
 
-    /// Whether a request has not been answered.
+    /// Whether a request has no reply yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.open > 0
     }

@@ -9,7 +9,7 @@ const LOST: u8 = b'?';
 /// Why a reply did not come.
 const SILENT: &[u8] = b"silent";
 
-/// The mark of all frames that came in a row on a connection with messages.
+/// The mark of several frames in a row on a connection with messages.
 const FRAMES: u8 = b'&';
 
 /// A reply. The first field is its mark.
@@ -75,12 +75,12 @@ impl Value {
         matches!(self.as_frames().last(), Some(Value::Line(LOST, why)) if why == SILENT)
     }
 
-    /// Frames that came in a row.
+    /// Several frames in a row.
     pub(crate) fn frames(frames: Vec<Value>) -> Value {
         Value::Many(FRAMES, Some(frames))
     }
 
-    /// The frames that came in a row, or this alone.
+    /// The frames in a row, or only this one.
     pub(crate) fn as_frames(&self) -> &[Value] {
         match self {
             Value::Many(FRAMES, Some(frames)) => frames,

@@ -1,8 +1,6 @@
-//! Requests of a connection whose keys live on another shard, and requests that ask all shards. Touches the queues of other
-//! shards.
+//! Requests of a connection on keys of another shard, and on all shards. Touches the queues of other shards.
 //!
-//! A connection waits for one such request before it begins the next, so answers keep their order and a client sees its own
-//! writes.
+//! A connection waits for such a request before it runs the next, so replies keep their order and a client reads its own writes.
 
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::spec::flag;
@@ -11,15 +9,15 @@ use keystead_engine::Watch;
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
-use super::connection::Worker;
 use super::execute::Execution;
 use super::pending::{Pending, Waiting};
+use super::worker::Worker;
 use crate::call::job::Served;
 use crate::call::target::Target;
 use crate::call::transaction::{Transaction, watch_in};
 
 impl Worker {
-    pub(super) fn run_elsewhere(&mut self, shard: Target, spec: &'static Spec, args: Args<'_>) -> Execution {
+    pub(super) fn run_remote(&mut self, shard: Target, spec: &'static Spec, args: Args<'_>) -> Execution {
         match shard {
             Target::Local => Execution::reply(Reply::Error(errors::CROSS_SLOT)),
             Target::Shard(shard) => {
@@ -37,20 +35,20 @@ impl Worker {
                 }
             }
             Target::Spread(spread) => {
-                Execution::Pending(Pending::Later(self.caller.spread(spread, spec, args)))
+                Execution::Pending(Pending::Remote(self.caller.spread(spread, spec, args)))
             }
         }
     }
 
-    pub(super) fn watch_elsewhere(&mut self, shard: usize, keys: Vec<Bytes>, watch: Watch) -> Execution {
-        let there = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), 0));
-        Execution::Pending(Pending::Later(Box::pin(async move {
-            Served::plain(there.await.unwrap_or_else(|error| Reply::Error(Fail::Broken(error))))
+    pub(super) fn watch_remote(&mut self, shard: usize, keys: Vec<Bytes>, watch: Watch) -> Execution {
+        let reply = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), 0));
+        Execution::Pending(Pending::Remote(Box::pin(async move {
+            Served::plain(reply.await.unwrap_or_else(|error| Reply::Error(Fail::Broken(error))))
         })))
     }
 
-    /// Runs a transaction on the shard of its keys; then what it says about the connection runs here.
-    pub(super) fn exec_elsewhere(&mut self, shard: usize, transaction: Transaction) -> Execution {
+    /// Runs a transaction on the shard of its keys. Its commands about the connection run here afterwards.
+    pub(super) fn exec_remote(&mut self, shard: usize, transaction: Transaction) -> Execution {
         Execution::Pending(Pending::Exec(self.caller.exec_at(shard, transaction)))
     }
 }

@@ -1,7 +1,6 @@
-//! What a connection gets that has not brought the token: little room, little time, and late answers to wrong tokens. It touches a
-//! timer.
+//! Clients before AUTH: little memory, little time, and delayed replies to wrong tokens. Touches a timer.
 //!
-//! Only wrong tokens are answered late, so nobody who guesses keeps others from being let in.
+//! Only replies to wrong tokens are delayed, so a client that guesses does not keep others from authenticating.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,24 +10,25 @@ use keystead_commands::session::Session;
 use keystead_commands::wire::foreign::Foreign;
 use tokio::time::{Sleep, sleep};
 
-use super::connection::Worker;
 use super::input::Input;
 use super::output::Output;
+use super::worker::Worker;
 use crate::bounds::{
-    AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, AUTH_TIMEOUT, STRANGER_INPUT_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX,
+    AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, AUTH_TIMEOUT, UNAUTHENTICATED_INPUT_BYTES_MAX,
+    UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::call::job::Served;
 
-/// The time that a connection has to bring the token.
+/// The time that a client has for AUTH.
 #[derive(Default)]
 pub(super) struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
-    /// Whether the time is up; wakes when it is.
+    /// Whether the time is up. Wakes the task when it is.
     #[inline]
     pub(super) fn is_over(&mut self, session: &Session, cx: &mut Context<'_>) -> bool {
         if session.authenticated {
-            // RESET makes a stranger again, with new time.
+            // After RESET the time starts again.
             self.0 = None;
             return false;
         }
@@ -37,47 +37,47 @@ impl Deadline {
     }
 }
 
-/// Whether a stranger must read its answers before it gets more.
+/// Whether a client before AUTH must read its replies before more requests run.
 #[inline]
 pub(super) fn must_read(session: &Session, output: &Output) -> bool {
-    !session.authenticated && output.len() > STRANGER_OUTPUT_BYTES_MAX
+    !session.authenticated && output.len() > UNAUTHENTICATED_OUTPUT_BYTES_MAX
 }
 
-/// Whether a stranger has sent more than one request may have.
+/// Whether a client before AUTH has sent a request that is too long.
 #[inline]
 pub(super) fn is_too_long(session: &Session, input: &Input) -> bool {
-    !session.authenticated && input.len() >= STRANGER_INPUT_BYTES_MAX
+    !session.authenticated && input.len() >= UNAUTHENTICATED_INPUT_BYTES_MAX
 }
 
-/// An answer that is kept back for a while.
-pub(super) struct Late {
+/// A reply that is delayed.
+pub(super) struct Delayed {
     until: Pin<Box<Sleep>>,
-    answer: Option<(Served, u64)>,
+    reply: Option<(Served, u64)>,
 }
 
-impl Late {
-    /// What came, when the time is up.
+impl Delayed {
+    /// The reply, when the time is up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Served, u64)>> {
         ready!(self.until.as_mut().poll(cx));
-        Poll::Ready(self.answer.take())
+        Poll::Ready(self.reply.take())
     }
 }
 
 impl Worker {
-    /// Keeps back the answer to a wrong token, and makes it the last one after too many.
+    /// Delays the reply to a wrong token. After too many, the connection is closed with it.
     #[cold]
-    pub(super) fn keep_back(&mut self, served: Served, revision: u64) -> Late {
+    pub(super) fn delay(&mut self, served: Served, revision: u64) -> Delayed {
         let session = &mut self.session;
         session.delay_reply = false;
         session.closing |= session.auth_failures >= AUTH_FAILURES_MAX;
         let app = &self.caller.app;
         if let Some(more) = app.notices.wrong_token.pass(app.now()) {
-            tracing::warn!(client = session.client.address, more, "a Redis client brought a wrong token");
+            tracing::warn!(client = session.client.address, more, "a Redis client sent a wrong token");
         }
-        Late { until: Box::pin(sleep(AUTH_FAILURE_DELAY)), answer: Some((served, revision)) }
+        Delayed { until: Box::pin(sleep(AUTH_FAILURE_DELAY)), reply: Some((served, revision)) }
     }
 
-    /// Notes that a client speaks another protocol.
+    /// Logs and counts a client that speaks another protocol.
     #[cold]
     pub(super) fn note_foreign(&self, foreign: Foreign) {
         let app = &self.caller.app;
@@ -88,12 +88,12 @@ impl Worker {
                 Foreign::Http => tracing::warn!(
                     client,
                     more,
-                    "HTTP came to the Redis port, perhaps from a web page that wants to run commands: closed, nothing of it has run"
+                    "HTTP request on the Redis port, perhaps from a web page that tries to run commands: closed, nothing of it was run"
                 ),
                 Foreign::Binary => tracing::warn!(
                     client,
                     more,
-                    "TLS or other binary data came to the Redis port, which is without TLS: closed, nothing of it has run"
+                    "TLS or other binary data on the Redis port, which is without TLS: closed, nothing of it was run"
                 ),
             }
         }

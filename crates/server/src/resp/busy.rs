@@ -1,7 +1,7 @@
-//! A connection whose shard's loop is at a command that takes long: the listener answers what needs no keys. Touches its socket.
+//! A connection whose shard's loop is busy with a long command: the listener serves the commands that need no keys. Touches its socket.
 //!
-//! Requests stay in order: one that needs a loop is answered `BUSY` once the shard has been busy for too long; until then it waits
-//! with all that came behind it, and goes with the connection to the loop.
+//! Requests stay in order. One that needs the loop gets `BUSY` once the shard has been busy for too long; until then it waits with all
+//! requests behind it, and moves with the connection to the loop.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use tokio::time::{sleep, timeout};
 
 use super::input::Input;
 use crate::app::App;
-use crate::bounds::{REFUSAL_TIMEOUT, RESP_WAITING_INPUT_BYTES};
+use crate::bounds::{REJECTION_TIMEOUT, RESP_WAITING_INPUT_BYTES};
 use crate::handover;
 
-/// What touches no key, as it stands in the table: to come in, to end a script or the server, and what clients say of themselves
-/// when they connect. Redis answers the same while it is busy.
+/// Commands that need no keys, by their full names: authentication, ending a script or the server, and what clients send when they
+/// connect. Redis serves the same while it is busy.
 const SERVED: &[&str] = &[
     "auth",
     "hello",
@@ -34,11 +34,11 @@ const SERVED: &[&str] = &[
     "client|setname",
 ];
 
-/// What a connection remembers, in a row of the list of clients which ends with it.
+/// The session of a connection that no loop has yet, and its entry in the list of clients, which is removed on drop.
 pub(super) struct Listed {
     pub(super) app: Arc<App>,
     session: Option<Session>,
-    /// What was read and not run.
+    /// Requests that were read and not run.
     pub(super) input: Input,
 }
 
@@ -47,7 +47,7 @@ impl Listed {
         Listed { app, session: Some(session), input: Input::default() }
     }
 
-    /// The session and the input, for a connection that ends the row itself.
+    /// The session and the input, for a connection that removes the entry itself.
     pub(super) fn leave(mut self) -> Option<(Session, Input)> {
         Some((self.session.take()?, std::mem::take(&mut self.input)))
     }
@@ -65,59 +65,59 @@ impl Drop for Listed {
 /// Why the listener no longer serves a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The loop goes on, and may have it.
-    GoesOn,
-    /// It is to be closed.
+    /// The loop is free and can take it.
+    LoopIsFree,
+    /// It must be closed.
     Closed,
 }
 
-/// Whether more is to be read before a request can be answered.
+/// What to do after the complete requests have been served.
 enum Next {
-    /// Everything that is complete was answered.
+    /// Read more.
     Read,
-    /// A request needs a loop, and waits.
+    /// Wait: a request needs the loop.
     Wait,
-    /// Nothing more is to be answered.
+    /// Close the connection.
     Close,
-    /// The same, after a while: the token was wrong.
-    CloseLate,
+    /// Close it after a delay: the token was wrong.
+    CloseDelayed,
 }
 
-/// Serves a connection until its shard's loop goes on.
+/// Serves a connection until its shard's loop is free.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     listed: &mut Listed,
     shard: usize,
 ) -> Ended {
     let app = Arc::clone(&listed.app);
-    let mut goes_on = std::pin::pin!(handover::goes_on(&app.engine, shard));
+    let mut loop_is_free = std::pin::pin!(handover::loop_is_free(&app.engine, shard));
     loop {
         let mut output = Vec::new();
-        let next = listed.answer(shard, &mut output);
-        if matches!(next, Next::CloseLate) {
-            sleep(REFUSAL_TIMEOUT).await;
+        let next = listed.serve_complete(shard, &mut output);
+        if matches!(next, Next::CloseDelayed) {
+            sleep(REJECTION_TIMEOUT).await;
         }
         if !output.is_empty() {
             let sent = async {
                 stream.write_all(&output).await?;
                 stream.flush().await
             };
-            if !matches!(timeout(REFUSAL_TIMEOUT, sent).await, Ok(Ok(()))) {
+            if !matches!(timeout(REJECTION_TIMEOUT, sent).await, Ok(Ok(()))) {
                 return Ended::Closed;
             }
         }
-        // Of a request that is larger the rest stays with the client.
+        // Of a larger request, the rest is not read yet.
         let reads = matches!(next, Next::Read) && listed.input.len() < RESP_WAITING_INPUT_BYTES;
         let waits = matches!(next, Next::Wait);
-        if matches!(next, Next::Close | Next::CloseLate) {
-            let _ = timeout(REFUSAL_TIMEOUT, stream.shutdown()).await;
+        if matches!(next, Next::Close | Next::CloseDelayed) {
+            let _ = timeout(REJECTION_TIMEOUT, stream.shutdown()).await;
             return Ended::Closed;
         }
         tokio::select! {
             biased;
             () = app.stopping() => return Ended::Closed,
-            () = goes_on.as_mut() => return Ended::GoesOn,
-            read = stream.read(listed.input.room()), if reads => match read {
+            () = loop_is_free.as_mut() => return Ended::LoopIsFree,
+            read = stream.read(listed.input.space()), if reads => match read {
                 Ok(count) if count > 0 => listed.input.filled(count),
                 _ => return Ended::Closed,
             },
@@ -127,8 +127,8 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 impl Listed {
-    /// Answers what is complete, in order, as far as that needs no loop.
-    fn answer(&mut self, shard: usize, output: &mut Vec<u8>) -> Next {
+    /// Serves the complete requests in order, up to the first that needs the loop.
+    fn serve_complete(&mut self, shard: usize, output: &mut Vec<u8>) -> Next {
         let Listed { app, session: Some(session), input } = self else { return Next::Close };
         loop {
             if session.closing || session.client.is_killed() {
@@ -146,13 +146,13 @@ impl Listed {
             };
             let (args, len) = (request.args(), request.len());
             if !args.is_empty() {
-                let Some(reply) = answer_one(app, session, shard, args) else { return Next::Wait };
+                let Some(reply) = serve_one(app, session, shard, args) else { return Next::Wait };
                 if session.replies == Replies::On {
                     encode(session.protocol, &reply, output);
                 }
-                // One guess a connection: nobody counts them here.
+                // One attempt per connection: they are not counted here.
                 if matches!(&reply, Reply::Error(fail) if fail.line() == WRONG_PASS.line()) {
-                    return Next::CloseLate;
+                    return Next::CloseDelayed;
                 }
             }
             input.advance(len);
@@ -160,8 +160,8 @@ impl Listed {
     }
 }
 
-/// The answer to one request, or nothing where it may still reach a loop.
-fn answer_one(app: &App, session: &mut Session, shard: usize, args: Args<'_>) -> Option<Reply> {
+/// The reply to one request, or none if it may still run on the loop.
+fn serve_one(app: &App, session: &mut Session, shard: usize, args: Args<'_>) -> Option<Reply> {
     let served = dispatch::resolve(args).is_ok_and(|spec| SERVED.contains(&spec.full_name));
     if !served && (session.authenticated || !app.hub.host.needs_token()) {
         return handover::is_busy(app, shard).then(|| busy(app));

@@ -1,0 +1,112 @@
+//! What a connection runs requests with: its session, and the way to the shards. Touches nothing by itself.
+//!
+//! `execute` runs a request, `remote` sends it to another shard, `unauthenticated` delays replies; each adds methods to [`Worker`].
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use keystead_commands::conn::Conn;
+use keystead_commands::ctx::Publication;
+use keystead_commands::errors::Fail;
+use keystead_commands::session::{Replies, Session};
+use keystead_commands::spec::{Control, Run};
+use keystead_commands::wire::encode;
+use keystead_commands::{Args, Reply, dispatch};
+use keystead_core::{Millis, Outcome};
+use tokio::time::{Sleep, sleep};
+
+use super::output::Output;
+use crate::bounds::PAUSE_CHECK_INTERVAL;
+use crate::call::Caller;
+use crate::call::job::Served;
+use crate::call::transaction::{Executed, Transaction, Watched};
+
+/// What a connection runs requests with.
+pub(super) struct Worker {
+    pub(super) caller: Caller,
+    pub(super) session: Session,
+    pub(super) watched: Option<Watched>,
+}
+
+impl Worker {
+    /// Appends a reply, unless the client has turned replies off. Returns the messages that may be published at once.
+    #[inline]
+    pub(super) fn reply(
+        &mut self,
+        output: &mut Output,
+        reply: &Reply,
+        revision: u64,
+        durable: u64,
+        publish: Vec<Publication>,
+    ) -> Vec<Publication> {
+        if let Reply::Error(fail) = reply {
+            self.caller.app.hub.stats.failed(fail);
+        }
+        let wanted = match self.session.replies {
+            Replies::On => true,
+            Replies::Off => false,
+            Replies::SkipNext => {
+                self.session.replies = Replies::Skip;
+                false
+            }
+            Replies::Skip => {
+                self.session.replies = Replies::On;
+                false
+            }
+        };
+        if wanted {
+            encode(self.session.protocol, reply, &mut output.bytes);
+        }
+        output.mark(revision, durable, publish)
+    }
+
+    /// The time that a request must wait because of CLIENT PAUSE. CLIENT itself runs, or no client could end the pause.
+    #[inline]
+    pub(super) fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
+        let clients = &self.caller.app.hub.clients;
+        let until = clients.paused_until.load(Ordering::Relaxed);
+        if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {
+            return None;
+        }
+        let writes = || {
+            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.name, "EXEC" | "PUBLISH"))
+        };
+        if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
+            return None;
+        }
+        Some(Box::pin(sleep(Duration::from_millis(until - now_ms).min(PAUSE_CHECK_INTERVAL))))
+    }
+
+    /// The reply of a transaction whose commands on keys have run, and its revision. The commands about the connection run now.
+    pub(super) fn finish_exec(
+        &mut self,
+        transaction: &Transaction,
+        executed: Executed,
+        now: Millis,
+    ) -> (Served, u64) {
+        let (replies, publish, seen) = match executed {
+            Executed::Aborted(seen) => return (Served::plain(Reply::NilArray), seen),
+            Executed::Undone(fail) => {
+                let words = match fail {
+                    Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
+                        format!("ERR The transaction may or may not have run: {error}")
+                    }
+                    fail => format!("EXECABORT Transaction undone: {}", fail.line()),
+                };
+                return (Served::plain(Reply::Error(Fail::text(words))), 0);
+            }
+            Executed::Ran(replies, publish, seen) => (replies, publish, seen),
+        };
+        let all =
+            transaction.queue.iter().zip(replies).map(|(queued, reply)| match (reply, queued.spec.run) {
+                (Some(reply), _) => reply,
+                (None, Run::Control(Control::Unwatch)) => Reply::Ok,
+                (None, _) => {
+                    let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, now);
+                    dispatch::run_conn(&mut conn, queued.spec, queued.command.args())
+                }
+            });
+        (Served { reply: Reply::Array(all.collect()), publish, in_vain: false }, seen)
+    }
+}
