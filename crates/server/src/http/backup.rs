@@ -5,18 +5,19 @@
 
 use std::path::{Path, PathBuf};
 
+use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use hyper::{Method, StatusCode};
 use keystead_commands::json::document;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use utoipa::openapi::path::OperationBuilder;
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
 use super::openapi::common::{refusal, store_failures};
-use super::openapi::part::{self, Described};
+use super::openapi::part;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use crate::functions;
@@ -28,7 +29,7 @@ pub(super) async fn backup(context: &HttpContext, request: &HttpRequest) -> Repl
     }
 }
 
-pub(super) fn described(_: &Method) -> Vec<Described> {
+pub(super) fn describe() -> OperationBuilder {
     let dir = || part::matching("^/").description(Some("A directory of the server's machine."));
     let wanted =
         part::content_like(part::members([("dir", dir().into())]), json!({ "dir": "/backups/today" }));
@@ -49,7 +50,7 @@ pub(super) fn described(_: &Method) -> Vec<Described> {
             refusal("It is no empty directory with an absolute path.", &[Code::BadRequest.as_str()]),
         )
         .response("501", refusal(unsupported, &[Code::Unsupported.as_str()]));
-    Described::context(part::with(operation, &store_failures()))
+    part::with(operation, &store_failures())
 }
 
 async fn run(context: &HttpContext, request: &HttpRequest) -> Result<Value> {

@@ -12,7 +12,7 @@ use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
 use keystead_core::{Millis, Result};
-use keystead_engine::{Local, Turn};
+use keystead_engine::{Completion, Local, Turn};
 use keystead_model::keyspace::Keyspace;
 
 use crate::app::App;
@@ -76,13 +76,12 @@ impl HttpContext {
         .await
     }
 
-    /// Runs something on the keys of a shard, all or nothing, and gives its result when that is durable. It says whether its
-    /// changes stay.
+    /// Runs something on the keys of a shard, commits or rolls back as it says, and returns its result once that is durable.
     pub(super) async fn run_at<T: Send + 'static>(
         &self,
         shard: usize,
         writes: bool,
-        run: impl FnOnce(&mut Keyspace, Millis) -> (T, bool) + Send + 'static,
+        run: impl FnOnce(&mut Keyspace, Millis) -> (T, Completion) + Send + 'static,
     ) -> Result<T> {
         let local = self.caller.borrow().local.clone();
         if local.index() == shard {

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use super::idempotency::IdempotencyError;
 use super::reply::{self, Reply, code};
 
+/// The result of a handler.
+pub(super) type ApiResult = Result<Reply, ApiError>;
+
 /// Why a request is refused.
 #[derive(Debug)]
 pub(super) enum ApiError {

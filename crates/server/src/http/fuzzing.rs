@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use keystead_core::{Code, Error, Result};
-use keystead_engine::{Engine, Local, Options};
+use keystead_engine::{Completion, Engine, Local, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::yield_now;
 
@@ -69,7 +69,7 @@ impl Server {
 async fn connection(app: Arc<App>, bounds: Arc<Bounds>, local: Local, bytes: Vec<u8>, done: Sender<Vec<u8>>) {
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 5000));
     let context = Rc::new(HttpContext::new(app, bounds, local, peer, IpAddr::V4(Ipv4Addr::LOCALHOST)));
-    let _ = context.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), true))).await;
+    let _ = context.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), Completion::Commit))).await;
     let service = service_fn(move |request| {
         let context = Rc::clone(&context);
         async move { Ok::<_, Infallible>(request::answer(&context, request).await) }

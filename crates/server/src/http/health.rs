@@ -6,13 +6,14 @@
 //! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words, and so is a store of a
 //! policy that cannot answer: everything else goes on, and only the next check can tell whether it does again.
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
+use utoipa::openapi::path::OperationBuilder;
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
-use super::openapi::part::{self, Described, Shape};
+use super::openapi::part::{self, Shape};
 use super::reply::{self, Reply};
 use super::request::{HttpRequest, Unserved};
 use crate::VERSION;
@@ -85,7 +86,7 @@ fn unready(word: &str) -> Reply {
     reply::json(StatusCode::SERVICE_UNAVAILABLE, json!({ "status": word }))
 }
 
-pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
+pub(super) fn describe_healthz() -> OperationBuilder {
     let health = || -> Shape {
         part::required(
             part::closed().property("reasons", part::list(part::string()).min_items(Some(1))),
@@ -97,20 +98,18 @@ pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
         )
         .into()
     };
-    let operation = part::operation(SERVER, "healthz", "Is the process well?")
+    part::operation(SERVER, "healthz", "Is the process well?")
         .response("200", part::json("It runs. `reasons` tells what is amiss.", health()))
-        .response("503", part::json("A restart would help.", health()));
-    Described::context(operation)
+        .response("503", part::json("A restart would help.", health()))
 }
 
-pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
+pub(super) fn describe_readyz() -> OperationBuilder {
     let status = |words: &[&str]| -> Shape {
         part::required(part::closed(), [("status", part::one_of(words).into())]).into()
     };
-    let operation = part::operation(SERVER, "readyz", "Should it get traffic?")
+    part::operation(SERVER, "readyz", "Should it get traffic?")
         .response("200", part::json("Yes.", status(&[READY])))
-        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])));
-    Described::context(operation)
+        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])))
 }
 
 /// What is wrong with a database.

@@ -10,6 +10,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
 use keystead_core::{Error, Millis};
+use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 
 use super::context::HttpContext;
@@ -104,8 +105,8 @@ where
             Some(idempotency_key) => at_most_once(idempotency_key, keys, (shard, shards), now, run),
             None => run(keys, now),
         };
-        let keep = result.is_ok();
-        (result, keep)
+        let completion = Completion::commit_if(result.is_ok());
+        (result, completion)
     });
     let ran = ran.await;
     // What was refused has changed nothing, so its name is free. Where it is not known what became of it, the name stays taken.
@@ -130,8 +131,8 @@ async fn claim<R: From<IdempotencyError> + From<Error>>(
     let idempotency_key = idempotency_key.clone();
     let claimed = context.run_at(home, true, move |keys, now| {
         let claimed = idempotency_key.claim(keys, shards, now);
-        let keep = claimed.is_ok();
-        (claimed, keep)
+        let completion = Completion::commit_if(claimed.is_ok());
+        (claimed, completion)
     });
     match claimed.await?? {
         Claim::New => Ok(true),
@@ -145,8 +146,8 @@ async fn release(context: &HttpContext, idempotency_key: IdempotencyKey) {
     let shards = context.app.engine.shards();
     let released = context.run_at(idempotency_key.home(shards), true, move |keys, now| {
         let released = idempotency_key.release(keys, shards, now);
-        let keep = released.is_ok();
-        (released, keep)
+        let completion = Completion::commit_if(released.is_ok());
+        (released, completion)
     });
     if let Ok(Err(error)) | Err(error) = released.await {
         tracing::warn!(%error, "the name of a request that was refused stays taken");
@@ -175,7 +176,6 @@ fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::rights::Rights;
     use super::*;
 
     fn named(
@@ -188,8 +188,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let head = request.body(()).unwrap().into_parts().0;
-        let request = HttpRequest { head, body: body.into(), rights: Rights::All };
-        of(&request, &["x-form"])
+        of(&HttpRequest::for_test(head, body), &["x-form"])
     }
 
     fn fingerprint(target: &str, body: &'static str, headers: &[(&str, &str)]) -> u64 {

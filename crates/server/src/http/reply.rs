@@ -16,6 +16,7 @@ use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{Code, Error};
 use serde_json::json;
 
+use super::error::ApiError;
 use super::events::Source;
 use super::request::RequestError;
 use super::rights::{self, Stranger};
@@ -52,6 +53,23 @@ pub mod code {
 
 /// What a handler answers.
 pub type Reply = Response<Body>;
+
+/// What a handler returns.
+pub(super) trait IntoReply {
+    fn into_reply(self) -> Reply;
+}
+
+impl IntoReply for Reply {
+    fn into_reply(self) -> Reply {
+        self
+    }
+}
+
+impl IntoReply for Result<Reply, ApiError> {
+    fn into_reply(self) -> Reply {
+        self.unwrap_or_else(|error| error.reply())
+    }
+}
 
 /// The body of an answer.
 pub enum Body {

@@ -14,21 +14,46 @@ use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
 
 use super::context::HttpContext;
+use super::error::ApiError;
 use super::reply::{self, Reply};
 use super::rights::{self, Rights, Stranger};
-use super::routes::{Access, Match, Takes, method_label};
+use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{cors, health, upstash};
 use crate::app::App;
 use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Bounds};
 
 /// A request whose body has arrived.
 pub struct HttpRequest {
+    /// The row that handles it.
+    pub route: &'static Route,
     /// Its line and headers.
     pub head: Parts,
     /// All of its body.
     pub body: Bytes,
     /// What it may do.
     pub rights: Rights,
+}
+
+impl HttpRequest {
+    /// A parameter of the path, as it was sent; empty where the route has none of this name.
+    #[must_use]
+    pub fn path_parameter(&self, name: &str) -> &str {
+        self.route.parameter(name, self.head.uri.path()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(head: Parts, body: &'static str) -> HttpRequest {
+        let Match::Route(route) = Match::find(&head.method, head.uri.path()) else { panic!("no route") };
+        HttpRequest { route, head, body: body.into(), rights: Rights::All }
+    }
+
+    /// Fails for a read-only token.
+    pub(super) fn require_write(&self) -> Result<(), ApiError> {
+        match self.rights {
+            Rights::All => Ok(()),
+            Rights::ReadOnly => Err(ApiError::ReadOnly),
+        }
+    }
 }
 
 /// Why a request does not reach its handler. Each door tells it in its own form.
@@ -131,14 +156,14 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
     let settings = &context.app.settings;
     rights::check_host(settings, context.at, request.uri(), request.headers()).map_err(RequestError::Host)?;
     if found.is_for_pages() && request.method() == Method::OPTIONS {
-        return Ok(cors::preflight(request.headers(), &found.allow()));
+        return Ok(cors::preflight(request.headers(), &routes::allow(request.uri().path())));
     }
     let rights = rights_of(context, found.access(), &request).map_err(RequestError::Stranger)?;
     if found.access() != Access::Open {
         context.auth_failures.set(0);
     }
     match found {
-        Match::WrongMethod(_) => Err(RequestError::Method(found.allow())),
+        Match::WrongMethod(_) => Err(RequestError::Method(routes::allow(request.uri().path()))),
         Match::Route(route) => {
             let (head, body) = request.into_parts();
             let most = match route.takes {
@@ -146,7 +171,7 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
                 Takes::Nothing => 0,
             };
             let body = whole(&context.bounds, most, body).await?;
-            Ok(route.answer(context, &HttpRequest { head, body, rights }).await)
+            Ok(route.handle(context, &HttpRequest { route, head, body, rights }).await)
         }
     }
 }

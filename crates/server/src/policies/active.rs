@@ -24,6 +24,17 @@ pub enum Backend {
     Elsewhere,
 }
 
+impl Backend {
+    /// Whether the state is in the server's own database.
+    #[must_use]
+    pub fn is_engine(self) -> bool {
+        match self {
+            Backend::Engine => true,
+            Backend::Sync | Backend::Elsewhere => false,
+        }
+    }
+}
+
 /// A policy in force.
 pub struct ActivePolicy {
     /// As it is written.
@@ -71,7 +82,7 @@ impl ActivePolicy {
             }
             Err(_) => self.counts.errors.inc(),
         };
-        if self.backend != Backend::Engine {
+        if !self.backend.is_engine() {
             self.broken.store(answer.map_or_else(is_broken, |it| it.failed_open), Ordering::Relaxed);
         }
     }

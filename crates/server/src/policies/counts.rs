@@ -13,7 +13,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Set;
-use super::active::Backend;
 use crate::bounds::DENIED_KEYS_TOLD;
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
@@ -120,7 +119,7 @@ impl PolicyMetrics {
         self.denied_keys.clear();
         self.store_broken.clear();
         for (name, active) in &set.by_name {
-            if active.backend != Backend::Engine {
+            if !active.backend.is_engine() {
                 let label = PolicyLabel { policy: name.clone() };
                 self.store_broken.get_or_create(&label).set(active.is_store_broken().into());
             }

@@ -14,12 +14,11 @@ use keystead_model::keyspace::{Expire, Keyspace};
 use serde_json::{Map, Value};
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::Done;
 use super::answer;
 use super::params::{self, Expiry, name};
 use crate::bounds::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
@@ -33,7 +32,8 @@ pub(in crate::http) struct Operation {
     expiry: Expiry,
 }
 
-pub(super) async fn batch(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     Parameters::of(&request.head, &[])?;
     let operations = read(&request.body)?;
     let idempotency_key = params::idempotency_key(request)?;

@@ -14,19 +14,19 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::{documents, idempotency};
 use keystead_core::{Millis, Result};
+use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events::Source;
 use super::super::parameters::Parameters;
 use super::super::reply::{self, Body};
 use super::super::request::HttpRequest;
-use super::super::rights::Rights;
 use super::answer;
 use super::params::name;
-use super::{Done, read, watch};
+use super::{read, watch};
 use crate::bounds::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 use crate::written;
 
@@ -65,11 +65,9 @@ struct Slice {
     next: Option<ScanPosition>,
 }
 
-pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     // What that token may not do through one door, it may not do through another.
-    if request.rights == Rights::ReadOnly {
-        return Err(ApiError::ReadOnly);
-    }
+    request.require_write()?;
     if read::wants_events(request) {
         let parameters = Parameters::of(&request.head, WATCHING)?;
         return watch::of_prefix(context, request, parameters.bytes(name::PREFIX).unwrap_or_default());
@@ -100,12 +98,13 @@ fn position(cursor: u64, shards: usize) -> std::result::Result<ScanPosition, Api
 }
 
 /// One page, with the cursor of the next in a header. It ends early where the documents are large.
-async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> Done {
+async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> ApiResult {
     let (mut items, mut next, mut bytes) = (Vec::new(), Some(from), 0);
     while let Some(position) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
         let (wanted, most, shards) = (wanted.clone(), limit - items.len(), context.app.engine.shards());
-        let run =
-            move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, position, most, shards, now), true);
+        let run = move |keys: &mut Keyspace, now: Millis| {
+            (slice(keys, &wanted, position, most, shards, now), Completion::Commit)
+        };
         let slice = context.run_at(position.shard, false, run).await??;
         bytes += slice.items.iter().map(String::len).sum::<usize>();
         items.extend(slice.items);

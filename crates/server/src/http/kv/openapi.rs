@@ -1,6 +1,5 @@
 //! What OpenAPI tells of the document door. Pure.
 
-use hyper::Method;
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use keystead_commands::bounds::{JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX};
 use keystead_core::Code;
@@ -13,7 +12,7 @@ use utoipa::openapi::schema::ObjectBuilder;
 
 use super::super::events;
 use super::super::openapi::common::{NAME_USED, coded, idempotency_key, refusal, store_failures};
-use super::super::openapi::part::{self, Described, Shape};
+use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::list::{CURSOR, LINES, LISTING, WATCHING};
 use super::params::name;
@@ -29,8 +28,6 @@ const DOCUMENT: &str = "Document";
 const BATCH: &str = "Batch";
 const RESULTS: &str = "Results";
 const PATCH: &str = "JsonPatch";
-
-const ONE: &str = "/kv/{key}";
 
 /// Whole numbers with units.
 const DURATION: &str = "([0-9]+(ms|s|m|h|d|w))+";
@@ -245,7 +242,7 @@ fn events_text() -> utoipa::openapi::content::Content {
     part::content(part::event(data, &["put", "delete", "change", "flush"]))
 }
 
-pub(in super::super) fn get(_: &Method) -> Vec<Described> {
+pub(in super::super) fn get() -> OperationBuilder {
     let operation = part::operation(
         TAG,
         "getDocument",
@@ -260,7 +257,7 @@ pub(in super::super) fn get(_: &Method) -> Vec<Described> {
         .response("404", not_found())
         .response("409", refusal("The key holds something that is no document.", &[WRONG_TYPE]))
         .response("410", gone());
-    vec![Described::at(ONE, operation)]
+    operation
 }
 
 fn shown_or_streamed() -> ResponseBuilder {
@@ -272,17 +269,17 @@ fn shown_or_streamed() -> ResponseBuilder {
         )
 }
 
-pub(in super::super) fn put(_: &Method) -> Vec<Described> {
+pub(in super::super) fn put() -> OperationBuilder {
     let about = format!("Any JSON, nested at most {JSON_DEPTH_MAX} deep.");
     let any = part::content_like(part::anything(), json!({ "name": "Ada", "visits": 1 }));
     let operation = part::operation(TAG, "putDocument", "Replaces a document, or creates it")
         .description(Some("Clears the expiry, unless `ttl` or `expiresAt` say otherwise."))
         .request_body(Some(part::body(&about, [(write::SHALLOW, any)])))
         .response("422", unprocessable(NAME_USED));
-    vec![Described::at(ONE, writing(operation))]
+    writing(operation)
 }
 
-pub(in super::super) fn patch(_: &Method) -> Vec<Described> {
+pub(in super::super) fn patch() -> OperationBuilder {
     let forms = [
         (write::SHALLOW, part::content_like(part::anything(), json!({ "visits": 2 }))),
         (write::MERGE, part::content_like(part::anything(), json!({ "visits": null }))),
@@ -306,14 +303,14 @@ pub(in super::super) fn patch(_: &Method) -> Vec<Described> {
                 "The patch does not fit the document, or the Idempotency-Key was used for another request.",
             ),
         );
-    vec![Described::at(ONE, writing(operation))]
+    writing(operation)
 }
 
 fn unprocessable(about: &str) -> ResponseBuilder {
     refusal(about, &[code::UNPROCESSABLE])
 }
 
-pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
+pub(in super::super) fn delete() -> OperationBuilder {
     let absent = part::in_header(IF_NONE_MATCH.as_str(), "`*`: it must not be there.", part::one_of(&["*"]));
     let operation = part::operation(TAG, "deleteDocument", "Deletes a document").parameter(absent);
     let operation = of_one(changing(known(operation, write::DELETING)))
@@ -321,10 +318,10 @@ pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
         .response("404", not_found())
         .response("409", conflict())
         .response("422", unprocessable(NAME_USED));
-    vec![Described::at(ONE, operation)]
+    operation
 }
 
-pub(in super::super) fn list(_: &Method) -> Vec<Described> {
+pub(in super::super) fn list() -> OperationBuilder {
     let item = part::any_of([part::named(KEY), part::named(DOCUMENT)]);
     let lines = part::string().description(Some("One object a line: `{\"key\":...}`, or a document."));
     let cursor = part::header("While more follows: where the next page begins.", part::counter(0));
@@ -345,10 +342,10 @@ pub(in super::super) fn list(_: &Method) -> Vec<Described> {
             refusal("The token may only read, and not walk through all keys.", &[code::FORBIDDEN]),
         )
         .response("410", gone());
-    Described::context(operation)
+    operation
 }
 
-pub(in super::super) fn batch(_: &Method) -> Vec<Described> {
+pub(in super::super) fn batch() -> OperationBuilder {
     let example =
         json!({ "operations": [{ "op": "put", "key": "a", "value": 1 }, { "op": "get", "key": "a" }] });
     let operation = part::operation(TAG, "batch", "Runs several operations as one, all or nothing")
@@ -365,5 +362,5 @@ pub(in super::super) fn batch(_: &Method) -> Vec<Described> {
         .response("409", conflict())
         .response("413", refusal(&too_large, &[TOO_LARGE]))
         .response("422", unprocessable(NAME_USED));
-    Described::context(operation)
+    operation
 }

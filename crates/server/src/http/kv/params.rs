@@ -2,7 +2,6 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
-use hyper::http::request::Parts;
 use keystead_commands::documents::Condition;
 use keystead_commands::idempotency::IdempotencyKey;
 use keystead_core::bounds::KEY_BYTES_MAX;
@@ -14,8 +13,6 @@ use super::super::error::ApiError;
 use super::super::idempotency;
 use super::super::parameters::{Parameters, decoded};
 use super::super::request::HttpRequest;
-
-const START: &str = "/kv/";
 
 /// The parameters of queries. What a request takes is a list of these, and its description is made of the same list.
 pub(super) mod name {
@@ -31,8 +28,8 @@ pub(super) mod name {
 }
 
 /// The key in the path.
-pub(super) fn key(head: &Parts) -> Result<Bytes, ApiError> {
-    let text = head.uri.path().strip_prefix(START).unwrap_or_default();
+pub(super) fn key(request: &HttpRequest) -> Result<Bytes, ApiError> {
+    let text = request.path_parameter("key");
     if text.is_empty() {
         return Err(ApiError::bad("name a key in the path: /kv/KEY"));
     }
@@ -216,6 +213,8 @@ pub(super) fn idempotency_key(request: &HttpRequest) -> Result<Option<Idempotenc
 
 #[cfg(test)]
 mod tests {
+    use hyper::http::request::Parts;
+
     use super::*;
 
     fn head(target: &str, headers: &[(&'static str, &'static str)]) -> Parts {
@@ -235,12 +234,13 @@ mod tests {
 
     #[test]
     fn keys_are_any_bytes_in_one_part_of_the_path() {
-        assert_eq!(key(&head("/kv/a%2Fb%00%FF+", &[])).unwrap(), *b"a/b\0\xff+");
+        let key = |target: &str| key(&HttpRequest::for_test(head(target, &[]), ""));
+        assert_eq!(key("/kv/a%2Fb%00%FF+").unwrap(), *b"a/b\0\xff+");
         for target in ["/kv/", "/kv/a/b", "/kv/%zz", "/kv/%"] {
-            assert!(matches!(key(&head(target, &[])), Err(ApiError::Bad(_))), "{target}");
+            assert!(matches!(key(target), Err(ApiError::Bad(_))), "{target}");
         }
         let long = format!("/kv/{}", "k".repeat(KEY_BYTES_MAX + 1));
-        assert!(matches!(key(&head(&long, &[])), Err(ApiError::TooLarge(_))));
+        assert!(matches!(key(&long), Err(ApiError::TooLarge(_))));
     }
 
     #[test]

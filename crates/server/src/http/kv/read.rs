@@ -5,23 +5,24 @@ use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency::StoredResponse;
+use keystead_engine::Completion;
 use keystead_model::Bytes;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events;
 use super::super::parameters::Parameters;
 use super::super::reply::{self, Body, Reply};
 use super::super::request::HttpRequest;
 use super::answer;
 use super::params::{self, Reading, name};
-use super::{Done, watch};
+use super::watch;
 
 /// What `GET /kv/{key}` takes where it does not stream.
 pub(super) const READING: &[&str] = &[name::WAIT, name::SINCE_VERSION];
 
-pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
-    let key = params::key(&request.head)?;
+pub(in super::super) async fn get(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let key = params::key(request)?;
     // A condition that cannot be read is refused, whatever it is asked of.
     let reading = Reading::of(&request.head.headers)?;
     if wants_events(request) {
@@ -52,8 +53,9 @@ pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
 /// The document as it is.
 pub(super) async fn look(context: &HttpContext, key: &Bytes) -> Result<Option<Document>, ApiError> {
     let (shard, key) = (context.app.engine.shard_of(key), key.clone());
-    let found =
-        context.run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), true)).await?;
+    let found = context
+        .run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), Completion::Commit))
+        .await?;
     Ok(found?)
 }
 

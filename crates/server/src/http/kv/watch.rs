@@ -13,18 +13,18 @@ use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency;
 use keystead_core::{Code, Error, Millis, Result};
-use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
+use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::{Keyspace, Miss};
 use tokio::sync::oneshot;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events::{self, Source};
 use super::super::request::HttpRequest;
 use super::answer;
-use super::{Done, read};
+use super::read;
 use crate::bounds::WAIT_MS_MAX;
 use crate::written;
 
@@ -120,7 +120,7 @@ impl Drop for Leaving {
 }
 
 /// All changes of one document, and first what it is now.
-pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> Done {
+pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> ApiResult {
     let engine = &context.app.engine;
     let shard = engine.shard_of(&key);
     let mut first = Vec::new();
@@ -138,7 +138,7 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
                 let found = documents::get(keys, &name, now);
                 // Both are durable when the answer is: that of the key, and of everything where the key is absent.
                 let seen = keys.revision_of(&name, now).map(|seen| seen.unwrap_or_else(|| keys.revision()));
-                ((found, seen), true)
+                ((found, seen), Completion::Commit)
             };
             let (found, seen) = context.run_at(shard, false, look).await?;
             let document = found?;
@@ -157,7 +157,7 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
 }
 
 /// All changes of documents whose keys begin so.
-pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> Done {
+pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> ApiResult {
     let engine = &context.app.engine;
     let shards = engine.shards();
     let known = last_event_id(request, shards)?;

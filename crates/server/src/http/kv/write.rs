@@ -9,12 +9,11 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::Done;
 use super::answer;
 use super::params::{self, Expiry, Guard, name};
 
@@ -28,7 +27,8 @@ pub(super) const SHALLOW: &str = "application/json";
 pub(super) const MERGE: &str = "application/merge-patch+json";
 pub(super) const OPERATIONS: &str = "application/json-patch+json";
 
-pub(super) async fn put(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn put(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, WRITING)?;
     let text = document::normal(&request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
     // A full replacement: what is not said is not kept.
@@ -37,7 +37,8 @@ pub(super) async fn put(context: &HttpContext, request: &HttpRequest) -> Done {
     write(context, request, Change::Put(Bytes::from(text.into_bytes())), guard, expiry).await
 }
 
-pub(super) async fn patch(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, WRITING)?;
     let form = form_of(&request.head.headers)?;
     let patch = Patch::read(form, &request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
@@ -46,7 +47,8 @@ pub(super) async fn patch(context: &HttpContext, request: &HttpRequest) -> Done 
     write(context, request, Change::Patch(patch), guard, expiry).await
 }
 
-pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn delete(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, DELETING)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
     write(context, request, Change::Delete, guard, Expiry::As(Expire::Keep)).await
@@ -69,8 +71,8 @@ async fn write(
     change: Change,
     guard: Guard,
     expiry: Expiry,
-) -> Done {
-    let key = params::key(&request.head)?;
+) -> ApiResult {
+    let key = params::key(request)?;
     let idempotency_key = params::idempotency_key(request)?;
     let shard = context.app.engine.shard_of(&key);
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {

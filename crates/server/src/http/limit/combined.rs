@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::kv::batch::{self, Operation};
 use super::super::reply::{self, Reply};
@@ -38,11 +38,11 @@ use super::super::request::HttpRequest;
 use super::super::upstash;
 use super::params;
 use super::run::{self, Ran};
-use super::{Done, answer, policy, question};
+use super::{answer, find_policy, question};
 use crate::bounds::{REST_ANSWER_BYTES_MAX, THEN_MAX};
 use crate::call::target::shard_of_queue;
 use crate::call::transaction::run_queue;
-use crate::policies::active::{ActivePolicy, Backend};
+use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText, Object};
 
 const FORM: &str = r#"{"checks":[{"policy":"user","key":"ada"},{"policy":"all","key":"all"}]}"#;
@@ -112,7 +112,8 @@ struct Outcome {
     publish: Vec<Publication>,
 }
 
-pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn combined(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let denial = params::denial(&request.head)?;
     let body: Body<'_> = params::body(&request.body, FORM)?;
     if body.checks.is_empty() || body.checks.len() > COMBINED_MAX {
@@ -127,7 +128,7 @@ pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Do
     };
     let mut limits = Vec::with_capacity(body.checks.len());
     for Object(one) in &body.checks {
-        let active = policy(context, &one.policy)?;
+        let active = find_policy(context, &one.policy)?;
         let question = question(&active, &one.key.0, one.cost)?;
         limits.push((active, question));
     }
@@ -136,7 +137,7 @@ pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Do
     let plan = Plan { idempotency_key, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(context, plan).await {
-        Ok(Ran::Again(kept)) => return Ok(again(&limits, kept, context.app.now())),
+        Ok(Ran::Repeat(kept)) => return Ok(again(&limits, kept, context.app.now())),
         Ok(Ran::New(outcome)) => Ok(outcome),
         Err(refused) => Err(refused),
     };
@@ -267,14 +268,14 @@ async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, A
     let limits = plan.limits;
     let engine = &context.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
-    let is_on_engine = limits.iter().all(|(active, _)| active.backend == Backend::Engine);
+    let is_on_engine = limits.iter().all(|(active, _)| active.backend.is_engine());
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
     if is_on_engine && is_together {
         return on_shard(context, shard, plan).await;
     }
     match plan.then {
         Then::Nothing if plan.idempotency_key.is_none() => {}
-        Then::Nothing if is_on_engine => return Err(ApiError::bad(run::NAMED_APART)),
+        Then::Nothing if is_on_engine => return Err(ApiError::bad(run::KEYS_ON_SEVERAL_SHARDS)),
         _ if is_on_engine => return Err(ApiError::bad(APART)),
         _ => {
             return Err(ApiError::bad(
@@ -327,7 +328,7 @@ async fn on_shard(context: &HttpContext, shard: usize, plan: Plan<'_>) -> Result
     });
     match ran.await {
         Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
-        Ok((kept, None)) => Ok(Ran::Again(kept)),
+        Ok((kept, None)) => Ok(Ran::Repeat(kept)),
         Err(ApiError::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
             Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))

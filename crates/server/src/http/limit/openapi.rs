@@ -1,6 +1,5 @@
 //! What OpenAPI tells of the limit door. Pure.
 
-use hyper::Method;
 use keystead_core::Code;
 use keystead_core::bounds::KEY_BYTES_MAX;
 use keystead_limit::bounds::{CHECK_MANY_MAX, COMBINED_MAX, WHOLE_MAX};
@@ -11,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::super::kv::openapi::{KEY, OPERATION};
 use super::super::openapi::common::{NAME_USED, idempotency_key, refusal, store_failures};
-use super::super::openapi::part::{self, Described, Shape};
+use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::params;
 use crate::bounds::{POLICY_NAME_BYTES_MAX, RESERVATION_MS, RESERVATION_MS_MAX, THEN_MAX};
@@ -20,9 +19,6 @@ pub(in super::super) const TAG: &str = "limits";
 
 const DECISION: &str = "Decision";
 const POLICY: &str = "Policy";
-
-const ONE: &str = "/limit/{policy}";
-const OF_KEY: &str = "/limit/{policy}/{key}";
 
 const BAD: &str = Code::BadRequest.as_str();
 const WRONG_TYPE: &str = Code::WrongType.as_str();
@@ -89,7 +85,7 @@ fn cost() -> ObjectBuilder {
     whole(1).description(Some("Units; 1 where nothing is said."))
 }
 
-fn policy() -> Parameter {
+fn policy_in_path() -> Parameter {
     part::in_path("policy", "A policy of the settings file.", name())
 }
 
@@ -110,7 +106,7 @@ fn finished(operation: OperationBuilder) -> OperationBuilder {
 
 /// What all requests about a policy share.
 fn of_policy(operation: OperationBuilder) -> OperationBuilder {
-    finished(operation.parameter(policy()))
+    finished(operation.parameter(policy_in_path()))
         .response("404", refusal("There is no such policy, or not what was named of it.", &[code::NOT_FOUND]))
 }
 
@@ -158,45 +154,36 @@ fn with_key() -> ObjectBuilder {
     part::required(part::closed(), [("key", part::named(KEY))])
 }
 
-pub(in super::super) fn list(_: &Method) -> Vec<Described> {
+pub(in super::super) fn list() -> OperationBuilder {
     let problem = part::any_of([part::string().into(), part::null().into()]);
     let all = part::members([("policies", part::list(part::named(POLICY)).into()), ("problem", problem)])
         .description(Some("`problem`: why the settings file as it is now was not taken."));
     let operation =
         part::operation(TAG, "listPolicies", "Tells which policies are in force, and what was counted");
-    Described::context(finished(operation).response("200", part::json("All policies.", all)))
+    finished(operation).response("200", part::json("All policies.", all))
 }
 
-pub(in super::super) fn get(_: &Method) -> Vec<Described> {
-    let one = part::operation(TAG, "getPolicy", "Tells a policy, and which keys were denied most");
-    let look = part::operation(TAG, "peekLimit", "Tells how things stand for a key, and consumes nothing");
-    vec![
-        Described::at(ONE, of_policy(one).response("200", part::json("The policy.", part::named(POLICY)))),
-        Described::at(OF_KEY, deciding(of_keys(look.parameter(key_in_path())), part::named(DECISION))),
-    ]
+pub(in super::super) fn policy() -> OperationBuilder {
+    let operation = part::operation(TAG, "getPolicy", "Tells a policy, and which keys were denied most");
+    of_policy(operation).response("200", part::json("The policy.", part::named(POLICY)))
 }
 
-pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
+pub(in super::super) fn peek() -> OperationBuilder {
+    let operation =
+        part::operation(TAG, "peekLimit", "Tells how things stand for a key, and consumes nothing");
+    deciding(of_keys(operation.parameter(key_in_path())), part::named(DECISION))
+}
+
+pub(in super::super) fn reset() -> OperationBuilder {
     let reset = part::members([("reset", yes_or_no().into())]);
     let operation = part::operation(TAG, "resetLimit", "Forgets what was counted for a key")
         .parameter(key_in_path())
         .response("403", refusal("The token may only read.", &[code::FORBIDDEN]))
         .response("200", part::json("Whether there was something.", reset));
-    vec![Described::at(OF_KEY, of_keys(operation))]
+    of_keys(operation)
 }
 
-pub(in super::super) fn post(_: &Method) -> Vec<Described> {
-    vec![
-        Described::at(ONE, check()),
-        Described::at("/limit/{policy}/check", many()),
-        Described::at("/limit/{policy}/acquire", acquire()),
-        Described::at("/limit/{policy}/release", release()),
-        Described::at("/limit/{policy}/reserve", reserve()),
-        Described::at("/limit/{policy}/settle", settle()),
-    ]
-}
-
-fn check() -> OperationBuilder {
+pub(in super::super) fn check() -> OperationBuilder {
     let peek = yes_or_no().description(Some("Tells how things stand, and consumes nothing."));
     let body = with_key().property("cost", cost()).property("peek", peek);
     let operation =
@@ -205,7 +192,7 @@ fn check() -> OperationBuilder {
     deciding(of_keys(changing(operation)), part::named(DECISION))
 }
 
-fn many() -> OperationBuilder {
+pub(in super::super) fn check_many() -> OperationBuilder {
     let keys = part::list(with_key().property("cost", cost())).max_items(Some(CHECK_MANY_MAX));
     let body = part::required(part::closed(), [("keys", keys.into())]);
     let decisions = part::members([("decisions", part::list(part::named(DECISION)).into())]);
@@ -215,14 +202,14 @@ fn many() -> OperationBuilder {
     of_keys(changing(operation)).response("200", part::json("The decisions, in order.", decisions))
 }
 
-fn acquire() -> OperationBuilder {
+pub(in super::super) fn acquire() -> OperationBuilder {
     let lease = whole(1).description(Some("A lease that is held, to be renewed."));
     let operation = part::operation(TAG, "acquireLease", "Takes a slot of a `concurrency` policy");
     let operation = asking(operation, with_key().property("leaseId", lease), json!({ "key": "export" }));
     deciding(of_keys(changing(operation)), part::named(DECISION))
 }
 
-fn release() -> OperationBuilder {
+pub(in super::super) fn release() -> OperationBuilder {
     let body = part::required(with_key(), [("leaseId", whole(1).into())]);
     let released = part::members([("released", yes_or_no().into())]);
     let operation = part::operation(TAG, "releaseLease", "Gives a slot of a `concurrency` policy back");
@@ -230,7 +217,7 @@ fn release() -> OperationBuilder {
     of_keys(changing(operation)).response("200", part::json("Whether it was still held.", released))
 }
 
-fn reserve() -> OperationBuilder {
+pub(in super::super) fn reserve() -> OperationBuilder {
     let ttl = part::between(1, RESERVATION_MS_MAX).description(Some(format!(
         "How long it waits to be settled; {RESERVATION_MS} where nothing is said."
     )));
@@ -247,7 +234,7 @@ fn reserve() -> OperationBuilder {
     deciding(of_keys(changing(operation)), part::all_of([part::named(DECISION), more.into()]))
 }
 
-fn settle() -> OperationBuilder {
+pub(in super::super) fn settle() -> OperationBuilder {
     let body = part::required(with_key(), [("id", whole(1).into()), ("cost", whole(0).into())]);
     let more = part::members([("settled", whole(0).into())]);
     let stands = part::all_of([part::named(DECISION), more.into()]);
@@ -256,7 +243,7 @@ fn settle() -> OperationBuilder {
     of_keys(changing(operation)).response("200", part::json("How things stand then.", stands))
 }
 
-pub(in super::super) fn combined(_: &Method) -> Vec<Described> {
+pub(in super::super) fn combined() -> OperationBuilder {
     let check = part::required(
         part::closed().property("cost", cost()),
         [("policy", name().into()), ("key", part::named(KEY))],
@@ -299,5 +286,5 @@ pub(in super::super) fn combined(_: &Method) -> Vec<Described> {
             ),
         )
         .response("413", refusal("A key, the body or the answer is too large.", &[Code::TooLarge.as_str()]));
-    Described::context(deciding(operation, part::all_of([part::named(DECISION), more.into()])))
+    deciding(operation, part::all_of([part::named(DECISION), more.into()]))
 }

@@ -8,39 +8,36 @@ use serde::Deserialize;
 
 use super::super::error::ApiError;
 use super::super::parameters::{Parameters, decoded};
+use super::super::request::HttpRequest;
 use crate::written::Object;
 
-const START: &str = "/limit/";
+const PATH: &str = "the path is /limit/POLICY, or /limit/POLICY/KEY";
 /// The parameter that says which status a denial has.
 pub(super) const STATUS: &str = "status";
 
-/// The parts of a path behind `/limit/`: a policy, and an action or a key, still encoded.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Path<'a> {
-    pub(super) policy: &'a str,
-    pub(super) rest: Option<&'a str>,
-}
-
-impl<'a> Path<'a> {
-    pub(super) fn of(head: &'a Parts) -> Result<Path<'a>, ApiError> {
-        let text = head.uri.path().strip_prefix(START).unwrap_or_default();
-        let (policy, rest) = match text.split_once('/') {
-            Some((policy, rest)) => (policy, Some(rest)),
-            None => (text, None),
-        };
-        if policy.is_empty() || rest == Some("") {
-            return Err(ApiError::bad("the path is /limit/POLICY, or /limit/POLICY/KEY"));
-        }
-        if rest.is_some_and(|rest| rest.contains('/')) {
-            return Err(ApiError::bad("a '/' in a key is written %2F"));
-        }
-        Ok(Path { policy, rest })
+/// The policy in the path.
+pub(super) fn policy_name(request: &HttpRequest) -> Result<&str, ApiError> {
+    match request.path_parameter("policy") {
+        "" => Err(ApiError::bad(PATH)),
+        name => Ok(name),
     }
 }
 
-/// The key in a path.
-pub(super) fn key(text: &str) -> Result<Cow<'_, [u8]>, ApiError> {
-    decoded(text, false)
+/// The policy in the path, and the segment behind it, which is named so in the route.
+pub(super) fn policy_and<'a>(
+    request: &'a HttpRequest,
+    parameter: &str,
+) -> Result<(&'a str, &'a str), ApiError> {
+    match (policy_name(request)?, request.path_parameter(parameter)) {
+        (_, "") => Err(ApiError::bad(PATH)),
+        (_, segment) if segment.contains('/') => Err(ApiError::bad("a '/' in a key is written %2F")),
+        (policy, segment) => Ok((policy, segment)),
+    }
+}
+
+/// The key that a segment of a path encodes.
+pub(super) fn key(segment: &str) -> Result<Cow<'_, [u8]>, ApiError> {
+    decoded(segment, false)
 }
 
 /// The status of a denial: 200, or 429 where the query asks for it.
@@ -75,12 +72,17 @@ mod tests {
         hyper::Request::builder().uri(target).body(()).unwrap().into_parts().0
     }
 
+    fn request(target: &str) -> HttpRequest {
+        HttpRequest::for_test(head(target), "")
+    }
+
     #[test]
-    fn a_path_names_a_policy_and_perhaps_something_of_it() {
-        assert_eq!(Path::of(&head("/limit/a")).unwrap(), Path { policy: "a", rest: None });
-        assert_eq!(Path::of(&head("/limit/a/b%2Fc")).unwrap(), Path { policy: "a", rest: Some("b%2Fc") });
-        for target in ["/limit/", "/limit//a", "/limit/a/", "/limit/a/b/c"] {
-            assert!(Path::of(&head(target)).is_err(), "{target}");
+    fn a_path_names_a_policy_and_a_key() {
+        assert_eq!(policy_name(&request("/limit/a")).unwrap(), "a");
+        assert_eq!(policy_and(&request("/limit/a/b%2Fc"), "key").unwrap(), ("a", "b%2Fc"));
+        assert!(policy_name(&request("/limit/")).is_err());
+        for target in ["/limit//a", "/limit/a/", "/limit/a/b/c"] {
+            assert!(policy_and(&request(target), "key").is_err(), "{target}");
         }
         assert_eq!(&*key("b%2Fc").unwrap(), b"b/c");
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use utoipa::openapi::content::{Content, ContentBuilder};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::{Header, HeaderBuilder};
-use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{
@@ -19,26 +19,26 @@ pub(in crate::http) type Shape = RefOr<Schema>;
 /// The media type of nearly everything.
 pub(in crate::http) const JSON: &str = "application/json";
 
-/// The description of one operation of a row.
-pub(in crate::http) struct Described {
-    /// Where OpenAPI puts it; nothing: the row's own path.
-    pub(super) path: Option<&'static str>,
-    pub(super) operation: Operation,
-}
+/// What one row adds to the document: operations, each with its path where that is not the row's own.
+#[derive(Default)]
+pub(in crate::http) struct Description(pub(super) Vec<(Option<&'static str>, OperationBuilder)>);
 
-impl Described {
-    /// An operation at the row's own path.
-    pub(in crate::http) fn context(operation: OperationBuilder) -> Vec<Described> {
-        vec![Described { path: None, operation: operation.build() }]
-    }
+/// Operations of a row whose path stands for several paths of the document.
+pub(in crate::http) type Templates = Vec<(&'static str, OperationBuilder)>;
 
-    /// An operation where a row whose path ends in `*` has a name for the rest.
-    pub(in crate::http) fn at(path: &'static str, operation: OperationBuilder) -> Described {
-        Described { path: Some(path), operation: operation.build() }
+impl From<OperationBuilder> for Description {
+    fn from(operation: OperationBuilder) -> Self {
+        Description(vec![(None, operation)])
     }
 }
 
-/// An operation: its door, its name for generated clients, and what it does.
+impl From<Templates> for Description {
+    fn from(templates: Templates) -> Self {
+        Description(templates.into_iter().map(|(path, operation)| (Some(path), operation)).collect())
+    }
+}
+
+/// An operation: its API, its name for generated clients, and what it does.
 pub(in crate::http) fn operation(tag: &str, id: &str, summary: &str) -> OperationBuilder {
     OperationBuilder::new().tag(tag).operation_id(Some(id)).summary(Some(summary))
 }

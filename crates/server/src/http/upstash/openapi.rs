@@ -1,9 +1,7 @@
 //! What OpenAPI tells of the REST door. Pure.
 //!
-//! OpenAPI has no word for a path of any length, so a command in the path is described with up to two arguments. Which commands
-//! there are, and what they take, is in docs/commands.md.
+//! Which commands there are, and what they take, is in docs/commands.md.
 
-use hyper::Method;
 use serde_json::{Value, json};
 use utoipa::openapi::Required;
 use utoipa::openapi::content::Content;
@@ -16,7 +14,7 @@ use super::super::events;
 use super::super::openapi::common::{
     FOREIGN_HOST, NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
 };
-use super::super::openapi::part::{self, Common, Described, Shape};
+use super::super::openapi::part::{self, Common, Shape, Templates};
 use super::SYNC_TOKEN;
 use super::answer::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
 use crate::bounds::{REST_CHANNELS_MAX, REST_COMMANDS_MAX};
@@ -126,17 +124,17 @@ fn each() -> Shape {
     part::list(part::either([part::named(RESULT), part::named(FAILURE)])).into()
 }
 
-pub(in super::super) fn pipeline(_: &Method) -> Vec<Described> {
+pub(in super::super) fn pipeline() -> OperationBuilder {
     let body = part::body(
         "Commands, each for itself. An empty one is refused for itself, too.",
         [(part::JSON, commands(0, json!([["SET", "k", "v"], ["GET", "k"]])))],
     );
     let operation =
         part::operation(TAG, "pipeline", "Runs several commands in order").request_body(Some(body));
-    Described::context(running(operation, each()))
+    running(operation, each())
 }
 
-pub(in super::super) fn multi_exec(_: &Method) -> Vec<Described> {
+pub(in super::super) fn multi_exec() -> OperationBuilder {
     let body = part::body("Commands.", [(part::JSON, commands(1, json!([["INCR", "n"], ["GET", "n"]])))]);
     let operation = part::operation(TAG, "multiExec", "Runs several commands as one")
         .description(Some(
@@ -144,32 +142,32 @@ pub(in super::super) fn multi_exec(_: &Method) -> Vec<Described> {
         ))
         .request_body(Some(body));
     let ok = part::json("What came of each.", each()).header(SYNC_TOKEN.as_str(), sync_token());
-    Described::context(running(operation, each()).response("200", ok).response("400", failure(REFUSED)))
+    running(operation, each()).response("200", ok).response("400", failure(REFUSED))
 }
 
-pub(in super::super) fn subscribe(_: &Method) -> Vec<Described> {
+pub(in super::super) fn subscribe() -> OperationBuilder {
     let about = format!("More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
     let operation = part::operation(TAG, "subscribe", "Streams the messages of a channel")
         .parameter(part::in_path("channel", &about, part::string().min_length(Some(1))));
     let data = part::matching("^(subscribe|message),")
         .description(Some("`subscribe,CHANNEL,1`, then `message,CHANNEL,TEXT` for each."));
-    vec![Described::at("/subscribe/{channel}", streaming(operation, data))]
+    streaming(operation, data)
 }
 
-pub(in super::super) fn psubscribe(_: &Method) -> Vec<Described> {
+pub(in super::super) fn psubscribe() -> OperationBuilder {
     let about = format!("With `*` and `?`. More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
     let operation = part::operation(TAG, "psubscribe", "Streams the messages of all channels that match")
         .parameter(part::in_path("pattern", &about, part::string().min_length(Some(1))));
     let data = part::matching("^(psubscribe|pmessage),")
         .description(Some("`psubscribe,PATTERN,1`, then `pmessage,PATTERN,CHANNEL,TEXT` for each."));
-    vec![Described::at("/psubscribe/{pattern}", streaming(operation, data))]
+    streaming(operation, data)
 }
 
-pub(in super::super) fn monitor(_: &Method) -> Vec<Described> {
+pub(in super::super) fn monitor() -> OperationBuilder {
     let operation = part::operation(TAG, "monitor", "Streams every command that runs");
     let data = part::matching(r#"^("OK"$|[0-9]+\.[0-9]+ \[)"#)
         .description(Some("`\"OK\"`, then a line for each command."));
-    Described::context(streaming(operation, data))
+    streaming(operation, data)
 }
 
 fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuilder {
@@ -181,40 +179,45 @@ fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuild
         .response("400", failure("It is not understood, or the token may only read what was asked for."))
 }
 
-/// The command in the body, or in the path with a body as one more argument.
-pub(in super::super) fn command(method: &Method) -> Vec<Described> {
-    let has_body = *method != Method::GET;
-    let mut all = Vec::new();
-    if has_body {
-        let words = part::list(part::named(ARGUMENT)).min_items(Some(1));
-        let body = part::body(
-            "The command's name, then its arguments.",
-            [(part::JSON, part::content_like(words, json!(["SET", "k", "v", "EX", 60])))],
-        );
-        let operation = part::operation(TAG, "command", "Runs a command").request_body(Some(body));
-        all.push(Described::at("/", running(operation, part::named(RESULT))));
-    }
-    for (path, id, names) in [
-        ("/{command}", "pathCommand", &["command"][..]),
-        ("/{command}/{first}", "pathCommandWithOne", &["command", "first"]),
-        ("/{command}/{first}/{second}", "pathCommandWithTwo", &["command", "first", "second"]),
-    ] {
-        let mut operation = part::operation(TAG, id, "Runs a command in the path").description(Some(
-            "Each part of the path is an argument, then the body, then names and values of the query, `?EX=60`.",
-        ));
-        for name in names {
-            let about = if *name == "command" { "Its name, in upper or lower case." } else { "An argument." };
-            operation = operation.parameter(part::in_path(name, about, part::string().min_length(Some(1))));
-        }
-        if has_body {
-            let bytes = part::content(part::string().description(Some("Any bytes.")));
-            operation = operation.request_body(Some(part::optional_body(
-                "One more argument.",
-                [(RESP2_MEDIA, bytes)],
-                Required::False,
-            )));
-        }
-        all.push(Described::at(path, running(operation, part::named(RESULT))));
+/// OpenAPI has no parameter for the rest of a path, so a command in the path is described with up to two arguments.
+const COMMAND_PATHS: [(&str, &str, &[&str]); 3] = [
+    ("/{command}", "pathCommand", &["command"]),
+    ("/{command}/{first}", "pathCommandWithOne", &["command", "first"]),
+    ("/{command}/{first}/{second}", "pathCommandWithTwo", &["command", "first", "second"]),
+];
+
+/// A command in the path.
+pub(in super::super) fn get_command() -> Templates {
+    COMMAND_PATHS
+        .iter()
+        .map(|(path, id, names)| (*path, running(path_command(id, names), part::named(RESULT))))
+        .collect()
+}
+
+/// A command in the body, or in the path with the body as one more argument.
+pub(in super::super) fn command() -> Templates {
+    let words = part::list(part::named(ARGUMENT)).min_items(Some(1));
+    let body = part::body(
+        "The command's name, then its arguments.",
+        [(part::JSON, part::content_like(words, json!(["SET", "k", "v", "EX", 60])))],
+    );
+    let operation = part::operation(TAG, "command", "Runs a command").request_body(Some(body));
+    let mut all = vec![("/", running(operation, part::named(RESULT)))];
+    for (path, id, names) in COMMAND_PATHS {
+        let bytes = part::content(part::string().description(Some("Any bytes.")));
+        let body = part::optional_body("One more argument.", [(RESP2_MEDIA, bytes)], Required::False);
+        let operation = path_command(id, names).request_body(Some(body));
+        all.push((path, running(operation, part::named(RESULT))));
     }
     all
+}
+
+fn path_command(id: &str, names: &[&str]) -> OperationBuilder {
+    let operation = part::operation(TAG, id, "Runs a command in the path").description(Some(
+        "Each part of the path is an argument, then the body, then names and values of the query, `?EX=60`.",
+    ));
+    names.iter().fold(operation, |operation, name| {
+        let about = if *name == "command" { "Its name, in upper or lower case." } else { "An argument." };
+        operation.parameter(part::in_path(name, about, part::string().min_length(Some(1))))
+    })
 }

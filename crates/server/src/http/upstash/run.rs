@@ -15,7 +15,7 @@ use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
 use keystead_core::{Error, Stopwatch};
-use keystead_engine::Turn;
+use keystead_engine::{Completion, Turn};
 
 use super::super::context::HttpContext;
 use super::super::rights::Rights;
@@ -328,11 +328,11 @@ fn run_in(
         (ctx.shard, ctx.dialect, ctx.may_wait) = (shard, Dialect::Upstash, false);
         (ctx.reply, ctx.rights) = may;
         let reply = dispatch::run_data(&mut ctx, spec, command.args());
-        let keep = keeps(&reply);
-        if keep {
+        let completion = Completion::commit_if(keeps(&reply));
+        if completion == Completion::Commit {
             publish.append(&mut ctx.publish);
         }
-        (reply, keep)
+        (reply, completion)
     });
     ran.unwrap_or_else(|error| (Reply::Error(Fail::Broken(error)), 0))
 }
