@@ -16,6 +16,8 @@
 mod environment;
 pub mod file;
 pub mod layers;
+#[cfg(test)]
+mod page;
 pub(crate) mod size;
 pub mod table;
 pub(crate) mod token_file;
