@@ -1,9 +1,9 @@
-//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
+//! The HTTP listener: accepts connections up to the bound, hands each to a shard's loop, and drains when the server stops.
 //! Touches sockets.
 //!
-//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. Health is answered here
-//! where no connection is to be had, or the loop is at a command that takes long. When [`serve`] returns, no
-//! connection of the door is left.
+//! A connection is served on a shard's loop, so that a command whose keys are on that shard runs without a hop. The listener itself
+//! responds to health checks when all connections are in use, or while the loop runs a long command. When [`serve`] returns, all
+//! connections of the listener are closed.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,18 +31,18 @@ use crate::app::App;
 use crate::bounds::{ACCEPT_PAUSE, Bounds, HEALTH_PEEK_BYTES, REFUSAL_TIMEOUT, REFUSALS_MAX};
 use crate::handover::{self, OnLoop};
 
-/// How far a door has come with its connections.
+/// The phase of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// It serves them.
+    /// It serves its connections.
     Open,
-    /// Each finishes what it has begun.
+    /// Each connection finishes the request in flight.
     Draining,
-    /// They end at once.
+    /// All connections end at once.
     Cut,
 }
 
-/// What connections share.
+/// The state that all connections share.
 #[derive(Clone)]
 struct Shared {
     app: Arc<App>,
@@ -82,7 +82,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
             refusals.push_back(beginnings.spawn(refuse(stream, Arc::clone(&app), Unserved::TooMany)));
         }
     }
-    // Closed first: a client whose idle connection ends must not find the door still open when it comes back.
+    // Closed first: a client whose idle connection ends must not be able to reconnect.
     drop(listener);
     drain(&stage, beginnings, &slots, &shared.bounds).await;
 }
@@ -97,7 +97,7 @@ async fn drain(
     let all = u32::try_from(bounds.connections_max).unwrap_or(u32::MAX);
     let all_done = async {
         while beginnings.join_next().await.is_some() {}
-        // Whoever holds all places knows that nobody else has one.
+        // With all permits taken, no connection is left.
         let _ = slots.acquire_many(all).await;
     };
     if timeout(bounds.drain_timeout, all_done).await.is_ok() {
@@ -107,17 +107,17 @@ async fn drain(
     tracing::warn!(connections = left, "cut off requests that did not finish in time");
     stage.send_replace(Stage::Cut);
     beginnings.shutdown().await;
-    // A loop that hangs does not look; its connections end with the process.
+    // A loop that hangs does not notice; its connections end with the process.
     let _ = timeout(CUT_TIMEOUT, slots.acquire_many(all)).await;
 }
 
 /// How long connections may take to notice that they are cut off.
 const CUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Without a pause a door that is out of file handles would spin.
+/// Without a pause a listener that is out of file handles would spin.
 async fn pause_after(error: &io::Error) {
     match error.kind() {
-        // The client went away before it was served: its affair.
+        // The client closed the connection before it was served.
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset => {}
         _ => {
             tracing::warn!(%error, "cannot accept a connection");
@@ -126,7 +126,7 @@ async fn pause_after(error: &io::Error) {
     }
 }
 
-/// Makes room for one more that is over the limit. The oldest goes: if it had anything to ask, it would have asked by now.
+/// Frees a slot for one more connection over the bound. The oldest is closed: it had the most time to send its request.
 fn make_room(refusals: &mut VecDeque<AbortHandle>) {
     if refusals.len() >= REFUSALS_MAX {
         refusals.retain(|refusal| !refusal.is_finished());
@@ -138,16 +138,16 @@ fn make_room(refusals: &mut VecDeque<AbortHandle>) {
     }
 }
 
-/// A connection that no loop has yet.
+/// A connection that is not on a loop yet.
 struct Newcomer {
-    /// Bare: a socket belongs to the loop that it was registered with.
+    /// Not registered with a runtime: a socket belongs to the loop that it was registered with.
     stream: std::net::TcpStream,
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,
     shared: Shared,
 }
 
-/// Hands a connection to a shard's loop. A shard that is busy is waited for, and others are let in meanwhile.
+/// Hands a connection to a shard's loop. It waits for a busy shard, and others are accepted meanwhile.
 async fn admit(
     stream: TcpStream,
     peer: SocketAddr,
@@ -155,7 +155,7 @@ async fn admit(
     shared: Shared,
     mut shard: usize,
 ) {
-    // Answers are written whole, so waiting to fill a packet would only delay them.
+    // Responses are written whole, so waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
@@ -171,8 +171,8 @@ fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
     Box::pin(connection(newcomer, local))
 }
 
-/// Keeps a connection until the shard's loop goes on. One that asks for health is answered meanwhile, and everyone once the shard is
-/// busy for too long.
+/// Holds a connection until the shard's loop continues. Health checks are served meanwhile, and all requests get an error once the
+/// shard has been busy for too long.
 async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
     let Newcomer { stream, peer, slot, shared } = newcomer;
     let stream = TcpStream::from_std(stream).ok()?;
@@ -191,19 +191,19 @@ async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
     None
 }
 
-/// Waits for the beginning of a request for health, and leaves it where it is. Ends with no other request.
+/// Waits for the first bytes of a health check, without consuming them. It never returns for other requests.
 async fn asks_for_health(stream: &TcpStream) {
     let mut start = [0; HEALTH_PEEK_BYTES];
     loop {
         match stream.peek(&mut start).await {
-            Ok(count) if health::is_asked(&start[..count]) => return,
+            Ok(count) if health::is_health_check(&start[..count]) => return,
             Ok(count) if 0 < count && count < HEALTH_PEEK_BYTES => sleep(ACCEPT_PAUSE).await,
             _ => return std::future::pending().await,
         }
     }
 }
 
-/// Counts an open connection for as long as it lives, however it ends.
+/// Counts an open connection until it is dropped.
 struct Counted<'a>(&'a Gauge);
 
 impl<'a> Counted<'a> {
@@ -229,7 +229,7 @@ async fn connection(newcomer: Newcomer, local: Local) {
     let reader = Rc::clone(&context);
     let service = service_fn(move |request| {
         let context = Rc::clone(&context);
-        async move { Ok::<_, Infallible>(request::answer(&context, request).await) }
+        async move { Ok::<_, Infallible>(request::respond(&context, request).await) }
     });
     let mut connection = Box::pin(
         http1::Builder::new()
@@ -239,7 +239,7 @@ async fn connection(newcomer: Newcomer, local: Local) {
             .serve_connection(TokioIo::new(stream), service),
     );
     let ended = tokio::select! {
-        // The drain first, so that an answer given after it began always says that the connection will close.
+        // The drain first, so that every response after its start announces that the connection closes.
         biased;
         () = reached(&mut stage, Stage::Draining) => None,
         () = reader.too_slow() => Some(Ok(())),
@@ -258,24 +258,24 @@ async fn connection(newcomer: Newcomer, local: Local) {
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
-    // The place is free when nothing of the connection is left.
+    // The permit is free once nothing of the connection is left.
     drop(connection);
     drop(counted);
     drop(slot);
 }
 
-/// Waits until the door is as far as this, or gone.
+/// Waits until the listener has reached this phase, or is dropped.
 async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
     let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
-/// Answers one request without a shard: health, or "no". Closing at once would be cheaper, but most clients would report that as
-/// a network failure.
+/// Responds to one request without a shard: a health check, or 503. Closing at once would be cheaper, but most clients would report that
+/// as a network failure.
 async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
     let Ok(at) = stream.local_addr() else { return };
     let service = service_fn(|request| {
-        let answer = request::without_shard(&app, at.ip(), why, &request);
-        async move { Ok::<_, Infallible>(answer) }
+        let response = request::without_shard(&app, at.ip(), why, &request);
+        async move { Ok::<_, Infallible>(response) }
     });
     let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
@@ -312,15 +312,15 @@ mod tests {
         stream
     }
 
-    /// What the door says until it closes the connection.
+    /// Everything that is sent until the connection is closed.
     async fn rest(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
-        // A connection that is cut off may end in a reset: an end like any other.
+        // A connection that is cut off may end in a reset.
         let _ = stream.read_to_end(&mut bytes).await;
         String::from_utf8(bytes).unwrap()
     }
 
-    /// The first bytes of an answer, which prove that the door is serving this connection.
+    /// The first bytes of a response, which prove that this connection is served.
     async fn first(stream: &mut TcpStream) -> String {
         let mut buffer = [0; 1024];
         let n = stream.read(&mut buffer).await.unwrap();
@@ -334,8 +334,8 @@ mod tests {
     #[tokio::test]
     async fn a_connection_over_the_limit_hears_no_until_another_ends() {
         let door = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
-        let mut kept = send(door.address, GET).await;
-        assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
+        let mut stored = send(door.address, GET).await;
+        assert!(first(&mut stored).await.starts_with("HTTP/1.1 200"));
         let refused = rest(send(door.address, &GET.replace("/healthz", "/metrics")).await).await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
         assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
@@ -345,7 +345,7 @@ mod tests {
         assert!(health.starts_with("HTTP/1.1 200") && health.contains("connection: close"), "{health}");
         let ready = rest(send(door.address, &GET.replace("/healthz", "/readyz")).await).await;
         assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(r#"{"status":"busy"}"#), "{ready}");
-        drop(kept);
+        drop(stored);
         let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
         while !rest(send(door.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
         assert!(door.app.metrics.http_connections_refused.get() >= 1);

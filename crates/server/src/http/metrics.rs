@@ -1,4 +1,4 @@
-//! `GET /metrics`: Prometheus's text. Touches nothing.
+//! `GET /metrics`: metrics in the OpenMetrics text format. Touches nothing.
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -17,6 +17,6 @@ pub(super) async fn metrics(context: &HttpContext, _: &HttpRequest) -> Reply {
 }
 
 pub(super) fn describe() -> OperationBuilder {
-    let text = part::answer("OpenMetrics.").content(OPENMETRICS, part::content(part::string()));
+    let text = part::response("OpenMetrics.").content(OPENMETRICS, part::content(part::string()));
     part::operation(SERVER, "metrics", "Metrics of the server").response("200", text)
 }

@@ -100,7 +100,7 @@ fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
         (
             "/limit",
             r#"{"checks":[{"policy":"window","key":"{a}"},{"policy":"login","key":"{b}"}]}"#,
-            "with an Idempotency-Key all keys must live together: give them the same {tag}",
+            "with an Idempotency-Key all keys must be on one shard: give them the same {tag}",
         ),
     ] {
         http.ask("POST", target, &NAME, body.as_bytes()).refusal(400, "bad_request", words);

@@ -116,7 +116,7 @@ fn a_header_that_is_no_name_is_refused() {
             [("/incr/n", ""), ("/pipeline", r#"[["INCR","n"]]"#), ("/multi-exec", r#"[["INCR","n"]]"#)]
         {
             let came = http.ask("POST", target, headers, body.as_bytes());
-            refused(&came, 400, "ERR one Idempotency-Key of 1 to 255 bytes is taken");
+            refused(&came, 400, "ERR a request has at most one Idempotency-Key, of 1 to 255 bytes");
         }
     }
     assert_eq!(http.ask("POST", "/incr/n", &[&most], b"").text(), r#"{"result":1}"#);
@@ -288,8 +288,7 @@ fn an_answer_that_is_too_large_to_be_kept_undoes_the_request() {
         // Every line break is two bytes in JSON.
         http.ask("POST", "/set/{k}", &[], &vec![b'\n'; 9 * 1024 * 1024]);
         let came = http.ask("POST", "/getdel/{k}", &["Idempotency-Key: g"], b"");
-        let words =
-            "ERR the answer is over 16777216 bytes, too large to be kept for a repeat: nothing was changed";
+        let words = "ERR the response is over 16777216 bytes, too large to be stored for the Idempotency-Key: nothing was changed";
         refused(&came, 413, words);
         assert_eq!(http.get("/exists/{k}/{k}n").text(), r#"{"result":1}"#, "{shards}");
         http.ask("POST", "/set/{k}", &[], &vec![b'x'; 9 * 1024 * 1024]);

@@ -8,17 +8,17 @@
 //! | `POST /kv:batch`            | `batch`    |
 //! | events, and waiting for one | `watch`    |
 //! | parameters and conditions   | `params`   |
-//! | responses                   | `answer`   |
+//! | responses                   | `response`   |
 //! | its part of OpenAPI         | `openapi`  |
 //!
 //! Touches the shard of the key. What a change means is in `keystead_commands::documents`.
 
-pub(super) mod answer;
 pub(super) mod batch;
 mod list;
 pub(super) mod openapi;
 pub(super) mod params;
 mod read;
+pub(super) mod response;
 mod watch;
 mod write;
 

@@ -19,7 +19,7 @@ use super::super::reply;
 use super::super::request::HttpRequest;
 use super::params;
 use super::run::{self, PolicyStep, Ran};
-use super::{answer, find_policy, question};
+use super::{find_policy, question, response};
 use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText, Object};
 
@@ -107,17 +107,17 @@ pub(super) async fn decide(
 ) -> ApiResult {
     let idempotency_key = run::idempotency_key_of(request, [active])?;
     let stopwatch = Stopwatch::start();
-    let response = move |(decision, _): &(Decision, Millis)| answer::kept(decision, &[], denial);
+    let response = move |(decision, _): &(Decision, Millis)| response::stored(decision, &[], denial);
     let decided = match run::apply(context, active, idempotency_key, Check(question), response).await {
-        Ok(Ran::Repeat(stored)) => return Ok(answer::again(active, stored, context.app.now())),
+        Ok(Ran::Repeat(stored)) => return Ok(response::repeat(active, stored, context.app.now())),
         Ok(Ran::New(decided)) => Ok(decided),
         Err(ApiError::Broken(error)) => Err(error),
-        Err(rejected) => return Err(rejected),
+        Err(error) => return Err(error),
     };
     active.count(key, decided.as_ref().map(|(decision, _)| decision));
     active.took(stopwatch.elapsed());
     let (decision, now) = decided?;
-    Ok(answer::decided(active, &decision, now, &[], denial)?)
+    Ok(response::decided(active, &decision, now, &[], denial)?)
 }
 
 /// The response to a request that consumes nothing.
@@ -127,10 +127,10 @@ async fn peeked(
     question: Question,
     denial: StatusCode,
 ) -> ApiResult {
-    let response = move |(decision, _): &(Decision, Millis)| answer::kept(decision, &[], denial);
+    let response = move |(decision, _): &(Decision, Millis)| response::stored(decision, &[], denial);
     match run::apply(context, active, None, Peek(question), response).await? {
-        Ran::Repeat(stored) => Ok(answer::again(active, stored, context.app.now())),
-        Ran::New((decision, now)) => Ok(answer::decided(active, &decision, now, &[], denial)?),
+        Ran::Repeat(stored) => Ok(response::repeat(active, stored, context.app.now())),
+        Ran::New((decision, now)) => Ok(response::decided(active, &decision, now, &[], denial)?),
     }
 }
 
@@ -151,7 +151,7 @@ pub(in super::super) async fn reset(context: &HttpContext, request: &HttpRequest
     let active = find_policy(context, name)?;
     let key = params::key(key)?;
     question(&active, &key, 1)?;
-    // A reset is idempotent by itself, so an Idempotency-Key makes no difference.
+    // A reset is idempotent, so an Idempotency-Key makes no difference.
     let existed = active.limiter.reset(key).await?;
     Ok(reply::json(StatusCode::OK, json!({ "reset": existed })))
 }
@@ -189,10 +189,10 @@ pub(in super::super) async fn check_many(context: &HttpContext, request: &HttpRe
     let stopwatch = Stopwatch::start();
     let decisions = if active.backend.is_engine() {
         match on_shards(context, idempotency_key, &active, questions).await {
-            Ok(Ran::Repeat(stored)) => return Ok(reply::kept(stored)),
+            Ok(Ran::Repeat(stored)) => return Ok(reply::stored(stored)),
             Ok(Ran::New(decisions)) => Ok(decisions),
             Err(ApiError::Broken(error)) => Err(error),
-            Err(rejected) => return Err(rejected),
+            Err(error) => return Err(error),
         }
     } else {
         let keys: Vec<_> = body.keys.iter().map(|Object(one)| (&*one.key.0, one.cost)).collect();
@@ -246,7 +246,7 @@ async fn on_shards(
         let run = move |held: &mut dyn Applies| {
             part.iter().map(|(_, question)| question.check(held).map(|(decision, _)| decision)).collect()
         };
-        let response = |part: &Vec<Decision>| Ok(answer::kept_text(StatusCode::OK, &list(part)?));
+        let response = |part: &Vec<Decision>| Ok(response::stored_text(StatusCode::OK, &list(part)?));
         match run::change(context, idempotency_key.clone(), &at, run, response).await {
             Ok(Ran::Repeat(stored)) => return Ok(Ran::Repeat(stored)),
             Ok(Ran::New(part)) => {
@@ -256,7 +256,7 @@ async fn on_shards(
                 let (open, _) = active.limiter.settled(Err(error))?;
                 positions.into_iter().for_each(|n| decisions[n] = Some(open));
             }
-            Err(rejected) => return Err(rejected),
+            Err(error) => return Err(error),
         }
     }
     let missing = || ApiError::from(Error::new(Code::Internal, "a key was not checked"));

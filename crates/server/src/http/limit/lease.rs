@@ -16,7 +16,7 @@ use super::super::reply;
 use super::super::request::HttpRequest;
 use super::params;
 use super::run::{self, PolicyStep, Ran};
-use super::{answer, check, find_policy, question};
+use super::{check, find_policy, question, response};
 use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText};
 
@@ -25,7 +25,7 @@ use crate::written::{self, KeyText};
 struct Acquire<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
-    /// A lease that is held, to be renewed.
+    /// A lease that is held and shall be renewed.
     #[serde(default, rename = "leaseId", deserialize_with = "written::whole_or_none")]
     lease_id: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub(in super::super) async fn acquire(context: &HttpContext, request: &HttpReque
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Give<'a> {
+struct ReleaseBody<'a> {
     #[serde(borrow)]
     key: KeyText<'a>,
     #[serde(rename = "leaseId", deserialize_with = "written::whole")]
@@ -59,7 +59,7 @@ pub(in super::super) async fn release(context: &HttpContext, request: &HttpReque
     let name = params::policy_name(request)?;
     Parameters::of(&request.head, &[])?;
     let active = find_policy(context, name)?;
-    let body: Give<'_> = params::body(&request.body, r#"{"key":"export","leaseId":1}"#)?;
+    let body: ReleaseBody<'_> = params::body(&request.body, r#"{"key":"export","leaseId":1}"#)?;
     request.require_write()?;
     has_leases(&active)?;
     let step = ReleaseLease {
@@ -68,9 +68,10 @@ pub(in super::super) async fn release(context: &HttpContext, request: &HttpReque
     };
     let idempotency_key = run::idempotency_key_of(request, [&*active])?;
     let text = |released: &bool| json!({ "released": released });
-    let response = move |released: &bool| Ok(answer::kept_text(StatusCode::OK, &text(released).to_string()));
+    let response =
+        move |released: &bool| Ok(response::stored_text(StatusCode::OK, &text(released).to_string()));
     match run::apply(context, &active, idempotency_key, step, response).await? {
-        Ran::Repeat(stored) => Ok(reply::kept(stored)),
+        Ran::Repeat(stored) => Ok(reply::stored(stored)),
         Ran::New(released) => Ok(reply::json(StatusCode::OK, text(&released))),
     }
 }
@@ -113,7 +114,7 @@ fn has_leases(active: &ActivePolicy) -> Result<(), ApiError> {
     }
 }
 
-/// A number that every reader of JSON keeps exactly.
+/// Checks that a number is exact in every JSON implementation.
 pub(super) fn whole(number: u64) -> Result<u64, ApiError> {
     match (1..=keystead_limit::bounds::WHOLE_MAX).contains(&number) {
         true => Ok(number),

@@ -1,4 +1,4 @@
-//! `GET /limit` and `GET /limit/{policy}`: which policies are in force, and what was counted. Touches nothing.
+//! `GET /limit` and `GET /limit/{policy}`: the active policies and their counts. Touches nothing.
 
 use std::sync::PoisonError;
 

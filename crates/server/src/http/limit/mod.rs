@@ -9,13 +9,12 @@
 //! | `GET /limit`, `GET /limit/{policy}`              | `list`       |
 //! | `GET` and `DELETE /limit/{policy}/{key}`         | `check`      |
 //! | paths and bodies                                 | `params`     |
-//! | responses                                        | `answer`     |
+//! | responses                                        | `response`     |
 //! | how a step reaches the state of its policy       | `run`        |
 //! | their part of OpenAPI                            | `openapi`    |
 //!
 //! Touches the stores of the policies. `keystead_limit` decides; [`crate::policies`] knows which policies there are.
 
-mod answer;
 mod check;
 mod combined;
 mod lease;
@@ -23,6 +22,7 @@ mod list;
 pub(super) mod openapi;
 mod params;
 mod reserve;
+mod response;
 mod run;
 
 pub(super) use check::{check, check_many, peek, reset};
@@ -64,11 +64,11 @@ fn find_policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, A
     })
 }
 
-/// A question to a policy about a key of a request.
+/// A question about a key of a request.
 fn question(active: &ActivePolicy, key: &[u8], cost: u64) -> Result<Question, ApiError> {
     if cost != 1 && matches!(active.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
         return Err(ApiError::bad(
-            "a concurrency policy counts what is under way, one lease at a time: leave cost out, or ask for each",
+            "a concurrency policy counts one lease at a time: leave cost out, or acquire each",
         ));
     }
     active.limiter.question(key, cost).map_err(|error| match error.code() {

@@ -1,4 +1,4 @@
-//! What a request of the limit door asks for: its path, its body, how a denial is told. Pure.
+//! The parts of a request of the limits API: its path, its body, the status of a denial. Pure.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::super::request::HttpRequest;
 use crate::written::Object;
 
 const PATH: &str = "the path is /limit/POLICY, or /limit/POLICY/KEY";
-/// The parameter that says which status a denial has.
+/// The parameter for the status of a denial.
 pub(super) const STATUS: &str = "status";
 
 /// The policy in the path.
@@ -40,7 +40,7 @@ pub(super) fn key(segment: &str) -> Result<Cow<'_, [u8]>, ApiError> {
     decoded(segment, false)
 }
 
-/// The status of a denial: 200, or 429 where the query asks for it.
+/// The status of a denial: 200, or 429 if the query says so.
 pub(super) fn denial(head: &Parts) -> Result<StatusCode, ApiError> {
     match Parameters::of(head, &[STATUS])?.text(STATUS)? {
         None | Some("200") => Ok(StatusCode::OK),
@@ -52,11 +52,10 @@ pub(super) fn denial(head: &Parts) -> Result<StatusCode, ApiError> {
 /// Reads a body, of which `form` is an example.
 pub(super) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8], form: &str) -> Result<T, ApiError> {
     let read: Result<Object<T>, _> = serde_json::from_slice(bytes);
-    read.map(|body| body.0)
-        .map_err(|error| ApiError::bad(format!("the body is not as it should be: {error}: send {form}")))
+    read.map(|body| body.0).map_err(|error| ApiError::bad(format!("invalid body: {error}: send {form}")))
 }
 
-/// One unit, where nobody says more.
+/// The default cost.
 pub(super) fn one() -> u64 {
     1
 }
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_told_as_the_query_asks() {
+    fn the_query_sets_the_status_of_a_denial() {
         assert_eq!(denial(&head("/limit/a")).unwrap(), StatusCode::OK);
         assert_eq!(denial(&head("/limit/a?status=429")).unwrap(), StatusCode::TOO_MANY_REQUESTS);
         for target in ["/limit/a?status=503", "/limit/a?stauts=429", "/limit/a?status=429&status=429"] {
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_is_a_body_and_no_words_of_the_program_are_shown() {
+    fn only_an_object_is_a_body_and_no_names_of_types_are_shown() {
         for text in [r#"["k",1]"#, "[]", "1", "null", "\"k\"", "true"] {
             let why = some(text).unwrap_err();
             assert!(why.contains("expected a JSON object") && !why.contains("struct"), "{why}");

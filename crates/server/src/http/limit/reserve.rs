@@ -1,4 +1,4 @@
-//! `POST /limit/{policy}/reserve` and `.../settle`: costs that are known only afterwards. Touches the store of the policy.
+//! `POST /limit/{policy}/reserve` and `.../settle`: costs that are only known afterwards. Touches the store of the policy.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::super::request::HttpRequest;
 use super::lease::whole;
 use super::params;
 use super::run::{self, PolicyStep, Ran};
-use super::{answer, find_policy, question};
+use super::{find_policy, question, response};
 use crate::bounds::{RESERVATION_MS, RESERVATION_MS_MAX};
 use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText};
@@ -30,7 +30,7 @@ struct Estimate<'a> {
     key: KeyText<'a>,
     #[serde(deserialize_with = "written::whole")]
     cost: u64,
-    /// How long it waits to be settled.
+    /// How long it may stay unsettled.
     #[serde(default, rename = "ttlMs", deserialize_with = "written::whole_or_none")]
     ttl_ms: Option<u64>,
 }
@@ -58,19 +58,19 @@ pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpReque
     };
     let step = ReserveUnits::new(&active, &body.key.0, cost, ttl_ms)?;
     let response =
-        move |reserved: &Reserved| answer::kept(&reserved.decision, more(reserved).as_slice(), denial);
+        move |reserved: &Reserved| response::stored(&reserved.decision, more(reserved).as_slice(), denial);
     let stopwatch = Stopwatch::start();
     let reserved = match run::apply(context, &active, idempotency_key, step, response).await {
-        Ok(Ran::Repeat(stored)) => return Ok(answer::again(&active, stored, context.app.now())),
+        Ok(Ran::Repeat(stored)) => return Ok(response::repeat(&active, stored, context.app.now())),
         Ok(Ran::New(reserved)) => Ok(reserved),
         Err(ApiError::Broken(error)) => Err(error),
-        Err(rejected) => return Err(rejected),
+        Err(error) => return Err(error),
     };
     active.count(&body.key.0, reserved.as_ref().map(|reserved| &reserved.decision));
     active.took(stopwatch.elapsed());
     let reserved = reserved?;
     let (decision, now) = (reserved.decision, reserved.now);
-    Ok(answer::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)
+    Ok(response::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)
 }
 
 /// Reserves an estimate.
@@ -141,15 +141,15 @@ pub(in super::super) async fn settle(context: &HttpContext, request: &HttpReques
     let cost = body.cost;
     let step = SettleUnits::new(&active, &body.key.0, id, cost)?;
     let response = move |settled: &Option<Decision>| match settled {
-        Some(decision) => answer::kept(decision, &[("settled", Value::from(cost))], StatusCode::OK),
-        None => Ok(none().kept()),
+        Some(decision) => response::stored(decision, &[("settled", Value::from(cost))], StatusCode::OK),
+        None => Ok(none().stored()),
     };
     match run::apply(context, &active, idempotency_key, step, response).await? {
-        Ran::Repeat(stored) => Ok(reply::kept(stored)),
+        Ran::Repeat(stored) => Ok(reply::stored(stored)),
         Ran::New(None) => Err(none()),
         // The decision is the state afterwards, so its status is never that of a denial.
         Ran::New(Some(decision)) => {
-            let text = answer::text(&decision, &[("settled", Value::from(cost))])?;
+            let text = response::text(&decision, &[("settled", Value::from(cost))])?;
             Ok(reply::json(StatusCode::OK, text))
         }
     }

@@ -20,7 +20,7 @@ use super::super::idempotency::{self, IdempotencyError};
 use super::super::reply::Reply;
 use super::super::request::HttpRequest;
 use super::super::rights::Rights;
-use super::answer::{self, FORM_HEADERS, Form};
+use super::response::{self, FORM_HEADERS, Form};
 use super::run;
 use crate::call::target;
 use crate::call::transaction::run_queue;
@@ -47,8 +47,8 @@ enum Undone {
 }
 
 impl From<IdempotencyError> for Undone {
-    fn from(misused: IdempotencyError) -> Self {
-        Undone::IdempotencyError(misused)
+    fn from(error: IdempotencyError) -> Self {
+        Undone::IdempotencyError(error)
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) fn of(
 }
 
 /// The refusal of a request because of its name.
-pub(super) fn refused(misused: IdempotencyError) -> Reply {
-    answer::words(misused.status(), &format!("ERR {}", misused.words()))
+pub(super) fn error_response(error: IdempotencyError) -> Reply {
+    response::words(error.status(), &format!("ERR {}", error.words()))
 }
 
 /// Whether a command may run and change something, keys or other: messages are sent, settings are set.
@@ -100,10 +100,10 @@ pub(super) async fn run(
 ) -> Reply {
     match at_most_once(context, rights, idempotency_key, commands, (shape, form)).await {
         Ok(reply) => reply,
-        Err(Undone::IdempotencyError(misused)) => refused(misused),
+        Err(Undone::IdempotencyError(error)) => error_response(error),
         Err(Undone::Fail(fail)) => {
             context.app.hub.stats.failed(&fail);
-            answer::one(&RedisReply::Error(fail), form)
+            response::one(&RedisReply::Error(fail), form)
         }
     }
 }
@@ -115,7 +115,7 @@ async fn at_most_once(
     commands: Vec<Command>,
     (shape, form): (Shape, Form),
 ) -> Result<Reply, Undone> {
-    let (queue, answers) = queued(context, rights, commands, shape)?;
+    let (queue, known) = queued(context, rights, commands, shape)?;
     let engine = &context.app.engine;
     let shard = match target::shard_of_queue(engine, &queue, None) {
         Ok(shard) => shard.unwrap_or_else(|| idempotency_key.home(engine.shards())),
@@ -128,30 +128,30 @@ async fn at_most_once(
     let ran = idempotency::run_at(context, shard, Some(idempotency_key), move |keys, now| {
         let ctx = Ctx::new(keys, now, &mut random, &hub);
         let ctx = Ctx { shard, dialect: Dialect::Upstash, rights, ..ctx };
-        let (replies, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
-        let answers = told(answers, replies);
-        answers.iter().for_each(|answer| run::count(&hub, answer));
-        let (status, body) = match (shape, &answers[..]) {
-            (Shape::One, [answer]) => answer::one_in(answer, form),
-            _ => answer::all_in(&answers, form),
+        let (ran, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
+        let replies = merged(known, ran);
+        replies.iter().for_each(|reply| run::count(&hub, reply));
+        let (status, body) = match (shape, &replies[..]) {
+            (Shape::One, [reply]) => response::one_in(reply, form),
+            _ => response::all_in(&replies, form),
         };
         Ok::<_, Undone>((StoredResponse { status: status.as_u16(), version: None, body }, publish))
     });
-    let (kept, publish): (StoredResponse, Vec<Publication>) = ran.await?;
+    let (stored, publish): (StoredResponse, Vec<Publication>) = ran.await?;
     context.caller.borrow().publish(&publish);
-    Ok(answer::kept(kept, form))
+    Ok(response::stored(stored, form))
 }
 
-/// The commands that run, and all answers as far as they are known: those of commands that cannot run.
+/// The commands that run, and the replies that are known already: those of commands that cannot run.
 type Work = (Vec<Queued>, Vec<Option<RedisReply>>);
 
 fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: Shape) -> Result<Work, Fail> {
-    let (mut queue, mut answers) = (Vec::with_capacity(commands.len()), Vec::with_capacity(commands.len()));
+    let (mut queue, mut replies) = (Vec::with_capacity(commands.len()), Vec::with_capacity(commands.len()));
     for command in commands {
         let spec = match run::spec_of(context, rights, &command) {
             Ok(spec) => spec,
             Err(fail) if shape == Shape::Pipeline => {
-                answers.push(Some(RedisReply::Error(fail)));
+                replies.push(Some(RedisReply::Error(fail)));
                 continue;
             }
             Err(fail) => return Err(fail),
@@ -162,10 +162,10 @@ fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: 
         if !matches!(spec.run, Run::Data(_)) || spec.spread != Spread::Local {
             return Err(not_here(spec));
         }
-        answers.push(None);
+        replies.push(None);
         queue.push(Queued { spec, command });
     }
-    Ok((queue, answers))
+    Ok((queue, replies))
 }
 
 fn not_here(spec: &Spec) -> Fail {
@@ -175,8 +175,8 @@ fn not_here(spec: &Spec) -> Fail {
     ))
 }
 
-/// All answers in their places.
-fn told(answers: Vec<Option<RedisReply>>, replies: Vec<Option<RedisReply>>) -> Vec<RedisReply> {
-    let mut replies = replies.into_iter().flatten();
-    answers.into_iter().map(|answer| answer.or_else(|| replies.next()).unwrap_or(RedisReply::Nil)).collect()
+/// All replies, in the order of the commands.
+fn merged(known: Vec<Option<RedisReply>>, ran: Vec<Option<RedisReply>>) -> Vec<RedisReply> {
+    let mut ran = ran.into_iter().flatten();
+    known.into_iter().map(|reply| reply.or_else(|| ran.next()).unwrap_or(RedisReply::Nil)).collect()
 }

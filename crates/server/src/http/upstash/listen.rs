@@ -17,7 +17,7 @@ use super::super::events::{self, Source};
 use super::super::reply::Reply;
 use super::super::request::HttpRequest;
 use super::body::BodyError;
-use super::{answer, path};
+use super::{path, response};
 use crate::bounds::REST_CHANNELS_MAX;
 
 pub(super) fn to_channels(context: &HttpContext, request: &HttpRequest) -> Reply {
@@ -31,15 +31,15 @@ pub(super) fn to_patterns(context: &HttpContext, request: &HttpRequest) -> Reply
 fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: &str) -> Reply {
     let names = match path::segments(request.head.uri.path()) {
         Ok(segments) => segments,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let names = names.into_iter().skip(1).map(|name| Name::from(&*name)).filter(|name| !name.is_empty());
     let names: Vec<Name> = names.collect();
     if names.is_empty() {
-        return answer::refused(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
+        return response::bad_request(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
     }
     if names.len() > REST_CHANNELS_MAX {
-        return answer::refused(BodyError("ERR too many channels in one request"));
+        return response::bad_request(BodyError("ERR too many channels in one request"));
     }
     let mut session = visitor(context);
     let mut first = Vec::new();

@@ -13,12 +13,12 @@
 //! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
 //! SDKs read nothing else; or RESP2 where that is asked for.
 
-mod answer;
 pub(super) mod body;
 mod idempotency;
 mod listen;
 pub(super) mod openapi;
 mod path;
+mod response;
 pub(super) mod run;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -29,11 +29,11 @@ use keystead_core::Error;
 use super::context::HttpContext;
 use super::reply::Reply;
 use super::request::{HttpRequest, RequestError};
-use super::rights::{self, Rights, Stranger};
-use answer::Form;
+use super::rights::{self, AuthError, Rights};
 use body::BodyError;
 use idempotency::Shape;
 pub(super) use path::TOKEN;
+use response::Form;
 
 pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
 
@@ -41,7 +41,7 @@ pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-
 pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let path = request.head.uri.path();
     let command = if path == "/" && !request.body.is_empty() {
@@ -51,10 +51,10 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
     };
     let command = match command {
         Ok(command) => command,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, std::slice::from_ref(&command)) {
-        Ok(None) => answer::one(&run::one(context, request.rights, command).await, form),
+        Ok(None) => response::one(&run::one(context, request.rights, command).await, form),
         // In a box: hardly anybody asks for it, and everybody's future would be as large.
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
@@ -66,7 +66,7 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
@@ -74,14 +74,14 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
 pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let commands = match body::commands(&request.body) {
         Ok(commands) => commands,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, &commands) {
-        Ok(None) => answer::all(&run::all(context, request.rights, commands).await, form),
+        Ok(None) => response::all(&run::all(context, request.rights, commands).await, form),
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
                 context,
@@ -92,7 +92,7 @@ pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Re
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
@@ -100,16 +100,16 @@ pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Re
 pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form.json(),
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let commands = match body::commands(&request.body) {
         Ok(commands) => commands,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, &commands) {
         Ok(None) => match run::as_one(context, request.rights, commands).await {
-            Ok(replies) => answer::all(&replies, form),
-            Err(fail) => answer::one(&RedisReply::Error(fail), form),
+            Ok(replies) => response::all(&replies, form),
+            Err(fail) => response::one(&RedisReply::Error(fail), form),
         },
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
@@ -121,7 +121,7 @@ pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> 
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
@@ -140,13 +140,13 @@ pub(super) async fn monitor(context: &HttpContext, request: &HttpRequest) -> Rep
     match request.rights {
         Rights::All => listen::to_commands(context),
         Rights::ReadOnly => {
-            answer::one(&RedisReply::Error(errors::no_permission("monitor")), Form::default())
+            response::one(&RedisReply::Error(errors::no_permission("monitor")), Form::default())
         }
     }
 }
 
-fn refusal(refused: BodyError) -> RedisReply {
-    RedisReply::Error(Fail::fixed(refused.0))
+fn error_reply(error: BodyError) -> RedisReply {
+    RedisReply::Error(Fail::fixed(error.0))
 }
 
 /// The token in a query.
@@ -155,11 +155,11 @@ pub(super) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
 }
 
 /// The answer to a request that is not even run.
-pub(super) fn refused(refusal: &RequestError) -> Reply {
-    let words = match refusal {
+pub(super) fn request_error(error: &RequestError) -> Reply {
+    let words = match error {
         RequestError::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
-        RequestError::Stranger(Stranger::Token | Stranger::Wrong) => "WRONGPASS invalid or missing auth token".to_owned(),
-        RequestError::Stranger(Stranger::Page) => {
+        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken) => "WRONGPASS invalid or missing auth token".to_owned(),
+        RequestError::Unauthorized(AuthError::ForeignPage) => {
             "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned()
         }
@@ -170,12 +170,12 @@ pub(super) fn refused(refusal: &RequestError) -> Reply {
         RequestError::Unreadable(why) => format!("ERR failed to read the request: {why}"),
         RequestError::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
     };
-    answer::words(refusal.status(), &words)
+    response::words(error.status(), &words)
 }
 
 /// The answer to a request that cannot be served.
 pub(super) fn failed(error: Error) -> Reply {
-    answer::one(&RedisReply::Error(Fail::Broken(error)), Form::default())
+    response::one(&RedisReply::Error(Fail::Broken(error)), Form::default())
 }
 
 /// What every answer brings: a token that is another with each request. A client that brings it back may read from any

@@ -1,4 +1,4 @@
-//! What OpenAPI tells of the REST door. Pure.
+//! The OpenAPI descriptions of the Upstash-compatible REST API. Pure.
 //!
 //! Which commands there are, and what they take, is in docs/commands.md.
 
@@ -12,11 +12,11 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::super::events;
 use super::super::openapi::common::{
-    FOREIGN_HOST, NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
+    FOREIGN_HOST, KEY_USED, UNAUTHORIZED, headers_too_large, idempotency_key, too_large, too_slow,
 };
 use super::super::openapi::part::{self, Common, Shape, Templates};
 use super::SYNC_TOKEN;
-use super::answer::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
+use super::response::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
 use crate::bounds::{REST_CHANNELS_MAX, REST_COMMANDS_MAX};
 
 pub(in super::super) const TAG: &str = "redis";
@@ -26,19 +26,19 @@ const VALUE: &str = "RedisValue";
 const RESULT: &str = "RedisResult";
 const FAILURE: &str = "RedisError";
 
-const REFUSED: &str = "It is not understood, or the command refuses.";
+const INVALID: &str = "The request is invalid, or the command failed.";
 
 pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
     let argument = ObjectBuilder::new()
         .schema_type([Type::String, Type::Number, Type::Boolean].into_iter().collect::<SchemaType>())
-        .description(Some("Numbers and booleans are taken as the text that was sent."));
+        .description(Some("Numbers and booleans are used as the text that was sent."));
     let value = part::any_of([
         part::string().into(),
         ObjectBuilder::new().schema_type(Type::Integer).into(),
         part::null().into(),
         part::list(part::named(VALUE)).into(),
     ]);
-    let error = part::string().description(Some("As Redis words it: `ERR ...`, `WRONGTYPE ...`."));
+    let error = part::string().description(Some("The error of Redis: `ERR ...`, `WRONGTYPE ...`."));
     vec![
         (ARGUMENT, argument.into()),
         (VALUE, value),
@@ -48,17 +48,17 @@ pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
 }
 
 fn sync_token() -> Header {
-    part::fixed_header("Another one with each answer.", part::string())
+    part::fixed_header("Different in each response.", part::string())
 }
 
 fn failure(about: &str) -> ResponseBuilder {
     part::json(about, part::named(FAILURE)).header(SYNC_TOKEN.as_str(), sync_token())
 }
 
-/// What is answered before a handler runs.
-pub(in super::super) fn refusals() -> Vec<Common> {
+/// The errors before a handler runs.
+pub(in super::super) fn request_errors() -> Vec<Common> {
     vec![
-        ("401", "RedisUnauthorized", failure(STRANGER).build()),
+        ("401", "RedisUnauthorized", failure(UNAUTHORIZED).build()),
         ("403", "RedisForbidden", failure(FOREIGN_HOST).build()),
         ("408", "RedisTimedOut", failure(&too_slow()).build()),
         ("413", "RedisTooLarge", failure(&too_large()).build()),
@@ -67,16 +67,16 @@ pub(in super::super) fn refusals() -> Vec<Common> {
     ]
 }
 
-/// Too many connections are told before anybody counts requests, so this one has no token.
+/// The error for too many connections is sent before requests are counted, so this response has no sync token.
 fn busy() -> ResponseBuilder {
-    part::json("Too much at once, or the store cannot be reached.", part::named(FAILURE))
+    part::json("Too many requests at a time, or the store is unavailable.", part::named(FAILURE))
         .header("Retry-After", part::header("When to try again, in seconds.", part::at_least(1)))
 }
 
-/// What is answered when the store is not well. The answer to a command can be RESP2.
+/// The errors of the store. The response to a command can be RESP2.
 pub(in super::super) fn store_failures() -> Vec<Common> {
     let too_large = format!("{} Or a key or a value is too large.", too_large());
-    let broken = "A defect of the server, or data that is damaged.";
+    let broken = "A defect of the server, or corrupt data.";
     vec![
         ("413", "CommandTooLarge", bytes(failure(&too_large)).build()),
         ("500", "CommandBroken", bytes(failure(broken)).build()),
@@ -91,29 +91,29 @@ fn bytes(response: ResponseBuilder) -> ResponseBuilder {
 }
 
 fn encoding() -> Parameter {
-    let about = "Strings of the answer in base64, all but the answer `OK`.";
+    let about = "Strings of the response in base64, except for `OK`.";
     part::in_header(ENCODING, about, part::one_of(&[BASE64]))
 }
 
 fn format() -> Parameter {
-    let about = "The form of the answer. RESP2 cannot be encoded in base64.";
+    let about = "The format of the response. RESP2 cannot be encoded in base64.";
     part::in_header(FORMAT, about, part::one_of(&["json", RESP2]))
 }
 
-/// What all requests that run commands share. An answer in RESP2 is `application/octet-stream`, also that of a refusal.
+/// Adds what all requests that run commands share. A RESP2 response is `application/octet-stream`, also that of an error.
 fn running(operation: OperationBuilder, done: Shape) -> OperationBuilder {
-    let ok = part::json("What came of it.", done).header(SYNC_TOKEN.as_str(), sync_token());
+    let ok = part::json("The result.", done).header(SYNC_TOKEN.as_str(), sync_token());
     let operation = operation
         .parameter(encoding())
         .parameter(format())
         .parameter(idempotency_key("changes nothing"))
         .response("200", bytes(ok))
-        .response("400", bytes(failure(REFUSED)))
-        .response("422", failure(NAME_USED));
+        .response("400", bytes(failure(INVALID)))
+        .response("422", failure(KEY_USED));
     part::with(operation, &store_failures())
 }
 
-/// Several commands, each at least so long.
+/// Several commands, each of at least `words_min` words.
 fn commands(words_min: usize, example: Value) -> Content {
     let one = part::list(part::named(ARGUMENT)).min_items(Some(words_min));
     let all = part::list(Shape::from(one)).min_items(Some(1)).max_items(Some(REST_COMMANDS_MAX));
@@ -126,7 +126,7 @@ fn each() -> Shape {
 
 pub(in super::super) fn pipeline() -> OperationBuilder {
     let body = part::body(
-        "Commands, each for itself. An empty one is refused for itself, too.",
+        "Commands, independent of each other. An empty one has an error of its own, too.",
         [(part::JSON, commands(0, json!([["SET", "k", "v"], ["GET", "k"]])))],
     );
     let operation =
@@ -136,13 +136,11 @@ pub(in super::super) fn pipeline() -> OperationBuilder {
 
 pub(in super::super) fn multi_exec() -> OperationBuilder {
     let body = part::body("Commands.", [(part::JSON, commands(1, json!([["INCR", "n"], ["GET", "n"]])))]);
-    let operation = part::operation(TAG, "multiExec", "Runs several commands as one")
-        .description(Some(
-            "One that cannot run keeps all of them from running. The answer is JSON, whatever is asked for.",
-        ))
+    let operation = part::operation(TAG, "multiExec", "Runs several commands as a transaction")
+        .description(Some("If one of them cannot run, none does. The response is always JSON."))
         .request_body(Some(body));
-    let ok = part::json("What came of each.", each()).header(SYNC_TOKEN.as_str(), sync_token());
-    running(operation, each()).response("200", ok).response("400", failure(REFUSED))
+    let ok = part::json("The results.", each()).header(SYNC_TOKEN.as_str(), sync_token());
+    running(operation, each()).response("200", ok).response("400", failure(INVALID))
 }
 
 pub(in super::super) fn subscribe() -> OperationBuilder {
@@ -171,12 +169,12 @@ pub(in super::super) fn monitor() -> OperationBuilder {
 }
 
 fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuilder {
-    let stream = part::answer("Events, until the client goes.")
+    let stream = part::response("Events, until the client disconnects.")
         .content(events::MEDIA, part::content(part::event(data, &["message"])))
         .header(SYNC_TOKEN.as_str(), sync_token());
     operation
         .response("200", stream)
-        .response("400", failure("It is not understood, or the token may only read what was asked for."))
+        .response("400", failure("The request is invalid, or the token is read-only."))
 }
 
 /// OpenAPI has no parameter for the rest of a path, so a command in the path is described with up to two arguments.

@@ -45,8 +45,8 @@ pub(super) async fn all(context: &HttpContext, rights: Rights, commands: Vec<Com
     }
     work.answers
         .into_iter()
-        .map(|answer| {
-            let reply = answer.unwrap_or(Reply::Nil);
+        .map(|response| {
+            let reply = response.unwrap_or(Reply::Nil);
             count(&context.app.hub, &reply);
             reply
         })

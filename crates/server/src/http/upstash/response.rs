@@ -69,45 +69,45 @@ impl Form {
 }
 
 /// The answer of one command.
-pub(super) fn one(answer: &RedisReply, form: Form) -> Reply {
-    let (status, body) = one_in(answer, form);
+pub(super) fn one(redis_reply: &RedisReply, form: Form) -> Reply {
+    let (status, body) = one_in(redis_reply, form);
     let mut reply = made(status, form, body);
-    if matches!(answer, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+    if matches!(redis_reply, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
         reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
     }
     reply
 }
 
 /// Its status and body.
-pub(super) fn one_in(answer: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
-    let status = match answer {
+pub(super) fn one_in(redis_reply: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
+    let status = match redis_reply {
         RedisReply::Error(Fail::Broken(error)) => status::of(error.code()),
         RedisReply::Error(_) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let mut out = Vec::new();
     match form {
-        Form::Json(strings) => json::encode(answer, strings, &mut out),
-        Form::Resp2 => resp2::encode(answer, &mut out),
+        Form::Json(strings) => json::encode(redis_reply, strings, &mut out),
+        Form::Resp2 => resp2::encode(redis_reply, &mut out),
     }
     (status, out)
 }
 
 /// The answers of several.
-pub(super) fn all(answers: &[RedisReply], form: Form) -> Reply {
-    let (status, body) = all_in(answers, form);
+pub(super) fn all(redis_replies: &[RedisReply], form: Form) -> Reply {
+    let (status, body) = all_in(redis_replies, form);
     made(status, form, body)
 }
 
 /// Their status and body. A refusal among them is no reason for another status.
-pub(super) fn all_in(answers: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>) {
+pub(super) fn all_in(redis_replies: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>) {
     let mut out = Vec::new();
     match form {
-        Form::Resp2 => answers.iter().for_each(|answer| resp2::encode(answer, &mut out)),
+        Form::Resp2 => redis_replies.iter().for_each(|redis_reply| resp2::encode(redis_reply, &mut out)),
         Form::Json(strings) => {
-            for (n, answer) in answers.iter().enumerate() {
+            for (n, redis_reply) in redis_replies.iter().enumerate() {
                 out.push(if n == 0 { b'[' } else { b',' });
-                json::encode(answer, strings, &mut out);
+                json::encode(redis_reply, strings, &mut out);
             }
             out.push(b']');
         }
@@ -116,14 +116,14 @@ pub(super) fn all_in(answers: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>
 }
 
 /// An answer that was kept, in the form that was asked for then and now.
-pub(super) fn kept(kept: StoredResponse, form: Form) -> Reply {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    made(status, form, kept.body)
+pub(super) fn stored(stored: StoredResponse, form: Form) -> Reply {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    made(status, form, stored.body)
 }
 
 /// The refusal of a request that is not understood.
-pub(super) fn refused(refused: BodyError) -> Reply {
-    words(StatusCode::BAD_REQUEST, refused.0)
+pub(super) fn bad_request(error: BodyError) -> Reply {
+    words(StatusCode::BAD_REQUEST, error.0)
 }
 
 /// A refusal in these words.
