@@ -1,4 +1,4 @@
-//! An HTTP client for these tests: any bytes out, whole answers and events in, never without a deadline.
+//! An HTTP client for these tests: sends any bytes, reads whole responses and events, always with a deadline.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::resp::PATIENCE;
 
-/// A connection that is kept.
+/// A keep-alive connection.
 pub(crate) struct Http(BufReader<TcpStream>);
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -27,14 +27,14 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The body as JSON, which it must be and must say that it is.
+    /// The body as JSON, which its media type must be.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The words of a refusal, which is the whole body.
+    /// The text of an error, which is the whole body.
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         let body = self.json();
@@ -47,7 +47,7 @@ impl Response {
         self.head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// Whether the connection ends with this answer.
+    /// Whether the connection ends with this response.
     pub(crate) fn closes(&self) -> bool {
         self.header("connection") == Some("close")
     }
@@ -58,7 +58,7 @@ impl Http {
         Http::try_connect(server.http().unwrap()).unwrap()
     }
 
-    /// To a server that may be gone.
+    /// Connects to a server that may have stopped.
     #[allow(dead_code, reason = "not all tests kill servers")]
     pub(crate) fn try_connect(address: impl ToSocketAddrs) -> io::Result<Http> {
         let stream = TcpStream::connect(address)?;
@@ -68,7 +68,7 @@ impl Http {
         Ok(Http(BufReader::new(stream)))
     }
 
-    /// Sends bytes as they are. A server that says no early may close before it has heard everything; what it answered
+    /// Sends bytes. A server that rejects a request early may close before it has read everything; its response
     /// counts.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
@@ -88,7 +88,7 @@ impl Http {
         self.send_raw(&[head.as_bytes(), body].concat());
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     #[track_caller]
     pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) -> Response {
         self.send(method, target, headers, body);
@@ -105,13 +105,13 @@ impl Http {
         self.ask("GET", target, &[], b"")
     }
 
-    /// Asks with a JSON body, and compares the whole answer.
+    /// Sends JSON bodies, and compares the whole responses.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
         for (body, answer) in expected {
             let status = if answer.starts_with("{\"error\"") { 400 } else { 200 };
-            let came = self.post("/", body);
-            assert_eq!((came.status, came.text()), (status, *answer), "{body}");
+            let response = self.post("/", body);
+            assert_eq!((response.status, response.text()), (status, *answer), "{body}");
         }
     }
 
@@ -151,10 +151,10 @@ impl Http {
         Ok((status.unwrap_or_else(|| panic!("no status in {lines:?}")), lines))
     }
 
-    /// Asks for events, and waits until they begin.
+    /// Requests events, and waits until they begin.
     #[track_caller]
     pub(crate) fn events(mut self, target: &str, headers: &[&str]) -> Events {
-        // The body is what one of the SDKs sends: it means nothing.
+        // One of the SDKs sends this body: it is ignored.
         self.send("POST", target, headers, b"[]");
         self.events_begin()
     }
@@ -175,7 +175,7 @@ impl Http {
     }
 }
 
-/// The next part of a body that comes in parts, or nothing at its end.
+/// The next chunk of a body, or nothing at its end.
 fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     let mut size = String::new();
     if stream.read_line(&mut size)? == 0 {
@@ -188,7 +188,7 @@ fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     Ok(if len == 0 { None } else { Some(chunk) })
 }
 
-/// Events as they come.
+/// A stream of events.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     text: String,
@@ -196,7 +196,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event without its marks, or nothing when the stream has ended as it should.
+    /// The data of the next event, or nothing when the stream has ended properly.
     #[track_caller]
     pub(crate) fn try_next(&mut self) -> io::Result<Option<String>> {
         Ok(self.try_whole()?.map(|event| {

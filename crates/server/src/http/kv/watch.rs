@@ -274,7 +274,7 @@ impl Source for Watching {
 /// The client reconnects with its `Last-Event-ID`, and gets 410 if that is too old.
 fn broken(error: &Error) -> io::Error {
     let too_slow = error.code() == Code::Gone;
-    io::Error::other(if too_slow { "this reader is too slow".to_owned() } else { error.to_string() })
+    io::Error::other(if too_slow { "this client reads too slowly".to_owned() } else { error.to_string() })
 }
 
 impl Watching {

@@ -115,7 +115,7 @@ pub(super) async fn decide(
         Err(error) => return Err(error),
     };
     active.count(key, decided.as_ref().map(|(decision, _)| decision));
-    active.took(stopwatch.elapsed());
+    active.observe(stopwatch.elapsed());
     let (decision, now) = decided?;
     Ok(response::decided(active, &decision, now, &[], denial)?)
 }
@@ -204,7 +204,7 @@ pub(in super::super) async fn check_many(context: &HttpContext, request: &HttpRe
         Err(error) if is_broken(error) => keys.for_each(|key| active.count(key, Err(error))),
         Err(_) => {}
     }
-    active.took(stopwatch.elapsed());
+    active.observe(stopwatch.elapsed());
     let decisions = decisions?;
     Ok(reply::json(StatusCode::OK, list(&decisions)?))
 }

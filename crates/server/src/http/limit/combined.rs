@@ -189,7 +189,7 @@ fn count(
     for (n, (active, _)) in limits.iter().enumerate() {
         // The time of a policy that checks several keys is counted once.
         if !limits[..n].iter().any(|(before, _)| Arc::ptr_eq(before, active)) {
-            active.took(took);
+            active.observe(took);
         }
     }
 }
@@ -386,7 +386,7 @@ fn encoded(reply: &RedisReply) -> String {
 /// In one step if all policies use one store that can do so, otherwise in turn.
 async fn elsewhere(rule: Rule, limits: &[(Arc<ActivePolicy>, Question)]) -> Applied<Vec<Decision>> {
     let (first, _) = &limits[0];
-    if limits.iter().all(|(active, _)| active.is_beside(first)) {
+    if limits.iter().all(|(active, _)| active.shares_store_with(first)) {
         let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
         return rule.check_on(&questions, first.limiter.store()).await;
     }

@@ -67,7 +67,7 @@ pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpReque
         Err(error) => return Err(error),
     };
     active.count(&body.key.0, reserved.as_ref().map(|reserved| &reserved.decision));
-    active.took(stopwatch.elapsed());
+    active.observe(stopwatch.elapsed());
     let reserved = reserved?;
     let (decision, now) = (reserved.decision, reserved.now);
     Ok(response::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)

@@ -64,7 +64,7 @@ pub(super) async fn apply<S: PolicyStep>(
 ) -> Result<Ran<S::Output>, ApiError> {
     let ran = match active.backend {
         Backend::Engine => on_shard(context, idempotency_key, step, response).await,
-        Backend::Sync | Backend::Elsewhere => {
+        Backend::Sync | Backend::Async => {
             step.run_on(&active.limiter).await.map(Ran::New).map_err(ApiError::Broken)
         }
     };

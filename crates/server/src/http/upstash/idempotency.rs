@@ -1,8 +1,8 @@
-//! Requests of the REST door that have a name (`Idempotency-Key`): their commands and the note of the answer are one atomic step.
+//! Requests with an `Idempotency-Key`: their commands and the stored response are one atomic step.
 //!
-//! Touches the one shard of their keys. There is no step across shards, so commands whose keys live apart are refused, and those
-//! that are not about keys at all: nobody could say after a crash which of them ran. A pipeline answers each of its commands
-//! for itself, as ever; but it is one step, so what undoes one of them (a disk that is full, a script that is stopped) undoes all.
+//! Touches the one shard of their keys. There is no step across shards, so keys on several shards are an error, and so are commands
+//! that do not work on keys: after a crash it would be unknown which of them ran. The commands of a pipeline have a reply each, as
+//! usual; but the pipeline is one step, so what undoes one of them (a full disk, a script that is killed) undoes all.
 
 use std::sync::atomic::Ordering;
 
@@ -25,22 +25,22 @@ use super::run;
 use crate::call::target;
 use crate::call::transaction::run_queue;
 
-const APART: Fail = Fail::fixed(
+const ON_SEVERAL_SHARDS: Fail = Fail::fixed(
     "CROSSSLOT With an Idempotency-Key all commands run in one step: give their keys the same {tag}, or send each with a key of its own",
 );
 
-/// How the commands of a request belong together.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// There is one.
+    /// One command.
     One,
-    /// Each for itself: one that cannot run is told in its place.
+    /// Independent commands: one that cannot run has an error as its reply.
     Pipeline,
-    /// All or nothing: one that cannot run keeps the others from running.
+    /// All or nothing: if one cannot run, none does.
     Transaction,
 }
 
-/// Why a request comes to nothing.
+/// Why a request was undone.
 enum Undone {
     IdempotencyError(IdempotencyError),
     Fail(Fail),
@@ -64,7 +64,7 @@ impl From<Error> for Undone {
     }
 }
 
-/// The name of a request, where it has one and changes anything: what only looks may run as often as it likes.
+/// The idempotency key of a request, if it has one and writes: a read may run any number of times.
 pub(super) fn of(
     request: &HttpRequest,
     commands: &[Command],
@@ -73,24 +73,24 @@ pub(super) fn of(
     Ok(commands.iter().any(|command| changes(request.rights, command)).then_some(idempotency_key))
 }
 
-/// The refusal of a request because of its name.
+/// The response for an error of the idempotency key.
 pub(super) fn error_response(error: IdempotencyError) -> Reply {
     response::words(error.status(), &format!("ERR {}", error.words()))
 }
 
-/// Whether a command may run and change something, keys or other: messages are sent, settings are set.
+/// Whether a command may run and has an effect: it changes keys, sends messages or changes settings.
 fn changes(rights: Rights, command: &Command) -> bool {
     let Ok(spec) = run::allowed(rights, command) else { return false };
     let flags = spec.flags;
     flags.has(flag::WRITE)
         || match spec.run {
             Run::Data(_) => flags.has(flag::PUBSUB),
-            // What tells about the server and changes nothing there, scripts may run, too.
+            // Scripts may run those that only report about the server.
             _ => flags.has(flag::NO_SCRIPT),
         }
 }
 
-/// Runs a request that has a name, or gives its first answer again.
+/// Runs a request with an idempotency key, or returns its stored response.
 pub(super) async fn run(
     context: &HttpContext,
     rights: Rights,
@@ -119,7 +119,7 @@ async fn at_most_once(
     let engine = &context.app.engine;
     let shard = match target::shard_of_queue(engine, &queue, None) {
         Ok(shard) => shard.unwrap_or_else(|| idempotency_key.home(engine.shards())),
-        Err(_) if shape == Shape::Pipeline => return Err(APART.into()),
+        Err(_) if shape == Shape::Pipeline => return Err(ON_SEVERAL_SHARDS.into()),
         Err(fail) => return Err(fail.into()),
     };
     run::until_unpaused(context, queue.iter().map(|queued| queued.spec)).await;
@@ -160,7 +160,7 @@ fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: 
             return Err(errors::NOT_IN_MULTI);
         }
         if !matches!(spec.run, Run::Data(_)) || spec.spread != Spread::Local {
-            return Err(not_here(spec));
+            return Err(not_on_keys(spec));
         }
         replies.push(None);
         queue.push(Queued { spec, command });
@@ -168,10 +168,10 @@ fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: 
     Ok((queue, replies))
 }
 
-fn not_here(spec: &Spec) -> Fail {
+fn not_on_keys(spec: &Spec) -> Fail {
     let name = spec.full_name.to_uppercase().replace('|', " ");
     Fail::text(format!(
-        "ERR An Idempotency-Key holds for commands on keys: send '{name}' in a request without one"
+        "ERR An Idempotency-Key works for commands on keys only: send '{name}' in a request without one"
     ))
 }
 

@@ -1,25 +1,25 @@
-//! The REST door: Redis over HTTP, as Upstash has it.
+//! The Upstash-compatible REST API: Redis commands over HTTP.
 //!
-//! | Request                            | Meaning                                     | open     |
-//! |------------------------------------|---------------------------------------------|----------|
-//! | `POST /` with `["SET","k","v"]`    | one command                                 | `body`   |
-//! | `GET /get/k`, `POST /set/k?EX=10`  | one command                                 | `path`   |
-//! | `POST /pipeline`                   | several, in order, each for itself          | `run`    |
-//! | `POST /multi-exec`                 | several as one                              | `run`    |
-//! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
-//! | `/monitor`                         | every command, as events                    | `listen` |
-//! | any that changes, with a name      | the same, but once                          | `named`  |
+//! | Request                            | Meaning                                  | open          |
+//! |------------------------------------|------------------------------------------|---------------|
+//! | `POST /` with `["SET","k","v"]`    | one command                              | `body`        |
+//! | `GET /get/k`, `POST /set/k?EX=10`  | one command                              | `path`        |
+//! | `POST /pipeline`                   | several commands, in order               | `run`         |
+//! | `POST /multi-exec`                 | several commands as a transaction        | `run`         |
+//! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                      | `subscribe`   |
+//! | `/monitor`                         | every command, as events                 | `subscribe`   |
+//! | any with an `Idempotency-Key`      | the same, at most once                   | `idempotency` |
 //!
-//! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
-//! SDKs read nothing else; or RESP2 where that is asked for.
+//! Touches the shard of its connection's loop, and the queues of others. Every response is JSON, also every error, because the
+//! SDKs read nothing else; or RESP2 where a header says so.
 
 pub(super) mod body;
 mod idempotency;
-mod listen;
 pub(super) mod openapi;
 mod path;
 mod response;
 pub(super) mod run;
+mod subscribe;
 
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as RedisReply;
@@ -55,7 +55,7 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
     };
     match idempotency::of(request, std::slice::from_ref(&command)) {
         Ok(None) => response::one(&run::one(context, request.rights, command).await, form),
-        // In a box: hardly anybody asks for it, and everybody's future would be as large.
+        // Boxed: it is rare, and the future of every request would be as large.
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
                 context,
@@ -70,7 +70,7 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
     }
 }
 
-/// Several commands, each for itself.
+/// Several commands, independent of each other.
 pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form,
@@ -96,7 +96,7 @@ pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Re
     }
 }
 
-/// Several commands as one. Its answer is JSON, whatever is asked for.
+/// Several commands as a transaction. The response is always JSON.
 pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form.json(),
@@ -127,18 +127,18 @@ pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> 
 
 /// Messages of channels.
 pub(super) async fn subscribe(context: &HttpContext, request: &HttpRequest) -> Reply {
-    listen::to_channels(context, request)
+    subscribe::to_channels(context, request)
 }
 
 /// Messages of all channels that match.
 pub(super) async fn psubscribe(context: &HttpContext, request: &HttpRequest) -> Reply {
-    listen::to_patterns(context, request)
+    subscribe::to_patterns(context, request)
 }
 
-/// Every command that runs. It shows what others send, so it takes all rights.
+/// Every command that runs. It shows what other clients send, so it needs all rights.
 pub(super) async fn monitor(context: &HttpContext, request: &HttpRequest) -> Reply {
     match request.rights {
-        Rights::All => listen::to_commands(context),
+        Rights::All => subscribe::to_commands(context),
         Rights::ReadOnly => {
             response::one(&RedisReply::Error(errors::no_permission("monitor")), Form::default())
         }
@@ -154,7 +154,7 @@ pub(super) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
     path::token(query).map(std::borrow::Cow::into_owned)
 }
 
-/// The answer to a request that is not even run.
+/// The response for a request that does not reach its handler.
 pub(super) fn request_error(error: &RequestError) -> Reply {
     let words = match error {
         RequestError::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
@@ -173,13 +173,13 @@ pub(super) fn request_error(error: &RequestError) -> Reply {
     response::words(error.status(), &words)
 }
 
-/// The answer to a request that cannot be served.
+/// The response for a request that cannot be served.
 pub(super) fn failed(error: Error) -> Reply {
     response::one(&RedisReply::Error(Fail::Broken(error)), Form::default())
 }
 
-/// What every answer brings: a token that is another with each request. A client that brings it back may read from any
-/// replica that has caught up with it; here there is one, and it is never behind.
+/// Adds the sync token, which is different in each response. With Upstash, a client sends it back to read from a replica that has caught
+/// up with it; this server has no replicas.
 pub(super) fn finish(context: &HttpContext, reply: &mut Reply) {
     if let Ok(value) = HeaderValue::try_from(context.app.next_request().to_string()) {
         reply.headers_mut().insert(SYNC_TOKEN, value);
