@@ -53,17 +53,17 @@ struct Shared {
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
     let slots = Arc::new(Semaphore::new(bounds.connections_max));
-    let mut refusals = VecDeque::new();
+    let mut rejections = VecDeque::new();
     let stage = watch::Sender::new(Stage::Open);
     let shared = Shared { app: Arc::clone(&app), bounds: Arc::new(bounds), stage: stage.subscribe() };
-    let mut beginnings = JoinSet::new();
+    let mut pending = JoinSet::new();
     let mut stopping = pin!(app.stopping());
     let mut next_shard = 0;
     loop {
         let accepted = tokio::select! {
             biased;
             () = stopping.as_mut() => break,
-            Some(_) = beginnings.join_next() => continue,
+            Some(_) = pending.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -75,28 +75,23 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
         };
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             next_shard = handover::next_shard(&app.engine, next_shard);
-            beginnings.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
+            pending.spawn(admit(stream, peer, slot, shared.clone(), next_shard));
         } else {
             app.metrics.http_connections_refused.inc();
-            make_room(&mut refusals);
-            refusals.push_back(beginnings.spawn(refuse(stream, Arc::clone(&app), Unserved::TooMany)));
+            free_slot(&mut rejections);
+            rejections.push_back(pending.spawn(reject(stream, Arc::clone(&app), Unserved::TooMany)));
         }
     }
     // Closed first: a client whose idle connection ends must not be able to reconnect.
     drop(listener);
-    drain(&stage, beginnings, &slots, &shared.bounds).await;
+    drain(&stage, pending, &slots, &shared.bounds).await;
 }
 
-async fn drain(
-    stage: &watch::Sender<Stage>,
-    mut beginnings: JoinSet<()>,
-    slots: &Semaphore,
-    bounds: &Bounds,
-) {
+async fn drain(stage: &watch::Sender<Stage>, mut pending: JoinSet<()>, slots: &Semaphore, bounds: &Bounds) {
     stage.send_replace(Stage::Draining);
     let all = u32::try_from(bounds.connections_max).unwrap_or(u32::MAX);
     let all_done = async {
-        while beginnings.join_next().await.is_some() {}
+        while pending.join_next().await.is_some() {}
         // With all permits taken, no connection is left.
         let _ = slots.acquire_many(all).await;
     };
@@ -106,7 +101,7 @@ async fn drain(
     let left = bounds.connections_max - slots.available_permits();
     tracing::warn!(connections = left, "cut off requests that did not finish in time");
     stage.send_replace(Stage::Cut);
-    beginnings.shutdown().await;
+    pending.shutdown().await;
     // A loop that hangs does not notice; its connections end with the process.
     let _ = timeout(CUT_TIMEOUT, slots.acquire_many(all)).await;
 }
@@ -127,19 +122,19 @@ async fn pause_after(error: &io::Error) {
 }
 
 /// Frees a slot for one more connection over the bound. The oldest is closed: it had the most time to send its request.
-fn make_room(refusals: &mut VecDeque<AbortHandle>) {
-    if refusals.len() >= REFUSALS_MAX {
-        refusals.retain(|refusal| !refusal.is_finished());
+fn free_slot(rejections: &mut VecDeque<AbortHandle>) {
+    if rejections.len() >= REFUSALS_MAX {
+        rejections.retain(|rejection| !rejection.is_finished());
     }
-    if refusals.len() >= REFUSALS_MAX
-        && let Some(oldest) = refusals.pop_front()
+    if rejections.len() >= REFUSALS_MAX
+        && let Some(oldest) = rejections.pop_front()
     {
         oldest.abort();
     }
 }
 
 /// A connection that is not on a loop yet.
-struct Newcomer {
+struct Accepted {
     /// Not registered with a runtime: a socket belongs to the loop that it was registered with.
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -159,22 +154,22 @@ async fn admit(
     let _ = stream.set_nodelay(true);
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
-    let mut newcomer = Newcomer { stream, peer, slot, shared };
-    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+    let mut accepted = Accepted { stream, peer, slot, shared };
+    while let Some(back) = handover::offer(&engine, shard, accepted, begin).await {
         shard = handover::next_shard(&engine, shard);
         let Some(held) = hold(back, shard).await else { return };
-        newcomer = held;
+        accepted = held;
     }
 }
 
-fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
-    Box::pin(connection(newcomer, local))
+fn begin(accepted: Accepted, local: Local) -> OnLoop {
+    Box::pin(connection(accepted, local))
 }
 
 /// Holds a connection until the shard's loop continues. Health checks are served meanwhile, and all requests get an error once the
 /// shard has been busy for too long.
-async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
-    let Newcomer { stream, peer, slot, shared } = newcomer;
+async fn hold(accepted: Accepted, shard: usize) -> Option<Accepted> {
+    let Accepted { stream, peer, slot, shared } = accepted;
     let stream = TcpStream::from_std(stream).ok()?;
     let app = &shared.app;
     let goes_on = tokio::select! {
@@ -185,9 +180,9 @@ async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
         () = handover::until_busy(app, shard) => false,
     };
     if goes_on {
-        return Some(Newcomer { stream: stream.into_std().ok()?, peer, slot, shared });
+        return Some(Accepted { stream: stream.into_std().ok()?, peer, slot, shared });
     }
-    refuse(stream, Arc::clone(app), Unserved::Busy).await;
+    reject(stream, Arc::clone(app), Unserved::Busy).await;
     None
 }
 
@@ -219,8 +214,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-async fn connection(newcomer: Newcomer, local: Local) {
-    let Newcomer { stream, peer, slot, shared } = newcomer;
+async fn connection(accepted: Accepted, local: Local) {
+    let Accepted { stream, peer, slot, shared } = accepted;
     let Shared { app, bounds, mut stage } = shared;
     let counted = Counted::new(&app.metrics.http_connections);
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -271,14 +266,15 @@ async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
 
 /// Responds to one request without a shard: a health check, or 503. Closing at once would be cheaper, but most clients would report that
 /// as a network failure.
-async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
+async fn reject(stream: TcpStream, app: Arc<App>, why: Unserved) {
     let Ok(at) = stream.local_addr() else { return };
     let service = service_fn(|request| {
         let response = request::without_shard(&app, at.ip(), why, &request);
         async move { Ok::<_, Infallible>(response) }
     });
-    let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    let _ = timeout(REFUSAL_TIMEOUT, one_answer).await;
+    let one_response =
+        http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let _ = timeout(REFUSAL_TIMEOUT, one_response).await;
 }
 
 #[cfg(test)]
@@ -313,7 +309,7 @@ mod tests {
     }
 
     /// Everything that is sent until the connection is closed.
-    async fn rest(mut stream: TcpStream) -> String {
+    async fn read_all(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
         // A connection that is cut off may end in a reset.
         let _ = stream.read_to_end(&mut bytes).await;
@@ -333,58 +329,58 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_over_the_limit_hears_no_until_another_ends() {
-        let door = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
-        let mut stored = send(door.address, GET).await;
-        assert!(first(&mut stored).await.starts_with("HTTP/1.1 200"));
-        let refused = rest(send(door.address, &GET.replace("/healthz", "/metrics")).await).await;
-        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
-        assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
-        let refused = rest(send(door.address, &GET.replace("/healthz", "/get/k")).await).await;
-        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#"{"error":"ERR "#), "{refused}");
-        let health = rest(send(door.address, GET).await).await;
+        let listener = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
+        let mut kept_alive = send(listener.address, GET).await;
+        assert!(first(&mut kept_alive).await.starts_with("HTTP/1.1 200"));
+        let rejected = read_all(send(listener.address, &GET.replace("/healthz", "/metrics")).await).await;
+        assert!(rejected.starts_with("HTTP/1.1 503") && rejected.contains("retry-after: 1"), "{rejected}");
+        assert!(rejected.contains(r#""code":"queue_full""#), "{rejected}");
+        let rejected = read_all(send(listener.address, &GET.replace("/healthz", "/get/k")).await).await;
+        assert!(rejected.starts_with("HTTP/1.1 503") && rejected.contains(r#"{"error":"ERR "#), "{rejected}");
+        let health = read_all(send(listener.address, GET).await).await;
         assert!(health.starts_with("HTTP/1.1 200") && health.contains("connection: close"), "{health}");
-        let ready = rest(send(door.address, &GET.replace("/healthz", "/readyz")).await).await;
+        let ready = read_all(send(listener.address, &GET.replace("/healthz", "/readyz")).await).await;
         assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(r#"{"status":"busy"}"#), "{ready}");
-        drop(stored);
+        drop(kept_alive);
         let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
-        while !rest(send(door.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
-        assert!(door.app.metrics.http_connections_refused.get() >= 1);
+        while !read_all(send(listener.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
+        assert!(listener.app.metrics.http_connections_refused.get() >= 1);
     }
 
     #[tokio::test]
     async fn a_door_on_a_poisoned_shard_still_says_so() {
-        let door = open(Bounds::default()).await;
+        let listener = open(Bounds::default()).await;
         let panics = |_: &mut _, _| -> keystead_core::Result<()> { panic!("as ordered") };
-        let _ = door.app.engine.write(b"k", panics).await;
-        let reply = rest(send(door.address, GET_AND_CLOSE).await).await;
+        let _ = listener.app.engine.write(b"k", panics).await;
+        let reply = read_all(send(listener.address, GET_AND_CLOSE).await).await;
         assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("failing"), "{reply}");
         let get = GET_AND_CLOSE.replace("/healthz", "/get/k");
-        let reply = rest(send(door.address, &get).await).await;
+        let reply = read_all(send(listener.address, &get).await).await;
         assert!(reply.starts_with("HTTP/1.1 503") && reply.contains(r#"{"error":"ERR "#), "{reply}");
     }
 
     #[tokio::test]
     async fn a_client_that_never_finishes_its_headers_is_cut_off() {
-        let door = open(Bounds { header_timeout: SOON, ..Bounds::default() }).await;
-        let slow = send(door.address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
-        assert_eq!(rest(slow).await, "");
+        let listener = open(Bounds { header_timeout: SOON, ..Bounds::default() }).await;
+        let slow = send(listener.address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
+        assert_eq!(read_all(slow).await, "");
     }
 
     #[tokio::test]
     async fn headers_over_the_limit_are_answered_431() {
-        let door = open(Bounds { header_bytes_max: 1024, ..Bounds::default() }).await;
+        let listener = open(Bounds { header_bytes_max: 1024, ..Bounds::default() }).await;
         let request =
             format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(1024));
-        assert!(rest(send(door.address, &request).await).await.starts_with("HTTP/1.1 431"));
+        assert!(read_all(send(listener.address, &request).await).await.starts_with("HTTP/1.1 431"));
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_answered_413() {
-        let door = open(Bounds { body_bytes_max: 3, ..Bounds::default() }).await;
+        let listener = open(Bounds { body_bytes_max: 3, ..Bounds::default() }).await;
         let chunked =
             "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
         for request in [HALF_A_BODY, chunked] {
-            let reply = first(&mut send(door.address, request).await).await;
+            let reply = first(&mut send(listener.address, request).await).await;
             assert!(
                 reply.starts_with("HTTP/1.1 413") && reply.contains("max request size exceeded"),
                 "{reply}"
@@ -394,20 +390,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_never_comes_is_answered_408() {
-        let door = open(Bounds { body_timeout: SOON, ..Bounds::default() }).await;
-        let reply = rest(send(door.address, HALF_A_BODY).await).await;
+        let listener = open(Bounds { body_timeout: SOON, ..Bounds::default() }).await;
+        let reply = read_all(send(listener.address, HALF_A_BODY).await).await;
         assert!(reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"), "{reply}");
     }
 
     #[tokio::test]
     async fn a_drain_that_takes_too_long_cuts_off_what_is_left() {
-        let door = open(Bounds { drain_timeout: SOON, ..Bounds::default() }).await;
-        let mut stuck = send(door.address, GET).await;
+        let listener = open(Bounds { drain_timeout: SOON, ..Bounds::default() }).await;
+        let mut stuck = send(listener.address, GET).await;
         assert!(first(&mut stuck).await.starts_with("HTTP/1.1 200"));
         stuck.write_all(HALF_A_BODY.as_bytes()).await.unwrap();
-        door.app.stop();
-        door.served.await.unwrap();
-        assert_eq!(door.app.metrics.http_connections.get(), 0);
-        assert_eq!(rest(stuck).await, "");
+        listener.app.stop();
+        listener.served.await.unwrap();
+        assert_eq!(listener.app.metrics.http_connections.get(), 0);
+        assert_eq!(read_all(stuck).await, "");
     }
 }

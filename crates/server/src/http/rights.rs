@@ -101,7 +101,7 @@ pub(super) fn shown(host: &str) -> &str {
 pub(super) fn foreign_host(host: &str) -> String {
     let name = host_of(host).filter(|name| is_host_name(name)).unwrap_or("NAME");
     format!(
-        "a server without a token answers only requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
+        "a server without a token only serves requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
          set a token, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32), or allow the host: --allowed-hosts {name}",
         shown(host)
     )

@@ -11,7 +11,7 @@ use crate::resp::Client;
 fn names(value: &Value) -> BTreeSet<String> {
     let items = value.as_array().unwrap();
     let set: BTreeSet<String> = items.iter().map(|name| name.as_str().unwrap().to_owned()).collect();
-    assert_eq!(set.len(), items.len(), "each is there once");
+    assert_eq!(set.len(), items.len(), "each is listed once");
     set
 }
 

@@ -78,7 +78,10 @@ fn a_store_that_fails_is_reported_everywhere_and_failing_open_is_not_counted_as_
     ] {
         assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
     }
-    assert!(!metrics.text().contains("store_broken{policy=\"here\"}"), "the database tells that of itself");
+    assert!(
+        !metrics.text().contains("store_broken{policy=\"here\"}"),
+        "the database has a health check of its own"
+    );
 }
 
 #[test]

@@ -77,17 +77,17 @@ fn invalid_bodies_are_400() {
 fn numbers_keep_their_text_and_those_beyond_64_bits_are_not_integers() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let refused = r#"{"error":"ERR value is not an integer or out of range"}"#;
+    let failed = r#"{"error":"ERR value is not an integer or out of range"}"#;
     http.expect(&[
         (r#"["INCRBY","n",9223372036854775807]"#, r#"{"result":9223372036854775807}"#),
         (r#"["DECRBY","n",9223372036854775806]"#, r#"{"result":1}"#),
-        (r#"["INCRBY","n",9223372036854775808]"#, refused),
-        (r#"["INCRBY","n",-9223372036854775809]"#, refused),
-        (r#"["INCRBY","n",100000000000000000000000000000000000]"#, refused),
-        (r#"["INCRBY","n",1e3]"#, refused),
-        (r#"["INCRBY","n",1.0]"#, refused),
-        (r#"["INCRBY","n",-0]"#, refused),
-        (r#"["INCRBY","n",true]"#, refused),
+        (r#"["INCRBY","n",9223372036854775808]"#, failed),
+        (r#"["INCRBY","n",-9223372036854775809]"#, failed),
+        (r#"["INCRBY","n",100000000000000000000000000000000000]"#, failed),
+        (r#"["INCRBY","n",1e3]"#, failed),
+        (r#"["INCRBY","n",1.0]"#, failed),
+        (r#"["INCRBY","n",-0]"#, failed),
+        (r#"["INCRBY","n",true]"#, failed),
         (r#"["INCRBYFLOAT","x",1e5000]"#, r#"{"error":"ERR value is not a valid float"}"#),
         (r#"["SET","big",1e400]"#, r#"{"result":"OK"}"#),
         (r#"["GET","big"]"#, r#"{"result":"1e400"}"#),
@@ -315,20 +315,24 @@ fn one(http: &mut Http, rng: &mut Rng) -> (u16, bool) {
     let ((target, body), headers) = (target_and_body(rng), headers(rng));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let response = http.ask(method, &target, &headers, &body);
-    let told = || format!("{method} {target} {headers:?} {} -> {response:?}", body.escape_ascii());
+    let exchange = || format!("{method} {target} {headers:?} {} -> {response:?}", body.escape_ascii());
     assert!(
         response.status == 200 || response.status == 204 || (400..500).contains(&response.status),
         "{}",
-        told()
+        exchange()
     );
     let is_json = response.header("content-type") == Some("application/json");
     if method != "HEAD" && method != "OPTIONS" && is_json {
         let body: serde_json::Value =
-            serde_json::from_slice(&response.body).unwrap_or_else(|_| panic!("{}", told()));
+            serde_json::from_slice(&response.body).unwrap_or_else(|_| panic!("{}", exchange()));
         let is_error = body.get("error").is_some_and(serde_json::Value::is_string);
-        assert_eq!(is_error, response.status >= 400, "{}", told());
+        assert_eq!(is_error, response.status >= 400, "{}", exchange());
     }
-    assert!(is_json || response.status < 400 || headers.iter().any(|h| h.contains("resp2")), "{}", told());
+    assert!(
+        is_json || response.status < 400 || headers.iter().any(|h| h.contains("resp2")),
+        "{}",
+        exchange()
+    );
     (response.status, !response.closes())
 }
 
@@ -343,8 +347,8 @@ fn fuzz(server: &Server, seed: u64) -> (usize, usize) {
             http = Http::connect(server);
         }
     }
-    let answered = statuses.iter().filter(|status| **status == 200).count();
-    (answered, statuses.len() - answered)
+    let succeeded = statuses.iter().filter(|status| **status == 200).count();
+    (succeeded, statuses.len() - succeeded)
 }
 
 #[test]
@@ -352,11 +356,11 @@ fn responses_to_random_requests_are_well_formed() {
     let seed = seed_from_env().unwrap_or(SEED);
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
-        let (answered, refused) = fuzz(&server, seed);
-        println!("KEYSTEAD_SEED={seed}, {shards} shards: {answered} answered, {refused} refused");
+        let (succeeded, failed) = fuzz(&server, seed);
+        println!("KEYSTEAD_SEED={seed}, {shards} shards: {succeeded} succeeded, {failed} failed");
         assert!(
-            answered > REQUESTS / 20 && refused > REQUESTS / 20,
-            "{answered} answered, {refused} refused"
+            succeeded > REQUESTS / 20 && failed > REQUESTS / 20,
+            "{succeeded} succeeded, {failed} failed"
         );
         let response = Http::connect(&server).get("/echo/still%20here");
         assert_eq!(response.text(), r#"{"result":"still here"}"#);
@@ -367,8 +371,8 @@ fn responses_to_random_requests_are_well_formed() {
 fn random_requests_without_the_token_change_nothing() {
     let seed = seed_from_env().unwrap_or(SEED);
     let server = memory(&["--token", "s3cret"]);
-    let (answered, refused) = fuzz(&server, seed);
-    assert_eq!((answered, refused), (0, REQUESTS), "KEYSTEAD_SEED={seed}");
+    let (succeeded, failed) = fuzz(&server, seed);
+    assert_eq!((succeeded, failed), (0, REQUESTS), "KEYSTEAD_SEED={seed}");
     let response = Http::connect(&server).ask("GET", "/dbsize", &["Authorization: Bearer s3cret"], b"");
     assert_eq!(response.text(), r#"{"result":0}"#);
 }

@@ -92,7 +92,7 @@ impl Http {
     #[track_caller]
     pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) -> Response {
         self.send(method, target, headers, body);
-        self.try_receive(method).unwrap_or_else(|error| panic!("no answer to {method} {target}: {error}"))
+        self.try_receive(method).unwrap_or_else(|error| panic!("no response to {method} {target}: {error}"))
     }
 
     #[track_caller]
@@ -108,27 +108,27 @@ impl Http {
     /// Sends JSON bodies, and compares the whole responses.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
-        for (body, answer) in expected {
-            let status = if answer.starts_with("{\"error\"") { 400 } else { 200 };
+        for (body, text) in expected {
+            let status = if text.starts_with("{\"error\"") { 400 } else { 200 };
             let response = self.post("/", body);
-            assert_eq!((response.status, response.text()), (status, *answer), "{body}");
+            assert_eq!((response.status, response.text()), (status, *text), "{body}");
         }
     }
 
     pub(crate) fn try_receive(&mut self, method: &str) -> io::Result<Response> {
         let (status, head) = self.head()?;
-        let answer = Response { status, head, body: Vec::new() };
-        let len = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
-        if answer.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
+        let response = Response { status, head, body: Vec::new() };
+        let len = response.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if response.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
             let mut body = Vec::new();
             while let Some(chunk) = chunk(&mut self.0)? {
                 body.extend(chunk);
             }
-            return Ok(Response { body, ..answer });
+            return Ok(Response { body, ..response });
         }
         let mut body = vec![0; if method == "HEAD" { 0 } else { len }];
         self.0.read_exact(&mut body)?;
-        Ok(Response { body, ..answer })
+        Ok(Response { body, ..response })
     }
 
     fn head(&mut self) -> io::Result<(u16, Vec<String>)> {
@@ -163,10 +163,14 @@ impl Http {
     #[track_caller]
     pub(crate) fn events_begin(mut self) -> Events {
         let (status, head) = self.head().unwrap();
-        let answer = Response { status, head, body: Vec::new() };
-        assert_eq!((status, answer.header("content-type")), (200, Some("text/event-stream")), "{answer:?}");
-        assert_eq!(answer.header("transfer-encoding"), Some("chunked"), "{answer:?}");
-        Events { stream: self.0, text: String::new(), answer }
+        let response = Response { status, head, body: Vec::new() };
+        assert_eq!(
+            (status, response.header("content-type")),
+            (200, Some("text/event-stream")),
+            "{response:?}"
+        );
+        assert_eq!(response.header("transfer-encoding"), Some("chunked"), "{response:?}");
+        Events { stream: self.0, text: String::new(), response }
     }
 
     /// Whether the server has closed the connection.
@@ -192,7 +196,7 @@ fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     text: String,
-    pub(crate) answer: Response,
+    pub(crate) response: Response,
 }
 
 impl Events {

@@ -49,7 +49,7 @@ fn a_body_is_one_command() {
 fn a_path_is_one_command_followed_by_the_body_and_the_query() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (method, target, body, answer) in [
+    for (method, target, body, expected) in [
         ("GET", "/set/foo/bar", "", r#"{"result":"OK"}"#),
         ("GET", "/get/foo", "", r#"{"result":"bar"}"#),
         ("GET", "/GET/foo/", "", r#"{"result":"bar"}"#),
@@ -72,7 +72,7 @@ fn a_path_is_one_command_followed_by_the_body_and_the_query() {
         ("GET", "/dbsize", "", r#"{"result":6}"#),
     ] {
         let response = http.ask(method, target, &[], body.as_bytes());
-        assert_eq!((response.status, response.text()), (200, answer), "{method} {target} {body}");
+        assert_eq!((response.status, response.text()), (200, expected), "{method} {target} {body}");
         response.json();
     }
 }

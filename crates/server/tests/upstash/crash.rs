@@ -1,4 +1,4 @@
-//! Killed with SIGKILL under pipelines at fsync: every write that was acknowledged is there after the next start.
+//! Killed with SIGKILL under pipelines at fsync: every acknowledged write is stored after the next start.
 //!
 //! Each writer sets its own keys, one number after the other, in pipelines; the numbers up to the last response are
 //! acknowledged, those of the pipeline in flight may be stored or not, and no later ones.
@@ -69,10 +69,10 @@ fn every_acknowledged_write_survives_kills(shards: &str) {
                 }
                 let response = http.get(&format!("/get/{}", key(writer, n))).json();
                 let found: u64 = response["result"].as_str().map_or(0, |text| text.parse().unwrap());
-                let told =
+                let message =
                     format!("seed {seed}: {} has {found}, acknowledged {acknowledged}", key(writer, n));
-                assert!(found >= *floor && found <= acknowledged + PIPELINE, "{told}, at least {floor}");
-                assert!(found == 0 || found % KEYS == n, "{told}");
+                assert!(found >= *floor && found <= acknowledged + PIPELINE, "{message}, at least {floor}");
+                assert!(found == 0 || found % KEYS == n, "{message}");
                 *floor = found;
                 last[writer] = last[writer].max(found);
             }

@@ -10,7 +10,7 @@ const RESP2: &str = "Upstash-Response-Format: resp2";
 fn base64_encodes_every_string_except_ok_and_errors() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (body, answer) in [
+    for (body, expected) in [
         (r#"["SET","k","OK"]"#, r#"{"result":"OK"}"#),
         (r#"["GET","k"]"#, r#"{"result":"T0s="}"#),
         (r#"["MGET","k","none"]"#, r#"{"result":["T0s=",null]}"#),
@@ -30,7 +30,7 @@ fn base64_encodes_every_string_except_ok_and_errors() {
                 continue;
             }
             let response = http.ask("POST", "/", &[header], body.as_bytes());
-            assert_eq!(response.text(), answer, "{body}");
+            assert_eq!(response.text(), expected, "{body}");
         }
     }
     let response = http.ask("POST", "/multi-exec", &[BASE64], br#"[["SET","k",1],["GET","k"],["INCR","z"]]"#);
@@ -55,7 +55,7 @@ fn bytes_that_are_not_utf8_are_exact_in_base64_and_marked_in_plain_json() {
 fn resp2_is_the_encoding_of_redis() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (body, status, answer) in [
+    for (body, status, expected) in [
         (r#"["SET","k","v"]"#, 200, "+OK\r\n"),
         (r#"["GET","k"]"#, 200, "$1\r\nv\r\n"),
         (r#"["GET","none"]"#, 200, "$-1\r\n"),
@@ -67,12 +67,12 @@ fn resp2_is_the_encoding_of_redis() {
         (r#"[]"#, 400, "-ERR empty command\r\n"),
     ] {
         let response = http.ask("POST", "/", &[RESP2], body.as_bytes());
-        assert_eq!((response.status, response.text()), (status, answer), "{body}");
+        assert_eq!((response.status, response.text()), (status, expected), "{body}");
         assert_eq!(response.header("content-type"), Some("application/octet-stream"));
     }
     let response = http.ask("POST", "/pipeline", &[RESP2], br#"[["PING"],["NOSUCH"],["GET","k"]]"#);
-    let answers = "+PONG\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n$1\r\nv\r\n";
-    assert_eq!((response.status, response.text()), (200, answers));
+    let expected = "+PONG\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n$1\r\nv\r\n";
+    assert_eq!((response.status, response.text()), (200, expected));
     assert_eq!(
         http.ask("GET", "/get/k", &["Upstash-Response-Format: json"], b"").text(),
         r#"{"result":"v"}"#

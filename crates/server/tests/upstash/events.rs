@@ -25,8 +25,8 @@ fn channels_and_patterns_receive_what_is_published() {
         let mut patterns = Http::connect(&server).events("/psubscribe/c*/d?e", &["Upstash-Encoding: base64"]);
         // After a '?' follows a query.
         assert_eq!((patterns.next(), patterns.next()), ("psubscribe,c*,1".into(), "psubscribe,d,2".into()));
-        assert!(channels.answer.header("upstash-sync-token").is_some());
-        assert_eq!(channels.answer.header("cache-control"), Some("no-store"));
+        assert!(channels.response.header("upstash-sync-token").is_some());
+        assert_eq!(channels.response.header("cache-control"), Some("no-store"));
         assert_eq!(http.post("/publish/c", "a, b\u{fc}").text(), r#"{"result":2}"#);
         assert_eq!(channels.next(), "message,c,a, b\u{fc}");
         assert_eq!(patterns.next(), "pmessage,c*,c,a, b\u{fc}");
@@ -54,9 +54,9 @@ fn a_monitor_receives_every_command_and_needs_all_rights() {
     assert_eq!(events.next(), "\"OK\"");
     let mut http = Http::connect(&server);
     http.ask("POST", "/pipeline", &all, br#"[["SET","k","a \"b\""],["GET","k"]]"#);
-    let told = |line: String| line.split_once("] ").map(|(_, command)| command.to_owned()).unwrap();
-    assert_eq!(told(events.next()), r#""SET" "k" "a \"b\"""#);
-    assert_eq!(told(events.next()), r#""GET" "k""#);
+    let command = |line: String| line.split_once("] ").map(|(_, command)| command.to_owned()).unwrap();
+    assert_eq!(command(events.next()), r#""SET" "k" "a \"b\"""#);
+    assert_eq!(command(events.next()), r#""GET" "k""#);
     let response = http.ask("POST", "/monitor", &["Authorization: Bearer look"], b"");
     assert_eq!(response.status, 400);
     assert!(response.error().starts_with("NOPERM this user has no permissions to run the 'monitor' command"));

@@ -266,7 +266,7 @@ fn what_is_undone_releases_its_key() {
             assert_eq!(http.ask("POST", "/multi-exec", &name, bad.as_bytes()).status, 413);
             let response = http.ask("POST", "/multi-exec", &name, br#"[["INCR","{k}n"]]"#);
             assert_eq!(response.text(), format!(r#"[{{"result":{}}}]"#, n + 1), "{shards} shards");
-            refused(
+            is_error(
                 &http.ask("POST", "/multi-exec", &name, bad.as_bytes()),
                 422,
                 "ERR this Idempotency-Key was used for another request",
@@ -313,8 +313,8 @@ fn of_many_repeats_at_once_one_runs() {
                     })
                 })
                 .collect();
-            let answers: Vec<Response> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-            answers.iter().for_each(|answer| same(&answers[0], answer));
+            let responses: Vec<Response> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            responses.iter().for_each(|response| same(&responses[0], response));
             let expected = format!(r#"{{"result":"{}"}}"#, n + 1);
             assert_eq!(Http::connect(&server).get("/get/n").text(), expected, "{target} on {shards}");
         }

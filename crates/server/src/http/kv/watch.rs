@@ -48,9 +48,9 @@ pub(super) async fn next_change(
     }
     let engine = context.app.engine.clone();
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
-    let (answer, found) = oneshot::channel();
+    let (sender, found) = oneshot::channel();
     let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
-    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
+    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, sender }))?;
     // The wait ends when the client disconnects.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
     let stopping = context.app.stopping();
@@ -72,7 +72,7 @@ struct Look {
     since: u64,
     wait: Wait,
     found: Option<Found>,
-    answer: oneshot::Sender<Result<Found>>,
+    sender: oneshot::Sender<Result<Found>>,
 }
 
 impl Job for Look {
@@ -93,7 +93,7 @@ impl Job for Look {
     fn answer(self: Box<Self>, gate: Result<()>) {
         let found = self.found.unwrap_or(Ok(None));
         // The client may have disconnected.
-        let _ = self.answer.send(gate.map(|()| found));
+        let _ = self.sender.send(gate.map(|()| found));
     }
 }
 
@@ -249,7 +249,7 @@ impl Source for Watching {
                     Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
                 };
                 let mut out = Vec::new();
-                self.tell(shard, &changes, &mut out);
+                self.write_events(shard, &changes, &mut out);
                 self.unsent = if out.is_empty() { self.unsent + changes.len() } else { 0 };
                 if self.unsent >= UNTOLD_CHANGES {
                     self.unsent = 0;
@@ -279,7 +279,7 @@ fn broken(error: &Error) -> io::Error {
 
 impl Watching {
     /// Writes the events of some changes. Parts of one change share its version and make one event.
-    fn tell(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
+    fn write_events(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(first) = changes.get(at) {
             let parts = changes[at..]

@@ -47,7 +47,7 @@ struct Client {
 impl Client {
     fn ask(&mut self, record: &Record, key: usize, call: Call) {
         let start = record.time.fetch_add(1, Ordering::SeqCst);
-        let outcome = self.answer(key, call);
+        let outcome = self.run_call(key, call);
         let end = if outcome.is_some() { record.time.fetch_add(1, Ordering::SeqCst) } else { u64::MAX };
         if outcome.is_some() {
             self.seen[key] = outcome;
@@ -57,7 +57,7 @@ impl Client {
         record.histories[key].lock().unwrap().push(Event { start, end, call, outcome });
     }
 
-    fn answer(&mut self, key: usize, call: Call) -> Option<Outcome> {
+    fn run_call(&mut self, key: usize, call: Call) -> Option<Outcome> {
         match (self.broken, call) {
             (Broken::StaleReads, Call::Get) if self.rng.below(4) == 0 => {
                 if let Some(Outcome::Is(doc)) = self.seen[key] {
