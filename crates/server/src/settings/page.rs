@@ -78,7 +78,7 @@ fn count(number: impl TryInto<u64>) -> String {
 fn bytes(number: impl TryInto<u64>) -> String {
     let number = number.try_into().ok().unwrap();
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| number % unit == 0) {
+    match units.into_iter().find(|(unit, _)| number.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", count(number / unit)),
         None => format!("{} bytes", count(number)),
     }
@@ -88,7 +88,7 @@ fn bytes(number: impl TryInto<u64>) -> String {
 fn time(time: Duration) -> String {
     let ms = time.as_millis();
     let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| ms % unit == 0 && ms / unit > 1).unwrap();
+    let (unit, name) = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit) && ms / unit > 1).unwrap();
     format!("{} {name}", ms / unit)
 }
 

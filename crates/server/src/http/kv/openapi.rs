@@ -254,13 +254,12 @@ pub(in super::super) fn get() -> OperationBuilder {
     .description(Some("`Accept: text/event-stream` streams; then there are no parameters in the query."))
     .parameter(part::in_header(IF_NONE_MATCH.as_str(), "Versions that are known: 304.", tags()))
     .parameter(last_event_id());
-    let operation = of_one(known(operation, read::READING))
+    of_one(known(operation, read::READING))
         .response("200", shown_or_streamed())
         .response("304", part::response("It has not changed.").header("ETag", etag()))
         .response("404", not_found())
         .response("409", error_response("The key holds a value that is not a document.", &[WRONG_TYPE]))
-        .response("410", gone());
-    operation
+        .response("410", gone())
 }
 
 fn shown_or_streamed() -> ResponseBuilder {
@@ -320,12 +319,11 @@ pub(in super::super) fn delete() -> OperationBuilder {
     let absent =
         part::in_header(IF_NONE_MATCH.as_str(), "`*`: the document must not exist.", part::one_of(&["*"]));
     let operation = part::operation(TAG, "deleteDocument", "Deletes a document").parameter(absent);
-    let operation = of_one(changing(known(operation, write::DELETING)))
+    of_one(changing(known(operation, write::DELETING)))
         .response("204", part::response("It was deleted."))
         .response("404", not_found())
         .response("409", conflict())
-        .response("422", unprocessable(KEY_USED));
-    operation
+        .response("422", unprocessable(KEY_USED))
 }
 
 pub(in super::super) fn list() -> OperationBuilder {
@@ -342,11 +340,10 @@ pub(in super::super) fn list() -> OperationBuilder {
             WATCHING.join(", ")
         )))
         .parameter(last_event_id());
-    let operation = finished(known(operation, LISTING))
+    finished(known(operation, LISTING))
         .response("200", found)
         .response("403", error_response("A read-only token may not list all keys.", &[code::FORBIDDEN]))
-        .response("410", gone());
-    operation
+        .response("410", gone())
 }
 
 pub(in super::super) fn batch() -> OperationBuilder {
@@ -357,11 +354,10 @@ pub(in super::super) fn batch() -> OperationBuilder {
     let too_large = format!(
         "More than {BATCH_OPERATIONS_MAX} operations, or a key, a body or a response that is too large."
     );
-    let operation = finished(changing(operation))
+    finished(changing(operation))
         .response("200", part::json("The result of each.", part::named(RESULTS)))
         .response("404", part::json("There is no document to delete.", coded(&[code::NOT_FOUND])))
         .response("409", conflict())
         .response("413", error_response(&too_large, &[TOO_LARGE]))
-        .response("422", unprocessable(KEY_USED));
-    operation
+        .response("422", unprocessable(KEY_USED))
 }
