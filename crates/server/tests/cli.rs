@@ -213,7 +213,7 @@ fn errors_in_the_settings_file_name_the_line() {
         ),
         (
             "token = \"a b\"",
-            "keystead.toml:1: token contains a space or a character that no header can carry: ",
+            "keystead.toml:1: token contains a space or a character that is not visible ASCII: ",
         ),
         ("http = \n", "keystead.toml:1: not valid TOML: "),
     ] {
@@ -231,7 +231,7 @@ fn a_misspelt_variable_draws_a_warning() {
     let (code, stdout, stderr) = run_in(dir().path(), &["config"], &[("KEYSTEAD_DURABILTY", "memory")]);
     assert_eq!(
         stderr,
-        "keystead: warning: the variable KEYSTEAD_DURABILTY is no setting and has no effect: did you mean KEYSTEAD_DURABILITY?\n"
+        "keystead: warning: the variable KEYSTEAD_DURABILTY is not a setting and has no effect: did you mean KEYSTEAD_DURABILITY?\n"
     );
     assert_eq!((code, config_line(&stdout, "durability").0.as_str()), (0, "fsync"));
 }

@@ -28,6 +28,23 @@ pub enum Ran {
     Waits(Wait),
 }
 
+/// Whether the changes that were made on the keys are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// They are kept.
+    Commit,
+    /// They are undone.
+    Rollback,
+}
+
+impl Completion {
+    /// Keeps the changes if the condition holds.
+    #[must_use]
+    pub fn commit_if(condition: bool) -> Completion {
+        if condition { Completion::Commit } else { Completion::Rollback }
+    }
+}
+
 /// What a job waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {

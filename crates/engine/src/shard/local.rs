@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use keystead_core::{Millis, Result};
 use keystead_model::keyspace::Keyspace;
 
-use super::{Job, Shard, Wait, Watch};
+use super::{Completion, Job, Shard, Wait, Watch};
 use crate::bounds::BATCH_BYTES;
 use crate::health::lost;
 
@@ -114,8 +114,8 @@ impl Turn<'_> {
         self.shard.shared.progress.durable()
     }
 
-    /// Runs something on the keys. It answers its result and whether its changes stay; with it comes the revision that must
-    /// be durable before anybody is told.
+    /// Runs something on the keys, and commits or rolls back as it says. With its result comes the revision that must be durable
+    /// before the result is sent to a client.
     ///
     /// # Errors
     /// When the shard is poisoned, its journal is full, or the change too large: nothing changed then.
@@ -123,7 +123,7 @@ impl Turn<'_> {
     pub fn run<R>(
         &mut self,
         writes: bool,
-        run: impl FnOnce(&mut Keyspace, Millis) -> (R, bool),
+        run: impl FnOnce(&mut Keyspace, Millis) -> (R, Completion),
     ) -> Result<(R, u64)> {
         let now = self.now;
         let ran = self.shard.attempt(writes, |keyspace| run(keyspace, now));

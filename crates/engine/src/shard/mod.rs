@@ -26,7 +26,7 @@ use crate::journal::inline::InlineWriter;
 use crate::journal::segments::Segments;
 
 pub(crate) use job::Task;
-pub use job::{Job, Ran, Wait};
+pub use job::{Completion, Job, Ran, Wait};
 pub use local::{Guest, Local, Turn};
 pub(crate) use thread::{Inbox, Pace, serve};
 use waiting::Waiting;
@@ -177,8 +177,8 @@ impl Shard {
         let writes = job.writes();
         let ran = self.attempt_quietly(writes, |keyspace| {
             let ran = job.run(keyspace, now);
-            let keep = ran != Ran::Failed;
-            (ran, keep)
+            let completion = Completion::commit_if(ran != Ran::Failed);
+            (ran, completion)
         });
         match ran {
             Err(error) => job.answer(Err(error)),
@@ -199,7 +199,11 @@ impl Shard {
 
     /// Runs something on the keys, keeps or undoes its changes, and tells what must be durable before anybody is told. Then
     /// serves those who waited for what it changed.
-    fn attempt<R>(&mut self, writes: bool, run: impl FnOnce(&mut Keyspace) -> (R, bool)) -> Result<(R, u64)> {
+    fn attempt<R>(
+        &mut self,
+        writes: bool,
+        run: impl FnOnce(&mut Keyspace) -> (R, Completion),
+    ) -> Result<(R, u64)> {
         let result = self.attempt_quietly(writes, run);
         if !self.waiting.is_idle() {
             let now = self.shared.clock.now();
@@ -211,7 +215,7 @@ impl Shard {
     fn attempt_quietly<R>(
         &mut self,
         writes: bool,
-        run: impl FnOnce(&mut Keyspace) -> (R, bool),
+        run: impl FnOnce(&mut Keyspace) -> (R, Completion),
     ) -> Result<(R, u64)> {
         if let Some(why) = &self.poisoned {
             return Err(refused(why));
@@ -224,11 +228,11 @@ impl Shard {
         }
         let keyspace = &mut self.keyspace;
         match catch_unwind(AssertUnwindSafe(|| run(keyspace))) {
-            Ok((result, keep)) => {
-                if writes && keep {
-                    self.batch_bytes += self.keyspace.release()?;
-                } else if writes {
-                    self.keyspace.rollback();
+            Ok((result, completion)) => {
+                match completion {
+                    _ if !writes => {}
+                    Completion::Commit => self.batch_bytes += self.keyspace.release()?,
+                    Completion::Rollback => self.keyspace.rollback(),
                 }
                 Ok((result, self.keyspace.take_seen()))
             }
@@ -265,8 +269,8 @@ impl Shard {
         self.keyspace.take_seen();
         let ran = self.attempt_quietly(job.writes(), |keyspace| {
             let ran = job.run(keyspace, now);
-            let keep = ran != Ran::Failed;
-            (ran, keep)
+            let completion = Completion::commit_if(ran != Ran::Failed);
+            (ran, completion)
         });
         match ran {
             Err(error) => job.answer(Err(error)),

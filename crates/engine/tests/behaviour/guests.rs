@@ -8,7 +8,7 @@ use std::task::{Poll, Wake};
 
 use keystead_core::{Code, Millis, Outcome};
 use keystead_engine::bounds::{BATCH_BYTES, GUESTS_WAITING_MAX};
-use keystead_engine::{Durability, Engine, Guest, Local, Options, Turn};
+use keystead_engine::{Completion, Durability, Engine, Guest, Local, Options, Turn};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use tokio::sync::oneshot;
@@ -54,8 +54,10 @@ pub(crate) fn put(keyspace: &mut Keyspace, key: &str, value: &str, now: Millis) 
 
 /// A turn that sets a key, and the revision that must be durable before anybody is told.
 pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> u64 {
-    in_turn(local, |turn| turn.run(true, |keyspace, now| (put(keyspace, key, value, now), true)).unwrap().1)
-        .await
+    in_turn(local, |turn| {
+        turn.run(true, |keyspace, now| (put(keyspace, key, value, now), Completion::Commit)).unwrap().1
+    })
+    .await
 }
 
 fn levels() -> impl Iterator<Item = (tempfile::TempDir, Options)> {
@@ -77,7 +79,7 @@ async fn what_a_guest_changes_becomes_durable_and_others_see_it() {
             let before = in_turn(&local, |turn| {
                 turn.run(false, |keyspace, now| {
                     let value = keyspace.str(b"k", now).unwrap();
-                    (value.is_some_and(|value| &**value == b"by a job"), true)
+                    (value.is_some_and(|value| &**value == b"by a job"), Completion::Commit)
                 })
             });
             assert!(before.await.unwrap().0);
@@ -99,7 +101,8 @@ async fn at_fsync_nothing_is_durable_within_its_own_turn() {
     on_loop(&engine, 0, |local| async move {
         for n in 0..50 {
             let (seen, durable) = in_turn(&local, |turn| {
-                let ran = turn.run(true, |keyspace, now| (put(keyspace, "k", &n.to_string(), now), true));
+                let ran = turn
+                    .run(true, |keyspace, now| (put(keyspace, "k", &n.to_string(), now), Completion::Commit));
                 (ran.unwrap().1, turn.durable())
             })
             .await;
@@ -107,7 +110,9 @@ async fn at_fsync_nothing_is_durable_within_its_own_turn() {
             // A look at what is not durable rests on it too, and one at something else does not.
             let look = |key: &'static [u8]| {
                 in_turn(&local, move |turn| {
-                    turn.run(false, |keyspace, now| (keyspace.exists(key, now).unwrap(), true)).unwrap().1
+                    turn.run(false, |keyspace, now| (keyspace.exists(key, now).unwrap(), Completion::Commit))
+                        .unwrap()
+                        .1
                 })
             };
             let (of_k, of_none) = (look(b"k").await, look(b"none").await);
@@ -131,7 +136,7 @@ async fn a_change_that_is_not_kept_is_undone() {
                 turn.run(true, |keyspace, now| {
                     put(keyspace, "k", "undone", now);
                     put(keyspace, "other", "undone", now);
-                    ("told all the same", false)
+                    ("told all the same", Completion::Rollback)
                 })
             });
             assert_eq!(ran.await.unwrap().0, "told all the same");
@@ -198,7 +203,7 @@ async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
                         let (used, seen) = in_turn(&local, |turn| {
                             turn.run(true, |keyspace, now| {
                                 put(keyspace, &format!("k{guest}:{n}"), &value, now);
-                                (keyspace.used_bytes(), true)
+                                (keyspace.used_bytes(), Completion::Commit)
                             })
                             .unwrap()
                         })
@@ -243,7 +248,7 @@ async fn a_guest_who_only_reads_stays_within_the_memory_too() {
                 turn.run(false, |keyspace, now| {
                     let len =
                         keyspace.str(format!("k{n}").as_bytes(), now).unwrap().map_or(0, |value| value.len());
-                    ((len, keyspace.used_bytes()), true)
+                    ((len, keyspace.used_bytes()), Completion::Commit)
                 })
                 .unwrap()
             });
@@ -275,7 +280,10 @@ async fn a_turn_that_changes_much_is_sent_in_parts() {
     on_loop(&engine, 0, |local| async move {
         let value = "v".repeat(BATCH_BYTES + 1);
         let (seen, durable) = in_turn(&local, |turn| {
-            let first = turn.run(true, |keyspace, now| (put(keyspace, "k", &value, now), true)).unwrap().1;
+            let first = turn
+                .run(true, |keyspace, now| (put(keyspace, "k", &value, now), Completion::Commit))
+                .unwrap()
+                .1;
             (first, turn.durable())
         })
         .await;
@@ -292,15 +300,19 @@ async fn a_panic_in_a_turn_poisons_and_nobody_is_told_otherwise() {
     set(&engine, "k", "kept").await.unwrap();
     on_loop(&engine, 0, |local| async move {
         let seen = in_turn(&local, |turn| {
-            let seen = turn.run(true, |keyspace, now| (put(keyspace, "lost", "v", now), true)).unwrap().1;
-            let failed = turn.run(true, |_, _| -> ((), bool) { panic!("on purpose") }).unwrap_err();
+            let seen = turn
+                .run(true, |keyspace, now| (put(keyspace, "lost", "v", now), Completion::Commit))
+                .unwrap()
+                .1;
+            let failed = turn.run(true, |_, _| -> ((), Completion) { panic!("on purpose") }).unwrap_err();
             assert_eq!((failed.code(), failed.outcome()), (Code::StoreUnavailable, Outcome::Unknown));
             seen
         })
         .await;
         assert!(local.poisoned().is_some());
         assert_eq!(local.until_durable(seen).await.unwrap_err().outcome(), Outcome::Unknown);
-        let refused = in_turn(&local, |turn| turn.run(false, |_, _| ((), true))).await.unwrap_err();
+        let refused =
+            in_turn(&local, |turn| turn.run(false, |_, _| ((), Completion::Commit))).await.unwrap_err();
         assert_eq!(refused.outcome(), Outcome::NotApplied);
     })
     .await;

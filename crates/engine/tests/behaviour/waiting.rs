@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use keystead_core::{Clock, ManualClock, Millis, Result, Stopwatch, SystemClock};
-use keystead_engine::{Durability, Engine, Job, Options, Ran, Wait};
+use keystead_engine::{Completion, Durability, Engine, Job, Options, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use tokio::sync::oneshot;
@@ -153,7 +153,7 @@ async fn a_turn_of_a_guest_serves_at_once_at_every_level() {
                 in_turn(&local, |turn| {
                     turn.run(true, |keyspace, now| {
                         keyspace.list_mut(b"k", now).unwrap().push_back(&Bytes::from(&b"v"[..]));
-                        ((), true)
+                        ((), Completion::Commit)
                     })
                     .unwrap()
                 })

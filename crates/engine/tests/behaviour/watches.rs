@@ -1,7 +1,7 @@
 //! Watches: what touches them, and what does not.
 
 use keystead_core::{Clock, Code, Error, ManualClock, Millis, Result, SystemClock};
-use keystead_engine::{Engine, Options, Watch};
+use keystead_engine::{Completion, Engine, Options, Watch};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 
@@ -85,21 +85,22 @@ async fn what_happened_before_the_watch_is_no_news() {
         on_loop(&engine, 0, |local| async move {
             let (first, second) = (Watch::default(), Watch::default());
             in_turn(&local, |turn| {
-                turn.run(true, |keyspace, now| (put(keyspace, "k", "1", now), true)).unwrap();
+                turn.run(true, |keyspace, now| (put(keyspace, "k", "1", now), Completion::Commit)).unwrap();
                 turn.watch(b"k", &first).unwrap();
                 assert!(!first.is_touched());
-                turn.run(true, |keyspace, now| (put(keyspace, "k", "2", now), true)).unwrap();
+                turn.run(true, |keyspace, now| (put(keyspace, "k", "2", now), Completion::Commit)).unwrap();
                 assert!(first.is_touched(), "at once, also by the same guest");
                 turn.watch(b"k", &second).unwrap();
             })
             .await;
             assert!(!second.is_touched());
             // The end of the batch tells nothing new.
-            let seen = in_turn(&local, |turn| turn.run(false, |_, _| ((), true)).unwrap().1).await;
+            let seen =
+                in_turn(&local, |turn| turn.run(false, |_, _| ((), Completion::Commit)).unwrap().1).await;
             local.until_durable(seen).await.unwrap();
             assert!(!second.is_touched());
             in_turn(&local, |turn| {
-                turn.run(true, |keys, now| (keys.delete(b"k", now).unwrap(), true)).unwrap()
+                turn.run(true, |keys, now| (keys.delete(b"k", now).unwrap(), Completion::Commit)).unwrap()
             })
             .await;
             assert!(second.is_touched());

@@ -10,7 +10,7 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::Run;
 use keystead_commands::{Ctx, Random, Reply};
-use keystead_engine::{Turn, Watch};
+use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
 
 use super::reply_budget::ReplyBudget;
@@ -62,7 +62,7 @@ pub(crate) fn exec_in(
     if let Some(watched) = &transaction.watched {
         // A key that has expired has changed, which reading it detects.
         let checked = turn.run(false, |keyspace, now| {
-            (watched.keys.iter().find_map(|key| keyspace.exists(key, now).err()), true)
+            (watched.keys.iter().find_map(|key| keyspace.exists(key, now).err()), Completion::Commit)
         });
         match checked {
             Ok((None, seen)) => checked_at = seen,
@@ -78,8 +78,8 @@ pub(crate) fn exec_in(
     let ran = turn.run(writes, |keyspace, now| {
         let ctx = Ctx { shard, dialect, rights, ..Ctx::new(keyspace, now, random, hub) };
         let ran = run_queue(queue, ctx, transaction.answer_bytes_max);
-        let keep = ran.is_ok();
-        (ran, keep)
+        let completion = Completion::commit_if(ran.is_ok());
+        (ran, completion)
     });
     match ran {
         Ok((Ok((replies, publish)), seen)) => Executed::Ran(replies, publish, seen.max(checked_at)),

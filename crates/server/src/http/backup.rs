@@ -1,22 +1,23 @@
 //! `POST /admin/backup` with `{"dir":"/an/absolute/path"}`: a consistent copy of the running database. Touches a
 //! directory of the server's file system, through the engine.
 //!
-//! The answer is `{"dir":"...","revisions":[...],"bytes":N}`, one revision a shard.
+//! The response is `{"dir":"...","revisions":[...],"bytes":N}`, one revision a shard.
 
 use std::path::{Path, PathBuf};
 
+use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use hyper::{Method, StatusCode};
 use keystead_commands::json::document;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use utoipa::openapi::path::OperationBuilder;
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
-use super::openapi::common::{refusal, store_failures};
-use super::openapi::part::{self, Described};
+use super::openapi::common::{error_response, store_failures};
+use super::openapi::part;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use crate::functions;
@@ -28,7 +29,7 @@ pub(super) async fn backup(context: &HttpContext, request: &HttpRequest) -> Repl
     }
 }
 
-pub(super) fn described(_: &Method) -> Vec<Described> {
+pub(super) fn describe() -> OperationBuilder {
     let dir = || part::matching("^/").description(Some("A directory of the server's machine."));
     let wanted =
         part::content_like(part::members([("dir", dir().into())]), json!({ "dir": "/backups/today" }));
@@ -40,16 +41,19 @@ pub(super) fn described(_: &Method) -> Vec<Described> {
             ("bytes", part::counter(0).into()),
         ],
     );
-    let unsupported = "A database in memory is kept nowhere, so there is nothing to copy.";
+    let unsupported = "A database with durability `memory` has no files to copy.";
     let operation = part::operation(SERVER, "backup", "Copies the running database into an empty directory")
         .request_body(Some(part::body("Where to.", [(part::JSON, wanted)])))
         .response("200", part::json("The copy, with the revision of each shard.", copied))
         .response(
             "400",
-            refusal("It is no empty directory with an absolute path.", &[Code::BadRequest.as_str()]),
+            error_response(
+                "The directory is not empty, or its path is not absolute.",
+                &[Code::BadRequest.as_str()],
+            ),
         )
-        .response("501", refusal(unsupported, &[Code::Unsupported.as_str()]));
-    Described::context(part::with(operation, &store_failures()))
+        .response("501", error_response(unsupported, &[Code::Unsupported.as_str()]));
+    part::with(operation, &store_failures())
 }
 
 async fn run(context: &HttpContext, request: &HttpRequest) -> Result<Value> {
@@ -57,14 +61,14 @@ async fn run(context: &HttpContext, request: &HttpRequest) -> Result<Value> {
     let (engine, runtime) = (context.app.engine.clone(), Handle::current());
     let functions =
         (context.app.settings.durability != Durability::Memory).then(|| context.app.settings.data.clone());
-    // A thread of its own, because the copy is synced; and it goes on when the client does not wait.
+    // A thread of its own, because the copy is synced; it continues when the client disconnects.
     let copying = tokio::task::spawn_blocking(move || copy(&engine, &runtime, functions.as_deref(), &dir));
     copying
         .await
-        .unwrap_or_else(|e| Err(Error::unknown(Code::Internal, format!("the backup broke off: {e}"))))
+        .unwrap_or_else(|e| Err(Error::unknown(Code::Internal, format!("the backup was aborted: {e}"))))
 }
 
-/// `data`: where libraries of functions are kept. They are copied last, so that no key is older than what made it.
+/// `data`: the directory of the function libraries. They are copied last, so that a copied key never needs a function that is missing.
 fn copy(engine: &Engine, runtime: &Handle, data: Option<&Path>, dir: &Path) -> Result<Value> {
     let copied = runtime.block_on(engine.backup(dir)).and_then(|revisions| {
         if let Some(dump) = data.map_or(Ok(None), functions::load)? {
@@ -90,7 +94,7 @@ fn dir_of(headers: &HeaderMap, body: &[u8]) -> Result<PathBuf> {
         ))
     };
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    // A page in a browser on this machine can send anything to loopback, but not this type without asking first.
+    // A page in a browser on this machine can send requests to loopback, but this media type only after a preflight request.
     if !media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         return bad("the body is not declared as JSON");
     }
@@ -98,7 +102,7 @@ fn dir_of(headers: &HeaderMap, body: &[u8]) -> Result<PathBuf> {
         return bad("the body is not JSON");
     };
     match body["dir"].as_str().map(PathBuf::from) {
-        // Which directory the server runs in is no business of whoever asks.
+        // A relative path would depend on the server's working directory.
         Some(dir) if dir.is_absolute() => Ok(dir),
         Some(_) => bad("the directory is not an absolute path"),
         None => bad("the body names no directory"),

@@ -1,5 +1,5 @@
-//! What a handler is given beside the request: the server, and the connection's place on a shard's loop. Touches the
-//! shards, through it.
+//! What a handler gets besides the request: the server, and the connection's access to the shards. Touches the
+//! shards.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -12,28 +12,28 @@ use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
 use keystead_core::{Millis, Result};
-use keystead_engine::{Local, Turn};
+use keystead_engine::{Completion, Local, Turn};
 use keystead_model::keyspace::Keyspace;
 
 use crate::app::App;
 use crate::bounds::Bounds;
 use crate::call::Caller;
 
-/// One HTTP connection, as its handlers see it.
+/// One HTTP connection, for its handlers.
 pub struct HttpContext {
     /// The running server.
     pub app: Arc<App>,
-    /// The limits of the door.
+    /// The bounds of the listener.
     pub bounds: Arc<Bounds>,
-    /// Runs its commands. Nobody holds it across a wait.
+    /// Runs its commands. Never borrowed across an await.
     pub(super) caller: RefCell<Caller>,
-    /// For commands about a connection. Nobody holds it across a wait.
+    /// For commands about a connection. Never borrowed across an await.
     pub(super) session: RefCell<Session>,
-    /// The address of this machine that the client has connected to.
+    /// The local address of the connection.
     pub(super) at: IpAddr,
-    /// Wrong tokens that it brought since the last right one.
+    /// Wrong tokens since the last correct one.
     pub(super) auth_failures: Cell<u32>,
-    /// The messages of the stream that it reads, if it reads one.
+    /// The messages of the stream that the client reads, if it reads one.
     pub(super) listening: RefCell<Weak<Mailbox>>,
 }
 
@@ -48,14 +48,14 @@ impl HttpContext {
         let client = app.hub.clients.unlisted(peer.to_string(), app.now());
         let seed = app.seed(client.id);
         let caller = Caller::new(Arc::clone(&app), local, Dialect::Upstash, seed);
-        // Whoever gets as far as a command has shown its token.
+        // A request that reaches a command has been authorised.
         let (caller, session) = (RefCell::new(caller), RefCell::new(Session::new(client, true)));
         let auth_failures = Cell::new(0);
         HttpContext { app, bounds, caller, session, at, auth_failures, listening: RefCell::default() }
     }
 
-    /// Waits until the client turns out to read its stream too slowly. The stream itself cannot tell: nobody asks it for more
-    /// while the socket is full. The mailbox wakes the connection's task when it overflows.
+    /// Waits until the client has read its stream too slowly. The stream itself cannot detect this: it is not polled while the
+    /// socket is full. The mailbox wakes the connection's task when it overflows.
     pub(super) async fn too_slow(&self) {
         poll_fn(|_| match self.listening.borrow().upgrade() {
             Some(mailbox) if mailbox.is_overflown() => Poll::Ready(()),
@@ -64,7 +64,7 @@ impl HttpContext {
         .await;
     }
 
-    /// Runs something in a turn of the connection's own shard, as soon as that has time.
+    /// Runs something in a turn of the connection's own shard, as soon as the shard is free.
     pub(super) async fn in_turn<T>(&self, run: impl FnOnce(&mut Turn<'_>, &mut Random) -> T) -> T {
         let mut run = Some(run);
         let local = self.caller.borrow().local.clone();
@@ -76,13 +76,12 @@ impl HttpContext {
         .await
     }
 
-    /// Runs something on the keys of a shard, all or nothing, and gives its result when that is durable. It says whether its
-    /// changes stay.
+    /// Runs something on the keys of a shard, commits or rolls back as it says, and returns its result once that is durable.
     pub(super) async fn run_at<T: Send + 'static>(
         &self,
         shard: usize,
         writes: bool,
-        run: impl FnOnce(&mut Keyspace, Millis) -> (T, bool) + Send + 'static,
+        run: impl FnOnce(&mut Keyspace, Millis) -> (T, Completion) + Send + 'static,
     ) -> Result<T> {
         let local = self.caller.borrow().local.clone();
         if local.index() == shard {

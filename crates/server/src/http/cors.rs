@@ -1,6 +1,6 @@
-//! What browsers ask before a page may use another site's answers (CORS). Pure.
+//! Cross-origin requests (CORS): what browsers check before a page may read another site's responses. Pure.
 //!
-//! No cookie is ever looked at, so a page gains nothing here that its token does not give it.
+//! Cookies are never used, so a page has no rights except those of its token.
 
 use hyper::StatusCode;
 use hyper::header::{
@@ -11,12 +11,12 @@ use hyper::header::{
 
 use super::reply::{Body, Reply};
 
-/// Whether a page asks.
+/// Whether a page sent the request.
 pub(super) fn is_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
 }
 
-/// The answer to a browser that asks whether it may.
+/// The response to a preflight request.
 pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
     let mut reply = Reply::new(Body::from(Vec::new()));
     *reply.status_mut() = StatusCode::NO_CONTENT;
@@ -30,7 +30,7 @@ pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
     reply
 }
 
-/// Lets the page read the answer.
+/// Lets the page read the response.
 pub(super) fn finish(reply: &mut Reply) {
     let out = reply.headers_mut();
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

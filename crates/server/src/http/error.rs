@@ -1,4 +1,4 @@
-//! Why a request to the documents or the limits is refused, and how that is told: with a stable code. Pure.
+//! Errors of the documents API and the limits API, each with a stable code. Pure.
 
 use hyper::StatusCode;
 use keystead_commands::idempotency::StoredResponse;
@@ -10,21 +10,24 @@ use serde_json::{Value, json};
 use super::idempotency::IdempotencyError;
 use super::reply::{self, Reply, code};
 
-/// Why a request is refused.
+/// The result of a handler.
+pub(super) type ApiResult = Result<Reply, ApiError>;
+
+/// Why a request fails.
 #[derive(Debug)]
 pub(super) enum ApiError {
     Bad(String),
     NotFound(String),
-    /// The condition does not hold: how that is told, and the version that is there.
+    /// The condition does not hold: the status of the response, and the current version.
     Conflict(StatusCode, Option<u64>),
-    /// A `test` of the patch does not hold; the version that is there.
+    /// A `test` of the patch does not hold; the current version.
     Test(Option<u64>),
     Media(String),
     WrongType(&'static str),
     Unprocessable(String),
     TooLarge(String),
     ReadOnly,
-    /// The operation of a batch that is refused, and why.
+    /// The operation of a batch that failed, and why.
     Operation(usize, Box<ApiError>),
     Broken(Error),
 }
@@ -38,7 +41,7 @@ impl ApiError {
         ApiError::NotFound(format!("there is no document '{}'", String::from_utf8_lossy(key)))
     }
 
-    /// What is wrong with a JSON text, named `what`.
+    /// The error of a JSON text, which messages call `what`.
     pub(super) fn flaw(what: &str, flaw: &Flaw) -> ApiError {
         match flaw {
             Flaw::NotJson(why) => ApiError::Bad(format!("{what} is not JSON: {why}")),
@@ -48,13 +51,13 @@ impl ApiError {
     }
 
     /// Status, code, message, and the version where it matters.
-    fn told(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
+    fn parts(&self) -> (StatusCode, &str, &str, Option<Option<u64>>) {
         match self {
             ApiError::Bad(why) => (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), why, None),
             ApiError::NotFound(why) => (StatusCode::NOT_FOUND, code::NOT_FOUND, why, None),
             ApiError::Conflict(status, current) => {
                 let why = match current {
-                    Some(_) => "the document is there with another version than the request allows",
+                    Some(_) => "the document has another version than the request requires",
                     None => "there is no such document",
                 };
                 (*status, Code::Conflict.as_str(), why, Some(*current))
@@ -71,7 +74,7 @@ impl ApiError {
                 (StatusCode::UNPROCESSABLE_ENTITY, code::UNPROCESSABLE, why, None)
             }
             ApiError::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
-            ApiError::Operation(_, refused) => refused.told(),
+            ApiError::Operation(_, error) => error.parts(),
             ApiError::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
             ApiError::Broken(error) => {
                 (super::status::of(error.code()), error.code().as_str(), error.message(), None)
@@ -79,9 +82,9 @@ impl ApiError {
         }
     }
 
-    /// The answer, as it can be kept.
-    pub(super) fn kept(&self) -> StoredResponse {
-        let (status, code, message, current) = self.told();
+    /// The response, in the form that can be stored.
+    pub(super) fn stored(&self) -> StoredResponse {
+        let (status, code, message, current) = self.parts();
         let mut error = json!({ "code": code, "message": message });
         if let (Value::Object(error), Some(current)) = (&mut error, current) {
             error.insert("current".to_owned(), json!(current));
@@ -93,18 +96,18 @@ impl ApiError {
         StoredResponse { status: status.as_u16(), version: None, body: body.into_bytes() }
     }
 
-    /// The answer where the request changed nothing; where the database is broken there is none.
+    /// The response of a request that changed nothing; an error when the database failed.
     pub(super) fn unless_broken(self) -> Result<StoredResponse, ApiError> {
         match self {
             ApiError::Broken(_) => Err(self),
-            refused => Ok(refused.kept()),
+            error => Ok(error.stored()),
         }
     }
 
     pub(super) fn reply(&self) -> Reply {
         match self {
             ApiError::Broken(error) => reply::error(error),
-            _ => reply::kept(self.kept()),
+            _ => reply::stored(self.stored()),
         }
     }
 }
@@ -116,11 +119,11 @@ impl From<Error> for ApiError {
 }
 
 impl From<IdempotencyError> for ApiError {
-    fn from(misused: IdempotencyError) -> Self {
-        match misused {
-            IdempotencyError::InvalidKey => ApiError::Bad(misused.words()),
-            IdempotencyError::KeyReused => ApiError::Unprocessable(misused.words()),
-            IdempotencyError::ResponseTooLarge => ApiError::TooLarge(misused.words()),
+    fn from(error: IdempotencyError) -> Self {
+        match error {
+            IdempotencyError::InvalidKey => ApiError::Bad(error.words()),
+            IdempotencyError::KeyReused => ApiError::Unprocessable(error.words()),
+            IdempotencyError::ResponseTooLarge => ApiError::TooLarge(error.words()),
         }
     }
 }
@@ -128,7 +131,7 @@ impl From<IdempotencyError> for ApiError {
 impl From<Miss> for ApiError {
     fn from(miss: Miss) -> Self {
         match miss {
-            Miss::WrongType(_) => ApiError::WrongType("the key holds something that is no document"),
+            Miss::WrongType(_) => ApiError::WrongType("the key holds a value that is not a document"),
             Miss::Failed(error) => ApiError::Broken(error),
         }
     }
@@ -139,8 +142,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conflict_tells_the_version_that_is_there() {
-        let conflict = ApiError::Conflict(StatusCode::CONFLICT, None).kept();
+    fn a_conflict_reports_the_current_version() {
+        let conflict = ApiError::Conflict(StatusCode::CONFLICT, None).stored();
         let body = r#"{"error":{"code":"conflict","message":"there is no such document","current":null}}"#;
         assert_eq!((conflict.status, conflict.body.trim_ascii_end()), (409, body.as_bytes()));
     }

@@ -1,6 +1,6 @@
-//! Server-sent events: an answer that goes on until the client or the server ends it. Touches a timer.
+//! Server-sent events: a response that continues until the client or the server ends it. Touches a timer.
 //!
-//! When the client goes, the connection drops this, and with it whatever the source holds.
+//! When the client disconnects, the connection drops the stream, and with it everything that the source holds.
 
 use std::future::Future;
 use std::io;
@@ -17,19 +17,19 @@ use super::reply::{self, Body, Reply};
 use crate::app::App;
 use crate::bounds::HEARTBEAT;
 
-/// The type of such an answer.
+/// The media type of such a response.
 pub(super) const MEDIA: &str = "text/event-stream";
 
-/// Where the parts of an answer come from; of events each ends with an empty line.
+/// The source of a streamed body. Each part of an event stream ends with an empty line.
 pub trait Source: Send {
-    /// The next bytes; nothing at the end, an error when it breaks off, which the client sees.
+    /// The next bytes; nothing at the end; an error aborts the response, which the client sees.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
-/// Events on their way to one client.
+/// The events for one client.
 struct Events {
     source: Box<dyn Source>,
-    /// A word now and then finds out that the client has gone, and keeps the proxies between from closing.
+    /// A comment now and then detects that the client has disconnected, and keeps proxies from closing the connection.
     heartbeat: Pin<Box<Sleep>>,
     stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -50,7 +50,7 @@ impl Source for Events {
     }
 }
 
-/// An answer of events.
+/// A response of events.
 pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let app = Arc::clone(app);
     let stopping = Box::pin(async move { app.stopping().await });
@@ -58,7 +58,7 @@ pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     let mut reply = reply::bytes(StatusCode::OK, HeaderValue::from_static(MEDIA), Vec::new());
     *reply.body_mut() = Body::Stream(Box::new(events));
     let headers = reply.headers_mut();
-    // Asks nginx not to keep events back until there are many.
+    // Makes nginx forward each event at once.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     reply
 }

@@ -1,4 +1,4 @@
-//! A server in memory that takes the bytes of a connection without a socket. It is compiled for the fuzz targets alone.
+//! A server in memory that reads the bytes of a connection without a socket. Compiled for the fuzz targets only.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use keystead_core::{Code, Error, Result};
-use keystead_engine::{Engine, Local, Options};
+use keystead_engine::{Completion, Engine, Local, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::yield_now;
 
@@ -21,10 +21,10 @@ use crate::bounds::Bounds;
 use crate::policies::file;
 use crate::settings::{Loaded, Sources};
 
-/// Room for what is sent and what is answered, in each direction.
-const ROOM_BYTES: usize = 4 * 1024 * 1024;
+/// The size of the buffer in each direction.
+const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
-/// A connection on which nothing happens for so many turns of the loop waits for more, or for ever.
+/// After so many idle turns of the loop, a connection is taken to wait for more input.
 const QUIET_TURNS: usize = 12;
 
 /// A server that is never opened to the network.
@@ -34,10 +34,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with these policies, as the settings file has them.
+    /// A server with these policies, in the form of the settings file.
     ///
     /// # Errors
-    /// When the policies are none.
+    /// When the policies are invalid.
     pub fn new(policies: &str) -> Result<Server> {
         let settings = Loaded::from_sources(Sources::default())?.settings;
         let app = App::new(settings, Engine::open(&Options::in_memory())?, 0, 100);
@@ -51,10 +51,10 @@ impl Server {
         let _ = self.app.hub.config.set(&[(b"busy-reply-threshold", ms.to_string().as_bytes())], &facts);
     }
 
-    /// Lets a client send these bytes to an empty database; everything that it receives until nothing more comes.
+    /// Sends these bytes to a server with an empty database, and returns everything that it sends back.
     ///
     /// # Errors
-    /// When the shard is gone.
+    /// When the shard has ended.
     pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let (app, bounds, bytes) = (Arc::clone(&self.app), Arc::clone(&self.bounds), bytes.to_vec());
         let (done, received) = channel();
@@ -62,19 +62,19 @@ impl Server {
             Box::pin(connection(app, bounds, local, bytes, done))
         };
         self.app.engine.spawn(0, Box::new(guest))?;
-        received.recv().map_err(|_| Error::new(Code::Internal, "the shard is gone"))
+        received.recv().map_err(|_| Error::new(Code::Internal, "the shard has ended"))
     }
 }
 
 async fn connection(app: Arc<App>, bounds: Arc<Bounds>, local: Local, bytes: Vec<u8>, done: Sender<Vec<u8>>) {
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 5000));
     let context = Rc::new(HttpContext::new(app, bounds, local, peer, IpAddr::V4(Ipv4Addr::LOCALHOST)));
-    let _ = context.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), true))).await;
+    let _ = context.in_turn(|turn, _| turn.run(true, |keys, _| (keys.flush(), Completion::Commit))).await;
     let service = service_fn(move |request| {
         let context = Rc::clone(&context);
-        async move { Ok::<_, Infallible>(request::answer(&context, request).await) }
+        async move { Ok::<_, Infallible>(request::respond(&context, request).await) }
     });
-    let (mut client, server) = duplex(ROOM_BYTES);
+    let (mut client, server) = duplex(BUFFER_BYTES);
     let served = tokio::task::spawn_local(
         http1::Builder::new()
             .max_header_size(Bounds::default().header_bytes_max)
@@ -86,7 +86,7 @@ async fn connection(app: Arc<App>, bounds: Arc<Bounds>, local: Local, bytes: Vec
     let _ = done.send(received);
 }
 
-/// What comes until the connection ends, or nothing more comes.
+/// Everything that is received until the connection ends or is idle.
 async fn until_quiet(client: &mut DuplexStream) -> Vec<u8> {
     let (mut received, mut quiet) = (Vec::new(), 0);
     while quiet < QUIET_TURNS {

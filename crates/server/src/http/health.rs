@@ -1,18 +1,19 @@
-//! `GET /healthz`: is the process well? `GET /readyz`: should it get traffic? Touches nothing.
+//! `GET /healthz`: is the process healthy? `GET /readyz`: should it get traffic? Touches nothing.
 //!
-//! Both are answered without a shard's loop, which may be at a command that takes long: then the process is well and gets no traffic.
+//! Both respond without a shard's loop, which may be blocked by a long command: then the process is healthy and gets no traffic.
 //!
-//! A probe acts on the status alone, so 503 says only what its action mends: a restart brings a poisoned shard
-//! back, but neither a full disk nor an archive that cannot be written. Those are told with 200 in words, and so is a store of a
-//! policy that cannot answer: everything else goes on, and only the next check can tell whether it does again.
+//! A probe acts on the status alone, so 503 is only for what a restart repairs: a poisoned shard, but neither a full disk nor an
+//! archive that cannot be written. Those are reported as reasons with status 200, and so is a failing store of a policy: everything
+//! else works, and only the next check shows whether the store works again.
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
+use utoipa::openapi::path::OperationBuilder;
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
-use super::openapi::part::{self, Described, Shape};
+use super::openapi::part::{self, Shape};
 use super::reply::{self, Reply};
 use super::request::{HttpRequest, Unserved};
 use crate::VERSION;
@@ -38,7 +39,7 @@ pub(super) async fn readyz(context: &HttpContext, _: &HttpRequest) -> Reply {
     readiness(&context.app)
 }
 
-/// What these routes answer a request that gets no shard; nothing to other paths.
+/// The response of these routes without a shard; nothing for other paths.
 pub(super) fn without_shard(app: &App, why: Unserved, path: &str) -> Option<Reply> {
     match (path, why) {
         (HEALTHZ, _) => Some(health(app)),
@@ -48,8 +49,8 @@ pub(super) fn without_shard(app: &App, why: Unserved, path: &str) -> Option<Repl
     }
 }
 
-/// Whether a request that begins like this is for one of these routes.
-pub(super) fn is_asked(start: &[u8]) -> bool {
+/// Whether a request with these first bytes is for one of these routes.
+pub(super) fn is_health_check(start: &[u8]) -> bool {
     let path = start.strip_prefix(b"GET ").or_else(|| start.strip_prefix(b"HEAD ")).unwrap_or_default();
     let ends = |rest: &[u8]| matches!(rest.first(), Some(b' ' | b'?'));
     [HEALTHZ, READYZ].iter().any(|route| path.strip_prefix(route.as_bytes()).is_some_and(ends))
@@ -59,7 +60,7 @@ fn health(app: &App) -> Reply {
     let mut found = Found::of(&app.engine.health());
     found.add_busy(app);
     found.add_policies(&app.policies.set());
-    // By hand, so that people read the status first.
+    // Formatted by hand, so that the status comes first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
     let mut body = format!(r#"{{"status":"{status}","version":"{VERSION}","uptime_seconds":{uptime}"#);
     if !found.reasons.is_empty() {
@@ -85,7 +86,7 @@ fn unready(word: &str) -> Reply {
     reply::json(StatusCode::SERVICE_UNAVAILABLE, json!({ "status": word }))
 }
 
-pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
+pub(super) fn describe_healthz() -> OperationBuilder {
     let health = || -> Shape {
         part::required(
             part::closed().property("reasons", part::list(part::string()).min_items(Some(1))),
@@ -97,28 +98,26 @@ pub(super) fn healthz_described(_: &Method) -> Vec<Described> {
         )
         .into()
     };
-    let operation = part::operation(SERVER, "healthz", "Is the process well?")
-        .response("200", part::json("It runs. `reasons` tells what is amiss.", health()))
-        .response("503", part::json("A restart would help.", health()));
-    Described::context(operation)
+    part::operation(SERVER, "healthz", "Is the process healthy?")
+        .response("200", part::json("It runs. `reasons` lists what is wrong.", health()))
+        .response("503", part::json("A restart is needed.", health()))
 }
 
-pub(super) fn readyz_described(_: &Method) -> Vec<Described> {
+pub(super) fn describe_readyz() -> OperationBuilder {
     let status = |words: &[&str]| -> Shape {
         part::required(part::closed(), [("status", part::one_of(words).into())]).into()
     };
-    let operation = part::operation(SERVER, "readyz", "Should it get traffic?")
+    part::operation(SERVER, "readyz", "Should it get traffic?")
         .response("200", part::json("Yes.", status(&[READY])))
-        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])));
-    Described::context(operation)
+        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])))
 }
 
-/// What is wrong with a database.
+/// The problems of a database.
 #[derive(Default)]
 struct Found {
-    /// Some keys are refused until a restart.
+    /// Some shard rejects everything until a restart.
     poisoned: bool,
-    /// Some writes are refused until the archive has followed.
+    /// Some shard rejects writes until the archive has caught up.
     full: bool,
     reasons: Vec<String>,
 }
@@ -133,15 +132,15 @@ impl Found {
     }
 
     fn add(&mut self, index: usize, shard: &ShardHealth) {
-        let mut tell = |what: &str| self.reasons.push(format!("shard {index}: {what}"));
+        let mut add = |what: &str| self.reasons.push(format!("shard {index}: {what}"));
         if let Some(why) = &shard.poisoned {
-            tell(&format!("it refuses everything until a restart: {why}"));
+            add(&format!("it refuses everything until a restart: {why}"));
         }
         if shard.journal_full {
-            tell("the journal is full, so writes are refused until the archive has followed");
+            add("the journal is full, so writes are rejected until the archive has caught up");
         }
         if let Some(why) = &shard.archive_failing {
-            tell(&format!("the archive cannot be written, and the journal grows: {why}"));
+            add(&format!("the archive cannot be written, and the journal grows: {why}"));
         }
         self.poisoned |= shard.poisoned.is_some();
         self.full |= shard.journal_full;
@@ -155,7 +154,7 @@ impl Found {
     }
 
     fn add_policies(&mut self, set: &Set) {
-        for (name, _) in set.by_name.iter().filter(|(_, named)| named.is_store_broken()) {
+        for (name, _) in set.by_name.iter().filter(|(_, active)| active.is_store_broken()) {
             self.reasons.push(format!("limit.{name}: its store could not answer the last check"));
         }
     }
@@ -209,7 +208,7 @@ mod tests {
     async fn a_poisoned_shard_turns_health_and_readiness_red() {
         let app = App::for_test();
         assert_eq!(health(&app).status(), 200);
-        let _ = app.engine.write(b"k", |_, _| -> keystead_core::Result<()> { panic!("as ordered") }).await;
+        let _ = app.engine.write(b"k", |_, _| -> keystead_core::Result<()> { panic!("on purpose") }).await;
         for (reply, says_why) in [(health(&app), true), (readiness(&app), false)] {
             assert_eq!(reply.status(), 503);
             let body = http_body_util::BodyExt::collect(reply.into_body()).await.unwrap().to_bytes();

@@ -1,15 +1,16 @@
-//! Requests that are sent twice and run once (`Idempotency-Key`), for all doors that change keys. Touches the shard of the
-//! change, and the home of the name where that is another.
+//! The `Idempotency-Key` header, for all APIs that change keys: a request that is sent twice runs once. Touches the shard of the
+//! change, and the home shard of the idempotency key where that is another.
 //!
-//! A door reads the header with [`of`] and runs its change with [`run_at`]. Invariant: the change and the note of its answer are
-//! one atomic step, so a crash leaves both or neither; what is undone leaves no note and no claim, and may be sent again, also with
-//! another body.
+//! An API reads the header with [`of`] and runs its change with [`run_at`]. Invariant: the change and its stored response are
+//! one atomic step, so a crash leaves both or neither; a change that is undone leaves no response and no claim, and may be sent again,
+//! even with another body.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
 use keystead_core::{Error, Millis};
+use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 
 use super::context::HttpContext;
@@ -18,14 +19,14 @@ use crate::bounds::IDEMPOTENCY_KEY_BYTES_MAX;
 
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Why a request is refused because of its name. Each door tells it in its own form.
+/// Why a request fails because of its idempotency key. Each API has its own form for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdempotencyError {
-    /// The header cannot be a name.
+    /// The header is not a valid key.
     InvalidKey,
-    /// Another request had the name.
+    /// Another request used the key.
     KeyReused,
-    /// The answer is too large to be kept; everything is undone.
+    /// The response is too large to be stored; everything is undone.
     ResponseTooLarge,
 }
 
@@ -41,21 +42,23 @@ impl IdempotencyError {
     pub(super) fn words(self) -> String {
         match self {
             IdempotencyError::InvalidKey => {
-                format!("one Idempotency-Key of 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes is taken")
+                format!(
+                    "a request has at most one Idempotency-Key, of 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
+                )
             }
             IdempotencyError::KeyReused => "this Idempotency-Key was used for another request".to_owned(),
             IdempotencyError::ResponseTooLarge => format!(
-                "the answer is over {ANSWER_KEPT_BYTES_MAX} bytes, too large to be kept for a repeat: nothing was changed"
+                "the response is over {ANSWER_KEPT_BYTES_MAX} bytes, too large to be stored for the Idempotency-Key: nothing was changed"
             ),
         }
     }
 }
 
-/// The request's name, with what tells it from other requests: its method, its target but for the token, its body, and those of
-/// its headers that make a difference at this door.
+/// The request's idempotency key, with a fingerprint of the request: its method, its target without the token, its body, and the
+/// headers `significant_headers`, which are those that matter to its API.
 pub(super) fn of(
     request: &HttpRequest,
-    telling: &[&str],
+    significant_headers: &[&str],
 ) -> Result<Option<IdempotencyKey>, IdempotencyError> {
     let headers = &request.head.headers;
     let Some(name) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
@@ -70,18 +73,18 @@ pub(super) fn of(
         let lines: Vec<&[u8]> = headers.get_all(*name).iter().map(HeaderValue::as_bytes).collect();
         lines.join(&b',')
     };
-    let telling: Vec<Vec<u8>> = telling.iter().map(lines_of).collect();
+    let significant_headers: Vec<Vec<u8>> = significant_headers.iter().map(lines_of).collect();
     let path = request.head.uri.path().as_bytes();
     let mut parts = vec![request.head.method.as_str().as_bytes(), path, query.as_bytes(), &request.body];
-    parts.extend(telling.iter().map(Vec::as_slice));
+    parts.extend(significant_headers.iter().map(Vec::as_slice));
     Ok(Some(IdempotencyKey::new(name.as_bytes(), &parts)))
 }
 
-/// Runs a change on a shard, all or nothing, and gives its answer when that is durable. A change that has a name runs only if it
-/// has not run before; else its first answer is given again, and nothing beside it.
+/// Runs a change on a shard, all or nothing, and returns its response once that is durable. A change with an idempotency key runs only
+/// if it has not run before; otherwise the stored response is returned, with the default `T`.
 ///
-/// The change says what it comes to with the answer, as it can be kept, and with what else it wants to tell its door. An error
-/// undoes it; a refusal that shall be told again is an answer.
+/// The change returns the response in its stored form, and a `T` for its handler. An error undoes it; an error that shall be
+/// repeated is returned as a response.
 pub(super) async fn run_at<T, R>(
     context: &HttpContext,
     shard: usize,
@@ -93,7 +96,7 @@ where
     R: From<IdempotencyError> + From<Error> + Send + 'static,
 {
     let shards = context.app.engine.shards();
-    let taken = match &idempotency_key {
+    let claimed = match &idempotency_key {
         Some(idempotency_key) if claim::<R>(context, idempotency_key, shard).await? => {
             Some(idempotency_key.clone())
         }
@@ -104,19 +107,19 @@ where
             Some(idempotency_key) => at_most_once(idempotency_key, keys, (shard, shards), now, run),
             None => run(keys, now),
         };
-        let keep = result.is_ok();
-        (result, keep)
+        let completion = Completion::commit_if(result.is_ok());
+        (result, completion)
     });
     let ran = ran.await;
-    // What was refused has changed nothing, so its name is free. Where it is not known what became of it, the name stays taken.
-    if let (Some(idempotency_key), Ok(Err(_))) = (taken, &ran) {
+    // An error has changed nothing, so the key is free again. Where the outcome is unknown, the key stays claimed.
+    if let (Some(idempotency_key), Ok(Err(_))) = (claimed, &ran) {
         release(context, idempotency_key).await;
     }
     ran?
 }
 
-/// Takes the name of a request at the name's home, where that is not the shard of the change: a repeat with other keys may
-/// belong to another shard, and still must be seen. Tells whether it was free.
+/// Claims an idempotency key on its home shard, where that is not the shard of the change: a request that reuses it for other keys
+/// may run on another shard, and still must be detected. Returns whether this request claimed it.
 async fn claim<R: From<IdempotencyError> + From<Error>>(
     context: &HttpContext,
     idempotency_key: &IdempotencyKey,
@@ -130,8 +133,8 @@ async fn claim<R: From<IdempotencyError> + From<Error>>(
     let idempotency_key = idempotency_key.clone();
     let claimed = context.run_at(home, true, move |keys, now| {
         let claimed = idempotency_key.claim(keys, shards, now);
-        let keep = claimed.is_ok();
-        (claimed, keep)
+        let completion = Completion::commit_if(claimed.is_ok());
+        (claimed, completion)
     });
     match claimed.await?? {
         Claim::New => Ok(true),
@@ -140,16 +143,16 @@ async fn claim<R: From<IdempotencyError> + From<Error>>(
     }
 }
 
-/// Lets go of a name. Where that fails it stays taken, as after a crash, until it expires.
+/// Releases a claimed idempotency key. If that fails it stays claimed, as after a crash, until it expires.
 async fn release(context: &HttpContext, idempotency_key: IdempotencyKey) {
     let shards = context.app.engine.shards();
     let released = context.run_at(idempotency_key.home(shards), true, move |keys, now| {
         let released = idempotency_key.release(keys, shards, now);
-        let keep = released.is_ok();
-        (released, keep)
+        let completion = Completion::commit_if(released.is_ok());
+        (released, completion)
     });
     if let Ok(Err(error)) | Err(error) = released.await {
-        tracing::warn!(%error, "the name of a request that was refused stays taken");
+        tracing::warn!(%error, "cannot release the Idempotency-Key of a request that failed");
     }
 }
 
@@ -161,21 +164,20 @@ fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
     run: impl FnOnce(&mut Keyspace, Millis) -> Result<(StoredResponse, T), R>,
 ) -> Result<(StoredResponse, T), R> {
     match idempotency_key.look(keys, place, now)? {
-        Known::Again(kept) => return Ok((kept, T::default())),
+        Known::Again(stored) => return Ok((stored, T::default())),
         Known::Other => return Err(IdempotencyError::KeyReused.into()),
         Known::New => {}
     }
-    let (kept, told) = run(keys, now)?;
-    if kept.is_too_large() {
+    let (stored, result) = run(keys, now)?;
+    if stored.is_too_large() {
         return Err(IdempotencyError::ResponseTooLarge.into());
     }
-    idempotency_key.keep(keys, place, &kept, now)?;
-    Ok((kept, told))
+    idempotency_key.keep(keys, place, &stored, now)?;
+    Ok((stored, result))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::rights::Rights;
     use super::*;
 
     fn named(
@@ -188,8 +190,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let head = request.body(()).unwrap().into_parts().0;
-        let request = HttpRequest { head, body: body.into(), rights: Rights::All };
-        of(&request, &["x-form"])
+        of(&HttpRequest::for_test(head, body), &["x-form"])
     }
 
     fn fingerprint(target: &str, body: &'static str, headers: &[(&str, &str)]) -> u64 {
@@ -230,57 +231,60 @@ mod tests {
         }
     }
 
-    fn told(
+    fn stored(
         keys: &mut Keyspace,
         idempotency_key: &IdempotencyKey,
         body: &'static [u8],
-    ) -> Result<(StoredResponse, Vec<u8>), Told> {
-        let kept = StoredResponse { status: 200, version: None, body: body.to_vec() };
-        at_most_once(idempotency_key, keys, (0, 1), Millis(1), |_, _| Ok((kept, vec![1])))
+    ) -> Result<(StoredResponse, Vec<u8>), TestError> {
+        let stored = StoredResponse { status: 200, version: None, body: body.to_vec() };
+        at_most_once(idempotency_key, keys, (0, 1), Millis(1), |_, _| Ok((stored, vec![1])))
     }
 
     #[derive(Debug, PartialEq)]
-    enum Told {
+    enum TestError {
         IdempotencyError(IdempotencyError),
         Broken,
     }
 
-    impl From<IdempotencyError> for Told {
-        fn from(misused: IdempotencyError) -> Self {
-            Told::IdempotencyError(misused)
+    impl From<IdempotencyError> for TestError {
+        fn from(error: IdempotencyError) -> Self {
+            TestError::IdempotencyError(error)
         }
     }
 
-    impl From<Error> for Told {
+    impl From<Error> for TestError {
         fn from(_: Error) -> Self {
-            Told::Broken
+            TestError::Broken
         }
     }
 
     #[test]
-    fn a_repeat_gets_the_answer_and_nothing_beside_it() {
+    fn a_repeat_returns_the_stored_response_and_nothing_else() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
-        let failed = at_most_once::<(), Told>(&idempotency_key, &mut keys, (0, 1), Millis(1), |_, _| {
-            Err(Told::Broken)
+        let failed = at_most_once::<(), TestError>(&idempotency_key, &mut keys, (0, 1), Millis(1), |_, _| {
+            Err(TestError::Broken)
         });
-        assert_eq!(failed, Err(Told::Broken));
-        let (first, beside) = told(&mut keys, &idempotency_key, b"a").unwrap();
-        assert_eq!((&*first.body, &*beside), (&b"a"[..], &[1][..]), "what is undone leaves no note");
-        assert_eq!(told(&mut keys, &idempotency_key, b"b"), Ok((first, Vec::new())));
+        assert_eq!(failed, Err(TestError::Broken));
+        let (first, beside) = stored(&mut keys, &idempotency_key, b"a").unwrap();
+        assert_eq!((&*first.body, &*beside), (&b"a"[..], &[1][..]), "what is undone stores no response");
+        assert_eq!(stored(&mut keys, &idempotency_key, b"b"), Ok((first, Vec::new())));
         let other = IdempotencyKey::new(b"n", &[b"2"]);
-        assert_eq!(told(&mut keys, &other, b"b"), Err(Told::IdempotencyError(IdempotencyError::KeyReused)));
+        assert_eq!(
+            stored(&mut keys, &other, b"b"),
+            Err(TestError::IdempotencyError(IdempotencyError::KeyReused))
+        );
     }
 
     #[test]
-    fn an_answer_that_is_too_large_is_not_kept() {
+    fn a_response_that_is_too_large_is_not_stored() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
         static LONG: [u8; ANSWER_KEPT_BYTES_MAX + 1] = [b'x'; ANSWER_KEPT_BYTES_MAX + 1];
         assert_eq!(
-            told(&mut keys, &idempotency_key, &LONG),
-            Err(Told::IdempotencyError(IdempotencyError::ResponseTooLarge))
+            stored(&mut keys, &idempotency_key, &LONG),
+            Err(TestError::IdempotencyError(IdempotencyError::ResponseTooLarge))
         );
-        assert!(told(&mut keys, &idempotency_key, &LONG[1..]).is_ok(), "at the limit it is");
+        assert!(stored(&mut keys, &idempotency_key, &LONG[1..]).is_ok(), "at the bound it is");
     }
 }

@@ -1,9 +1,9 @@
-//! The door itself: accept connections up to the limit, hand each to a shard's loop, and drain when the server stops.
+//! The HTTP listener: accepts connections up to the bound, hands each to a shard's loop, and drains when the server stops.
 //! Touches sockets.
 //!
-//! A connection lives on a shard's loop, so that a command whose keys live there runs without a hop. Health is answered here
-//! where no connection is to be had, or the loop is at a command that takes long. When [`serve`] returns, no
-//! connection of the door is left.
+//! A connection is served on a shard's loop, so that a command whose keys are on that shard runs without a hop. The listener itself
+//! responds to health checks when all connections are in use, or while the loop runs a long command. When [`serve`] returns, all
+//! connections of the listener are closed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -29,18 +29,18 @@ use crate::app::App;
 use crate::bounds::{ACCEPT_PAUSE, Bounds, HEALTH_PEEK_BYTES, REJECTION_TIMEOUT};
 use crate::handover::{self, OnLoop};
 
-/// How far a door has come with its connections.
+/// The phase of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// It serves them.
+    /// It serves its connections.
     Open,
-    /// Each finishes what it has begun.
+    /// Each connection finishes the request in flight.
     Draining,
-    /// They end at once.
+    /// All connections end at once.
     Cut,
 }
 
-/// What connections share.
+/// The state that all connections share.
 #[derive(Clone)]
 struct Shared {
     app: Arc<App>,
@@ -77,7 +77,7 @@ impl Acceptor for HttpAcceptor {
         }
         let app = Arc::clone(&self.shared.app);
         app.metrics.http_connections_refused.inc();
-        self.rejections.push(self.tasks.spawn(refuse(stream, app, Unserved::TooMany)));
+        self.rejections.push(self.tasks.spawn(reject(stream, app, Unserved::TooMany)));
     }
 
     async fn maintain(&mut self) {
@@ -121,7 +121,7 @@ struct Newcomer {
     shared: Shared,
 }
 
-/// Hands a connection to a shard's loop. A shard that is busy is waited for, and others are let in meanwhile.
+/// Hands a connection to a shard's loop. It waits for a busy shard, and others are accepted meanwhile.
 async fn admit(
     stream: TcpStream,
     peer: SocketAddr,
@@ -131,22 +131,22 @@ async fn admit(
 ) {
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
-    let mut newcomer = Newcomer { stream, peer, slot, shared };
-    while let Some(back) = handover::offer(&engine, shard, newcomer, begin).await {
+    let mut accepted = Accepted { stream, peer, slot, shared };
+    while let Some(back) = handover::offer(&engine, shard, accepted, begin).await {
         shard = handover::next_shard(&engine, shard);
         let Some(held) = hold(back, shard).await else { return };
-        newcomer = held;
+        accepted = held;
     }
 }
 
-fn begin(newcomer: Newcomer, local: Local) -> OnLoop {
-    Box::pin(connection(newcomer, local))
+fn begin(accepted: Accepted, local: Local) -> OnLoop {
+    Box::pin(connection(accepted, local))
 }
 
-/// Keeps a connection until the shard's loop goes on. One that asks for health is answered meanwhile, and everyone once the shard is
-/// busy for too long.
-async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
-    let Newcomer { stream, peer, slot, shared } = newcomer;
+/// Holds a connection until the shard's loop continues. Health checks are served meanwhile, and all requests get an error once the
+/// shard has been busy for too long.
+async fn hold(accepted: Accepted, shard: usize) -> Option<Accepted> {
+    let Accepted { stream, peer, slot, shared } = accepted;
     let stream = TcpStream::from_std(stream).ok()?;
     let app = &shared.app;
     let goes_on = tokio::select! {
@@ -157,25 +157,25 @@ async fn hold(newcomer: Newcomer, shard: usize) -> Option<Newcomer> {
         () = handover::until_busy(app, shard) => false,
     };
     if goes_on {
-        return Some(Newcomer { stream: stream.into_std().ok()?, peer, slot, shared });
+        return Some(Accepted { stream: stream.into_std().ok()?, peer, slot, shared });
     }
-    refuse(stream, Arc::clone(app), Unserved::Busy).await;
+    reject(stream, Arc::clone(app), Unserved::Busy).await;
     None
 }
 
-/// Waits for the beginning of a request for health, and leaves it where it is. Ends with no other request.
+/// Waits for the first bytes of a health check, without consuming them. It never returns for other requests.
 async fn asks_for_health(stream: &TcpStream) {
     let mut start = [0; HEALTH_PEEK_BYTES];
     loop {
         match stream.peek(&mut start).await {
-            Ok(count) if health::is_asked(&start[..count]) => return,
+            Ok(count) if health::is_health_check(&start[..count]) => return,
             Ok(count) if 0 < count && count < HEALTH_PEEK_BYTES => sleep(ACCEPT_PAUSE).await,
             _ => return std::future::pending().await,
         }
     }
 }
 
-/// Counts an open connection for as long as it lives, however it ends.
+/// Counts an open connection until it is dropped.
 struct Counted<'a>(&'a Gauge);
 
 impl<'a> Counted<'a> {
@@ -191,8 +191,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-async fn connection(newcomer: Newcomer, local: Local) {
-    let Newcomer { stream, peer, slot, shared } = newcomer;
+async fn connection(accepted: Accepted, local: Local) {
+    let Accepted { stream, peer, slot, shared } = accepted;
     let Shared { app, bounds, mut stage } = shared;
     let counted = Counted::new(&app.metrics.http_connections);
     let Ok(stream) = TcpStream::from_std(stream) else { return };
@@ -201,7 +201,7 @@ async fn connection(newcomer: Newcomer, local: Local) {
     let reader = Rc::clone(&context);
     let service = service_fn(move |request| {
         let context = Rc::clone(&context);
-        async move { Ok::<_, Infallible>(request::answer(&context, request).await) }
+        async move { Ok::<_, Infallible>(request::respond(&context, request).await) }
     });
     let mut connection = Box::pin(
         http1::Builder::new()
@@ -211,7 +211,7 @@ async fn connection(newcomer: Newcomer, local: Local) {
             .serve_connection(TokioIo::new(stream), service),
     );
     let ended = tokio::select! {
-        // The drain first, so that an answer given after it began always says that the connection will close.
+        // The drain first, so that every response after its start announces that the connection closes.
         biased;
         () = reached(&mut stage, Stage::Draining) => None,
         () = reader.too_slow() => Some(Ok(())),
@@ -230,24 +230,24 @@ async fn connection(newcomer: Newcomer, local: Local) {
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
-    // The place is free when nothing of the connection is left.
+    // The permit is free once nothing of the connection is left.
     drop(connection);
     drop(counted);
     drop(slot);
 }
 
-/// Waits until the door is as far as this, or gone.
+/// Waits until the listener has reached this phase, or is dropped.
 async fn reached(stage: &mut watch::Receiver<Stage>, wanted: Stage) {
     let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
-/// Answers one request without a shard: health, or "no". Closing at once would be cheaper, but most clients would report that as
-/// a network failure.
-async fn refuse(stream: TcpStream, app: Arc<App>, why: Unserved) {
+/// Responds to one request without a shard: a health check, or 503. Closing at once would be cheaper, but most clients would report that
+/// as a network failure.
+async fn reject(stream: TcpStream, app: Arc<App>, why: Unserved) {
     let Ok(at) = stream.local_addr() else { return };
     let service = service_fn(|request| {
-        let answer = request::without_shard(&app, at.ip(), why, &request);
-        async move { Ok::<_, Infallible>(answer) }
+        let response = request::without_shard(&app, at.ip(), why, &request);
+        async move { Ok::<_, Infallible>(response) }
     });
     let one_answer = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
     let _ = timeout(REJECTION_TIMEOUT, one_answer).await;
@@ -284,15 +284,15 @@ mod tests {
         stream
     }
 
-    /// What the door says until it closes the connection.
-    async fn rest(mut stream: TcpStream) -> String {
+    /// Everything that is sent until the connection is closed.
+    async fn read_all(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
-        // A connection that is cut off may end in a reset: an end like any other.
+        // A connection that is cut off may end in a reset.
         let _ = stream.read_to_end(&mut bytes).await;
         String::from_utf8(bytes).unwrap()
     }
 
-    /// The first bytes of an answer, which prove that the door is serving this connection.
+    /// The first bytes of a response, which prove that this connection is served.
     async fn first(stream: &mut TcpStream) -> String {
         let mut buffer = [0; 1024];
         let n = stream.read(&mut buffer).await.unwrap();
@@ -305,58 +305,58 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_over_the_limit_hears_no_until_another_ends() {
-        let door = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
-        let mut kept = send(door.address, GET).await;
-        assert!(first(&mut kept).await.starts_with("HTTP/1.1 200"));
-        let refused = rest(send(door.address, &GET.replace("/healthz", "/metrics")).await).await;
-        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
-        assert!(refused.contains(r#""code":"queue_full""#), "{refused}");
-        let refused = rest(send(door.address, &GET.replace("/healthz", "/get/k")).await).await;
-        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains(r#"{"error":"ERR "#), "{refused}");
-        let health = rest(send(door.address, GET).await).await;
+        let listener = open(Bounds { connections_max: 1, ..Bounds::default() }).await;
+        let mut kept_alive = send(listener.address, GET).await;
+        assert!(first(&mut kept_alive).await.starts_with("HTTP/1.1 200"));
+        let rejected = read_all(send(listener.address, &GET.replace("/healthz", "/metrics")).await).await;
+        assert!(rejected.starts_with("HTTP/1.1 503") && rejected.contains("retry-after: 1"), "{rejected}");
+        assert!(rejected.contains(r#""code":"queue_full""#), "{rejected}");
+        let rejected = read_all(send(listener.address, &GET.replace("/healthz", "/get/k")).await).await;
+        assert!(rejected.starts_with("HTTP/1.1 503") && rejected.contains(r#"{"error":"ERR "#), "{rejected}");
+        let health = read_all(send(listener.address, GET).await).await;
         assert!(health.starts_with("HTTP/1.1 200") && health.contains("connection: close"), "{health}");
-        let ready = rest(send(door.address, &GET.replace("/healthz", "/readyz")).await).await;
+        let ready = read_all(send(listener.address, &GET.replace("/healthz", "/readyz")).await).await;
         assert!(ready.starts_with("HTTP/1.1 503") && ready.contains(r#"{"status":"busy"}"#), "{ready}");
-        drop(kept);
+        drop(kept_alive);
         let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
-        while !rest(send(door.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
-        assert!(door.app.metrics.http_connections_refused.get() >= 1);
+        while !read_all(send(listener.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
+        assert!(listener.app.metrics.http_connections_refused.get() >= 1);
     }
 
     #[tokio::test]
     async fn a_door_on_a_poisoned_shard_still_says_so() {
-        let door = open(Bounds::default()).await;
+        let listener = open(Bounds::default()).await;
         let panics = |_: &mut _, _| -> keystead_core::Result<()> { panic!("as ordered") };
-        let _ = door.app.engine.write(b"k", panics).await;
-        let reply = rest(send(door.address, GET_AND_CLOSE).await).await;
+        let _ = listener.app.engine.write(b"k", panics).await;
+        let reply = read_all(send(listener.address, GET_AND_CLOSE).await).await;
         assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("failing"), "{reply}");
         let get = GET_AND_CLOSE.replace("/healthz", "/get/k");
-        let reply = rest(send(door.address, &get).await).await;
+        let reply = read_all(send(listener.address, &get).await).await;
         assert!(reply.starts_with("HTTP/1.1 503") && reply.contains(r#"{"error":"ERR "#), "{reply}");
     }
 
     #[tokio::test]
     async fn a_client_that_never_finishes_its_headers_is_cut_off() {
-        let door = open(Bounds { header_timeout: SOON, ..Bounds::default() }).await;
-        let slow = send(door.address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
-        assert_eq!(rest(slow).await, "");
+        let listener = open(Bounds { header_timeout: SOON, ..Bounds::default() }).await;
+        let slow = send(listener.address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
+        assert_eq!(read_all(slow).await, "");
     }
 
     #[tokio::test]
     async fn headers_over_the_limit_are_answered_431() {
-        let door = open(Bounds { header_bytes_max: 1024, ..Bounds::default() }).await;
+        let listener = open(Bounds { header_bytes_max: 1024, ..Bounds::default() }).await;
         let request =
             format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(1024));
-        assert!(rest(send(door.address, &request).await).await.starts_with("HTTP/1.1 431"));
+        assert!(read_all(send(listener.address, &request).await).await.starts_with("HTTP/1.1 431"));
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_answered_413() {
-        let door = open(Bounds { body_bytes_max: 3, ..Bounds::default() }).await;
+        let listener = open(Bounds { body_bytes_max: 3, ..Bounds::default() }).await;
         let chunked =
             "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
         for request in [HALF_A_BODY, chunked] {
-            let reply = first(&mut send(door.address, request).await).await;
+            let reply = first(&mut send(listener.address, request).await).await;
             assert!(
                 reply.starts_with("HTTP/1.1 413") && reply.contains("max request size exceeded"),
                 "{reply}"
@@ -366,20 +366,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_never_comes_is_answered_408() {
-        let door = open(Bounds { body_timeout: SOON, ..Bounds::default() }).await;
-        let reply = rest(send(door.address, HALF_A_BODY).await).await;
+        let listener = open(Bounds { body_timeout: SOON, ..Bounds::default() }).await;
+        let reply = read_all(send(listener.address, HALF_A_BODY).await).await;
         assert!(reply.starts_with("HTTP/1.1 408") && reply.contains("connection: close"), "{reply}");
     }
 
     #[tokio::test]
     async fn a_drain_that_takes_too_long_cuts_off_what_is_left() {
-        let door = open(Bounds { drain_timeout: SOON, ..Bounds::default() }).await;
-        let mut stuck = send(door.address, GET).await;
+        let listener = open(Bounds { drain_timeout: SOON, ..Bounds::default() }).await;
+        let mut stuck = send(listener.address, GET).await;
         assert!(first(&mut stuck).await.starts_with("HTTP/1.1 200"));
         stuck.write_all(HALF_A_BODY.as_bytes()).await.unwrap();
-        door.app.stop();
-        door.served.await.unwrap();
-        assert_eq!(door.app.metrics.http_connections.get(), 0);
-        assert_eq!(rest(stuck).await, "");
+        listener.app.stop();
+        listener.served.await.unwrap();
+        assert_eq!(listener.app.metrics.http_connections.get(), 0);
+        assert_eq!(read_all(stuck).await, "");
     }
 }

@@ -1,11 +1,12 @@
-//! `GET /metrics`: Prometheus's text. Touches nothing.
+//! `GET /metrics`: metrics in the OpenMetrics text format. Touches nothing.
 
+use hyper::StatusCode;
 use hyper::header::HeaderValue;
-use hyper::{Method, StatusCode};
+use utoipa::openapi::path::OperationBuilder;
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
-use super::openapi::part::{self, Described};
+use super::openapi::part;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 
@@ -15,9 +16,7 @@ pub(super) async fn metrics(context: &HttpContext, _: &HttpRequest) -> Reply {
     reply::text(StatusCode::OK, HeaderValue::from_static(OPENMETRICS), context.app.metrics_text())
 }
 
-pub(super) fn described(_: &Method) -> Vec<Described> {
-    let text = part::answer("OpenMetrics.").content(OPENMETRICS, part::content(part::string()));
-    Described::context(
-        part::operation(SERVER, "metrics", "What is counted and measured").response("200", text),
-    )
+pub(super) fn describe() -> OperationBuilder {
+    let text = part::response("OpenMetrics.").content(OPENMETRICS, part::content(part::string()));
+    part::operation(SERVER, "metrics", "Metrics of the server").response("200", text)
 }

@@ -1,28 +1,28 @@
-//! The HTTP door: HTTP/1.1 with keep-alive on one listener. Touches sockets.
+//! The HTTP listener and its APIs: HTTP/1.1 with keep-alive. Touches sockets.
 //!
 //! ```text
-//! bytes -> connection, on a shard's loop -> request -> which route? -> host, token -> body -> the route's handler -> reply -> bytes
+//! bytes -> connection, on a shard's loop -> request -> route -> host, token -> body -> the route's handler -> response -> bytes
 //! ```
 //!
 //! | To find                               | open           |
 //! |---------------------------------------|----------------|
 //! | the table of routes                   | [`routes`]     |
-//! | accept, connection limit, drain       | [`listener`]   |
-//! | one request's way through             | [`request`]    |
-//! | replies and error bodies              | [`reply`]      |
-//! | who may do what                       | [`rights`]     |
-//! | answers that go on                    | [`events`]     |
-//! | Redis over HTTP                       | `upstash`      |
+//! | accept, connection bound, drain       | [`listener`]   |
+//! | how one request is processed          | [`request`]    |
+//! | responses and error bodies            | [`reply`]      |
+//! | tokens, hosts, and pages of other sites | [`rights`]   |
+//! | server-sent events                    | [`events`]     |
+//! | the Upstash-compatible REST API       | `upstash`      |
 //! | versioned documents                   | `kv`           |
 //! | rate limits                           | `limit`        |
-//! | requests that are sent twice          | `idempotency`  |
-//! | what OpenAPI tells of the routes      | `openapi`      |
-//! | parts of paths and queries            | `url`          |
-//! | what a query says                     | `parameters`   |
-//! | refusals of documents and limits      | `error`        |
-//! | which status an error has             | [`status`]     |
+//! | the `Idempotency-Key` header          | `idempotency`  |
+//! | the OpenAPI document                  | `openapi`      |
+//! | percent-encoding, parts of a query    | `url`          |
+//! | query parameters, with their errors   | `parameters`   |
+//! | errors of documents and limits        | `error`        |
+//! | the status of an error                | [`status`]     |
 //!
-//! A route is one file here, with what OpenAPI tells of it, and one row in [`routes`].
+//! A route is one file here, with its part of the OpenAPI document, and one row in [`routes`].
 
 mod backup;
 mod context;

@@ -1,4 +1,4 @@
-//! The parameters of a query, with refusals that say what is wrong with one. Pure.
+//! The parameters of a query, with errors that say what is wrong with one. Pure.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::url::{self, BadEscape};
 pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
 
 impl Parameters {
-    /// Those of a request, which takes these. One that it does not know could be a condition that is misspelt.
+    /// Those of a request, which takes these. An unknown one is an error: it could be a condition that is misspelt.
     pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, ApiError> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
@@ -23,11 +23,11 @@ impl Parameters {
             let Some(name) = known.iter().find(|known| **known == name) else {
                 let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(ApiError::bad(format!(
-                    "the parameter '{name}' is unknown here: there are {list}"
+                    "the parameter '{name}' is unknown: this request takes {list}"
                 )));
             };
             if all.iter().any(|(there, _)| there == name) {
-                return Err(ApiError::bad(format!("the parameter '{name}' is there twice")));
+                return Err(ApiError::bad(format!("the parameter '{name}' is given twice")));
             }
             all.push((name, decoded(value.unwrap_or_default(), true)?.into_owned()));
         }
@@ -62,7 +62,7 @@ impl Parameters {
     }
 }
 
-/// Text of a path or a query without its escapes.
+/// Decodes text of a path or a query.
 pub(super) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, ApiError> {
     url::decoded(text, is_query)
         .map_err(|BadEscape| ApiError::bad("a '%' is not followed by two hexadecimal digits: write %25"))

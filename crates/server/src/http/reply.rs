@@ -1,4 +1,4 @@
-//! Replies: their bodies, and the one shape of an error body, `{"error":{"code":"...","message":"..."}}`. Pure.
+//! Responses: their bodies, and the one form of an error body, `{"error":{"code":"...","message":"..."}}`. Pure.
 
 use std::fmt::Display;
 use std::io;
@@ -16,26 +16,27 @@ use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{Code, Error};
 use serde_json::json;
 
+use super::error::ApiError;
 use super::events::Source;
 use super::request::RequestError;
-use super::rights::{self, Stranger};
+use super::rights::{self, AuthError};
 use super::status;
 
-/// Codes of refusals that are no errors of a store.
+/// Codes of errors that are not errors of a store.
 pub mod code {
-    /// No token, or another one.
+    /// No token, or a wrong one.
     pub const UNAUTHORIZED: &str = "unauthorized";
-    /// A token that only reads, or a host that is not this machine where no token is set.
+    /// A read-only token, or a host that is not this machine where no token is set.
     pub const FORBIDDEN: &str = "forbidden";
-    /// Nothing is there.
+    /// It does not exist.
     pub const NOT_FOUND: &str = "not_found";
     /// The path takes other methods.
     pub const METHOD_NOT_ALLOWED: &str = "method_not_allowed";
     /// The body did not arrive in time.
     pub const TIMED_OUT: &str = "timed_out";
-    /// The body has a type that is not taken.
+    /// The media type of the body is not supported.
     pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
-    /// It is understood, and does not fit what is there.
+    /// It is understood, but does not fit the current state.
     pub const UNPROCESSABLE: &str = "unprocessable";
 
     /// All of them.
@@ -50,18 +51,35 @@ pub mod code {
     ];
 }
 
-/// What a handler answers.
+/// A response.
 pub type Reply = Response<Body>;
 
-/// The body of an answer.
+/// What a handler returns.
+pub(super) trait IntoReply {
+    fn into_reply(self) -> Reply;
+}
+
+impl IntoReply for Reply {
+    fn into_reply(self) -> Reply {
+        self
+    }
+}
+
+impl IntoReply for Result<Reply, ApiError> {
+    fn into_reply(self) -> Reply {
+        self.unwrap_or_else(|error| error.reply())
+    }
+}
+
+/// The body of a response.
 pub enum Body {
-    /// All of it, until it is taken.
+    /// All of it.
     Whole(Bytes),
-    /// Part by part, as they come.
+    /// Part by part.
     Stream(Box<dyn Source>),
 }
 
-/// A body that counts as one that waits until it is sent.
+/// A body that counts among the waiting bytes until it is sent.
 struct Counted {
     bytes: Bytes,
     _waiting: WaitingBytes,
@@ -74,7 +92,7 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Body {
-    /// Counts a whole body, if it is large, among the replies that wait until it is sent.
+    /// Counts a whole body, if it is large, among the waiting bytes until it is sent.
     pub(super) fn count_waiting(&mut self, waiting: &Arc<Waiting>) {
         if let Body::Whole(bytes) = self
             && bytes.len() > REPLY_SMALL_BYTES
@@ -138,53 +156,53 @@ pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Re
     reply
 }
 
-/// The reply of an answer.
-pub(super) fn kept(kept: StoredResponse) -> Reply {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let is_empty = kept.body.is_empty();
-    let mut reply = bytes(status, HeaderValue::from_static("application/json"), kept.body);
+/// The response from its stored form.
+pub(super) fn stored(stored: StoredResponse) -> Reply {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let is_empty = stored.body.is_empty();
+    let mut reply = bytes(status, HeaderValue::from_static("application/json"), stored.body);
     if is_empty {
         reply.headers_mut().remove(CONTENT_TYPE);
     }
-    if let Some(version) = kept.version {
+    if let Some(version) = stored.version {
         tag(&mut reply, version);
     }
     reply
 }
 
-/// Puts the version into the header.
+/// Sets the `ETag` header to the version.
 pub(super) fn tag(reply: &mut Reply, version: u64) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{version}\"")) {
         reply.headers_mut().insert(ETAG, value);
     }
 }
 
-/// Seconds after which a request that was too much may be sent again.
+/// Seconds after which a request that was rejected because of load may be sent again.
 pub(super) const SOON: HeaderValue = HeaderValue::from_static("1");
 
-/// The answer to a request that failed.
+/// The response for a request that failed.
 #[must_use]
 pub fn error(error: &Error) -> Reply {
-    let mut reply = refusal(status::of(error.code()), error.code().as_str(), &error.to_string());
+    let mut reply = error_body(status::of(error.code()), error.code().as_str(), &error.to_string());
     if error.code() == Code::QueueFull {
         reply.headers_mut().insert(RETRY_AFTER, SOON);
     }
     reply
 }
 
-/// The answer to a request that does not reach its handler.
+/// The response for a request that does not reach its handler.
 #[must_use]
-pub fn refused(refused: &RequestError) -> Reply {
-    let (code, message) = match refused {
+pub fn request_error(error: &RequestError) -> Reply {
+    let (code, message) = match error {
         RequestError::Host(host) => (code::FORBIDDEN, rights::foreign_host(host)),
-        RequestError::Stranger(Stranger::Page) => (
+        RequestError::Unauthorized(AuthError::ForeignPage) => (
             code::UNAUTHORIZED,
             "a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned(),
         ),
-        RequestError::Stranger(_) => (
+        RequestError::Unauthorized(_) => (
             code::UNAUTHORIZED,
-            "bring the server's token in a header: Authorization: Bearer TOKEN".to_owned(),
+            "send the server's token in a header: Authorization: Bearer TOKEN".to_owned(),
         ),
         RequestError::Method(allow) => (code::METHOD_NOT_ALLOWED, format!("this path takes {allow}")),
         RequestError::TooLarge(0, _) => (Code::TooLarge.as_str(), "this path takes no body".to_owned()),
@@ -196,13 +214,13 @@ pub fn refused(refused: &RequestError) -> Reply {
         }
         RequestError::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),
     };
-    let mut reply = refusal(refused.status(), code, &message);
-    if let RequestError::Stranger(_) = refused {
+    let mut reply = error_body(error.status(), code, &message);
+    if let RequestError::Unauthorized(_) = error {
         reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply
 }
 
-fn refusal(status: StatusCode, code: &str, message: &str) -> Reply {
+fn error_body(status: StatusCode, code: &str, message: &str) -> Reply {
     json(status, json!({ "error": { "code": code, "message": message } }))
 }

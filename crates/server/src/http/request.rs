@@ -1,7 +1,7 @@
-//! One request's way: find its row, check the host and the token, take the body, run the handler, count. Touches the
+//! How one request is processed: find its row, check the host and the token, read the body, run the handler, count. Touches the
 //! request's connection, through its body.
 //!
-//! Nothing of a body is read before the token was checked.
+//! Nothing of a body is read before the token has been checked.
 
 use std::net::IpAddr;
 
@@ -14,46 +14,71 @@ use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
 
 use super::context::HttpContext;
+use super::error::ApiError;
 use super::reply::{self, Reply};
-use super::rights::{self, Rights, Stranger};
-use super::routes::{Access, Match, Takes, method_label};
+use super::rights::{self, AuthError, Rights};
+use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{cors, health, upstash};
 use crate::app::App;
 use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Bounds};
 
 /// A request whose body has arrived.
 pub struct HttpRequest {
+    /// The row that handles it.
+    pub route: &'static Route,
     /// Its line and headers.
     pub head: Parts,
     /// All of its body.
     pub body: Bytes,
-    /// What it may do.
+    /// Its rights.
     pub rights: Rights,
 }
 
-/// Why a request does not reach its handler. Each door tells it in its own form.
+impl HttpRequest {
+    /// A parameter of the path, as it was sent; empty where the route has none of this name.
+    #[must_use]
+    pub fn path_parameter(&self, name: &str) -> &str {
+        self.route.parameter(name, self.head.uri.path()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(head: Parts, body: &'static str) -> HttpRequest {
+        let Match::Route(route) = Match::find(&head.method, head.uri.path()) else { panic!("no route") };
+        HttpRequest { route, head, body: body.into(), rights: Rights::All }
+    }
+
+    /// Fails for a read-only token.
+    pub(super) fn require_write(&self) -> Result<(), ApiError> {
+        match self.rights {
+            Rights::All => Ok(()),
+            Rights::ReadOnly => Err(ApiError::ReadOnly),
+        }
+    }
+}
+
+/// Why a request does not reach its handler. Each API has its own form for it.
 #[derive(Clone, Debug)]
 pub enum RequestError {
-    /// It may not.
-    Stranger(Stranger),
-    /// No token is set, and it asks for this host, which is not this machine.
+    /// It is not authorised.
+    Unauthorized(AuthError),
+    /// No token is set, and its `Host`, this one, is not this machine.
     Host(String),
     /// The path takes other methods: these.
     Method(String),
-    /// The body is too large: the limit, and its length as far as that is known.
+    /// The body is too large: the bound, and its length as far as that is known.
     TooLarge(usize, u64),
-    /// The body broke off.
+    /// The body is incomplete.
     Unreadable(String),
     /// The body did not arrive in time.
     TimedOut,
 }
 
 impl RequestError {
-    /// The status of the answer.
+    /// The status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            RequestError::Stranger(_) => StatusCode::UNAUTHORIZED,
+            RequestError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             RequestError::Host(_) => StatusCode::FORBIDDEN,
             RequestError::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             RequestError::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -63,17 +88,17 @@ impl RequestError {
     }
 }
 
-/// Answers a request, whatever it is.
-pub async fn answer(context: &HttpContext, request: Request<Incoming>) -> Reply {
+/// Responds to a request.
+pub async fn respond(context: &HttpContext, request: Request<Incoming>) -> Reply {
     let stopwatch = Stopwatch::start();
     let found = Match::find(request.method(), request.uri().path());
     let method = method_label(request.method());
     let is_page = cors::is_page(request.headers());
     let mut reply = match run(context, found, request).await {
         Ok(reply) => reply,
-        Err(refusal) => refused(context, found, &refusal).await,
+        Err(error) => error_reply(context, found, &error).await,
     };
-    // What was stored is in no other place, also not in the cache of a browser or a proxy.
+    // Stored data must not remain in the cache of a browser or a proxy.
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if found.access() == Access::Upstash {
         upstash::finish(context, &mut reply);
@@ -83,27 +108,27 @@ pub async fn answer(context: &HttpContext, request: Request<Incoming>) -> Reply 
     }
     let (route, status, took) = (found.label(), reply.status().as_u16(), stopwatch.elapsed());
     context.app.metrics.record_request(route, method, status, took);
-    // The path is not logged: it holds keys and values.
+    // The path is not logged: it contains keys and values.
     tracing::debug!(route, method, status, took_us = took.as_micros() as u64, "request");
     reply
 }
 
-/// Why a request gets no shard.
+/// Why a request is not served by a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unserved {
-    /// Its connection is one too many.
+    /// Its connection is over the bound.
     TooMany,
-    /// The shard is at a command that takes long.
+    /// The shard runs a long command.
     Busy,
 }
 
-/// The answer to a request that gets no shard. It says the same whatever token was brought, so nobody can guess here.
+/// The response to a request that is not served by a shard. It does not depend on the token, so it cannot be used to guess tokens.
 ///
-/// `at`: the address that the connection came in on.
+/// `at`: the local address of the connection.
 pub(super) fn without_shard(app: &App, at: IpAddr, why: Unserved, request: &Request<Incoming>) -> Reply {
     let mut reply = match rights::check_host(&app.settings, at, request.uri(), request.headers()) {
         Ok(()) => unserved(app, why, request),
-        Err(host) => reply::refused(&RequestError::Host(host)),
+        Err(host) => reply::request_error(&RequestError::Host(host)),
     };
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
@@ -118,7 +143,7 @@ fn unserved(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
     }
     let words = match why {
         Unserved::TooMany => "too many connections are open: try again later",
-        Unserved::Busy => "a command takes long, and nothing else is served meanwhile: try again later",
+        Unserved::Busy => "a long-running command blocks the shard: try again later",
     };
     let error = Error::new(Code::QueueFull, words);
     match found.access() {
@@ -131,67 +156,71 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
     let settings = &context.app.settings;
     rights::check_host(settings, context.at, request.uri(), request.headers()).map_err(RequestError::Host)?;
     if found.is_for_pages() && request.method() == Method::OPTIONS {
-        return Ok(cors::preflight(request.headers(), &found.allow()));
+        return Ok(cors::preflight(request.headers(), &routes::allow(request.uri().path())));
     }
-    let rights = rights_of(context, found.access(), &request).map_err(RequestError::Stranger)?;
+    let rights = rights_of(context, found.access(), &request).map_err(RequestError::Unauthorized)?;
     if found.access() != Access::Open {
         context.auth_failures.set(0);
     }
     match found {
-        Match::WrongMethod(_) => Err(RequestError::Method(found.allow())),
+        Match::WrongMethod(_) => Err(RequestError::Method(routes::allow(request.uri().path()))),
         Match::Route(route) => {
             let (head, body) = request.into_parts();
             let most = match route.takes {
                 Takes::Body => context.bounds.body_bytes_max,
                 Takes::Nothing => 0,
             };
-            let body = whole(&context.bounds, most, body).await?;
-            Ok(route.answer(context, &HttpRequest { head, body, rights }).await)
+            let body = read_body(&context.bounds, most, body).await?;
+            Ok(route.handle(context, &HttpRequest { route, head, body, rights }).await)
         }
     }
 }
 
-fn rights_of(context: &HttpContext, access: Access, request: &Request<Incoming>) -> Result<Rights, Stranger> {
+fn rights_of(
+    context: &HttpContext,
+    access: Access,
+    request: &Request<Incoming>,
+) -> Result<Rights, AuthError> {
     let settings = &context.app.settings;
     match access {
         Access::Open => Ok(Rights::All),
         Access::Upstash | Access::Documents => {
             rights::of(settings, request.headers(), || upstash::token_in(request.uri().query()))
         }
-        // What these tell and do is not for those who may only look at keys.
+        // Metrics and backups are not for a token that may only read keys.
         Access::Token => match rights::of(settings, request.headers(), || None)? {
             Rights::All => Ok(Rights::All),
-            Rights::ReadOnly => Err(Stranger::Token),
+            Rights::ReadOnly => Err(AuthError::MissingToken),
         },
     }
 }
 
-async fn refused(context: &HttpContext, found: Match, refusal: &RequestError) -> Reply {
-    let is_last = match refusal {
-        // In a box: everybody's future would be as large.
-        RequestError::Stranger(Stranger::Wrong) => Box::pin(keep_back(context)).await,
+async fn error_reply(context: &HttpContext, found: Match, error: &RequestError) -> Reply {
+    let is_last = match error {
+        // Boxed: the future of every request would be as large.
+        RequestError::Unauthorized(AuthError::WrongToken) => Box::pin(delay_failure(context)).await,
         RequestError::Host(host) => {
             if let Some(more) = context.app.notices.foreign_host.pass(context.app.now()) {
                 tracing::warn!(
                     host = rights::shown(host),
                     more,
-                    "a request for another host than this machine: refused"
+                    "rejected a request for another host than this machine"
                 );
             }
             false
         }
-        // The rest of the body may still come, so the connection cannot carry another request.
+        // The rest of the body may still arrive, so the connection cannot carry another request.
         RequestError::TimedOut => true,
         _ => false,
     };
     let mut reply = match found.access() {
-        Access::Upstash => upstash::refused(refusal),
-        Access::Open | Access::Token | Access::Documents => reply::refused(refusal),
+        Access::Upstash => upstash::request_error(error),
+        Access::Open | Access::Token | Access::Documents => reply::request_error(error),
     };
     if is_last {
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if let RequestError::Method(allow) = refusal
+    if let RequestError::Method(allow) = error
         && let Ok(allow) = HeaderValue::from_str(allow)
     {
         reply.headers_mut().insert(ALLOW, allow);
@@ -199,29 +228,29 @@ async fn refused(context: &HttpContext, found: Match, refusal: &RequestError) ->
     reply
 }
 
-/// Keeps back the answer to a wrong token, and returns whether it is the connection's last. Only this connection waits, and whoever
-/// brings the right token never does, so nobody who guesses keeps others out.
-async fn keep_back(context: &HttpContext) -> bool {
+/// Delays the response to a wrong token, and returns whether it is the connection's last. Only this connection waits, and a correct
+/// token is never delayed, so a client that guesses does not lock others out.
+async fn delay_failure(context: &HttpContext) -> bool {
     let failures = context.auth_failures.get().saturating_add(1);
     context.auth_failures.set(failures);
     context.app.metrics.http_auth_failures.inc();
     if let Some(more) = context.app.notices.wrong_token.pass(context.app.now()) {
         let client = context.session.borrow().client.address.clone();
-        tracing::warn!(client, more, "an HTTP request brought a wrong token");
+        tracing::warn!(client, more, "an HTTP request had a wrong token");
     }
     tokio::time::sleep(AUTH_FAILURE_DELAY).await;
     failures >= AUTH_FAILURES_MAX
 }
 
-/// Waits for the whole body, of at most so many bytes, within its limit of time.
-async fn whole(bounds: &Bounds, most: usize, body: Incoming) -> Result<Bytes, RequestError> {
+/// Reads the whole body, of at most `most` bytes, within its timeout.
+async fn read_body(bounds: &Bounds, most: usize, body: Incoming) -> Result<Bytes, RequestError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    // A client that says how much it will send is answered before it sends it.
-    let said = body.size_hint().lower();
-    if said > most as u64 {
-        return Err(RequestError::TooLarge(most, said));
+    // A client that announces the length gets the error before it sends the body.
+    let announced = body.size_hint().lower();
+    if announced > most as u64 {
+        return Err(RequestError::TooLarge(most, announced));
     }
     let whole = Limited::new(body, most).collect();
     match tokio::time::timeout(bounds.body_timeout, whole).await {

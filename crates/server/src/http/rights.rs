@@ -1,8 +1,8 @@
-//! Who may do what: tokens, hosts, and pages of other sites. Pure.
+//! Authorisation: tokens, hosts, and pages of other sites. Pure.
 //!
-//! Without a token everybody on this machine may do everything, and a browser on it lets pages of any site send requests. A page
-//! whose name was made to point here (DNS rebinding) may even read the answers. What it cannot do is ask for another host than its own,
-//! so without a token every request must ask for this machine.
+//! Without a token every client on this machine may do everything, and a browser on it lets pages of any site send requests. A page
+//! whose name resolves to this machine (DNS rebinding) may even read the responses. But it cannot send another `Host` than its own,
+//! so without a token the `Host` of every request must be this machine.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -16,41 +16,41 @@ use crate::settings::value::is_host_name;
 
 pub use keystead_commands::ctx::Rights;
 
-/// Why a request is not let in.
+/// Why a request is not authorised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stranger {
-    /// It brought no token, or one that is not for this.
-    Token,
-    /// It brought a token that is none of ours.
-    Wrong,
-    /// It comes from a page of another site, and no token protects the server.
-    Page,
+pub enum AuthError {
+    /// It has no token, or one without the right.
+    MissingToken,
+    /// It has a token that is not one of the server's.
+    WrongToken,
+    /// It was sent by a page of another site, and the server has no token.
+    ForeignPage,
 }
 
-/// The rights of a request. The header counts; only where there is none does a token elsewhere.
+/// The rights of a request. The token in the header is used; one in another place only where there is no header.
 ///
 /// # Errors
-/// When it has none.
+/// When it is not authorised.
 pub(super) fn of(
     settings: &Settings,
     headers: &HeaderMap,
     elsewhere: impl FnOnce() -> Option<Vec<u8>>,
-) -> Result<Rights, Stranger> {
+) -> Result<Rights, AuthError> {
     let Some(token) = &settings.token else {
-        // Any site that somebody looks at can send requests to a server on this machine.
-        return if is_foreign_page(headers) { Err(Stranger::Page) } else { Ok(Rights::All) };
+        // Any site that is open in a browser can send requests to a server on this machine.
+        return if is_foreign_page(headers) { Err(AuthError::ForeignPage) } else { Ok(Rights::All) };
     };
     let offered = match headers.get(AUTHORIZATION) {
         Some(value) => bearer(value).map(Cow::Borrowed),
         None => elsewhere().map(Cow::Owned),
     };
-    let Some(offered) = offered else { return Err(Stranger::Token) };
-    // Both are compared, so that the time tells nothing about which of them it might be.
+    let Some(offered) = offered else { return Err(AuthError::MissingToken) };
+    // Both are compared, so that the time does not reveal which of them it might be.
     let may_read = settings.read_only_token.as_ref().is_some_and(|token| token.matches(&offered));
     match (token.matches(&offered), may_read) {
         (true, _) => Ok(Rights::All),
         (_, true) => Ok(Rights::ReadOnly),
-        _ => Err(Stranger::Wrong),
+        _ => Err(AuthError::WrongToken),
     }
 }
 
@@ -60,11 +60,11 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(SCHEME).then_some(offered)
 }
 
-/// Whether a server without a token may answer: every host that the request names is this machine, the address `at` that the
-/// connection came in on, or a name that the settings allow.
+/// Whether a server without a token may serve the request: every host that it names is this machine, the local address `at` of the
+/// connection, or a name that the settings allow.
 ///
 /// # Errors
-/// The host that is none of these, or an empty one where there is none.
+/// The host that is none of these; empty where the request names no host.
 pub(super) fn check_host(
     settings: &Settings,
     at: IpAddr,
@@ -87,28 +87,28 @@ pub(super) fn check_host(
     };
     let mut hosts = headers.get_all(HOST).iter();
     check(hosts.next().map_or(&b""[..], HeaderValue::as_bytes))?;
-    // What stands in the first line counts as much as the header.
+    // The request line counts as much as the header.
     uri.authority().map_or(Ok(()), |authority| check(authority.as_str().as_bytes()))?;
     hosts.try_for_each(|host| check(host.as_bytes()))
 }
 
-/// As much of a host as is shown to people.
+/// The part of a host that messages show.
 pub(super) fn shown(host: &str) -> &str {
     &host[..host.floor_char_boundary(HOST_SHOWN_BYTES)]
 }
 
-/// What is said where [`check_host`] refuses.
+/// The message when [`check_host`] fails.
 pub(super) fn foreign_host(host: &str) -> String {
     let name = host_of(host).filter(|name| is_host_name(name)).unwrap_or("NAME");
     format!(
-        "a server without a token answers only requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
+        "a server without a token only serves requests for localhost, 127.0.0.1 or [::1], not for the host '{}': \
          set a token, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32), or allow the host: --allowed-hosts {name}",
         shown(host)
     )
 }
 
-/// Whether the request comes from a page which is not of this machine, as far as browsers tell. An image on such a page has no
-/// `Origin`, but then there is `Sec-Fetch-Site`.
+/// Whether the request was sent by a page that is not from this machine, as far as browsers say so. A request for an image has no
+/// `Origin`, but it has `Sec-Fetch-Site`.
 fn is_foreign_page(headers: &HeaderMap) -> bool {
     const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
     if let Some(origin) = headers.get(ORIGIN) {
@@ -118,7 +118,7 @@ fn is_foreign_page(headers: &HeaderMap) -> bool {
     headers.get(SITE).is_some_and(|site| site == "cross-site")
 }
 
-/// The host of `HOST`, `HOST:PORT` or `[IPV6]:PORT`, without brackets; nothing where it is none of these.
+/// The host of `HOST`, `HOST:PORT` or `[IPV6]:PORT`, without brackets; nothing for any other text.
 fn host_of(authority: &str) -> Option<&str> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(ipv6) => ipv6.split_once(']')?,
@@ -126,11 +126,11 @@ fn host_of(authority: &str) -> Option<&str> {
     };
     let is_port =
         |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
-    // A name may be written with the dot of the root.
+    // A name may end with the dot of the root.
     (rest.is_empty() || is_port(rest)).then(|| host.strip_suffix('.').unwrap_or(host))
 }
 
-/// Whether a host, with or without a port, is this machine. Browsers take names below `localhost` for it, too.
+/// Whether a host, with or without a port, is this machine. For browsers, subdomains of `localhost` are, too.
 fn is_local(authority: &str) -> bool {
     const LOCALHOST: &str = "localhost";
     let Some(host) = host_of(authority) else { return false };
@@ -162,17 +162,17 @@ mod tests {
             ("Bearer s3cret", Ok(Rights::All)),
             ("bearer s3cret", Ok(Rights::All)),
             ("BEARER look", Ok(Rights::ReadOnly)),
-            ("Bearer  s3cret", Err(Stranger::Wrong)),
-            ("Bearer s3cret ", Err(Stranger::Wrong)),
-            ("Bearer", Err(Stranger::Token)),
-            ("Bearer ", Err(Stranger::Wrong)),
-            ("Basic s3cret", Err(Stranger::Token)),
-            ("s3cret", Err(Stranger::Token)),
-            ("", Err(Stranger::Token)),
+            ("Bearer  s3cret", Err(AuthError::WrongToken)),
+            ("Bearer s3cret ", Err(AuthError::WrongToken)),
+            ("Bearer", Err(AuthError::MissingToken)),
+            ("Bearer ", Err(AuthError::WrongToken)),
+            ("Basic s3cret", Err(AuthError::MissingToken)),
+            ("s3cret", Err(AuthError::MissingToken)),
+            ("", Err(AuthError::MissingToken)),
         ] {
             assert_eq!(of(&settings, &headers(&[("authorization", header)]), || None), rights, "{header:?}");
         }
-        assert_eq!(of(&settings, &HeaderMap::new(), || None), Err(Stranger::Token));
+        assert_eq!(of(&settings, &HeaderMap::new(), || None), Err(AuthError::MissingToken));
     }
 
     #[test]
@@ -180,7 +180,10 @@ mod tests {
         let settings = settings(Some("s3cret"), None);
         let there = || Some(b"s3cret".to_vec());
         assert_eq!(of(&settings, &HeaderMap::new(), there), Ok(Rights::All));
-        assert_eq!(of(&settings, &headers(&[("authorization", "Bearer x")]), there), Err(Stranger::Wrong));
+        assert_eq!(
+            of(&settings, &headers(&[("authorization", "Bearer x")]), there),
+            Err(AuthError::WrongToken)
+        );
     }
 
     #[test]
@@ -191,11 +194,11 @@ mod tests {
             ("origin", "http://127.0.0.1", Ok(Rights::All)),
             ("origin", "https://[::1]:8080", Ok(Rights::All)),
             ("origin", "http://app.localhost:1", Ok(Rights::All)),
-            ("origin", "https://example.com", Err(Stranger::Page)),
-            ("origin", "https://localhost.example.com", Err(Stranger::Page)),
-            ("origin", "https://127.0.0.1.example.com", Err(Stranger::Page)),
-            ("origin", "null", Err(Stranger::Page)),
-            ("sec-fetch-site", "cross-site", Err(Stranger::Page)),
+            ("origin", "https://example.com", Err(AuthError::ForeignPage)),
+            ("origin", "https://localhost.example.com", Err(AuthError::ForeignPage)),
+            ("origin", "https://127.0.0.1.example.com", Err(AuthError::ForeignPage)),
+            ("origin", "null", Err(AuthError::ForeignPage)),
+            ("sec-fetch-site", "cross-site", Err(AuthError::ForeignPage)),
             ("sec-fetch-site", "same-origin", Ok(Rights::All)),
             ("sec-fetch-site", "none", Ok(Rights::All)),
         ] {
@@ -246,7 +249,7 @@ mod tests {
         ] {
             assert_eq!(host(&open, "/", &[name]), Err(name.to_owned()));
         }
-        assert_eq!(host(&open, "/", &[]), Err(String::new()), "and one must be");
+        assert_eq!(host(&open, "/", &[]), Err(String::new()), "there must be one");
         assert!(host(&open, "/", &["localhost", "evil.example"]).is_err(), "all of them count");
         assert!(host(&open, "http://evil.example/", &["localhost"]).is_err(), "the first line, too");
         assert!(host(&open, "http://127.0.0.1:8080/", &["localhost"]).is_ok());
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_of_a_host_says_what_to_do() {
+    fn the_error_for_a_host_says_what_to_do() {
         let words = foreign_host("keystead:8080");
         assert!(words.contains("'keystead:8080'") && words.ends_with("--allowed-hosts keystead"), "{words}");
         let words = foreign_host(&"é".repeat(1000));

@@ -1,9 +1,9 @@
-//! Which HTTP status an error has: one match. Pure.
+//! The HTTP status of an error: one match. Pure.
 
 use hyper::StatusCode;
 use keystead_core::Code;
 
-/// The status of an answer that tells an error of this code.
+/// The status of the response for an error of this code.
 #[must_use]
 pub fn of(code: Code) -> StatusCode {
     match code {
@@ -13,7 +13,7 @@ pub fn of(code: Code) -> StatusCode {
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
         Code::QueueFull | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        // A code that is not listed is a defect here, and `Code` may grow.
+        // A code that is not listed is a defect of this match, and `Code` may grow.
         Code::ConfigInvalid | Code::Corrupt | Code::Internal | _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadEscape;
 
-/// The parameters of a query, as they stand there: names, and values where there is a `=`.
+/// The parameters of a query, still encoded: names, and values where there is a `=`.
 pub(super) fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Option<&str>)> {
     query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         match pair.split_once('=') {
@@ -16,7 +16,7 @@ pub(super) fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Opt
     })
 }
 
-/// Takes percent-encoding away. In a query `+` is a space, as forms have it.
+/// Decodes percent-encoding. In a query `+` is a space, as in forms.
 pub(super) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, BadEscape> {
     if !text.bytes().any(|byte| byte == b'%' || (is_query && byte == b'+')) {
         return Ok(Cow::Borrowed(text.as_bytes()));

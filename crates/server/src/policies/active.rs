@@ -1,4 +1,4 @@
-//! One policy in force: its limiter, where its state is, and what is counted of it. Touches its store.
+//! One active policy: its limiter, its backend and its counts. Touches its store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,27 +16,38 @@ use super::file::Definition;
 /// Where the state of a policy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// With the keys of the database, on the shard of the key.
+    /// In the server's own database, on the shard of the key.
     Engine,
-    /// In a store that answers at once.
+    /// In a store with synchronous operations.
     Sync,
-    /// In a store that answers later.
-    Elsewhere,
+    /// In a store with asynchronous operations.
+    Async,
 }
 
-/// A policy in force.
+impl Backend {
+    /// Whether the state is in the server's own database.
+    #[must_use]
+    pub fn is_engine(self) -> bool {
+        match self {
+            Backend::Engine => true,
+            Backend::Sync | Backend::Async => false,
+        }
+    }
+}
+
+/// An active policy.
 pub struct ActivePolicy {
-    /// As it is written.
+    /// Its definition.
     pub definition: Definition,
     /// Where its state is.
     pub backend: Backend,
-    /// Asks it.
+    /// Makes its decisions.
     pub limiter: Limiter<Arc<dyn Store>>,
-    /// What is counted.
+    /// Its metrics.
     pub counts: PolicyCounts,
-    /// Who is denied most.
+    /// The keys that are denied most.
     pub denied: Mutex<Denied>,
-    /// What stands before its keys in the store, and a colon.
+    /// The prefix of its keys in the store, without the colon.
     pub prefix: String,
     headers: Headers,
     broken: AtomicBool,
@@ -50,7 +61,7 @@ impl ActivePolicy {
         counts: PolicyCounts,
     ) -> ActivePolicy {
         let policy = definition.policy.clone();
-        // A policy of another kind has another state: under a prefix of its own it begins anew, and the old one expires.
+        // A policy of another kind has another state: it starts under a prefix of its own, and the old state expires.
         let prefix = format!("limit:{}:{}", definition.name, policy.strategy().word());
         let headers = Headers::new(&policy, definition.headers);
         let fail = policy.fail().unwrap_or(Fail::Closed);
@@ -59,10 +70,10 @@ impl ActivePolicy {
         ActivePolicy { definition, backend, limiter, counts, denied, prefix, headers, broken }
     }
 
-    /// Counts an answer about `key`.
-    pub fn count(&self, key: &[u8], answer: Result<&Decision, &Error>) {
-        match answer {
-            // It passed, and was not admitted: nobody has counted it.
+    /// Counts a decision about `key`.
+    pub fn count(&self, key: &[u8], decided: Result<&Decision, &Error>) {
+        match decided {
+            // It was allowed without a check.
             Ok(decision) if decision.failed_open => self.counts.failed_open.inc(),
             Ok(decision) if decision.allowed => self.counts.allowed.inc(),
             Ok(_) => {
@@ -71,23 +82,23 @@ impl ActivePolicy {
             }
             Err(_) => self.counts.errors.inc(),
         };
-        if self.backend != Backend::Engine {
-            self.broken.store(answer.map_or_else(is_broken, |it| it.failed_open), Ordering::Relaxed);
+        if !self.backend.is_engine() {
+            self.broken.store(decided.map_or_else(is_broken, |it| it.failed_open), Ordering::Relaxed);
         }
     }
 
-    /// Notes how long a request took, whatever number of keys it asked for.
-    pub fn took(&self, time: Duration) {
+    /// Records the duration of a request, whatever number of keys it checked.
+    pub fn observe(&self, time: Duration) {
         self.counts.durations.observe(time.as_secs_f64());
     }
 
-    /// Whether a store of its own could not answer the last check. The server's database tells that of itself.
+    /// Whether its own store failed at the last check. The server's database has a health check of its own.
     #[must_use]
     pub fn is_store_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// The headers of an answer.
+    /// The headers of a response.
     #[must_use]
     pub fn headers(&self, decision: &Decision, now: Millis) -> Vec<(&'static str, String)> {
         match self.definition.headers == HeaderStyles::NONE {
@@ -97,9 +108,9 @@ impl ActivePolicy {
         }
     }
 
-    /// Whether two policies keep their state in the same store.
+    /// Whether two policies have their state in the same store.
     #[must_use]
-    pub fn is_beside(&self, other: &ActivePolicy) -> bool {
+    pub fn shares_store_with(&self, other: &ActivePolicy) -> bool {
         self.definition.store == other.definition.store
     }
 }
@@ -113,26 +124,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_passes_without_a_store_is_not_counted_as_admitted() {
+    async fn a_check_that_fails_open_is_not_counted_as_allowed() {
         let text = "[limit.a]\nlimit = 1\nperiodMs = \"60s\"\nfail = \"open\"\nstore = \"memory\"\n";
         let definition = file::parse(text, "k.toml").unwrap().remove(0);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let active =
             ActivePolicy::new(definition, Backend::Sync, Arc::clone(&store), PolicyMetrics::new().of("a"));
-        let told = |active: &ActivePolicy| {
+        let counted = |active: &ActivePolicy| {
             let counts = &active.counts;
             (counts.allowed.get(), counts.failed_open.get(), counts.errors.get(), active.is_store_broken())
         };
         active.count(b"k", active.limiter.check("k", 1).await.as_ref());
-        assert_eq!(told(&active), (1, 0, 0, false));
+        assert_eq!(counted(&active), (1, 0, 0, false));
         store.close().await.unwrap();
         active.count(b"k", active.limiter.check("k", 1).await.as_ref());
-        assert_eq!(told(&active), (1, 1, 0, true));
+        assert_eq!(counted(&active), (1, 1, 0, true));
         let error = store.reset(&keystead_core::Key::new("k").unwrap()).await.unwrap_err();
         active.count(b"k", Err(&error));
-        assert_eq!(told(&active), (1, 1, 1, true));
-        // A request that cannot be is no fault of the store.
+        assert_eq!(counted(&active), (1, 1, 1, true));
+        // An invalid request is not a failure of the store.
         active.count(b"k", active.limiter.check("", 1).await.as_ref());
-        assert_eq!(told(&active), (1, 1, 2, false));
+        assert_eq!(counted(&active), (1, 1, 2, false));
     }
 }

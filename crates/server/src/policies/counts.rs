@@ -1,6 +1,6 @@
-//! What is counted of policies, in Prometheus's words. Touches nothing.
+//! The metrics of policies. Touches nothing.
 //!
-//! Labels are bounded: there are at most so many policies, and a few of the most denied keys of each.
+//! Labels are bounded: the number of policies is, and each has only a few of its most denied keys.
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
@@ -13,7 +13,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Set;
-use super::active::Backend;
 use crate::bounds::DENIED_KEYS_TOLD;
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
@@ -52,9 +51,9 @@ pub struct PolicyCounts {
     pub allowed: Counter,
     /// Checks that were denied.
     pub denied: Counter,
-    /// Checks that passed because the store was broken and the policy fails open.
+    /// Checks that were allowed because the store failed and the policy fails open.
     pub failed_open: Counter,
-    /// Checks that could not be answered.
+    /// Checks that failed.
     pub errors: Counter,
     /// How long they took.
     pub durations: Histogram,
@@ -75,23 +74,23 @@ impl PolicyMetrics {
         to.register("limit_checks", "Checks of rate limits by policy and outcome", self.checks.clone());
         to.register_with_unit(
             "limit_check_duration",
-            "Time of a check, with the wait until it is durable",
+            "Time of a check, including the wait until it is durable",
             Unit::Seconds,
             self.durations.clone(),
         );
         to.register(
             "limit_denied_key",
-            "About how often the most denied keys were denied since the policy began",
+            "Approximate number of denials of the most denied keys since the policy became active",
             self.denied_keys.clone(),
         );
         to.register(
             "limit_store_broken",
-            "Whether the policy's own store could not answer the last check",
+            "Whether the policy's own store failed at the last check",
             self.store_broken.clone(),
         );
         to.register(
             "limit_file_refused",
-            "Whether the settings file has changed and its policies were not taken",
+            "Whether the settings file has changed and its policies were rejected",
             self.stale.clone(),
         );
     }
@@ -106,7 +105,7 @@ impl PolicyMetrics {
         PolicyCounts { allowed, denied, failed_open, errors, durations }
     }
 
-    /// Tells nothing more of a policy that is gone.
+    /// Removes the metrics of a policy that is no longer active.
     pub fn forget(&self, policy: &str) {
         for outcome in OUTCOMES {
             self.checks.remove(&CheckLabels { policy: policy.to_owned(), outcome });
@@ -114,13 +113,13 @@ impl PolicyMetrics {
         self.durations.remove(&PolicyLabel { policy: policy.to_owned() });
     }
 
-    /// Takes what only the policies themselves know.
+    /// Sets the metrics that are read from the policies.
     pub(crate) fn set(&self, set: &Set) {
         self.stale.set(set.problem.is_some().into());
         self.denied_keys.clear();
         self.store_broken.clear();
         for (name, active) in &set.by_name {
-            if active.backend != Backend::Engine {
+            if !active.backend.is_engine() {
                 let label = PolicyLabel { policy: name.clone() };
                 self.store_broken.get_or_create(&label).set(active.is_store_broken().into());
             }
@@ -133,7 +132,7 @@ impl PolicyMetrics {
     }
 }
 
-/// A key as text, whatever it is. Two keys that are no text are two texts.
+/// A key as text. Different keys have different texts, also where they are not UTF-8.
 fn shown(key: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(key) {
         Ok(text) => Cow::Borrowed(text),

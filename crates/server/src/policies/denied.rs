@@ -1,18 +1,18 @@
 //! Which keys are denied most, in bounded memory. Touches nothing.
 //!
-//! The space-saving sketch: a key that is not there takes the place of the least one and its count. What a key is told to have is
-//! never too little, and a key with more than its share of all denials is always there.
+//! The space-saving sketch: a new key replaces the key with the lowest count and continues that count. The count of a key is
+//! never too low, and a key with more than 1/n of all denials is always among the n keys.
 
 use crate::bounds::{DENIED_KEY_BYTES, DENIED_KEYS};
 
-/// The keys that were denied most, each with about how often.
+/// The keys that were denied most, with their approximate counts.
 #[derive(Debug, Default)]
 pub struct Denied {
     counts: Vec<(Box<[u8]>, u64)>,
 }
 
 impl Denied {
-    /// Counts a denial of this key. A long key is known by its beginning.
+    /// Counts a denial of this key. Of a long key only the beginning is stored.
     pub fn add(&mut self, key: &[u8]) {
         let key = beginning(key);
         if let Some((_, count)) = self.counts.iter_mut().find(|(there, _)| **there == *key) {
@@ -28,7 +28,7 @@ impl Denied {
         }
     }
 
-    /// The first so many, the most denied first.
+    /// The keys with the highest counts, the highest first.
     #[must_use]
     pub fn top(&self, most: usize) -> Vec<(Box<[u8]>, u64)> {
         let mut all = self.counts.clone();
@@ -38,7 +38,7 @@ impl Denied {
     }
 }
 
-/// What is remembered of a key: of text, whole characters.
+/// The part of a key that is stored: of text, whole characters.
 fn beginning(key: &[u8]) -> &[u8] {
     if key.len() <= DENIED_KEY_BYTES {
         return key;
@@ -57,12 +57,12 @@ mod tests {
         let text = "k".to_owned() + &"é".repeat(100);
         assert_eq!(beginning(text.as_bytes()), &text.as_bytes()[..127]);
         let bytes = [text.as_bytes(), b"\xff"].concat();
-        assert_eq!(beginning(&bytes).len(), DENIED_KEY_BYTES, "what is no text has no characters");
+        assert_eq!(beginning(&bytes).len(), DENIED_KEY_BYTES, "other bytes have no characters");
         assert_eq!(beginning(&text.as_bytes()[..128]).len(), 128);
     }
 
     #[test]
-    fn who_is_denied_often_is_found_among_any_number_of_others() {
+    fn a_key_that_is_denied_often_is_found_among_any_number_of_others() {
         let mut denied = Denied::default();
         for n in 0..100_000u32 {
             denied.add(format!("other-{n}").as_bytes());
@@ -76,7 +76,7 @@ mod tests {
         assert!(denied.counts.len() <= DENIED_KEYS);
         let top = denied.top(2);
         assert_eq!((&*top[0].0, &*top[1].0), (&b"often"[..], &b"sometimes"[..]));
-        assert!(top[0].1 >= 5000, "never too little");
+        assert!(top[0].1 >= 5000, "never too low");
     }
 
     #[test]

@@ -19,14 +19,14 @@ use super::ENGINE;
 use crate::bounds::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 use crate::failure::failure;
 
-/// The name of the table that holds them all.
+/// The name of the table of all policies.
 pub(crate) const TABLE: &str = "limit";
 
-/// What to write instead of a policy that is none.
+/// An example of a policy, for error messages.
 pub(crate) const EXAMPLE: &str =
     "write [limit.login] and below it limit = 5, periodMs = \"60s\", fail = \"closed\"";
 
-/// The name of a store. It may hold a password, so only its beginning is ever shown.
+/// The name of a store. It may contain a password, so only its scheme is ever shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreName(String);
 
@@ -37,7 +37,7 @@ impl StoreName {
         &self.0
     }
 
-    /// What people may see: a word, or the scheme of a URL.
+    /// The part that may be shown: a name, or the scheme of a URL.
     #[must_use]
     pub fn shown(&self) -> &str {
         self.0.split_once(':').map_or(&self.0, |(scheme, _)| scheme)
@@ -50,25 +50,25 @@ impl fmt::Debug for StoreName {
     }
 }
 
-/// A policy as it is written.
+/// The definition of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What requests call it.
+    /// Its name in requests.
     pub name: String,
     /// The limit.
     pub policy: Policy,
-    /// Where its state is kept: `engine`, `memory` or a URL.
+    /// The store of its state: `engine`, `memory` or a URL.
     pub store: StoreName,
-    /// Which headers its answers have.
+    /// The headers of its responses.
     pub headers: HeaderStyles,
-    /// As written, but for the store.
+    /// As written, without the store.
     pub shown: serde_json::Value,
 }
 
 /// The policies of a settings file.
 ///
 /// # Errors
-/// `config_invalid` with the one line for the user, which begins with the place in `file`.
+/// `config_invalid` with one line for the user, which begins with the line in `file`.
 pub fn parse(text: &str, file: &str) -> Result<Vec<Definition>> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
@@ -85,10 +85,10 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<Definition>> {
         let (place, count) = (at(key.span().start), tables.len());
         return Err(failure(
             format_args!("{place}: there are {count} policies"),
-            format_args!("at most {POLICIES_MAX} are taken"),
+            format_args!("at most {POLICIES_MAX} are allowed"),
         ));
     }
-    // The values once more, without places, in the form that policies are made from.
+    // The values again, without positions, in the form that policies are made from.
     let whole: toml::Table = text
         .parse()
         .map_err(|error: toml::de::Error| failure(format_args!("{file}: {}", error.message()), EXAMPLE))?;
@@ -109,7 +109,7 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
         return Err(failure("it must be a table", EXAMPLE));
     };
     if table.contains_key("name") {
-        return Err(failure("name is given twice", "the name is what stands in the brackets"));
+        return Err(failure("name is given twice", "the name is in the brackets"));
     }
     let store = match table.remove("store") {
         None => ENGINE.to_owned(),
@@ -121,7 +121,7 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
     let headers = headers(table.remove("headers"))?;
     let shown = serde_json::to_value(&table)
         .map_err(|error| Error::new(Code::Internal, "a policy has no JSON form").with_source(error))?;
-    // What a broken store means is for the author to say.
+    // The author must decide what a failing store means.
     if !table.contains_key("fail") {
         return Err(failure(
             "fail is missing",
@@ -134,35 +134,35 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
 
 fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    // `.` and `..` mean something else in a path.
+    // `.` and `..` have another meaning in a path.
     let is_name = name.len() <= POLICY_NAME_BYTES_MAX
         && name.bytes().all(is_plain)
         && !name.trim_matches('.').is_empty();
     match is_name {
         true => Ok(()),
         false => Err(failure(
-            "this cannot be a name",
-            format_args!("take 1 to {POLICY_NAME_BYTES_MAX} letters, digits, '-', '_' and '.'"),
+            "this is not a valid name",
+            format_args!("use 1 to {POLICY_NAME_BYTES_MAX} letters, digits, '-', '_' and '.'"),
         )),
     }
 }
 
 fn headers(value: Option<toml::Value>) -> Result<HeaderStyles> {
-    let refused = |what: &dyn Display| {
+    let invalid = |what: &dyn Display| {
         failure(format_args!("headers {what}"), "write a list of \"plain\", \"structured\" and \"legacy\"")
     };
     let mut styles = HeaderStyles::NONE;
     let words = match value {
         None => return Ok(styles),
         Some(toml::Value::Array(words)) => words,
-        Some(_) => return Err(refused(&"must be a list")),
+        Some(_) => return Err(invalid(&"must be a list")),
     };
     for word in &words {
         match word.as_str() {
             Some("plain") => styles.plain = true,
             Some("structured") => styles.structured = true,
             Some("legacy") => styles.legacy = true,
-            other => return Err(refused(&format_args!("has '{}'", other.unwrap_or(word.type_str())))),
+            other => return Err(invalid(&format_args!("has '{}'", other.unwrap_or(word.type_str())))),
         }
     }
     Ok(styles)
@@ -176,12 +176,12 @@ fn line_at(text: &str, offset: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn refusal(text: &str) -> String {
+    fn error_of(text: &str) -> String {
         parse(text, "k.toml").err().unwrap().to_string()
     }
 
     #[test]
-    fn policies_stand_beside_settings() {
+    fn a_file_has_policies_and_settings() {
         let text = "http = \"off\"\n[limit.login]\nlimit = 5\nperiodMs = \"60s\"\nfail = \"closed\"\n\
                     [limit.\"a.b-c_1\"]\nkind = \"quota\"\nlimit = 9\nresetCadence = \"calendar-day\"\nfail = \"open\"\n\
                     store = \"memory\"\nheaders = [\"plain\", \"legacy\"]\n";
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_what_to_write() {
+    fn errors_have_the_line_and_say_what_to_write() {
         for (text, words) in [
             ("limit = 5", "k.toml:1: limit must be tables"),
             ("\n[limit]\na = 5", "k.toml:3: limit.a: it must be a table"),
@@ -218,14 +218,14 @@ mod tests {
             ("[limit.a]\nheaders = \"all\"", "headers must be a list"),
             ("[limit.a]\nheaders = [\"new\"]", "headers has 'new'"),
             ("[limit.a]\nname = \"b\"", "name is given twice"),
-            ("[limit.\"a/b\"]\nlimit = 1", "this cannot be a name"),
-            ("[limit.\"..\"]\nlimit = 1", "this cannot be a name"),
-            ("[limit.\"\"]\nlimit = 1", "this cannot be a name"),
+            ("[limit.\"a/b\"]\nlimit = 1", "this is not a valid name"),
+            ("[limit.\"..\"]\nlimit = 1", "this is not a valid name"),
+            ("[limit.\"\"]\nlimit = 1", "this is not a valid name"),
             ("[limit.a", "k.toml:1: not valid TOML"),
         ] {
-            let refusal = refusal(text);
-            assert!(refusal.contains(words), "{refusal}");
-            assert!(!refusal.contains('\n'), "{refusal}");
+            let error = error_of(text);
+            assert!(error.contains(words), "{error}");
+            assert!(!error.contains('\n'), "{error}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Named rate limits: what `[limit.NAME]` tables of the settings file say, and what runs of it.
+//! Named rate limits: the `[limit.NAME]` tables of the settings file, and the active policies.
 //!
 //! | To find                                   | open         |
 //! |-------------------------------------------|--------------|
 //! | how a policy is written                   | [`mod@file`] |
-//! | one policy in force, and its counts       | [`active`]    |
+//! | one active policy, and its counts         | [`active`]   |
 //! | keys that are denied most                 | [`denied`]   |
 //! | metrics                                   | [`counts`]   |
-//! | a changed file takes effect               | [`reload`]   |
+//! | reload of a changed file                  | [`reload`]   |
 //!
-//! Touches the stores that policies name. Invariant: there is always a whole set in force; a new one takes its place at once or
-//! not at all.
+//! Touches the stores that policies name. Invariant: there is always a complete set of active policies; a new set replaces it
+//! completely or not at all.
 
 pub mod active;
 pub mod counts;
@@ -29,25 +29,25 @@ use file::Definition;
 
 use crate::bounds::MEMORY_KEYS_MAX;
 
-/// The word for the server's own database as a store.
+/// The name of the server's own database as a store.
 pub const ENGINE: &str = "engine";
-/// The word for the server's own memory as a store.
+/// The name of the server's own memory as a store.
 pub const MEMORY: &str = "memory";
 
-/// Every policy in force.
+/// All active policies.
 #[derive(Default)]
 pub struct Set {
     /// By name.
     pub by_name: BTreeMap<String, Arc<ActivePolicy>>,
-    /// Why the file as it is now did not take effect.
+    /// Why the current file was rejected.
     pub problem: Option<String>,
 }
 
-/// A policy that is to be in force.
+/// A policy of a new set.
 enum Found<'a> {
-    /// It is already.
+    /// It is active already.
     Same(Arc<ActivePolicy>),
-    /// It is new, or not what it was: its store is open.
+    /// It is new or has changed; its store is open.
     New(&'a Definition, Backend, Arc<dyn Store>),
 }
 
@@ -56,16 +56,16 @@ pub struct Policies {
     set: RwLock<Arc<Set>>,
     engine: Engine,
     memory: MemoryStore,
-    /// The stores of URLs. They are opened once, and closed when no policy names them.
+    /// The stores of URLs. They are opened once, and closed when no policy uses them.
     others: Mutex<HashMap<String, Arc<dyn Store>>>,
     metrics: PolicyMetrics,
 }
 
 impl Policies {
-    /// None yet.
+    /// No policies yet.
     #[must_use]
     pub fn new(engine: Engine, metrics: PolicyMetrics) -> Policies {
-        // A flood of made-up keys must not take all memory. These options cannot be refused.
+        // A flood of random keys must not use all memory. These options are always valid.
         let bounded = MemoryStore::open(MemoryOptions::default().max_keys(MEMORY_KEYS_MAX));
         Policies {
             set: RwLock::default(),
@@ -76,25 +76,24 @@ impl Policies {
         }
     }
 
-    /// Those in force at this moment.
+    /// The current set.
     #[must_use]
     pub fn set(&self) -> Arc<Set> {
-        // Nobody panics while it is replaced.
+        // Nothing panics while it is replaced.
         Arc::clone(&self.set.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The policy of this name, if it is in force.
+    /// The active policy of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<ActivePolicy>> {
         self.set.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
 
-    /// Puts these policies into force, in place of those that are. One that is the same goes on with its counts. It may block
-    /// while a store is opened.
+    /// Replaces the active policies by these. An unchanged policy keeps its counts. It may block while a store is opened.
     ///
     /// # Errors
-    /// `config_invalid` for a store that cannot be, else what a store says that could not be opened. Then nothing has changed, but
-    /// that stores which were opened meanwhile are [`unused`](Policies::unused).
+    /// `config_invalid` for an invalid store, or the error of a store that cannot be opened. The policies are unchanged then, but
+    /// stores that were opened meanwhile are [`unused`](Policies::unused).
     pub fn replace(&self, definitions: &[Definition]) -> Result<()> {
         let before = self.set();
         let same = |one: &Definition| {
@@ -103,7 +102,7 @@ impl Policies {
         let of_store = |definition: &Definition, error: Error| {
             Error::new(error.code(), format!("limit.{}: store: {}", definition.name, error.message()))
         };
-        // What is known to be wrong is found before a store is opened, and what a store says before metrics tell of a policy.
+        // All definitions are checked before a store is opened, and all stores opened before metrics are registered.
         for definition in definitions {
             self.check_store(definition, definitions).map_err(|error| of_store(definition, error))?;
         }
@@ -127,25 +126,26 @@ impl Policies {
         };
         let by_name: BTreeMap<String, Arc<ActivePolicy>> =
             found.into_iter().map(active).map(|active| (active.definition.name.clone(), active)).collect();
-        for gone in before.by_name.keys().filter(|name| !by_name.contains_key(*name)) {
-            self.metrics.forget(gone);
+        for removed in before.by_name.keys().filter(|name| !by_name.contains_key(*name)) {
+            self.metrics.forget(removed);
         }
         self.put(Set { by_name, problem: None });
         Ok(())
     }
 
-    /// Refuses a store that cannot be, as far as that can be told without opening it.
+    /// Checks a store as far as possible without opening it.
     fn check_store(&self, definition: &Definition, all: &[Definition]) -> Result<()> {
         let word = definition.store.as_str();
         if [ENGINE, MEMORY].contains(&word) {
             return Ok(());
         }
         let Some((scheme, _)) = word.split_once(':') else {
-            let message = format!("'{word}' is no store: write engine, memory, or a URL such as sqlite:DIR");
+            let message =
+                format!("'{word}' is not a store: write engine, memory, or a URL such as sqlite:DIR");
             return Err(Error::new(Code::ConfigInvalid, message));
         };
         if keystead_stores::SCHEMES.iter().all(|known| known.name != scheme) {
-            // It says which there are.
+            // Its error lists the schemes.
             return keystead_stores::open(word).map(drop);
         }
         let is_other =
@@ -154,20 +154,20 @@ impl Policies {
         match others.keys().any(|open| is_other(open)) || all.iter().any(|one| is_other(one.store.as_str())) {
             true => Err(Error::new(
                 Code::ConfigInvalid,
-                "it is open with other parameters, or written otherwise in another policy: write the same text \
-                 everywhere, and restart the server where that is a change",
+                "it is open with other parameters, or another policy writes it differently: write the same text \
+                 everywhere, and restart the server to change it",
             )),
             false => Ok(()),
         }
     }
 
-    /// Notes why the file did not take effect. The policies stay.
-    pub fn refuse(&self, problem: String) {
+    /// Records why the file was rejected. The policies stay active.
+    pub fn set_problem(&self, problem: String) {
         let by_name = self.set().by_name.clone();
         self.put(Set { by_name, problem: Some(problem) });
     }
 
-    /// Stores that no policy names any longer, to be closed.
+    /// Removes and returns the stores that no policy uses any longer, to be closed.
     #[must_use]
     pub fn unused(&self) -> Vec<Arc<dyn Store>> {
         let set = self.set();
@@ -196,11 +196,11 @@ impl Policies {
                 store
             }
         };
-        let backend = if store.capabilities().sync { Backend::Sync } else { Backend::Elsewhere };
+        let backend = if store.capabilities().sync { Backend::Sync } else { Backend::Async };
         Ok((backend, store))
     }
 
-    /// The stores of all URLs, to be closed with the server.
+    /// Removes and returns the stores of all URLs, to be closed with the server.
     #[must_use]
     pub fn others(&self) -> Vec<Arc<dyn Store>> {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,7 +208,7 @@ impl Policies {
     }
 }
 
-/// What a URL names where it names a place: a directory can be opened once, whatever the parameters.
+/// The scheme and path of a URL with a path: a directory can be opened once, whatever the parameters.
 fn path_of(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once(':')?;
     let path = rest.split('?').next()?;
@@ -233,7 +233,7 @@ mod tests {
     const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"60s\"\nfail = \"closed\"\nstore = \"memory\"\n";
 
     #[tokio::test]
-    async fn a_policy_that_is_the_same_goes_on_and_another_begins() {
+    async fn an_unchanged_policy_stays_active_and_a_changed_one_is_replaced() {
         let policies = policies();
         policies.replace(&definitions(ONE)).unwrap();
         let first = policies.find("a").unwrap();
@@ -250,7 +250,7 @@ mod tests {
         let policies = policies();
         policies.replace(&definitions(ONE)).unwrap();
         for (store, why) in
-            [("redsi", "'redsi' is no store"), ("mysql://u:pw@h", "there is no store 'mysql'")]
+            [("redsi", "'redsi' is not a store"), ("mysql://u:pw@h", "there is no store 'mysql'")]
         {
             let error = policies
                 .replace(&definitions(&ONE.replace("\"memory\"", &format!("\"{store}\""))))
@@ -259,13 +259,13 @@ mod tests {
             assert!(error.message().contains(why) && !error.message().contains("pw"), "{error}");
         }
         assert!(policies.find("a").is_some());
-        policies.refuse("k.toml:3: odd".to_owned());
+        policies.set_problem("k.toml:3: odd".to_owned());
         assert_eq!(policies.set().problem.as_deref(), Some("k.toml:3: odd"));
-        assert!(policies.find("a").is_some(), "what was in force is");
+        assert!(policies.find("a").is_some(), "the policies stay active");
     }
 
     #[tokio::test]
-    async fn a_store_of_a_url_is_shared_and_let_go_of() {
+    async fn a_store_of_a_url_is_shared_and_closed_when_unused() {
         let policies = policies();
         let dir = tempfile::tempdir().unwrap();
         let url = format!("\"sqlite:{}\"", dir.path().display());
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn made_up_keys_do_not_fill_the_memory() {
+    async fn random_keys_do_not_fill_the_memory() {
         let policies = policies();
         policies.replace(&definitions(ONE)).unwrap();
         let active = policies.find("a").unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_refused_leaves_no_traces() {
+    async fn a_rejected_set_leaves_no_traces() {
         let metrics = PolicyMetrics::new();
         let policies = Policies::new(Engine::open(&Options::in_memory()).unwrap(), metrics.clone());
         policies.replace(&definitions(ONE)).unwrap();
@@ -306,7 +306,7 @@ mod tests {
             assert_eq!(policies.replace(&definitions(&text)).unwrap_err().code(), Code::ConfigInvalid);
             assert!(!dir.path().join("b").exists() && policies.unused().is_empty(), "{wrong}");
         }
-        // Only to be found by opening it: what was opened before it is let go of.
+        // Found only by opening it: the stores that were opened before it are unused.
         std::fs::write(dir.path().join("file"), "x").unwrap();
         let text = ONE.to_owned() + &one("b", &url("b")) + &one("c", &url("file"));
         assert_ne!(policies.replace(&definitions(&text)).unwrap_err().code(), Code::ConfigInvalid);

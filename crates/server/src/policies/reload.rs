@@ -1,9 +1,9 @@
-//! A changed settings file takes effect while the server runs, as far as it is about policies. Touches that file, for reading.
+//! Reloads the policies of the settings file while the server runs. Touches that file, for reading.
 //!
-//! The file is read every [`RELOAD_LOOK`] and compared with what it was: that works on every file system, through links that are
-//! turned round and on files that are replaced. A change counts once it has been seen twice, so that a file which is just
-//! being written is not taken for a finished one. A file that was refused is left alone until it changes, unless a store could not
-//! be opened: what is not in the file may be mended without touching it, so it is tried again now and then.
+//! The file is read every [`RELOAD_LOOK`] and compared with its last content: that works on every file system, with symbolic links
+//! and with files that are replaced. A change is applied once it has been read twice, so that a file that is being
+//! written is not applied half way. A rejected file is not tried again until it changes, unless a store could not
+//! be opened: that may be repaired without a change of the file, so it is tried again from time to time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,19 +17,18 @@ use crate::bounds::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
 use crate::permissions;
 use crate::settings::{self, file::DEFAULT_PATH};
 
-/// Why a file was not taken.
+/// Why a file was rejected.
 struct ReloadError {
     problem: String,
-    /// It may be taken later as it is.
+    /// It may be accepted later without a change.
     passes: bool,
 }
 
-/// Puts the policies of the settings file into force whenever it changes, and whenever somebody who is notified of it wants it read
-/// `at_once`, until the server stops.
+/// Applies the policies of the settings file whenever it changes, and whenever `at_once` is notified, until the server stops.
 pub async fn watch(app: Arc<App>, at_once: Arc<Notify>) {
-    // Somebody who starts without a file may write one.
+    // A server that starts without a file may get one later.
     let path = app.settings.config.clone().unwrap_or_else(|| DEFAULT_PATH.into());
-    // What stands there now was read at the start.
+    // The current content was read at the start.
     let mut taken = app.settings.config_text.clone().map(|text| text.0);
     let mut known = taken.clone();
     let mut seen = None;
@@ -43,7 +42,7 @@ pub async fn watch(app: Arc<App>, at_once: Arc<Notify>) {
         let text = read(&path).await;
         let is_new = text != known || app.policies.set().problem.is_some();
         if wanted && is_new {
-            // Whoever says so has finished writing.
+            // A notification means that the file is complete.
         } else if text == known {
             seen = None;
             looks_left = looks_left.map(|looks: u32| looks.saturating_sub(1));
@@ -71,7 +70,7 @@ async fn read(path: &Path) -> Option<String> {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || {
         let small = std::fs::metadata(&path).is_ok_and(|file| file.len() <= SETTINGS_BYTES_MAX);
-        // What somebody else has put there in the meantime is no settings file.
+        // A file that another user has put there in the meantime is not a settings file.
         (small && !permissions::is_foreign(&path)).then(|| std::fs::read_to_string(&path).ok()).flatten()
     });
     read.await.ok().flatten()
@@ -93,7 +92,7 @@ async fn apply(
         }
         Some(text) => replace(app, text, &shown).await,
     };
-    // Of a file that was not taken some stores may be open.
+    // A rejected file may have opened some stores.
     for store in app.policies.unused() {
         if let Err(error) = store.close().await {
             tracing::warn!(store = store.scheme(), %error, "a store could not be closed");
@@ -106,11 +105,11 @@ async fn apply(
             }
             tracing::info!(file = shown, policies = count, "policies have changed");
         }
-        // What is tried again and again is told once.
+        // A problem that is found again is logged once.
         Err(ReloadError { problem, .. }) if app.policies.set().problem.as_ref() == Some(problem) => {}
         Err(ReloadError { problem, .. }) => {
             tracing::warn!(problem, "the policies stay as they were");
-            app.policies.refuse(problem.clone());
+            app.policies.set_problem(problem.clone());
         }
     }
     replaced.map(drop)
@@ -118,12 +117,12 @@ async fn apply(
 
 async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, ReloadError> {
     let of_file = |error: Error| ReloadError { problem: error.to_string(), passes: false };
-    // A file that could not be started with is not taken by halves.
+    // The server must be able to start with the file, or none of it is applied.
     settings::file::parse(text, file).map_err(of_file)?;
     let definitions = file::parse(text, file).map_err(of_file)?;
     let count = definitions.len();
     let app = Arc::clone(app);
-    // A store may take its time to open.
+    // Opening a store may block.
     let replaced = tokio::task::spawn_blocking(move || app.policies.replace(&definitions)).await;
     let replaced = replaced.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
     let of_store = |error: Error| ReloadError {

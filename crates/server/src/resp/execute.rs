@@ -12,7 +12,7 @@ use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
 use keystead_core::Error;
-use keystead_engine::{Turn, Watch};
+use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
@@ -75,8 +75,8 @@ impl Worker {
             let mut ctx = Ctx::new(keyspace, now, random, hub);
             ctx.shard = shard;
             let reply = dispatch::run_data(&mut ctx, spec, args);
-            let keep = keeps(&reply);
-            ((reply, ctx.wait.take(), ctx.publish), keep)
+            let completion = Completion::commit_if(keeps(&reply));
+            ((reply, ctx.wait.take(), ctx.publish), completion)
         });
         match ran {
             // The messages of a command that is rolled back are not published.

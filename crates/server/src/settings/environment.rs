@@ -1,6 +1,6 @@
-//! Which variables of the environment are settings, and which only look like it. Pure.
+//! The environment variables that are settings, and those that look like misspelt ones. Pure.
 //!
-//! A variable that is none of ours never keeps the server from starting: platforms and images set what they like.
+//! An unknown variable never prevents the start: platforms and images set variables of their own.
 
 use std::ffi::{OsStr, OsString};
 
@@ -27,14 +27,14 @@ pub(super) fn variables(environment: Vec<(OsString, OsString)>) -> Result<(Vec<V
             None if is_service_link(word, &text) => {}
             None => warnings.extend(meant(word).map(|setting| {
                 let variable = setting.variable();
-                format!("the variable {name} is no setting and has no effect: did you mean {variable}?")
+                format!("the variable {name} is not a setting and has no effect: did you mean {variable}?")
             })),
         }
     }
     Ok((layer, warnings))
 }
 
-/// Whether Kubernetes, or Docker, puts such a variable into every container beside a service that is called `keystead` or
+/// Whether Kubernetes or Docker sets such a variable in every container next to a service that is called `keystead` or
 /// `keystead-...`: `KEYSTEAD_SERVICE_HOST`, `KEYSTEAD_HTTP_SERVICE_PORT_WEB`, `KEYSTEAD_PORT_6379_TCP_ADDR`, and
 /// `KEYSTEAD_HTTP_PORT` with a URL.
 pub(super) fn is_service_link(word: &str, text: &OsStr) -> bool {
@@ -47,7 +47,7 @@ pub(super) fn is_service_link(word: &str, text: &OsStr) -> bool {
     }) || words.last() == Some(&"PORT") && is_url()
 }
 
-/// The setting that somebody who wrote this may have meant. Compared without the prefix, which all of them share.
+/// The setting with a similar name. Compared without the prefix, which all of them share.
 fn meant(word: &str) -> Option<&'static Setting> {
     let name = suggest::nearest(word, SETTINGS.iter().map(|setting| setting.name))?;
     SETTINGS.iter().find(|setting| setting.name == name)
@@ -65,18 +65,18 @@ mod tests {
     }
 
     #[test]
-    fn a_near_miss_gets_a_suggestion() {
+    fn a_misspelt_variable_gets_a_suggestion() {
         assert_eq!(
             warnings(&[("KEYSTEAD_DURABILTY", "fsync")]),
             [
-                "the variable KEYSTEAD_DURABILTY is no setting and has no effect: did you mean KEYSTEAD_DURABILITY?"
+                "the variable KEYSTEAD_DURABILTY is not a setting and has no effect: did you mean KEYSTEAD_DURABILITY?"
             ]
         );
         assert!(!warnings(&[("KEYSTEAD_TOKN", "hunter2")])[0].contains("hunter2"));
     }
 
     #[test]
-    fn the_variables_of_platforms_and_images_are_not_ours() {
+    fn variables_of_platforms_and_images_are_ignored() {
         let none: [&str; 0] = [];
         assert_eq!(
             warnings(&[

@@ -1,6 +1,6 @@
 //! keystead.toml: flat `name = value` pairs, each a row of the table, and policies. Touches one file, for reading.
 //!
-//! Whatever is wrong is reported as `FILE:LINE`.
+//! Errors have the position `FILE:LINE`.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use crate::bounds::SETTINGS_BYTES_MAX;
 use crate::failure::{failure, io_words};
 use crate::{policies, suggest};
 
-/// The file that is read when nobody names one.
+/// The file that is read by default.
 pub const DEFAULT_PATH: &str = "keystead.toml";
 
 /// One pair of the file.
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     }
 }
 
-/// Whether two texts set something differently, policies apart. One that cannot be read sets nothing.
+/// Whether two texts differ in a setting, except for policies. An invalid text sets nothing.
 pub(crate) fn differ(one: Option<&str>, other: Option<&str>) -> bool {
     let pairs = |text: Option<&str>| {
         let entries = text.and_then(|text| parse(text, DEFAULT_PATH).ok()).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn differ(one: Option<&str>, other: Option<&str>) -> bool {
     pairs(one) != pairs(other)
 }
 
-/// The pairs of a text; `file` names it in refusals.
+/// The pairs of a text; `file` names it in errors.
 pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
     let line_at =
         |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
@@ -74,7 +74,7 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Whether a line of a text that is no TOML stands in the table of a policy.
+/// Whether a line of an invalid TOML text is in the table of a policy.
 fn is_policy(text: &str, line: usize) -> bool {
     let heads = text.lines().take(line).map(str::trim).filter(|line| line.starts_with('['));
     let head = heads.last().map(|head| head.trim_start_matches(['[', ' ']));
@@ -115,12 +115,12 @@ fn value_text(setting: &Setting, value: &DeValue<'_>) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn refusal(text: &str) -> String {
+    fn error_of(text: &str) -> String {
         parse(text, "k.toml").err().unwrap().to_string()
     }
 
     #[test]
-    fn pairs_come_with_their_lines() {
+    fn pairs_have_their_lines() {
         let entries = parse("# comment\nhttp = \"off\"\n\nshards = 4\n", "k.toml").unwrap();
         let mut pairs: Vec<_> = entries.iter().map(|e| (e.setting.name, e.text.as_str(), e.line)).collect();
         pairs.sort_unstable();
@@ -130,52 +130,52 @@ mod tests {
     #[test]
     fn an_unknown_key_gets_a_suggestion_and_its_line() {
         assert_eq!(
-            refusal("\ndurabilty = \"fsync\""),
+            error_of("\ndurabilty = \"fsync\""),
             "k.toml:2: unknown key 'durabilty': did you mean 'durability'?"
         );
         assert!(
-            refusal("colour = 1")
+            error_of("colour = 1")
                 .starts_with("k.toml:1: unknown key 'colour': the keys are http, resp, resp-tls-cert,")
         );
-        assert!(refusal("[server]\nhttp = \"off\"").starts_with("k.toml:1: unknown key 'server'"));
-        assert!(refusal("config = \"x\"").contains("unknown key 'config'"));
+        assert!(error_of("[server]\nhttp = \"off\"").starts_with("k.toml:1: unknown key 'server'"));
+        assert!(error_of("config = \"x\"").contains("unknown key 'config'"));
     }
 
     #[test]
     fn a_wrong_type_says_what_to_write() {
         assert_eq!(
-            refusal("shards = \"4\""),
+            error_of("shards = \"4\""),
             "k.toml:1: shards is of type string and must be a whole number: write shards = 1"
         );
         assert_eq!(
-            refusal("http = 8080"),
+            error_of("http = 8080"),
             "k.toml:1: http is of type integer and must be a string: write http = \"127.0.0.1:8080\""
         );
     }
 
     #[test]
-    fn broken_toml_in_a_policy_is_told_how_a_policy_looks() {
+    fn an_error_in_a_policy_shows_an_example_of_one() {
         for text in [
             "[limit.a]\nlimit = = 1",
             "http = \"off\"\n[limit.a]\nlimit = 5\n\nfail = closed",
             "[limit.a",
             " [limit]\na = {",
         ] {
-            assert!(refusal(text).ends_with("fail = \"closed\""), "{}", refusal(text));
+            assert!(error_of(text).ends_with("fail = \"closed\""), "{}", error_of(text));
         }
         for text in ["http = = 1\n[limit.a]", "[limits]\na = = 1", "limit = = 1"] {
-            assert!(refusal(text).ends_with("or shards = 4"), "{}", refusal(text));
+            assert!(error_of(text).ends_with("or shards = 4"), "{}", error_of(text));
         }
     }
 
     #[test]
-    fn broken_toml_is_one_line_with_its_place() {
+    fn invalid_toml_is_one_line_with_its_position() {
         for (text, place) in [
             ("http = \"off\"\nshards = = 4", "k.toml:2: "),
             ("http", "k.toml:1: "),
             ("log = \"x\"\nlog = \"y\"", "k.toml:2: "),
         ] {
-            let error = refusal(text);
+            let error = error_of(text);
             assert!(error.starts_with(place), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }

@@ -1,6 +1,7 @@
-//! Who wins: a flag over a variable over the file over the default. Touches the settings file and token files, for reading.
+//! The precedence of sources: a flag over a variable over the file over the default. Touches the settings file and token files, for
+//! reading.
 //!
-//! Every value keeps its source, so that `keystead config` and every refusal can name it.
+//! Every value keeps its source, so that `keystead config` and every error can name it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,7 +16,7 @@ use super::{ConfigText, Settings, environment, token_file};
 use crate::failure::failure;
 use crate::{permissions, policies};
 
-/// What the user said, before anything is checked.
+/// What the user has set, before anything is checked.
 #[derive(Default)]
 pub struct Sources {
     /// Values of flags by the names of their settings.
@@ -24,7 +25,7 @@ pub struct Sources {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A flag on the command line.
@@ -33,7 +34,7 @@ pub enum Source {
     Variable(String),
     /// A line of the settings file.
     File(PathBuf, usize),
-    /// Nobody set it.
+    /// It was not set.
     Default,
 }
 
@@ -48,12 +49,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value that was given, or the lack of one.
+/// The value of a setting, which may be unset.
 #[derive(Clone)]
 pub struct Value {
-    /// Whose value it is.
+    /// Its setting.
     pub setting: &'static Setting,
-    /// Where it came from.
+    /// Its source.
     pub source: Source,
     text: Option<String>,
 }
@@ -77,10 +78,10 @@ impl Value {
         }
     }
 
-    /// The value as its author wrote it, for a refusal.
+    /// The value as it was written, for an error.
     fn written(&self) -> String {
         let text = |sign: &str| match &self.text {
-            // Without quotes an empty value would not be seen.
+            // Without quotes an empty value would be invisible.
             Some(text) if text.is_empty() => format!("{sign}''"),
             Some(text) if !self.setting.secret => format!("{sign}{text}"),
             _ => String::new(),
@@ -94,26 +95,26 @@ impl Value {
         }
     }
 
-    fn refused(&self, refusal: &InvalidValue) -> Error {
-        failure(format_args!("{} {}", self.written(), refusal.why), &refusal.fix)
+    fn error(&self, invalid: &InvalidValue) -> Error {
+        failure(format_args!("{} {}", self.written(), invalid.why), &invalid.fix)
     }
 }
 
-/// Everything that is in force.
+/// The effective settings.
 pub struct Loaded {
     /// Checked and typed.
     pub settings: Settings,
     /// As written, with sources, in the order of the table.
     pub values: Vec<Value>,
-    /// What keeps nobody from starting and should be seen to, a line each.
+    /// Problems that do not prevent the start, a line each.
     pub warnings: Vec<String>,
 }
 
 impl Loaded {
-    /// Reads, layers and checks.
+    /// Reads all sources, applies their precedence and checks the values.
     ///
     /// # Errors
-    /// `config_invalid` with the one line for the user.
+    /// `config_invalid` with one line for the user.
     pub fn from_sources(sources: Sources) -> Result<Loaded> {
         let flags = flags(sources.flags)?;
         let (variables, mut warnings) = environment::variables(sources.variables)?;
@@ -137,7 +138,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Reads the tokens that stand in files.
+    /// Reads the tokens from files.
     fn read_tokens(&mut self) -> Result<()> {
         let settings = &mut self.settings;
         for (name, of, path, token) in [
@@ -151,10 +152,10 @@ impl Loaded {
         ] {
             let (Some(path), Some(value)) = (path, pick(&self.values, name)) else { continue };
             if let (Some(_), Some(other)) = (&token, pick(&self.values, of)) {
-                let why = format!("goes not with {}, which says it, too", other.written());
-                return Err(value.refused(&InvalidValue::new(why, "keep one of them")));
+                let why = format!("conflicts with {}", other.written());
+                return Err(value.error(&InvalidValue::new(why, "keep one of them")));
             }
-            let (read, warning) = token_file::read(path).map_err(|refusal| value.refused(&refusal))?;
+            let (read, warning) = token_file::read(path).map_err(|invalid| value.error(&invalid))?;
             *token = Some(read);
             self.warnings.extend(warning);
         }
@@ -162,7 +163,7 @@ impl Loaded {
     }
 }
 
-/// Takes each setting from the first layer that has it, and checks it.
+/// Uses the value of the first layer that has a setting, and checks it.
 fn settle(layers: &[Vec<Value>]) -> Result<Loaded> {
     let mut settings = Settings::blank();
     let mut values = Vec::with_capacity(SETTINGS.len());
@@ -170,7 +171,7 @@ fn settle(layers: &[Vec<Value>]) -> Result<Loaded> {
         let given = layers.iter().find_map(|layer| pick(layer, setting.name));
         let value = given.cloned().unwrap_or_else(|| Value::default_of(setting));
         if let Some(text) = &value.text {
-            (setting.set)(&mut settings, text).map_err(|refusal| value.refused(&refusal))?;
+            (setting.set)(&mut settings, text).map_err(|invalid| value.error(&invalid))?;
         }
         values.push(value);
     }
@@ -181,7 +182,7 @@ fn pick<'a>(layer: &'a [Value], name: &str) -> Option<&'a Value> {
     layer.iter().find(|value| value.setting.name == name)
 }
 
-/// The settings file: the one that was named, or the default one if it is there.
+/// The settings file: the one that was given, or the default one if it exists.
 fn config(named: Option<&Value>) -> Value {
     match named {
         Some(value) => value.clone(),
@@ -222,7 +223,7 @@ mod tests {
         Loaded::from_sources(sources(flags, variables)).unwrap()
     }
 
-    fn refusal(flags: &[(&'static str, &str)], variables: &[(&str, &str)]) -> String {
+    fn error_of(flags: &[(&'static str, &str)], variables: &[(&str, &str)]) -> String {
         Loaded::from_sources(sources(flags, variables)).err().unwrap().to_string()
     }
 
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_from_the_user_the_defaults_are_in_force() {
+    fn without_sources_the_defaults_are_used() {
         let loaded = load(&[], &[("PATH", "/bin"), ("HOME", "/")]);
         assert_eq!(loaded.values.len(), SETTINGS.len());
         for value in &loaded.values {
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_a_variable() {
+    fn a_flag_overrides_a_variable() {
         let loaded = load(&[("shards", "4")], &[("KEYSTEAD_SHARDS", "2"), ("KEYSTEAD_LOG_LEVEL", "info")]);
         assert_eq!(loaded.settings.shards, Some(4));
         assert_eq!(value(&loaded, "shards").source, Source::Flag);
@@ -249,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_quotes_the_value_as_it_was_written() {
-        assert!(refusal(&[("shards", "3")], &[]).starts_with("--shards 3 is not a power of two: "));
+    fn an_error_quotes_the_value_as_it_was_written() {
+        assert!(error_of(&[("shards", "3")], &[]).starts_with("--shards 3 is not a power of two: "));
         assert!(
-            refusal(&[], &[("KEYSTEAD_SHARDS", "3")])
+            error_of(&[], &[("KEYSTEAD_SHARDS", "3")])
                 .starts_with("KEYSTEAD_SHARDS=3 is not a power of two: ")
         );
     }
@@ -262,14 +263,14 @@ mod tests {
         let loaded = load(&[("token", "hunter2")], &[]);
         assert_eq!(value(&loaded, "token").shown(), "(set)");
         assert!(!format!("{:?}", loaded.settings).contains("hunter2"));
-        assert!(refusal(&[("token", "hunter 2")], &[]).starts_with("--token contains a space"));
+        assert!(error_of(&[("token", "hunter 2")], &[]).starts_with("--token contains a space"));
         assert!(
-            refusal(&[], &[("KEYSTEAD_TOKEN", "hunter 2")]).starts_with("KEYSTEAD_TOKEN contains a space")
+            error_of(&[], &[("KEYSTEAD_TOKEN", "hunter 2")]).starts_with("KEYSTEAD_TOKEN contains a space")
         );
     }
 
     #[test]
-    fn a_variable_that_is_none_of_ours_stops_nobody() {
+    fn an_unknown_variable_does_not_prevent_the_start() {
         let loaded = load(&[], &[("KEYSTEAD_DURABILTY", "fsync"), ("KEYSTEAD_PORT", "8080")]);
         assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
         assert!(loaded.warnings[0].ends_with("did you mean KEYSTEAD_DURABILITY?"));
@@ -286,18 +287,18 @@ mod tests {
         let loaded = load(&[("token", "full"), ("read-only-token-file", file)], &[]);
         assert!(loaded.settings.read_only_token.unwrap().matches(b"from-a-file"));
         assert_eq!(
-            refusal(&[("token-file", file)], &[("KEYSTEAD_TOKEN", "hunter2")]),
-            format!("--token-file {file} goes not with KEYSTEAD_TOKEN, which says it, too: keep one of them")
+            error_of(&[("token-file", file)], &[("KEYSTEAD_TOKEN", "hunter2")]),
+            format!("--token-file {file} conflicts with KEYSTEAD_TOKEN: keep one of them")
         );
         assert!(
-            refusal(&[], &[("KEYSTEAD_TOKEN_FILE", "none")])
+            error_of(&[], &[("KEYSTEAD_TOKEN_FILE", "none")])
                 .starts_with("KEYSTEAD_TOKEN_FILE=none cannot be read (no such file or directory): ")
         );
     }
 
     #[test]
-    fn a_named_file_must_be_there() {
-        let error = refusal(&[("config", "/nowhere/k.toml")], &[]);
+    fn a_given_file_must_exist() {
+        let error = error_of(&[("config", "/nowhere/k.toml")], &[]);
         assert_eq!(
             error,
             "cannot read settings file '/nowhere/k.toml': no such file or directory: name one that can be read with --config FILE"

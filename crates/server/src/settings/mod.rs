@@ -1,21 +1,24 @@
-//! What can be set, and what is in force.
+//! The settings: what can be set, and the effective values.
 //!
-//! [`SETTINGS`] is the one truth: flags, variables, file keys, help, checks and `keystead config` derive from
-//! its rows. A new setting is one row there and one field here.
+//! Flags, variables, file keys, help, checks and `keystead config` derive from the rows of [`SETTINGS`], and a test compares
+//! docs/configuration.md with them. A new setting is one row there, one field here and one row of that page.
 //!
 //! | To find                              | open         |
 //! |--------------------------------------|--------------|
 //! | the rows                             | [`table`]    |
-//! | what a value may look like           | [`value`]    |
+//! | the syntax of values                 | [`value`]    |
 //! | `512mb` as a number                  | `size`       |
 //! | flag over variable over file         | [`layers`]   |
-//! | variables that are none of ours      | `environment` |
+//! | environment variables                | `environment` |
 //! | tokens in files                      | `token_file` |
 //! | keystead.toml                        | [`mod@file`] |
+//! | the test of docs/configuration.md    | `page`       |
 
 mod environment;
 pub mod file;
 pub mod layers;
+#[cfg(test)]
+mod page;
 pub(crate) mod size;
 pub mod table;
 pub(crate) mod token_file;
@@ -31,50 +34,50 @@ pub use value::{Durability, Listen, LogFormat, Token};
 
 use crate::policies::file::Definition;
 
-/// The values in force, checked and typed.
+/// The effective values, checked and typed.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the HTTP door listens.
+    /// The address of the HTTP listener.
     pub http: Listen,
-    /// Where the RESP door listens.
+    /// The address of the RESP listener.
     pub resp: Listen,
-    /// The certificates that the RESP door shows, in PEM form. Without them it is not encrypted.
+    /// The certificates of the RESP listener, in PEM form. Without them it does not use TLS.
     pub resp_tls_cert: Option<PathBuf>,
-    /// The key that belongs to them.
+    /// The private key of the certificates.
     pub resp_tls_key: Option<PathBuf>,
-    /// The directory that holds the data. Unused when durability is `memory`.
+    /// The data directory. Unused when durability is `memory`.
     pub data: PathBuf,
-    /// What a reply means.
+    /// What an acknowledged write survives.
     pub durability: Durability,
-    /// How many shards the database shall have: a power of two. None: what it has, or one.
+    /// The number of shards of the database: a power of two. None: that of the existing database, or one.
     pub shards: Option<usize>,
-    /// How much memory values may take. None: as much as there is.
+    /// How much memory values may use. None: unlimited.
     pub memory_bytes: Option<usize>,
-    /// The secret that requests must bring, if one is set.
+    /// The token that requests must send, if one is set.
     pub token: Option<Token>,
-    /// The secret of those who may only read.
+    /// The token that may only read.
     pub read_only_token: Option<Token>,
-    /// The file that the secret was read from.
+    /// The file that the token was read from.
     pub token_file: Option<PathBuf>,
-    /// The file that the other secret was read from.
+    /// The file that the read-only token was read from.
     pub read_only_token_file: Option<PathBuf>,
-    /// Names beside localhost that an HTTP request may ask for where no token is set.
+    /// Host names besides localhost that HTTP requests may use where no token is set.
     pub allowed_hosts: Vec<String>,
     /// The form of the log lines.
     pub log: LogFormat,
-    /// Where they go. None: to stderr.
+    /// The file of the log. None: stderr.
     pub log_file: Option<PathBuf>,
     /// The least important level that is logged.
     pub log_level: LevelFilter,
     /// The settings file that was read, if there is one.
     pub config: Option<PathBuf>,
-    /// What it said.
+    /// Its text.
     pub config_text: Option<ConfigText>,
     /// Its rate limits.
     pub policies: Vec<Definition>,
 }
 
-/// The text of a settings file. It may hold secrets, so it is not shown.
+/// The text of a settings file. It may contain secrets, so it is not shown.
 #[derive(Clone)]
 pub struct ConfigText(pub(crate) String);
 
@@ -93,7 +96,7 @@ impl Settings {
         ]
     }
 
-    /// A canvas for the rows to fill. The defaults are in the table and nowhere else: every row with a
+    /// Settings for the rows to fill. The defaults are in the table only: every row with a
     /// default overwrites its field, which a test of the table checks.
     pub(crate) fn blank() -> Settings {
         Settings {

@@ -1,4 +1,4 @@
-//! `"512mb"` as bytes, and back. Every size that a person writes is read here. Pure.
+//! `"512mb"` as bytes, and back. Pure.
 //!
 //! A unit is 1024 of the next smaller one, as in Redis's settings.
 
@@ -6,26 +6,26 @@ use super::value::InvalidValue;
 
 const UNITS: [(&str, u64); 4] = [("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1)];
 
-/// Reads a whole number with a unit (`b`, `kb`, `mb`, `gb`, in either case).
+/// Parses a whole number with a unit (`b`, `kb`, `mb`, `gb`, in either case).
 pub(crate) fn parse_size_bytes(text: &str) -> Result<u64, InvalidValue> {
-    let refuse = |why: &str| InvalidValue::new(why, "write a size, for example 512mb or 4gb");
+    let invalid = |why: &str| InvalidValue::new(why, "write a size, for example 512mb or 4gb");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
-        return Err(refuse("is not a size"));
+        return Err(invalid("is not a size"));
     }
     let unit = unit.trim_start().to_ascii_lowercase();
     if unit.is_empty() {
-        return Err(refuse("has no unit (b, kb, mb, gb)"));
+        return Err(invalid("has no unit (b, kb, mb, gb)"));
     }
     let Some((_, unit_bytes)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(refuse("has an unknown unit (they are b, kb, mb, gb)"));
+        return Err(invalid("has an unknown unit (they are b, kb, mb, gb)"));
     };
     let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(*unit_bytes));
-    bytes.ok_or_else(|| refuse("is too large"))
+    bytes.ok_or_else(|| invalid("is too large"))
 }
 
-/// A size for people to read: the largest unit that it fills, with one decimal.
+/// A size for people: in the largest unit that is not larger than it, with one decimal.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let (unit, unit_bytes) = UNITS.into_iter().find(|(_, size)| bytes >= *size).unwrap_or(("b", 1));
     let tenths = u128::from(bytes) * 10 / u128::from(unit_bytes);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn sizes_have_a_unit() {
         for (text, bytes) in [
             ("0b", 0),
             ("100b", 100),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_the_reason() {
+    fn everything_else_is_an_error_with_the_reason() {
         for (text, why) in [
             ("", "is not a size"),
             ("mb", "is not a size"),

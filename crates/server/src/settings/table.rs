@@ -1,4 +1,4 @@
-//! The table of settings: the one truth about names, defaults, help and checks. Pure.
+//! The table of settings: their names, defaults, help and checks. Pure.
 
 use tracing::level_filters::LevelFilter;
 
@@ -11,9 +11,9 @@ use super::value::{
 pub struct Setting {
     /// The flag is `--name`, the file's key is `name`, the variable is `KEYSTEAD_NAME`.
     pub name: &'static str,
-    /// What stands for the value in the help.
+    /// The placeholder of the value in the help.
     pub value_name: &'static str,
-    /// The value when nobody sets it; none for a setting that may stay unset.
+    /// The default value; none for a setting that may stay unset.
     pub default: Option<&'static str>,
     /// One sentence for the help.
     pub help: &'static str,
@@ -21,7 +21,7 @@ pub struct Setting {
     pub form: Form,
     /// A secret is shown as `(set)`, also in error messages.
     pub secret: bool,
-    /// Checks the text and puts the value in its field.
+    /// Parses the text and sets the field.
     pub set: fn(&mut Settings, &str) -> Result<(), InvalidValue>,
 }
 
@@ -32,7 +32,7 @@ pub enum Form {
     Text,
     /// `name = 4`
     Number,
-    /// Not in the file: it says which file to read.
+    /// Not in the file: it names the file.
     NotInFile,
 }
 
@@ -50,12 +50,12 @@ impl Setting {
     }
 }
 
-/// The setting that says which file to read, and so is needed before the others.
+/// The setting that names the file, which is needed before the others.
 pub const CONFIG: Setting = Setting {
     name: "config",
     value_name: "FILE",
     default: None,
-    help: "The settings file [default: ./keystead.toml if it is there]",
+    help: "The settings file [default: ./keystead.toml if it exists]",
     form: Form::NotInFile,
     secret: false,
     set: |s, text| path(text).map(|v| s.config = Some(v)),
@@ -67,7 +67,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "http",
         value_name: "ADDR",
         default: Some("127.0.0.1:8080"),
-        help: "Where HTTP is served: HOST:PORT (port 0: any free one) or off",
+        help: "The address of HTTP: HOST:PORT (port 0: any free one) or off",
         form: Form::Text,
         secret: false,
         set: |s, text| Listen::parse(text).map(|v| s.http = v),
@@ -76,7 +76,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "resp",
         value_name: "ADDR",
         default: Some("127.0.0.1:6379"),
-        help: "Where Redis clients are served: HOST:PORT (port 0: any free one) or off",
+        help: "The address for Redis clients: HOST:PORT (port 0: any free one) or off",
         form: Form::Text,
         secret: false,
         set: |s, text| Listen::parse(text).map(|v| s.resp = v),
@@ -85,7 +85,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "resp-tls-cert",
         value_name: "FILE",
         default: None,
-        help: "Certificates in PEM form: Redis clients then connect with TLS",
+        help: "Certificates in PEM form: Redis clients must then connect with TLS",
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.resp_tls_cert = Some(v)),
@@ -103,7 +103,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "data",
         value_name: "DIR",
         default: Some("./keystead-data"),
-        help: "The directory that holds the data",
+        help: "The data directory",
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.data = v),
@@ -112,7 +112,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "durability",
         value_name: "LEVEL",
         default: Some("fsync"),
-        help: "What survives: power loss (fsync), kill -9 (commit), nothing (memory)",
+        help: "What acknowledged writes survive: power loss (fsync), kill -9 (commit), nothing (memory)",
         form: Form::Text,
         secret: false,
         set: |s, text| durability(text).map(|v| s.durability = v),
@@ -121,7 +121,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "shards",
         value_name: "N",
         default: None,
-        help: "Threads that share the keys, fixed at creation: 1, 2, 4, ... up to 256 [default: as it is, or 1]",
+        help: "Threads that share the keys, fixed when the database is created: 1, 2, 4, ... up to 256 [default: that of the database, or 1]",
         form: Form::Number,
         secret: false,
         set: |s, text| shards(text).map(|v| s.shards = Some(v)),
@@ -130,7 +130,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "memory",
         value_name: "SIZE",
         default: Some("unlimited"),
-        help: "Memory for values, for example 512mb or 4gb; the rest is read from files",
+        help: "Memory for values, for example 512mb or 4gb; others are evicted to disk",
         form: Form::Text,
         secret: false,
         set: |s, text| memory(text).map(|v| s.memory_bytes = v),
@@ -139,7 +139,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "token",
         value_name: "TOKEN",
         default: None,
-        help: "The secret that requests must bring; better in --token-file or KEYSTEAD_TOKEN, as ps shows flags",
+        help: "The secret that requests must send; better in --token-file or KEYSTEAD_TOKEN, as ps shows flags",
         form: Form::Text,
         secret: true,
         set: |s, text| Token::parse(text).map(|v| s.token = Some(v)),
@@ -157,7 +157,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "token-file",
         value_name: "FILE",
         default: None,
-        help: "A file with the token, in place of --token; SIGHUP reads it again",
+        help: "A file with the token, instead of --token; SIGHUP reloads it",
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.token_file = Some(v)),
@@ -166,7 +166,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "read-only-token-file",
         value_name: "FILE",
         default: None,
-        help: "A file with the read-only token, in place of --read-only-token",
+        help: "A file with the read-only token, instead of --read-only-token",
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.read_only_token_file = Some(v)),
@@ -175,7 +175,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "allowed-hosts",
         value_name: "NAMES",
         default: None,
-        help: "Names beside localhost by which HTTP may be asked for without a token, with commas between",
+        help: "Host names besides localhost that HTTP requests may use without a token, separated by commas",
         form: Form::Text,
         secret: false,
         set: |s, text| host_names(text).map(|v| s.allowed_hosts = v),
@@ -193,7 +193,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "log-file",
         value_name: "FILE",
         default: None,
-        help: "A file for the log, in place of stderr; SIGHUP opens it anew",
+        help: "A file for the log, instead of stderr; SIGHUP reopens it",
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.log_file = Some(v)),
@@ -250,7 +250,7 @@ mod tests {
             let mut settings = Settings::blank();
             (setting.set)(&mut settings, default).unwrap();
             let changed = format!("{settings:?}") != format!("{:?}", Settings::blank());
-            assert!(changed, "the default of {} leaves the blank as it was", setting.name);
+            assert!(changed, "the default of {} does not set its field", setting.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Tokens that stand in files of their own. Touches those files, for reading.
+//! Tokens in files. Touches those files, for reading.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,15 +10,15 @@ use crate::bounds::TOKEN_FILE_BYTES_MAX;
 use crate::failure::io_words;
 use crate::permissions::{self, Exposure};
 
-const FIX: &str = "name a file that holds the token and nothing else, for example of openssl rand -hex 32";
+const FIX: &str = "name a file that contains only the token, for example the output of openssl rand -hex 32";
 
-/// The token in a file, without the ends of lines behind it, and a warning if others may read it.
+/// The token in a file, without line ends after it, and a warning if other users can read it.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is not a token file.
 pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), InvalidValue> {
     let cannot = |e: std::io::Error| InvalidValue::new(format!("cannot be read ({})", io_words(&e)), FIX);
-    // Before it is opened: to open a pipe that nobody writes to would wait for ever.
+    // Before it is opened: opening a pipe without a writer would block.
     if !std::fs::metadata(path).map_err(cannot)?.is_file() {
         return Err(InvalidValue::new("is not a regular file", FIX));
     }
@@ -39,9 +39,9 @@ pub(crate) fn read(path: &Path) -> Result<(Token, Option<String>), InvalidValue>
         return Err(InvalidValue::new(format!("holds more than {TOKEN_FILE_BYTES_MAX} bytes"), FIX));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| InvalidValue::new("holds a token with a character that no header can carry", FIX))?;
+        .map_err(|_| InvalidValue::new("holds a token with a character that is not visible ASCII", FIX))?;
     let token = Token::parse(text.trim_end_matches(['\r', '\n']))
-        .map_err(|refusal| InvalidValue::new(format!("holds a token that {}", refusal.why), refusal.fix))?;
+        .map_err(|error| InvalidValue::new(format!("holds a token that {}", error.why), error.fix))?;
     Ok((token, warning))
 }
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_line_is_no_part_of_the_token() {
+    fn line_ends_are_not_part_of_the_token() {
         for text in ["s3cret", "s3cret\n", "s3cret\r\n", "s3cret\n\n"] {
             let (token, warning) = read_text(text.as_bytes(), 0o600).unwrap();
             assert!(token.matches(b"s3cret") && warning.is_none(), "{text:?}");
@@ -71,17 +71,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_holds_no_token_is_refused_with_the_reason() {
+    fn an_invalid_token_file_is_an_error_with_the_reason() {
         for (text, why) in [
             (&b""[..], "holds a token that is empty"),
             (b"\n", "holds a token that is empty"),
             (b"two words", "contains a space"),
             (b"one\ntwo\n", "contains a space"),
-            (b"\xff\xfe", "no header can carry"),
+            (b"\xff\xfe", "not visible ASCII"),
             (&[b'x'; 5000], "holds more than "),
         ] {
-            let refusal = read_text(text, 0o600).unwrap_err();
-            assert!(refusal.why.contains(why), "{refusal:?}");
+            let error = read_text(text, 0o600).unwrap_err();
+            assert!(error.why.contains(why), "{error:?}");
         }
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(dir.path()).unwrap_err().why, "is not a regular file");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_draws_a_warning() {
+    fn a_file_that_others_can_read_causes_a_warning() {
         let (_, warning) = read_text(b"s3cret", 0o644).unwrap();
         let warning = warning.unwrap();
         assert!(warning.starts_with("token file '") && warning.contains("chmod 600 "), "{warning}");

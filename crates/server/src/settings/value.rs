@@ -1,6 +1,6 @@
-//! The types of the settings' values, and how each is read from text. Pure.
+//! The types of the settings' values, and how each is parsed. Pure.
 //!
-//! A reader that refuses says why and what to write instead; who wrote the text is added by the layers.
+//! An error says why and what to write instead; the layers add the source of the text.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -14,7 +14,7 @@ use crate::suggest;
 
 use super::size::{parse_size_bytes, show_bytes};
 
-/// Why a text is not a value: `why` continues "the value ...", `fix` says what to do.
+/// Why a text is not a valid value: `why` continues "the value ...", `fix` says what to do.
 #[derive(Debug)]
 pub struct InvalidValue {
     /// For example "is not a power of two".
@@ -29,43 +29,43 @@ impl InvalidValue {
     }
 }
 
-/// Where a door listens.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// The door is closed.
+    /// The listener is off.
     Off,
-    /// The door is open at a host (a name, an IPv4 or an IPv6 address) and a port (0: any free one).
+    /// A host (a name, an IPv4 or an IPv6 address) and a port.
     At {
         /// Without the brackets of an IPv6 address.
         host: String,
-        /// 0 takes any free port.
+        /// 0: any free port.
         port: u16,
     },
 }
 
 impl Listen {
-    /// Reads `off`, `HOST:PORT` or `[IPV6]:PORT`.
+    /// Parses `off`, `HOST:PORT` or `[IPV6]:PORT`.
     pub(crate) fn parse(text: &str) -> Result<Listen, InvalidValue> {
         if text == "off" {
             return Ok(Listen::Off);
         }
-        let refuse = |why: &str| {
+        let invalid = |why: &str| {
             InvalidValue::new(why, "write HOST:PORT, for example 127.0.0.1:8080 or [::1]:8080, or off")
         };
-        let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("is not an address"))?;
+        let (host, port) = text.rsplit_once(':').ok_or_else(|| invalid("is not an address"))?;
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let host = match bare {
             Some(ipv6) => ipv6,
-            None if host.contains(':') => return Err(refuse("is an IPv6 address without brackets")),
+            None if host.contains(':') => return Err(invalid("is an IPv6 address without brackets")),
             None => host,
         };
         if host.is_empty() {
-            return Err(refuse("names no host"));
+            return Err(invalid("names no host"));
         }
         if port.is_empty() || !port.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(refuse("names no port"));
+            return Err(invalid("names no port"));
         }
-        let port = port.parse().map_err(|_| refuse("has a port over 65535"))?;
+        let port = port.parse().map_err(|_| invalid("has a port over 65535"))?;
         Ok(Listen::At { host: host.to_owned(), port })
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Reads what a reply means.
+/// Parses a level of durability.
 pub(crate) fn durability(text: &str) -> Result<Durability, InvalidValue> {
     let levels = [Durability::Fsync, Durability::Commit, Durability::Memory];
     one_of(text, &levels.map(|level| (level.as_str(), level)))
@@ -101,13 +101,12 @@ impl LogFormat {
     }
 }
 
-/// The secret that a request must bring. No form of it can be printed. Clones are the same token: what replaces one replaces
-/// all of them.
+/// The secret that a request must send. It cannot be printed. Clones share the token: replacing one replaces all of them.
 #[derive(Clone)]
 pub struct Token(Arc<RwLock<String>>);
 
 impl Token {
-    /// Reads a token: visible ASCII, because it must fit into an HTTP header as it is.
+    /// Parses a token: visible ASCII, because it is sent in an HTTP header without encoding.
     pub(crate) fn parse(text: &str) -> Result<Token, InvalidValue> {
         let fix = "use visible ASCII without spaces, for example the output of openssl rand -hex 32";
         if text.is_empty() {
@@ -117,7 +116,7 @@ impl Token {
             return Err(InvalidValue::new(format!("is longer than {TOKEN_BYTES_MAX} bytes"), fix));
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(InvalidValue::new("contains a space or a character that no header can carry", fix));
+            return Err(InvalidValue::new("contains a space or a character that is not visible ASCII", fix));
         }
         Ok(Token(Arc::new(RwLock::new(text.to_owned()))))
     }
@@ -128,32 +127,32 @@ impl Token {
         self.text().len() < TOKEN_BYTES_ADVISED
     }
 
-    /// The header that a client brings: the one way out for the secret.
+    /// The header with the token. Nothing else reveals the secret.
     pub(crate) fn authorization(&self) -> String {
         format!("Authorization: Bearer {}\r\n", self.text())
     }
 
-    /// Whether `offered` is this token. The time it takes tells nothing but the length.
+    /// Whether `offered` is this token. The time depends on the length only.
     #[must_use]
     pub fn matches(&self, offered: &[u8]) -> bool {
         self.text().as_bytes().ct_eq(offered).into()
     }
 
-    /// Takes over the text of another one, for everybody who has this one.
+    /// Replaces the text by that of another token, for all clones.
     pub(crate) fn replace(&self, other: &Token) {
         let text = other.text().clone();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
     fn text(&self) -> RwLockReadGuard<'_, String> {
-        // Nobody panics while it is replaced.
+        // Nothing panics while it is replaced.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PartialEq for Token {
     fn eq(&self, other: &Token) -> bool {
-        // Not with both locks at once: they may be one.
+        // Not with both locks at once: they may be the same lock.
         let other = other.text().clone();
         self.matches(other.as_bytes())
     }
@@ -167,7 +166,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Reads names of hosts with commas between.
+/// Parses host names that are separated by commas.
 pub(crate) fn host_names(text: &str) -> Result<Vec<String>, InvalidValue> {
     let fix = "write names or addresses without ports, for example keystead,db.internal";
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
@@ -179,19 +178,19 @@ pub(crate) fn host_names(text: &str) -> Result<Vec<String>, InvalidValue> {
             Err(InvalidValue::new("allows any host", format!("set a token instead, or {fix}")))
         }
         Some(name) if name.is_empty() => Err(InvalidValue::new("has an empty name", fix)),
-        Some(_) => Err(InvalidValue::new("has a name that no host can have", fix)),
+        Some(_) => Err(InvalidValue::new("has an invalid host name", fix)),
         None => Ok(names),
     }
 }
 
-/// Whether this can be the name of a host, or its address without brackets.
+/// Whether this is a valid host name, or an address without brackets.
 pub(crate) fn is_host_name(name: &str) -> bool {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_address = || name.parse::<std::net::IpAddr>().is_ok();
     !name.is_empty() && name.len() <= 253 && (name.bytes().all(is_name) || is_address())
 }
 
-/// Reads a number of shards.
+/// Parses a number of shards.
 pub(crate) fn shards(text: &str) -> Result<usize, InvalidValue> {
     let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}");
     let n: u64 =
@@ -205,13 +204,13 @@ pub(crate) fn shards(text: &str) -> Result<usize, InvalidValue> {
         .ok_or_else(|| InvalidValue::new(format!("is more than {SHARDS_MAX} shards"), fix))
 }
 
-/// Reads how much memory values may take: a size, or `unlimited`.
+/// Parses how much memory values may use: a size, or `unlimited`.
 pub(crate) fn memory(text: &str) -> Result<Option<usize>, InvalidValue> {
     if text == "unlimited" {
         return Ok(None);
     }
     let or_unlimited =
-        |refusal: InvalidValue| InvalidValue::new(refusal.why, format!("{}, or unlimited", refusal.fix));
+        |error: InvalidValue| InvalidValue::new(error.why, format!("{}, or unlimited", error.fix));
     let bytes = parse_size_bytes(text).map_err(or_unlimited)?;
     if bytes < MEMORY_BYTES_MIN {
         let least = show_bytes(MEMORY_BYTES_MIN);
@@ -220,16 +219,16 @@ pub(crate) fn memory(text: &str) -> Result<Option<usize>, InvalidValue> {
             format!("write {least} or more, or unlimited"),
         ));
     }
-    // What does not fit into an address is more than there can be.
+    // More than the address space is unlimited.
     Ok(usize::try_from(bytes).ok())
 }
 
-/// Reads the name of a file or directory.
+/// Parses a path.
 pub(crate) fn path(text: &str) -> Result<std::path::PathBuf, InvalidValue> {
     if text.is_empty() { Err(InvalidValue::new("is empty", "write a path")) } else { Ok(text.into()) }
 }
 
-/// Reads one of a few words.
+/// Parses one of these words.
 pub(crate) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, InvalidValue> {
     if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text) {
         return Ok(*value);
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_cannot_work_are_refused_with_the_reason() {
+    fn invalid_addresses_are_errors_with_the_reason() {
         for (text, why) in [
             ("", "not an address"),
             ("8080", "not an address"),
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_a_power_of_two_within_the_limit() {
+    fn shards_are_a_power_of_two_within_the_bound() {
         for n in [1, 2, 64, 256] {
             assert_eq!(shards(&n.to_string()).unwrap(), n);
         }
@@ -294,17 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_a_size_of_some_use_or_unlimited() {
+    fn memory_is_a_size_above_the_minimum_or_unlimited() {
         assert_eq!(memory("unlimited").unwrap(), None);
         assert_eq!(memory("512mb").unwrap(), Some(512 << 20));
         for (text, why) in
             [("512", "no unit"), ("1kb", "less than 1mb"), ("0b", "less than 1mb"), ("", "not a size")]
         {
-            let refusal = memory(text).unwrap_err();
-            assert!(
-                refusal.why.contains(why) && refusal.fix.ends_with(", or unlimited"),
-                "{text}: {refusal:?}"
-            );
+            let error = memory(text).unwrap_err();
+            assert!(error.why.contains(why) && error.fix.ends_with(", or unlimited"), "{text}: {error:?}");
         }
     }
 
@@ -316,9 +312,9 @@ mod tests {
             ("a,,b", "empty name"),
             ("*", "any host"),
             ("*.example", "any host"),
-            ("db:8080", "no host can have"),
-            ("http://db", "no host can have"),
-            ("a b", "no host can have"),
+            ("db:8080", "invalid host name"),
+            ("http://db", "invalid host name"),
+            ("a b", "invalid host name"),
         ] {
             assert!(host_names(text).unwrap_err().why.contains(why), "{text}");
         }
@@ -337,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_no_header_can_carry_is_refused() {
+    fn a_token_must_be_visible_ascii() {
         for text in ["", "two words", "tab\t", "é", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
             assert!(Token::parse(text).is_err(), "{text}");
         }

@@ -41,7 +41,10 @@ fn a_misspelt_variable_starts_with_a_warning_and_without_its_value() {
     assert_unharmed(&server);
     let logs = server.logs();
     for meant in ["KEYSTEAD_TOKEN", "KEYSTEAD_LOG_LEVEL"] {
-        assert!(logs.contains(&format!("is no setting and has no effect: did you mean {meant}?")), "{logs}");
+        assert!(
+            logs.contains(&format!("is not a setting and has no effect: did you mean {meant}?")),
+            "{logs}"
+        );
     }
     assert!(!logs.contains("hunter2"), "{logs}");
 }

@@ -212,7 +212,7 @@ fn a_token_file_without_a_token_is_an_error_and_never_blocks() {
         (&["--token-file", "pipe"], "--token-file pipe is not a regular file: "),
         (&["--token-file", "/dev/zero"], "--token-file /dev/zero is not a regular file: "),
         (&["--token-file", "."], "--token-file . is not a regular file: "),
-        (&["--token-file", "good", "--token", "x"], "--token-file good goes not with --token, "),
+        (&["--token-file", "good", "--token", "x"], "--token-file good conflicts with --token: "),
         (&["--read-only-token-file", "good"], "--read-only-token is set and --token is not"),
     ] {
         let line = error_of(&home, arguments);

@@ -1,4 +1,4 @@
-//! One version through all doors; who may do what; pages of other sites.
+//! One version in all APIs; tokens; pages of other sites.
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::resp::Client;
 fn scanned(redis: &mut Client) -> Vec<String> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
-        let came = redis.ask(&format!("SCAN {cursor} COUNT 100 TYPE ReJSON-RL"));
-        let (next, keys) = came[1..].split_once(" [").unwrap();
+        let response = redis.ask(&format!("SCAN {cursor} COUNT 100 TYPE ReJSON-RL"));
+        let (next, keys) = response[1..].split_once(" [").unwrap();
         found.extend(keys.trim_end_matches(']').split_whitespace().map(str::to_owned));
         next.clone_into(&mut cursor);
         if cursor == "0" {
@@ -21,7 +21,7 @@ fn scanned(redis: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn each_change_through_any_door_bumps_the_one_version() {
+fn each_change_in_any_api_increments_the_one_version() {
     let server = memory(&["--shards", "4"]);
     let (mut http, mut redis) = (Http::connect(&server), Client::connect(&server));
     http.put("/kv/a", r#"{"n":1}"#);
@@ -42,24 +42,24 @@ fn each_change_through_any_door_bumps_the_one_version() {
     let after_expire = http.version("/kv/a");
     assert_eq!(after_expire, 5);
     assert!(http.get("/kv/a").json()["expiresAt"].is_u64());
-    http.put("/kv/a?ifVersion=4", "1").refusal(409, "conflict");
+    http.put("/kv/a?ifVersion=4", "1").error(409, "conflict");
     assert_eq!(scanned(&mut redis), ["a"]);
     redis.expect(&[("DEL a", ":1")]);
-    http.get("/kv/a").refusal(404, "not_found");
+    http.get("/kv/a").error(404, "not_found");
     redis.expect(&[("SET a text", "+OK"), ("APPEND a s", ":5")]);
     http.get("/kv/a").is(200, r#"{"key":"a","value":"texts","version":2}"#);
     http.put("/kv/a?ifVersion=2", "[]").is(200, r#"{"key":"a","value":[],"version":3}"#);
     redis.expect(&[("TYPE a", "+ReJSON-RL"), ("RPUSH list x", ":1")]);
     for method in ["GET", "PUT", "PATCH", "DELETE"] {
         let body: &[u8] = if method == "GET" { b"" } else { b"1" };
-        http.ask(method, "/kv/list", &[], body).refusal(409, "wrong_type");
+        http.ask(method, "/kv/list", &[], body).error(409, "wrong_type");
     }
     redis.expect(&[("LRANGE list 0 -1", "[x]"), ("FLUSHALL", "+OK")]);
     assert_eq!(http.get("/kv").text(), "[]\n");
 }
 
 #[test]
-fn a_token_is_needed_and_one_that_only_reads_reads() {
+fn a_token_is_needed_and_a_read_only_token_reads() {
     let server = memory(&["--token", "s3cret", "--read-only-token", "look"]);
     let mut http = Http::connect(&server);
     let (all, look) = ("Authorization: Bearer s3cret", "Authorization: Bearer look");
@@ -71,14 +71,14 @@ fn a_token_is_needed_and_one_that_only_reads_reads() {
     ];
     for headers in [&[][..], &["Authorization: Bearer x"]] {
         for (method, target, body) in requests.into_iter().chain([("GET", "/kv/a", ""), ("GET", "/kv", "")]) {
-            let came = http.ask(method, target, headers, body.as_bytes());
-            came.refusal(401, "unauthorized");
-            assert_eq!(came.header("www-authenticate"), Some("Bearer"));
+            let response = http.ask(method, target, headers, body.as_bytes());
+            response.error(401, "unauthorized");
+            assert_eq!(response.header("www-authenticate"), Some("Bearer"));
         }
     }
     http.ask("PUT", "/kv/a", &[all], b"1").is(201, r#"{"key":"a","value":1,"version":1}"#);
     for (method, target, body) in requests.into_iter().chain([("GET", "/kv", "")]) {
-        http.ask(method, target, &[look], body.as_bytes()).refusal(403, "forbidden");
+        http.ask(method, target, &[look], body.as_bytes()).error(403, "forbidden");
     }
     http.ask("GET", "/kv/a", &[look], b"").is(200, r#"{"key":"a","value":1,"version":1}"#);
     http.get("/kv/a?_token=look").is(200, r#"{"key":"a","value":1,"version":1}"#);
@@ -88,11 +88,11 @@ fn a_token_is_needed_and_one_that_only_reads_reads() {
 }
 
 #[test]
-fn pages_may_ask_with_a_token_and_not_without() {
+fn pages_need_a_token() {
     let server = memory(&["--token", "s3cret"]);
     let mut http = Http::connect(&server);
     let page = "Origin: https://example.com";
-    let came = http.ask(
+    let response = http.ask(
         "OPTIONS",
         "/kv/a",
         &[
@@ -102,20 +102,20 @@ fn pages_may_ask_with_a_token_and_not_without() {
         ],
         b"",
     );
-    assert_eq!((came.status, came.header("access-control-allow-origin")), (204, Some("*")));
-    assert_eq!(came.header("access-control-allow-headers"), Some("authorization,if-match"));
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (204, Some("*")));
+    assert_eq!(response.header("access-control-allow-headers"), Some("authorization,if-match"));
     for method in ["GET", "PUT", "PATCH", "DELETE"] {
-        assert!(came.header("access-control-allow-methods").unwrap().contains(method), "{method}");
+        assert!(response.header("access-control-allow-methods").unwrap().contains(method), "{method}");
     }
-    let came = http.ask("PUT", "/kv/a", &[page, "Authorization: Bearer s3cret"], b"1");
-    assert_eq!((came.status, came.header("access-control-allow-origin")), (201, Some("*")));
-    let exposed = came.header("access-control-expose-headers").unwrap();
+    let response = http.ask("PUT", "/kv/a", &[page, "Authorization: Bearer s3cret"], b"1");
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (201, Some("*")));
+    let exposed = response.header("access-control-expose-headers").unwrap();
     assert!(exposed.contains("etag") && exposed.contains("keystead-cursor"), "{exposed}");
     let open = memory(&[]);
     let mut http = Http::connect(&open);
     for (method, body) in [("GET", ""), ("PUT", "1"), ("DELETE", "")] {
-        http.ask(method, "/kv/a", &[page], body.as_bytes()).refusal(401, "unauthorized");
+        http.ask(method, "/kv/a", &[page], body.as_bytes()).error(401, "unauthorized");
     }
-    let came = http.ask("PUT", "/kv/a", &["Origin: http://localhost:3000"], b"1");
-    assert_eq!((came.status, &came.json()["version"]), (201, &json!(1)));
+    let response = http.ask("PUT", "/kv/a", &["Origin: http://localhost:3000"], b"1");
+    assert_eq!((response.status, &response.json()["version"]), (201, &json!(1)));
 }

@@ -1,4 +1,4 @@
-//! Keys of any bytes, bodies that are not JSON, requests that nobody understands, and sizes that are too much.
+//! Keys of any bytes, bodies that are not JSON, invalid requests, and sizes beyond the bounds.
 
 use serde_json::json;
 
@@ -14,25 +14,25 @@ fn keys_are_any_bytes() {
         ("%C3%BC", json!("\u{fc}"), "\u{fc}"),
         ("a:b@c", json!("a:b@c"), "a:b@c"),
     ] {
-        let came = http.put(&format!("/kv/{path}"), "1");
-        assert_eq!((came.status, &came.json()["key"]), (201, &name));
+        let response = http.put(&format!("/kv/{path}"), "1");
+        assert_eq!((response.status, &response.json()["key"]), (201, &name));
         assert_eq!(http.get(&format!("/kv/{path}")).json()["key"], name);
         assert_eq!(Client::connect(&server).ask_words(&["JSON.GET", redis]), "1");
     }
-    let came = http.put("/kv/%00%ff%0D%0A", "2");
-    assert_eq!((came.status, &came.json()["key"]), (201, &json!({ "base64": "AP8NCg==" })));
+    let response = http.put("/kv/%00%ff%0D%0A", "2");
+    assert_eq!((response.status, &response.json()["key"]), (201, &json!({ "base64": "AP8NCg==" })));
     http.get("/kv/%00%FF%0d%0a").is(200, r#"{"key":{"base64":"AP8NCg=="},"value":2,"version":1}"#);
     http.delete("/kv/%00%FF%0d%0a").is(204, "");
     for bad in ["/kv/", "/kv/a/b", "/kv/%", "/kv/%2", "/kv/%zz"] {
         for method in ["GET", "PUT", "DELETE"] {
             let body: &[u8] = if method == "GET" { b"" } else { b"1" };
-            http.ask(method, bad, &[], body).refusal(400, "bad_request");
+            http.ask(method, bad, &[], body).error(400, "bad_request");
         }
     }
 }
 
 #[test]
-fn a_body_that_is_no_json_is_told_where() {
+fn the_error_of_invalid_json_has_its_position() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     for (body, place) in [
@@ -45,39 +45,39 @@ fn a_body_that_is_no_json_is_told_where() {
         ("NaN", "line 1 column 1"),
     ] {
         for method in ["PUT", "PATCH"] {
-            let error = http.ask(method, "/kv/a", &[], body.as_bytes()).refusal(400, "bad_request");
+            let error = http.ask(method, "/kv/a", &[], body.as_bytes()).error(400, "bad_request");
             assert!(error["message"].as_str().unwrap().contains(place), "{body:?}: {error}");
         }
     }
-    let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").refusal(400, "bad_request");
+    let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").error(400, "bad_request");
     assert!(error["message"].as_str().unwrap().contains("line 2 column 4"), "{error}");
     let deep = "[".repeat(128) + &"]".repeat(128);
-    http.put("/kv/a", &deep).refusal(400, "bad_request");
+    http.put("/kv/a", &deep).error(400, "bad_request");
     assert_eq!(http.put("/kv/deep", &deep[1..255]).status, 201);
     assert_eq!(http.version("/kv/a"), 1);
 }
 
 #[test]
-fn what_is_over_the_limits_has_a_code() {
+fn what_is_over_the_bounds_has_a_code() {
     let (_server, mut http) = open();
     let key = "k".repeat(32 * 1024);
     assert_eq!(http.put(&format!("/kv/{key}"), "1").status, 201);
-    http.put(&format!("/kv/{key}k"), "1").refusal(413, "too_large");
+    http.put(&format!("/kv/{key}k"), "1").error(413, "too_large");
     let long = format!("\"{}\"", "x".repeat(10 * 1024 * 1024));
     let (_server, mut other) = open();
-    other.put("/kv/a", &long).refusal(413, "too_large");
+    other.put("/kv/a", &long).error(413, "too_large");
     let name = format!("Idempotency-Key: {}", "n".repeat(256));
-    http.ask("PUT", "/kv/a", &[&name], b"1").refusal(400, "bad_request");
-    http.ask("PUT", "/kv/a", &["Idempotency-Key:"], b"1").refusal(400, "bad_request");
-    http.get("/kv/a?wait=301s").refusal(400, "bad_request");
+    http.ask("PUT", "/kv/a", &[&name], b"1").error(400, "bad_request");
+    http.ask("PUT", "/kv/a", &["Idempotency-Key:"], b"1").error(400, "bad_request");
+    http.get("/kv/a?wait=301s").error(400, "bad_request");
     for limit in ["0", "10001", "x", "-1"] {
-        http.get(&format!("/kv?limit={limit}")).refusal(400, "bad_request");
+        http.get(&format!("/kv?limit={limit}")).error(400, "bad_request");
     }
     assert_eq!(http.get("/kv/a").status, 404);
 }
 
 #[test]
-fn requests_that_nobody_understands_are_refused() {
+fn invalid_requests_are_errors() {
     let (_server, mut http) = open();
     for target in [
         "/kv?nosuch=1",
@@ -88,18 +88,18 @@ fn requests_that_nobody_understands_are_refused() {
         "/kv?cursor=x",
         "/kv?values=perhaps",
     ] {
-        http.get(target).refusal(400, "bad_request");
+        http.get(target).error(400, "bad_request");
     }
-    http.delete("/kv/a?ttl=1s").refusal(400, "bad_request");
+    http.delete("/kv/a?ttl=1s").error(400, "bad_request");
     for (method, target, allow) in [
         ("POST", "/kv/a", "GET, HEAD, PUT, PATCH, DELETE"),
         ("PUT", "/kv", "GET, HEAD"),
         ("GET", "/kv:batch", "POST"),
     ] {
-        let came = http.ask(method, target, &[], b"");
-        came.refusal(405, "method_not_allowed");
+        let response = http.ask(method, target, &[], b"");
+        response.error(405, "method_not_allowed");
         for word in allow.split(", ").filter(|word| *word != "HEAD") {
-            assert!(came.header("allow").unwrap().contains(word), "{method} {target}: {came:?}");
+            assert!(response.header("allow").unwrap().contains(word), "{method} {target}: {response:?}");
         }
     }
 }

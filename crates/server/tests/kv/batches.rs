@@ -14,7 +14,7 @@ fn batch(http: &mut Http, operations: impl Into<Value>) -> crate::client::Respon
 fn operations_run_as_one() {
     let (_server, mut http) = open();
     http.put("/kv/old", "0");
-    let came = batch(
+    let response = batch(
         &mut http,
         json!([
             { "op": "put", "key": "a", "value": { "n": 1 }, "ifVersion": null },
@@ -25,8 +25,8 @@ fn operations_run_as_one() {
             { "op": "put", "key": { "base64": "/w==" }, "value": 7, "ttl": "1h" },
         ]),
     );
-    assert_eq!(came.status, 200, "{}", came.text());
-    let results = came.json()["results"].take();
+    assert_eq!(response.status, 200, "{}", response.text());
+    let results = response.json()["results"].take();
     assert_eq!(results[0], json!({ "key": "a", "value": { "n": 1 }, "version": 1 }));
     assert_eq!(results[1], json!({ "key": "a", "value": { "n": 1, "m": 2 }, "version": 2 }));
     assert_eq!(results[1], results[2]);
@@ -37,7 +37,7 @@ fn operations_run_as_one() {
 }
 
 #[test]
-fn one_that_is_refused_undoes_all_others() {
+fn one_that_fails_undoes_all_others() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     http.post("/", r#"["RPUSH","list","x"]"#);
@@ -56,7 +56,7 @@ fn one_that_is_refused_undoes_all_others() {
     ] {
         let mut operations = begin.to_vec();
         operations.push(last.clone());
-        let error = batch(&mut http, operations).refusal(status, code);
+        let error = batch(&mut http, operations).error(status, code);
         assert_eq!(error["operation"], 3, "{last}");
         http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
         assert_eq!(http.get("/kv/new").status, 404, "{last}");
@@ -64,7 +64,7 @@ fn one_that_is_refused_undoes_all_others() {
 }
 
 #[test]
-fn a_batch_that_is_none_is_refused() {
+fn an_invalid_batch_is_an_error() {
     let (_server, mut http) = open();
     for bad in [
         json!([]),
@@ -82,26 +82,26 @@ fn a_batch_that_is_none_is_refused() {
         json!([{ "op": "get", "key": "a", "value": 1 }]),
         json!([{ "op": "put", "key": { "base64": "!" }, "value": 1 }]),
     ] {
-        batch(&mut http, bad).refusal(400, "bad_request");
+        batch(&mut http, bad).error(400, "bad_request");
     }
     for body in ["", "[]", "{}", r#"{"operations":1}"#, r#"{"operations":[],"x":1}"#] {
-        http.post("/kv:batch", body).refusal(400, "bad_request");
+        http.post("/kv:batch", body).error(400, "bad_request");
     }
     let one = json!({ "op": "put", "key": "a", "value": 1 });
-    batch(&mut http, vec![one.clone(); 101]).refusal(413, "too_large");
+    batch(&mut http, vec![one.clone(); 101]).error(413, "too_large");
     assert_eq!(http.get("/kv/a").status, 404);
     assert_eq!(batch(&mut http, vec![one; 100]).status, 200);
     assert_eq!(http.version("/kv/a"), 100);
 }
 
 #[test]
-fn the_keys_of_a_batch_live_on_one_shard() {
+fn the_keys_of_a_batch_must_be_on_one_shard() {
     let server = memory(&["--shards", "16"]);
     let mut http = Http::connect(&server);
     let puts = |tag: &str| {
         (0..20).map(|n| json!({ "op": "put", "key": format!("{tag}:{n}"), "value": n })).collect::<Vec<_>>()
     };
-    batch(&mut http, puts("a")).refusal(400, "bad_request");
+    batch(&mut http, puts("a")).error(400, "bad_request");
     assert_eq!(http.get("/kv").text(), "[]\n");
     assert_eq!(batch(&mut http, puts("{a}")).status, 200);
     assert_eq!(http.get("/kv").json().as_array().unwrap().len(), 20);
@@ -122,19 +122,19 @@ fn transfers_of_many_clients_lose_nothing() {
                 while done < 25 {
                     let (from, to) = ((client + done) % 4, (client + done + 1) % 4);
                     let mut read = |account| {
-                        let came = http.get(&format!("/kv/%7Bbank%7D:{account}")).json();
-                        (came["value"].as_i64().unwrap(), came["version"].as_u64().unwrap())
+                        let response = http.get(&format!("/kv/%7Bbank%7D:{account}")).json();
+                        (response["value"].as_i64().unwrap(), response["version"].as_u64().unwrap())
                     };
                     let (a, b) = (read(from), read(to));
-                    let came = batch(
+                    let response = batch(
                         &mut http,
                         json!([
                             { "op": "put", "key": format!("{{bank}}:{from}"), "value": a.0 - 1, "ifVersion": a.1 },
                             { "op": "put", "key": format!("{{bank}}:{to}"), "value": b.0 + 1, "ifVersion": b.1 },
                         ]),
                     );
-                    assert!(matches!(came.status, 200 | 409), "{}", came.text());
-                    done += usize::from(came.status == 200);
+                    assert!(matches!(response.status, 200 | 409), "{}", response.text());
+                    done += usize::from(response.status == 200);
                 }
             })
         })

@@ -1,11 +1,11 @@
-//! Changes under a condition: as a parameter 409, as a header 412, and what is refused changes nothing.
+//! Conditional changes: 409 for a parameter, 412 for a header, and a failed condition changes nothing.
 
 use serde_json::{Value, json};
 
 use crate::open;
 
 #[test]
-fn another_version_is_a_conflict_that_tells_the_current_one() {
+fn another_version_is_a_conflict_with_the_current_version() {
     let (_server, mut http) = open();
     for (method, target) in [
         ("PUT", "/kv/a?ifVersion=1"),
@@ -13,7 +13,7 @@ fn another_version_is_a_conflict_that_tells_the_current_one() {
         ("DELETE", "/kv/a?ifVersion=1"),
         ("PUT", "/kv/a?ifVersion=0"),
     ] {
-        let error = http.ask(method, target, &[], b"{}").refusal(409, "conflict");
+        let error = http.ask(method, target, &[], b"{}").error(409, "conflict");
         assert_eq!(error["current"], Value::Null, "{method}");
         assert!(error.as_object().unwrap().contains_key("current"));
     }
@@ -21,23 +21,23 @@ fn another_version_is_a_conflict_that_tells_the_current_one() {
     http.put("/kv/a", "1");
     http.put("/kv/a?ifVersion=1", "2").is(200, r#"{"key":"a","value":2,"version":2}"#);
     for method in ["PUT", "PATCH", "DELETE"] {
-        let error = http.ask(method, "/kv/a?ifVersion=1", &[], b"3").refusal(409, "conflict");
+        let error = http.ask(method, "/kv/a?ifVersion=1", &[], b"3").error(409, "conflict");
         assert_eq!(error["current"], json!(2), "{method}");
     }
     http.ask("PATCH", "/kv/a?ifVersion=2", &[], b"3").is(200, r#"{"key":"a","value":3,"version":3}"#);
-    http.delete("/kv/a?ifVersion=2").refusal(409, "conflict");
+    http.delete("/kv/a?ifVersion=2").error(409, "conflict");
     http.delete("/kv/a?ifVersion=3").is(204, "");
 }
 
 #[test]
-fn headers_do_the_same_and_fail_as_http_has_it() {
+fn headers_do_the_same_and_fail_with_412() {
     let (_server, mut http) = open();
     let create = ["If-None-Match: *"];
-    http.ask("PUT", "/kv/a", &["If-Match: *"], b"1").refusal(412, "conflict");
+    http.ask("PUT", "/kv/a", &["If-Match: *"], b"1").error(412, "conflict");
     http.ask("PUT", "/kv/a", &create, b"1").is(201, r#"{"key":"a","value":1,"version":1}"#);
-    let error = http.ask("PUT", "/kv/a", &create, b"2").refusal(412, "conflict");
+    let error = http.ask("PUT", "/kv/a", &create, b"2").error(412, "conflict");
     assert_eq!(error["current"], 1);
-    http.ask("PATCH", "/kv/a", &create, b"2").refusal(412, "conflict");
+    http.ask("PATCH", "/kv/a", &create, b"2").error(412, "conflict");
     http.ask("PUT", "/kv/a", &["If-Match: *"], b"2").is(200, r#"{"key":"a","value":2,"version":2}"#);
     http.ask("PUT", "/kv/a", &["If-Match: \"2\""], b"3").is(200, r#"{"key":"a","value":3,"version":3}"#);
     http.ask("PUT", "/kv/a", &["If-Match: \"1\", \"3\""], b"4")
@@ -46,18 +46,18 @@ fn headers_do_the_same_and_fail_as_http_has_it() {
         .is(200, r#"{"key":"a","value":5,"version":5}"#);
     for header in ["If-Match: \"1\"", "If-Match: W/\"5\"", "If-Match: \"x\""] {
         for method in ["PUT", "PATCH", "DELETE"] {
-            let error = http.ask(method, "/kv/a", &[header], b"9").refusal(412, "conflict");
+            let error = http.ask(method, "/kv/a", &[header], b"9").error(412, "conflict");
             assert_eq!(error["current"], 5, "{method} {header}");
         }
     }
     http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6")
         .is(200, r#"{"key":"a","value":6,"version":6}"#);
-    http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6").refusal(409, "conflict");
+    http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6").error(409, "conflict");
     http.ask("DELETE", "/kv/a", &["If-Match: \"6\""], b"").is(204, "");
 }
 
 #[test]
-fn conditions_that_contradict_or_cannot_be_read_are_refused() {
+fn contradictory_or_invalid_conditions_are_errors() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     for (target, headers) in [
@@ -75,27 +75,27 @@ fn conditions_that_contradict_or_cannot_be_read_are_refused() {
         ("/kv/a?ifVersion=99999999999999999999", &[]),
     ] {
         for method in ["PUT", "PATCH", "DELETE"] {
-            http.ask(method, target, headers, b"2").refusal(400, "bad_request");
+            http.ask(method, target, headers, b"2").error(400, "bad_request");
         }
     }
     http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
-    // Also by those who only read, or wait.
+    // Also of requests that only read, or wait.
     for target in ["/kv/a", "/kv/none", "/kv/a?wait=10ms"] {
         for header in ["If-Match: 1", "If-Match: \"1", "If-None-Match: \"1\" \"2\"", "If-None-Match: W/1"] {
-            http.ask("GET", target, &[header], b"").refusal(400, "bad_request");
+            http.ask("GET", target, &[header], b"").error(400, "bad_request");
         }
     }
 }
 
 #[test]
-fn those_who_wait_have_conditions_too() {
+fn waiting_requests_have_conditions_too() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     for target in ["/kv/a", "/kv/a?wait=30s", "/kv/a?wait=10ms&sinceVersion=1"] {
-        let error = http.ask("GET", target, &["If-Match: \"7\""], b"").refusal(412, "conflict");
+        let error = http.ask("GET", target, &["If-Match: \"7\""], b"").error(412, "conflict");
         assert_eq!(error["current"], 1, "{target}");
         assert_eq!(http.ask("GET", target, &["If-None-Match: \"7\", W/\"1\""], b"").status, 304, "{target}");
     }
     assert_eq!(http.ask("GET", "/kv/a?wait=30s", &["If-Match: \"a,b\", \"1\""], b"").status, 200);
-    http.ask("GET", "/kv/none?wait=10ms", &["If-Match: *"], b"").refusal(412, "conflict");
+    http.ask("GET", "/kv/none?wait=10ms", &["If-Match: *"], b"").error(412, "conflict");
 }

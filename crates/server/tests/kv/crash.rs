@@ -1,7 +1,7 @@
 //! Killed with SIGKILL under writers of documents at fsync and commit: no acknowledged version is lost.
 //!
-//! Each writer counts one document up, a version at a time; what was acknowledged is there after the next start, and at most
-//! the one change that was on its way beyond it.
+//! Each writer increments one document, a version at a time; after the next start it has the last acknowledged version, or at most
+//! the one change in flight beyond it.
 
 use std::thread::JoinHandle;
 
@@ -15,7 +15,7 @@ use crate::resp::pause;
 const KILLS: u64 = 4;
 const WRITERS: usize = 6;
 
-/// Counts up by compare-and-set until the server is gone, and tells the last version that was acknowledged.
+/// Increments by compare-and-set until the server is killed, and returns the last acknowledged version.
 fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
     let mut http = Http::connect(server);
     std::thread::spawn(move || {
@@ -26,12 +26,12 @@ fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
             };
             let method = if last.is_multiple_of(2) { "PUT" } else { "PATCH" };
             http.send(method, &target, headers, (last + 1).to_string().as_bytes());
-            let Ok(came) = http.try_receive(method) else { return last };
-            match came.status {
-                200 | 201 => assert_eq!(came.json()["version"], last + 1),
-                // A server that is being killed may still say that it cannot.
+            let Ok(response) = http.try_receive(method) else { return last };
+            match response.status {
+                200 | 201 => assert_eq!(response.json()["version"], last + 1),
+                // A server that is being killed may still return an error.
                 503 => return last,
-                other => panic!("{other}: {}", came.text()),
+                other => panic!("{other}: {}", response.text()),
             }
             last += 1;
         }
@@ -54,13 +54,13 @@ fn no_acknowledged_version_is_lost(shards: &str, level: &str) {
         server.restart().unwrap();
         let mut http = Http::connect(&server);
         for (writer, last) in last.iter_mut().enumerate() {
-            let came = http.get(&format!("/kv/w{writer}"));
-            let found = if came.status == 404 { 0 } else { came.json()["version"].as_u64().unwrap() };
+            let response = http.get(&format!("/kv/w{writer}"));
+            let found = if response.status == 404 { 0 } else { response.json()["version"].as_u64().unwrap() };
             assert!(
                 found == *last || found == *last + 1,
                 "seed {seed}: w{writer} has {found}, acknowledged {last}"
             );
-            assert!(found == 0 || came.json()["value"] == found, "seed {seed}: {}", came.text());
+            assert!(found == 0 || response.json()["value"] == found, "seed {seed}: {}", response.text());
             *last = found;
         }
     }

@@ -12,37 +12,40 @@ const OPERATIONS: &str = "application/json-patch+json";
 #[test]
 fn a_document_is_created_replaced_read_and_deleted() {
     let (_server, mut http) = open();
-    http.get("/kv/a").refusal(404, "not_found");
-    let came = http.put("/kv/a", r#" {"n" : 1} "#);
-    came.is(201, r#"{"key":"a","value":{"n":1},"version":1}"#);
-    assert_eq!(came.header("etag"), Some("\"1\""));
-    let came = http.put("/kv/a", "[1]");
-    came.is(200, r#"{"key":"a","value":[1],"version":2}"#);
-    assert_eq!(came.header("etag"), Some("\"2\""));
-    let came = http.get("/kv/a");
-    came.is(200, r#"{"key":"a","value":[1],"version":2}"#);
-    assert_eq!((came.header("etag"), came.header("content-type")), (Some("\"2\""), Some("application/json")));
-    let came = http.ask("HEAD", "/kv/a", &[], b"");
-    assert_eq!((came.status, came.header("etag")), (200, Some("\"2\"")));
+    http.get("/kv/a").error(404, "not_found");
+    let response = http.put("/kv/a", r#" {"n" : 1} "#);
+    response.is(201, r#"{"key":"a","value":{"n":1},"version":1}"#);
+    assert_eq!(response.header("etag"), Some("\"1\""));
+    let response = http.put("/kv/a", "[1]");
+    response.is(200, r#"{"key":"a","value":[1],"version":2}"#);
+    assert_eq!(response.header("etag"), Some("\"2\""));
+    let response = http.get("/kv/a");
+    response.is(200, r#"{"key":"a","value":[1],"version":2}"#);
+    assert_eq!(
+        (response.header("etag"), response.header("content-type")),
+        (Some("\"2\""), Some("application/json"))
+    );
+    let response = http.ask("HEAD", "/kv/a", &[], b"");
+    assert_eq!((response.status, response.header("etag")), (200, Some("\"2\"")));
     http.delete("/kv/a").is(204, "");
-    http.delete("/kv/a").refusal(404, "not_found");
-    http.get("/kv/a").refusal(404, "not_found");
-    // A key that comes back is a new one.
+    http.delete("/kv/a").error(404, "not_found");
+    http.get("/kv/a").error(404, "not_found");
+    // A key that is created again starts at version 1.
     http.put("/kv/a", "null").is(201, r#"{"key":"a","value":null,"version":1}"#);
 }
 
 #[test]
-fn a_document_that_is_known_is_not_sent_again() {
+fn an_unchanged_document_is_304() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     for (known, status) in
         [("\"1\"", 304), ("W/\"1\"", 304), ("\"7\", \"1\"", 304), ("*", 304), ("\"2\"", 200), ("\"x\"", 200)]
     {
-        let came = http.ask("GET", "/kv/a", &[&format!("If-None-Match: {known}")], b"");
-        assert_eq!((came.status, came.header("etag")), (status, Some("\"1\"")), "{known}");
-        assert_eq!(came.body.is_empty(), status == 304);
+        let response = http.ask("GET", "/kv/a", &[&format!("If-None-Match: {known}")], b"");
+        assert_eq!((response.status, response.header("etag")), (status, Some("\"1\"")), "{known}");
+        assert_eq!(response.body.is_empty(), status == 304);
     }
-    http.ask("GET", "/kv/a", &["If-Match: \"2\""], b"").refusal(412, "conflict");
+    http.ask("GET", "/kv/a", &["If-Match: \"2\""], b"").error(412, "conflict");
     assert_eq!(http.ask("GET", "/kv/a", &["If-Match: \"1\""], b"").status, 200);
 }
 
@@ -56,10 +59,10 @@ fn a_patch_merges_the_members_of_two_objects_and_replaces_anything_else() {
     http.patch("/kv/a", JSON, "[1]").is(200, r#"{"key":"a","value":[1],"version":3}"#);
     http.patch("/kv/a", "application/json; charset=utf-8", r#"{"x":1}"#)
         .is(200, r#"{"key":"a","value":{"x":1},"version":4}"#);
-    // A client that says nothing means JSON.
+    // Without a media type it is JSON.
     http.ask("PATCH", "/kv/a", &[], br#"{"y":2}"#)
         .is(200, r#"{"key":"a","value":{"x":1,"y":2},"version":5}"#);
-    http.patch("/kv/a", "text/plain", "{}").refusal(415, "unsupported_media_type");
+    http.patch("/kv/a", "text/plain", "{}").error(415, "unsupported_media_type");
     assert_eq!(http.version("/kv/a"), 5);
 }
 
@@ -81,8 +84,8 @@ fn a_merge_patch_is_that_of_rfc_7396() {
         ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
     ] {
         http.put("/kv/b", before);
-        let came = http.patch("/kv/b", MERGE, patch);
-        let text = came.text();
+        let response = http.patch("/kv/b", MERGE, patch);
+        let text = response.text();
         assert!(
             text.starts_with(&format!(r#"{{"key":"b","value":{after},"version":"#)),
             "{before} {patch}: {text}"
@@ -93,7 +96,7 @@ fn a_merge_patch_is_that_of_rfc_7396() {
 #[test]
 fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
     let (_server, mut http) = open();
-    http.patch("/kv/a", OPERATIONS, r#"[{"op":"add","path":"/x","value":1}]"#).refusal(404, "not_found");
+    http.patch("/kv/a", OPERATIONS, r#"[{"op":"add","path":"/x","value":1}]"#).error(404, "not_found");
     http.put("/kv/a", r#"{"list":[1,2],"a~/b":1.50}"#);
     let patch = r#"[{"op":"test","path":"/a~0~1b","value":1.5},{"op":"add","path":"/list/1","value":9},
         {"op":"move","from":"/a~0~1b","path":"/m"},{"op":"copy","from":"/list/0","path":"/c"},
@@ -101,26 +104,26 @@ fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
     http.patch("/kv/a", OPERATIONS, patch)
         .is(200, r#"{"key":"a","value":{"list":[null,9],"m":1.50,"c":1},"version":2}"#);
     let half = r#"[{"op":"remove","path":"/m"},{"op":"test","path":"/c","value":2}]"#;
-    let error = http.patch("/kv/a", OPERATIONS, half).refusal(409, "conflict");
+    let error = http.patch("/kv/a", OPERATIONS, half).error(409, "conflict");
     assert_eq!(error["current"], 2);
     assert!(error["message"].as_str().unwrap().contains("test"), "{error}");
     let half = r#"[{"op":"remove","path":"/m"},{"op":"remove","path":"/nosuch"}]"#;
-    http.patch("/kv/a", OPERATIONS, half).refusal(422, "unprocessable");
+    http.patch("/kv/a", OPERATIONS, half).error(422, "unprocessable");
     for bad in ["{}", r#"[{"op":"fly","path":""}]"#, r#"[{"op":"add","path":"x","value":1}]"#, "["] {
-        http.patch("/kv/a", OPERATIONS, bad).refusal(400, "bad_request");
+        http.patch("/kv/a", OPERATIONS, bad).error(400, "bad_request");
     }
     let many = format!("[{}]", vec![r#"{"op":"test","path":"/c","value":1}"#; 1001].join(","));
-    http.patch("/kv/a", OPERATIONS, &many).refusal(400, "bad_request");
+    http.patch("/kv/a", OPERATIONS, &many).error(400, "bad_request");
     http.get("/kv/a").is(200, r#"{"key":"a","value":{"list":[null,9],"m":1.50,"c":1},"version":2}"#);
-    // A few short operations must not grow a document without end.
+    // A few short operations must not grow a document without bound.
     http.put("/kv/a", r#"{"a":["0123456789abcdef"]}"#);
     let grow = format!("[{}]", vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 500].join(","));
-    http.patch("/kv/a", OPERATIONS, &grow).refusal(413, "too_large");
+    http.patch("/kv/a", OPERATIONS, &grow).error(413, "too_large");
     assert_eq!(http.version("/kv/a"), 3);
 }
 
 #[test]
-fn numbers_keep_every_digit() {
+fn numbers_keep_all_digits() {
     let (server, mut http) = open();
     for number in [
         "9007199254740993",
@@ -133,8 +136,12 @@ fn numbers_keep_every_digit() {
         "1e+400",
     ] {
         http.put("/kv/n", number);
-        let came = http.patch("/kv/n", JSON, &format!(r#"{{"n":{number}}}"#));
-        assert!(came.text().contains(&format!(r#""value":{{"n":{number}}}"#)), "{number}: {}", came.text());
+        let response = http.patch("/kv/n", JSON, &format!(r#"{{"n":{number}}}"#));
+        assert!(
+            response.text().contains(&format!(r#""value":{{"n":{number}}}"#)),
+            "{number}: {}",
+            response.text()
+        );
         http.patch("/kv/n", MERGE, r#"{"x":1}"#);
         assert!(http.get("/kv/n").text().contains(&format!(r#""n":{number},"#)));
         let read = Client::connect(&server).ask("JSON.GET n .n");
@@ -158,8 +165,8 @@ fn an_expiry_is_set_kept_and_cleared() {
     ttl(false);
     assert!(http.get("/kv/a").json().get("expiresAt").is_none());
     let at = SystemClock.now().0 + 100_000;
-    let came = http.put(&format!("/kv/a?expiresAt={at}"), "1");
-    assert_eq!(came.json()["expiresAt"], at);
+    let response = http.put(&format!("/kv/a?expiresAt={at}"), "1");
+    assert_eq!(response.json()["expiresAt"], at);
     http.patch("/kv/a", JSON, "2");
     assert!(ttl(true) > 30_000, "a patch keeps it");
     http.put("/kv/a?ttl=keep", "3");
@@ -178,12 +185,12 @@ fn an_expiry_is_set_kept_and_cleared() {
         "expiresAt=x",
         "expiresAt=18446744073709551615",
     ] {
-        http.put(&format!("/kv/a?{bad}"), "9").refusal(400, "bad_request");
+        http.put(&format!("/kv/a?{bad}"), "9").error(400, "bad_request");
     }
     assert_eq!(http.version("/kv/a"), version);
     http.put("/kv/a?ttl=50ms", "6");
     until("the document expires", || http.get("/kv/a").status == 404);
     pause(1);
-    http.put("/kv/a?ifVersion=8", "1").refusal(409, "conflict");
+    http.put("/kv/a?ifVersion=8", "1").error(409, "conflict");
     http.put("/kv/a", "1").is(201, r#"{"key":"a","value":1,"version":1}"#);
 }

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a repeat gets the first answer and changes nothing, another request of that name is refused.
+//! `Idempotency-Key`: a repeat gets the first response and changes nothing, another request with that key is an error.
 
 use crate::client::{Http, Response};
 use crate::common::{dir, start_on};
@@ -12,7 +12,7 @@ fn same(first: &Response, again: &Response) {
 }
 
 #[test]
-fn a_repeat_gets_the_first_answer_and_changes_nothing() {
+fn a_repeat_gets_the_first_response_and_changes_nothing() {
     let (_server, mut http) = open();
     let first = http.ask("PUT", "/kv/a", &NAME, b"1");
     first.is(201, r#"{"key":"a","value":1,"version":1}"#);
@@ -28,7 +28,7 @@ fn a_repeat_gets_the_first_answer_and_changes_nothing() {
         ("DELETE", "/kv/a", &NAME, ""),
         ("POST", "/kv:batch", &NAME, r#"{"operations":[{"op":"put","key":"a","value":1}]}"#),
     ] {
-        http.ask(method, target, headers, body.as_bytes()).refusal(422, "unprocessable");
+        http.ask(method, target, headers, body.as_bytes()).error(422, "unprocessable");
     }
     http.get("/kv/a").is(200, r#"{"key":"a","value":2,"version":2}"#);
     assert_eq!(http.get("/kv/b").status, 404);
@@ -36,10 +36,10 @@ fn a_repeat_gets_the_first_answer_and_changes_nothing() {
 }
 
 #[test]
-fn refusals_deletes_and_batches_are_repeated_too() {
+fn errors_deletes_and_batches_are_repeated_too() {
     let (_server, mut http) = open();
     let conflict = http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1");
-    conflict.refusal(409, "conflict");
+    conflict.error(409, "conflict");
     http.put("/kv/a", "0");
     same(&conflict, &http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1"));
     let name = ["Idempotency-Key: n-2"];
@@ -57,23 +57,23 @@ fn refusals_deletes_and_batches_are_repeated_too() {
     let name = ["Idempotency-Key: n-4"];
     let body = br#"{"operations":[{"op":"patch","key":"a","value":7},{"op":"delete","key":"c"}]}"#;
     let first = http.ask("POST", "/kv:batch", &name, body);
-    first.refusal(404, "not_found");
+    first.error(404, "not_found");
     http.put("/kv/c", "1");
     same(&first, &http.ask("POST", "/kv:batch", &name, body));
     assert_eq!(
         (http.version("/kv/a"), http.version("/kv/c")),
         (2, 1),
-        "the batch was undone, its answer kept"
+        "the batch was undone, its response stored"
     );
 }
 
 #[test]
-fn a_name_is_taken_on_all_shards() {
+fn a_key_is_claimed_on_all_shards() {
     let server = memory(&["--shards", "16"]);
     let mut http = Http::connect(&server);
     let first = http.ask("PUT", "/kv/a", &NAME, b"1");
     for n in 0..40 {
-        http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").refusal(422, "unprocessable");
+        http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").error(422, "unprocessable");
     }
     same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
     assert_eq!(http.get("/kv").text(), "[\"a\"]\n");
@@ -95,7 +95,7 @@ fn of_many_repeats_at_once_one_runs() {
 }
 
 #[test]
-fn the_first_answer_survives_a_restart_and_a_kill() {
+fn the_first_response_survives_a_restart_and_a_kill() {
     let home = dir();
     for shards in ["1", "4"] {
         let home = home.path().join(shards);
@@ -110,7 +110,7 @@ fn the_first_answer_survives_a_restart_and_a_kill() {
             server.restart().unwrap();
             let mut http = Http::connect(&server);
             same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
-            http.ask("PUT", "/kv/b", &NAME, b"1").refusal(422, "unprocessable");
+            http.ask("PUT", "/kv/b", &NAME, b"1").error(422, "unprocessable");
             assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (1, 0));
         }
     }

@@ -1,4 +1,4 @@
-//! `GET /kv`: names, documents, prefixes, pages, lines.
+//! `GET /kv`: keys, documents, prefixes, pages, lines.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::resp::Client;
 fn names(value: &Value) -> BTreeSet<String> {
     let items = value.as_array().unwrap();
     let set: BTreeSet<String> = items.iter().map(|name| name.as_str().unwrap().to_owned()).collect();
-    assert_eq!(set.len(), items.len(), "each is there once");
+    assert_eq!(set.len(), items.len(), "each is listed once");
     set
 }
 
@@ -25,9 +25,9 @@ fn all_documents_are_listed_once_on_any_number_of_shards() {
         assert_eq!(http.post("/pipeline", &format!("[{}]", operations.join(","))).status, 200);
         let mut redis = Client::connect(&server);
         redis.expect(&[("SET s text", "+OK"), ("RPUSH l 1", ":1"), ("HSET h f v", ":1")]);
-        let came = http.get("/kv");
-        assert_eq!(came.header("content-type"), Some("application/json"));
-        let all = names(&came.json());
+        let response = http.get("/kv");
+        assert_eq!(response.header("content-type"), Some("application/json"));
+        let all = names(&response.json());
         assert_eq!(all.len(), 3001, "those that are documents: JSON and strings");
         assert!(all.contains("s") && !all.contains("l") && !all.contains("h"));
         assert_eq!(names(&http.get("/kv?prefix=d:29").json()).len(), 111);
@@ -40,12 +40,12 @@ fn all_documents_are_listed_once_on_any_number_of_shards() {
 fn pages(http: &mut Http, all: &BTreeSet<String>) {
     let (mut seen, mut cursor, mut rounds) = (BTreeSet::new(), String::new(), 0);
     loop {
-        let came = http.get(&format!("/kv?limit=700{cursor}"));
-        let page = names(&came.json());
+        let response = http.get(&format!("/kv?limit=700{cursor}"));
+        let page = names(&response.json());
         assert!(page.len() <= 700 && page.is_disjoint(&seen));
         seen.extend(page);
         rounds += 1;
-        match came.header("keystead-cursor") {
+        match response.header("keystead-cursor") {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
         }
@@ -56,11 +56,11 @@ fn pages(http: &mut Http, all: &BTreeSet<String>) {
 
 fn lines(http: &mut Http) {
     let accept = ["Accept: application/x-ndjson"];
-    let came = http.ask("GET", "/kv?prefix=d:&values=true", &accept, b"");
-    assert_eq!(came.header("content-type"), Some("application/x-ndjson"));
-    assert_eq!(came.header("transfer-encoding"), Some("chunked"));
+    let response = http.ask("GET", "/kv?prefix=d:&values=true", &accept, b"");
+    assert_eq!(response.header("content-type"), Some("application/x-ndjson"));
+    assert_eq!(response.header("transfer-encoding"), Some("chunked"));
     let mut count = 0;
-    for line in came.text().lines() {
+    for line in response.text().lines() {
         let one: Value = serde_json::from_str(line).unwrap();
         assert_eq!(
             (one["key"].as_str().unwrap(), &one["version"]),
@@ -69,16 +69,16 @@ fn lines(http: &mut Http) {
         count += 1;
     }
     assert_eq!(count, 3000);
-    let came = http.ask("GET", "/kv?prefix=s", &accept, b"");
-    assert_eq!(came.text(), "{\"key\":\"s\"}\n");
-    let came = http.get("/kv?prefix=s&values=true");
-    assert_eq!(came.text().trim_end(), r#"[{"key":"s","value":"text","version":1}]"#);
-    let came = http.ask("GET", "/kv?prefix=nosuch", &accept, b"");
-    assert_eq!((came.status, came.text()), (200, ""));
+    let response = http.ask("GET", "/kv?prefix=s", &accept, b"");
+    assert_eq!(response.text(), "{\"key\":\"s\"}\n");
+    let response = http.get("/kv?prefix=s&values=true");
+    assert_eq!(response.text().trim_end(), r#"[{"key":"s","value":"text","version":1}]"#);
+    let response = http.ask("GET", "/kv?prefix=nosuch", &accept, b"");
+    assert_eq!((response.status, response.text()), (200, ""));
 }
 
 #[test]
-fn a_page_of_large_documents_ends_early_and_goes_on() {
+fn a_page_of_large_documents_ends_early_with_a_cursor() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let large = format!("\"{}\"", "x".repeat(2 * 1024 * 1024));
@@ -87,10 +87,10 @@ fn a_page_of_large_documents_ends_early_and_goes_on() {
     }
     let (mut count, mut cursor) = (0, String::new());
     loop {
-        let came = http.get(&format!("/kv?limit=1000&values=true{cursor}"));
-        assert!(came.body.len() < 60 * 1024 * 1024, "{}", came.body.len());
-        count += came.json().as_array().unwrap().len();
-        let Some(next) = came.header("keystead-cursor") else { break };
+        let response = http.get(&format!("/kv?limit=1000&values=true{cursor}"));
+        assert!(response.body.len() < 60 * 1024 * 1024, "{}", response.body.len());
+        count += response.json().as_array().unwrap().len();
+        let Some(next) = response.header("keystead-cursor") else { break };
         cursor = format!("&cursor={next}");
     }
     assert_eq!(count, 40);

@@ -1,16 +1,16 @@
-//! The document door `/kv`, through the real binary.
+//! The documents API `/kv`, through the real binary.
 //!
 //! | To find                                                  | open           |
 //! |----------------------------------------------------------|----------------|
 //! | GET, PUT, PATCH, DELETE, ttl, exact numbers              | [`documents`]  |
 //! | ifVersion, If-Match, If-None-Match                       | [`conditions`] |
-//! | keys of any bytes, what is no request, limits            | [`bad_input`]  |
+//! | keys of any bytes, invalid requests, bounds              | [`bad_input`]  |
 //! | random requests                                          | [`random`]     |
 //! | `GET /kv`                                                | [`lists`]      |
 //! | waiting for a change, events                             | [`watching`]   |
 //! | `POST /kv:batch`                                         | [`batches`]    |
 //! | `Idempotency-Key`                                        | [`idempotency`]    |
-//! | the same keys through Redis, tokens, pages               | [`apis`]      |
+//! | the same keys through Redis, tokens, pages               | [`apis`]       |
 //! | many clients at once, on 1 and 16 shards, at every level | [`many`]       |
 //! | kill -9 under writers                                    | [`crash`]      |
 //! | histories that are checked for linearizability           | [`linear`]     |
@@ -46,7 +46,7 @@ use client::{Http, Response};
 use keystead_testkit::server::Server;
 use serde_json::Value;
 
-/// A server that keeps everything in memory, with these arguments beside.
+/// A server with durability `memory` and these arguments.
 fn memory(arguments: &[&str]) -> Server {
     common::start(&[&["--durability", "memory"], arguments].concat())
 }
@@ -76,21 +76,21 @@ impl Http {
     /// The version of a document, 0 where there is none.
     #[track_caller]
     fn version(&mut self, target: &str) -> u64 {
-        let came = self.get(target);
-        if came.status == 404 { 0 } else { came.json()["version"].as_u64().unwrap() }
+        let response = self.get(target);
+        if response.status == 404 { 0 } else { response.json()["version"].as_u64().unwrap() }
     }
 }
 
 impl Response {
-    /// Compares the whole answer.
+    /// Compares the whole response.
     #[track_caller]
     fn is(&self, status: u16, body: &str) {
         assert_eq!((self.status, self.text().trim_end()), (status, body));
     }
 
-    /// The object of a refusal with this status and code.
+    /// The error object of a response with this status and code.
     #[track_caller]
-    fn refusal(&self, status: u16, code: &str) -> Value {
+    fn error(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         let error = self.json()["error"].take();
         assert_eq!(error["code"], code, "{error}");

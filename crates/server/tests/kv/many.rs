@@ -9,8 +9,8 @@ use tempfile::TempDir;
 use crate::client::Http;
 use crate::common::{dir, start_on};
 
-/// Runs a case on servers of every kind.
-fn everywhere(case: fn(&Server)) {
+/// Runs a case on servers with any number of shards and durability.
+fn on_all_servers(case: fn(&Server)) {
     for shards in ["1", "16"] {
         for level in ["memory", "commit", "fsync"] {
             println!("{shards} shards, {level}");
@@ -26,7 +26,7 @@ fn start(shards: &str, level: &str) -> (TempDir, Server) {
     (home, server)
 }
 
-/// So many clients, each of which does this, at once; what each came to.
+/// Runs concurrent clients, and returns the result of each.
 fn at_once<T: Send + 'static>(
     server: &Server,
     clients: usize,
@@ -43,11 +43,11 @@ fn at_once<T: Send + 'static>(
 
 #[test]
 fn a_hundred_sets_end_at_version_100() {
-    everywhere(|server| {
+    on_all_servers(|server| {
         let mut versions = at_once(server, 100, |n, http| {
-            let came = http.put("/kv/a", &n.to_string());
-            assert_eq!(came.status, if came.json()["version"] == 1 { 201 } else { 200 });
-            came.json()["version"].as_u64().unwrap()
+            let response = http.put("/kv/a", &n.to_string());
+            assert_eq!(response.status, if response.json()["version"] == 1 { 201 } else { 200 });
+            response.json()["version"].as_u64().unwrap()
         });
         versions.sort_unstable();
         assert_eq!(versions, (1..=100).collect::<Vec<_>>());
@@ -57,34 +57,34 @@ fn a_hundred_sets_end_at_version_100() {
 
 #[test]
 fn a_hundred_merges_of_a_key_that_exists_end_at_101() {
-    everywhere(|server| {
+    on_all_servers(|server| {
         let mut http = Http::connect(server);
         http.put("/kv/a", "{}");
         at_once(server, 100, |n, http| {
             let body = format!(r#"{{"f{n}":{n}}}"#);
             assert_eq!(http.patch("/kv/a", "application/json", &body).status, 200);
         });
-        let came = http.get("/kv/a").json();
-        assert_eq!((&came["version"], came["value"].as_object().unwrap().len()), (&101.into(), 100));
-        assert!((0..100).all(|n| came["value"][format!("f{n}")] == n));
+        let response = http.get("/kv/a").json();
+        assert_eq!((&response["version"], response["value"].as_object().unwrap().len()), (&101.into(), 100));
+        assert!((0..100).all(|n| response["value"][format!("f{n}")] == n));
     });
 }
 
 #[test]
 fn of_ten_that_compare_and_set_one_wins() {
-    everywhere(|server| {
+    on_all_servers(|server| {
         let mut http = Http::connect(server);
         http.put("/kv/a", "0");
         for round in 1..=5 {
-            let came = at_once(server, 10, move |n, http| {
-                let came = http.put(&format!("/kv/a?ifVersion={round}"), &n.to_string());
-                if came.status == 409 {
-                    assert_eq!(came.refusal(409, "conflict")["current"], round + 1);
+            let response = at_once(server, 10, move |n, http| {
+                let response = http.put(&format!("/kv/a?ifVersion={round}"), &n.to_string());
+                if response.status == 409 {
+                    assert_eq!(response.error(409, "conflict")["current"], round + 1);
                 }
-                came.status
+                response.status
             });
-            assert_eq!(came.iter().filter(|status| **status == 200).count(), 1, "{came:?}");
-            assert_eq!(came.iter().filter(|status| **status == 409).count(), 9, "{came:?}");
+            assert_eq!(response.iter().filter(|status| **status == 200).count(), 1, "{response:?}");
+            assert_eq!(response.iter().filter(|status| **status == 409).count(), 9, "{response:?}");
             assert_eq!(http.version("/kv/a"), round + 1);
         }
     });
@@ -92,7 +92,7 @@ fn of_ten_that_compare_and_set_one_wins() {
 
 #[test]
 fn fifty_readers_see_no_torn_document_of_fifty_writers() {
-    everywhere(|server| {
+    on_all_servers(|server| {
         Http::connect(server).put("/kv/a", r#"{"x":0,"pad":"","y":0}"#);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -104,12 +104,12 @@ fn fifty_readers_see_no_torn_document_of_fifty_writers() {
                     // At least once after the end, so that every reader has seen something.
                     loop {
                         let is_last = stop.load(Ordering::Acquire);
-                        let came = http.get("/kv/a").json();
-                        let value = &came["value"];
+                        let response = http.get("/kv/a").json();
+                        let value = &response["value"];
                         assert_eq!(value["x"], value["y"], "torn");
                         let long = value["x"].as_u64().unwrap() as usize % 50 * 20;
                         assert_eq!(value["pad"].as_str().unwrap().len(), long);
-                        let version = came["version"].as_u64().unwrap();
+                        let version = response["version"].as_u64().unwrap();
                         assert!(version >= last, "a reader never goes back");
                         last = version;
                         if is_last {
@@ -136,7 +136,7 @@ fn fifty_readers_see_no_torn_document_of_fifty_writers() {
 
 #[test]
 fn three_clients_that_try_again_count_to_exactly_300() {
-    everywhere(|server| {
+    on_all_servers(|server| {
         let mut http = Http::connect(server);
         http.put("/kv/n", "0");
         at_once(server, 3, |_, http| {
@@ -144,11 +144,11 @@ fn three_clients_that_try_again_count_to_exactly_300() {
                 loop {
                     let was = http.get("/kv/n").json();
                     let (n, version) = (was["value"].as_u64().unwrap(), &was["version"]);
-                    let came = http.put(&format!("/kv/n?ifVersion={version}"), &(n + 1).to_string());
-                    match came.status {
+                    let response = http.put(&format!("/kv/n?ifVersion={version}"), &(n + 1).to_string());
+                    match response.status {
                         200 => break,
                         409 => {}
-                        other => panic!("{other}: {}", came.text()),
+                        other => panic!("{other}: {}", response.text()),
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! Random requests of the document door, half of them nearly right: never a 5xx, every refusal in its one form, and what is there
-//! afterwards can be read.
+//! Random requests of the documents API, half of them nearly valid: never a 5xx, every error in its one form, and all documents
+//! can be read afterwards.
 
 use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 
@@ -96,7 +96,7 @@ fn some(rng: &mut Rng, from: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn random_requests_are_answered_in_form() {
+fn responses_to_random_requests_are_well_formed() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     println!("KEYSTEAD_SEED={seed}");
     let mut rng = Rng::new(seed);
@@ -109,27 +109,27 @@ fn random_requests_are_answered_in_form() {
         let query = some(&mut rng, QUERIES).join("&");
         let target = format!("{}{}{query}", pick(&mut rng, PATHS), if query.is_empty() { "" } else { "?" });
         let headers = some(&mut rng, HEADERS);
-        // A body where none is taken is refused whatever else is asked for.
+        // A body where none is taken is an error, whatever the rest of the request is.
         let reads = matches!(method, "GET" | "HEAD") && rng.below(10) > 0;
         let body = if reads { "" } else { pick(&mut rng, BODIES) };
-        let came = http.ask(method, &target, &headers, body.as_bytes());
-        let told = format!("seed {seed}: {method} {target} {headers:?} {body}: {came:?}");
-        seen[usize::from(came.status)] += 1;
-        assert!(came.status < 500, "{told}");
-        if came.status >= 400 && method != "HEAD" && !target.starts_with("/kv:x") {
-            let error = came.json()["error"].take();
-            assert!(error["code"].is_string() && error["message"].is_string(), "{told}");
+        let response = http.ask(method, &target, &headers, body.as_bytes());
+        let request = format!("seed {seed}: {method} {target} {headers:?} {body}: {response:?}");
+        seen[usize::from(response.status)] += 1;
+        assert!(response.status < 500, "{request}");
+        if response.status >= 400 && method != "HEAD" && !target.starts_with("/kv:x") {
+            let error = response.json()["error"].take();
+            assert!(error["code"].is_string() && error["message"].is_string(), "{request}");
             assert_eq!(
-                matches!(came.status, 409 | 412) && error["code"] == "conflict",
+                matches!(response.status, 409 | 412) && error["code"] == "conflict",
                 error.get("current").is_some(),
-                "{told}"
+                "{request}"
             );
         }
-        if matches!(came.status, 200 | 201) && target.starts_with("/kv/") && method != "HEAD" {
-            let version = came.json()["version"].as_u64().unwrap_or_else(|| panic!("{told}"));
-            assert_eq!(came.header("etag"), Some(&*format!("\"{version}\"")), "{told}");
+        if matches!(response.status, 200 | 201) && target.starts_with("/kv/") && method != "HEAD" {
+            let version = response.json()["version"].as_u64().unwrap_or_else(|| panic!("{request}"));
+            assert_eq!(response.header("etag"), Some(&*format!("\"{version}\"")), "{request}");
         }
-        if came.closes() || came.status == 413 {
+        if response.closes() || response.status == 413 {
             http = Http::connect(&server);
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting for the next change, and all changes as events that a client can take up again.
+//! Waiting for the next change, and all changes as events that a client can resume.
 
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
@@ -24,7 +24,7 @@ fn next(events: &mut Events) -> (String, String, Value) {
     loop {
         let text = events.try_whole().unwrap().unwrap();
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        // Signs of life have no name.
+        // Heartbeats have no name.
         let (Some(id), Some(name)) = (field("id"), field("event")) else { continue };
         return (id.to_owned(), name.to_owned(), serde_json::from_str(field("data").unwrap()).unwrap());
     }
@@ -32,7 +32,7 @@ fn next(events: &mut Events) -> (String, String, Value) {
 
 /// The name, value and version of the next event.
 #[track_caller]
-fn told(events: &mut Events) -> (String, Value, Value) {
+fn next_change(events: &mut Events) -> (String, Value, Value) {
     let (_, name, mut data) = next(events);
     (name, data["value"].take(), data["version"].take())
 }
@@ -41,7 +41,7 @@ fn put(value: u64, version: u64) -> (String, Value, Value) {
     ("put".to_owned(), value.into(), version.into())
 }
 
-fn gone() -> (String, Value, Value) {
+fn deleted() -> (String, Value, Value) {
     ("delete".to_owned(), Value::Null, Value::Null)
 }
 
@@ -54,10 +54,10 @@ fn a_wait_ends_with_the_next_change() {
         http.get("/kv/a?wait=30s").is(200, r#"{"key":"a","value":1,"version":1}"#);
         http.get("/kv/a?wait=30s&sinceVersion=7").is(200, r#"{"key":"a","value":1,"version":1}"#);
         let watch = Stopwatch::start();
-        let came = http.get("/kv/a?wait=150ms&sinceVersion=1");
-        assert_eq!((came.status, came.header("etag")), (304, Some("\"1\"")));
+        let response = http.get("/kv/a?wait=150ms&sinceVersion=1");
+        assert_eq!((response.status, response.header("etag")), (304, Some("\"1\"")));
         assert!(watch.elapsed().as_millis() >= 140);
-        http.get("/kv/none?wait=50ms").refusal(404, "not_found");
+        http.get("/kv/none?wait=50ms").error(404, "not_found");
         let waits: Vec<_> = (0..4)
             .map(|n| {
                 let target = if n < 3 { "/kv/a?wait=30s&sinceVersion=1" } else { "/kv/new?wait=30s" };
@@ -79,14 +79,14 @@ fn a_wait_ends_with_the_next_change() {
         waits.send("GET", "/kv/a?wait=30s&sinceVersion=2", &[], b"");
         pause(50);
         http.delete("/kv/a");
-        waits.try_receive("GET").unwrap().refusal(404, "not_found");
+        waits.try_receive("GET").unwrap().error(404, "not_found");
         http.put("/kv/b?ttl=200ms", "1");
-        http.get("/kv/b?wait=30s&sinceVersion=1").refusal(404, "not_found");
+        http.get("/kv/b?wait=30s&sinceVersion=1").error(404, "not_found");
     }
 }
 
 #[test]
-fn nothing_is_left_of_one_who_goes_while_waiting() {
+fn nothing_is_left_of_a_client_that_disconnects_while_waiting() {
     let server = memory(&["--shards", "2"]);
     let mut redis = Client::connect(&server);
     let mut waiting = Vec::new();
@@ -105,7 +105,7 @@ fn nothing_is_left_of_one_who_goes_while_waiting() {
     drop(waiting);
     until("they are gone", || connections() == 1);
     redis.expect(&[("SET k1 x", "+OK")]);
-    // One who waits while the server stops is answered.
+    // A waiting client gets a response when the server stops.
     let mut server = server;
     let mut http = Http::connect(&server);
     http.send("GET", "/kv/k1?wait=300s&sinceVersion=1", &[], b"");
@@ -116,7 +116,7 @@ fn nothing_is_left_of_one_who_goes_while_waiting() {
 }
 
 #[test]
-fn a_key_is_watched_from_what_it_is_now_on() {
+fn a_watch_begins_with_the_current_document() {
     for (level, shards) in [("memory", "1"), ("memory", "4"), ("commit", "4")] {
         let home = dir();
         let server = match level {
@@ -125,34 +125,34 @@ fn a_key_is_watched_from_what_it_is_now_on() {
         };
         let mut http = Http::connect(&server);
         let mut events = watch(&server, "/kv/a", &[]);
-        assert_eq!(told(&mut events), gone());
+        assert_eq!(next_change(&mut events), deleted());
         http.put("/kv/a", "1");
-        assert_eq!(told(&mut events), put(1, 1));
+        assert_eq!(next_change(&mut events), put(1, 1));
         http.put("/kv/b", "7");
         http.put("/kv/aa", "7");
         http.patch("/kv/a", "application/json", "2");
-        assert_eq!(told(&mut events), put(2, 2));
+        assert_eq!(next_change(&mut events), put(2, 2));
         let mut late = watch(&server, "/kv/a", &[]);
-        assert_eq!(told(&mut late), put(2, 2));
+        assert_eq!(next_change(&mut late), put(2, 2));
         let mut redis = Client::connect(&server);
         redis.expect(&[("JSON.SET a $ 3", "+OK")]);
         for events in [&mut events, &mut late] {
-            assert_eq!(told(events), put(3, 3));
+            assert_eq!(next_change(events), put(3, 3));
         }
         redis.expect(&[("EXPIRE a 100", ":1")]);
         let (_, name, data) = next(&mut events);
         assert_eq!((name.as_str(), &data["version"]), ("change", &4.into()));
         http.delete("/kv/a");
-        assert_eq!(told(&mut events), gone());
+        assert_eq!(next_change(&mut events), deleted());
         http.put("/kv/a?ttl=50ms", "5");
         let (_, name, data) = next(&mut events);
         assert!(name == "put" && data["expiresAt"].is_u64(), "{name} {data}");
-        assert_eq!(told(&mut events), gone(), "it expires");
+        assert_eq!(next_change(&mut events), deleted(), "it expires");
     }
 }
 
 #[test]
-fn events_are_taken_up_where_they_were_left() {
+fn events_resume_where_they_ended() {
     let home = dir();
     for shards in ["1", "4"] {
         let home = home.path().join(shards);
@@ -195,18 +195,18 @@ fn events_are_taken_up_where_they_were_left() {
             expected.sort();
             assert_eq!(seen, expected, "none missed, none twice");
             let mut key = watch(&server, "/kv/p:1", &[&format!("Last-Event-ID: {key_id}")]);
-            assert_eq!(told(&mut key), put(1, 2));
+            assert_eq!(next_change(&mut key), put(1, 2));
         }
         let mut http = Http::connect(&server);
         for bad in ["x", "1-2-3", "", "1-1-1-1-1-1", "99999999"] {
-            let came = http.ask("GET", "/kv/a", &[STREAM, &format!("Last-Event-ID: {bad}")], b"");
-            came.refusal(400, "bad_request");
+            let response = http.ask("GET", "/kv/a", &[STREAM, &format!("Last-Event-ID: {bad}")], b"");
+            response.error(400, "bad_request");
         }
     }
 }
 
 #[test]
-fn watchers_of_everything_hear_each_version_once_while_many_write() {
+fn watchers_of_everything_receive_each_version_once_while_many_write() {
     for level in ["memory", "commit"] {
         let home = dir();
         let server = match level {
@@ -224,7 +224,7 @@ fn watchers_of_everything_hear_each_version_once_while_many_write() {
                 })
             })
             .collect();
-        // Whoever begins to watch in the middle hears what is there and each version after it, once.
+        // A watcher that begins later receives the current document and each later version, once.
         let mut watchers: Vec<_> = (0..6)
             .map(|n| {
                 pause(5);
@@ -247,17 +247,17 @@ fn watchers_of_everything_hear_each_version_once_while_many_write() {
 }
 
 #[test]
-fn a_flush_is_told() {
+fn a_flush_is_an_event() {
     let server = memory(&["--shards", "2"]);
     Http::connect(&server).put("/kv/a", "1");
     let mut events = watch(&server, "/kv/a", &[]);
-    assert_eq!(told(&mut events), put(1, 1));
+    assert_eq!(next_change(&mut events), put(1, 1));
     Client::connect(&server).expect(&[("FLUSHALL", "+OK")]);
     assert_eq!(next(&mut events).1, "flush");
 }
 
 #[test]
-fn one_who_hears_nothing_is_told_how_far_it_has_come() {
+fn a_watcher_without_events_is_sent_its_position() {
     let home = dir();
     let server = start_on(home.path(), &["--durability", "commit", "--shards", "2"]);
     let mut http = Http::connect(&server);
@@ -271,11 +271,11 @@ fn one_who_hears_nothing_is_told_how_far_it_has_come() {
     assert!(!id.contains('\n') && id.split('-').map(|id| id.parse::<u64>().unwrap()).sum::<u64>() >= 1000);
     let mut again = watch(&server, "/kv?prefix=mine", &[&format!("Last-Event-ID: {id}")]);
     http.put("/kv/mine", "2");
-    assert_eq!(told(&mut again), put(2, 2));
+    assert_eq!(next_change(&mut again), put(2, 2));
 }
 
 #[test]
-fn one_who_comes_back_too_late_is_told() {
+fn a_client_that_resumes_too_late_gets_410() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let mut events = watch(&server, "/kv/a", &[]);
@@ -283,9 +283,9 @@ fn one_who_comes_back_too_late_is_told() {
     let header = format!("Last-Event-ID: {id}");
     let mut again = watch(&server, "/kv/a", &[&header]);
     http.put("/kv/a", "1");
-    assert_eq!((told(&mut events), told(&mut again)), (put(1, 1), put(1, 1)));
-    // Without a journal nothing that has passed is kept.
+    assert_eq!((next_change(&mut events), next_change(&mut again)), (put(1, 1), put(1, 1)));
+    // Without a journal past changes are not stored.
     for target in ["/kv/a", "/kv?prefix=a"] {
-        http.ask("GET", target, &[STREAM, &header], b"").refusal(410, "gone");
+        http.ask("GET", target, &[STREAM, &header], b"").error(410, "gone");
     }
 }

@@ -1,25 +1,26 @@
-//! What goes on after a check: leases that are released, reservations that are settled.
+//! What follows a check: leases are released, reservations are settled.
 
 use serde_json::{Value, json};
 
-use crate::House;
+use crate::Fixture;
 use crate::client::Http;
 
 fn acquire(http: &mut Http, body: &str) -> Value {
-    let came = http.post("/limit/jobs/acquire", body);
-    assert_eq!(came.status, 200, "{}", came.text());
-    came.json()
+    let response = http.post("/limit/jobs/acquire", body);
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
 }
 
 fn release(http: &mut Http, lease: &Value) -> Value {
-    let came = http.post("/limit/jobs/release", &json!({ "key": "export", "leaseId": lease }).to_string());
-    assert_eq!(came.status, 200, "{}", came.text());
-    came.json()["released"].clone()
+    let response =
+        http.post("/limit/jobs/release", &json!({ "key": "export", "leaseId": lease }).to_string());
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()["released"].clone()
 }
 
 #[test]
 fn so_many_at_a_time_and_a_slot_is_freed_exactly_once() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     let first = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
     let second = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
     assert_ne!(first, second);
@@ -31,23 +32,23 @@ fn so_many_at_a_time_and_a_slot_is_freed_exactly_once() {
     assert_eq!(release(&mut http, &first), false, "once");
     assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
     assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], false);
-    http.post("/limit/login/acquire", r#"{"key":"a"}"#).refusal(
+    http.post("/limit/login/acquire", r#"{"key":"a"}"#).is_error(
         400,
         "bad_request",
         "a gcra policy has no leases",
     );
-    http.post("/limit/jobs/release", r#"{"key":"a","leaseId":0}"#).refusal(400, "bad_request", "an id is");
+    http.post("/limit/jobs/release", r#"{"key":"a","leaseId":0}"#).is_error(400, "bad_request", "an id is");
 }
 
 #[test]
 fn leases_survive_a_restart() {
-    let mut house = House::with(crate::POLICIES, &["--durability", "fsync"]);
-    let mut http = Http::connect(&house.server);
+    let mut fixture = Fixture::with(crate::POLICIES, &["--durability", "fsync"]);
+    let mut http = Http::connect(&fixture.server);
     let lease = acquire(&mut http, r#"{"key":"export"}"#)["leaseId"].clone();
     acquire(&mut http, r#"{"key":"export"}"#);
-    house.server.kill().unwrap();
-    house.server.restart().unwrap();
-    let mut http = Http::connect(&house.server);
+    fixture.server.kill().unwrap();
+    fixture.server.restart().unwrap();
+    let mut http = Http::connect(&fixture.server);
     assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], false);
     assert_eq!(release(&mut http, &lease), true);
     assert_eq!(acquire(&mut http, r#"{"key":"export"}"#)["allowed"], true);
@@ -65,17 +66,17 @@ fn left(http: &mut Http, policy: &str) -> u64 {
 }
 
 #[test]
-fn an_estimate_is_settled_at_what_it_was_once_on_every_store() {
+fn an_estimate_is_settled_once_at_its_actual_cost_on_every_store() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for policy in ["window", "memory", "aside"] {
             let reserve = format!("/limit/{policy}/reserve");
-            let came = http.post(&reserve, r#"{"key":"ada","cost":40}"#).json();
+            let response = http.post(&reserve, r#"{"key":"ada","cost":40}"#).json();
             assert_eq!(
-                (&came["allowed"], &came["remaining"], &came["reservation"]["cost"]),
+                (&response["allowed"], &response["remaining"], &response["reservation"]["cost"]),
                 (&json!(true), &json!(10), &json!(40))
             );
-            let id = &came["reservation"]["id"];
+            let id = &response["reservation"]["id"];
             let denied = http.post(&format!("{reserve}?status=429"), r#"{"key":"ada","cost":11}"#);
             assert_eq!((denied.status, &denied.json()["reservation"]), (429, &Value::Null));
             let settled = settle(&mut http, policy, id, 15);
@@ -83,11 +84,11 @@ fn an_estimate_is_settled_at_what_it_was_once_on_every_store() {
                 (settled.status, &settled.json()["remaining"], &settled.json()["settled"]),
                 (200, &json!(35), &json!(15))
             );
-            settle(&mut http, policy, id, 15).refusal(404, "not_found", "there is no such reservation");
+            settle(&mut http, policy, id, 15).is_error(404, "not_found", "there is no such reservation");
             assert_eq!(left(&mut http, policy), 35, "{policy}");
-            // More than was estimated, and more than there is: the next one waits.
-            let came = http.post(&reserve, r#"{"key":"ada","cost":1,"ttlMs":60000}"#).json();
-            let settled = settle(&mut http, policy, &came["reservation"]["id"], 60).json();
+            // More than was estimated, and more than is left: the next request is denied.
+            let response = http.post(&reserve, r#"{"key":"ada","cost":1,"ttlMs":60000}"#).json();
+            let settled = settle(&mut http, policy, &response["reservation"]["id"], 60).json();
             assert_eq!((&settled["allowed"], &settled["remaining"]), (&json!(false), &json!(0)), "{policy}");
             assert_eq!(http.check(policy, r#"{"key":"ada"}"#)["allowed"], false);
         }
@@ -95,25 +96,29 @@ fn an_estimate_is_settled_at_what_it_was_once_on_every_store() {
 }
 
 #[test]
-fn a_reservation_that_nobody_settles_expires_and_the_estimate_stands() {
-    let (_house, mut http) = House::open(&[]);
+fn an_unsettled_reservation_expires_and_its_estimate_stays_consumed() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     for policy in ["window", "memory"] {
-        let came =
+        let response =
             http.post(&format!("/limit/{policy}/reserve"), r#"{"key":"ada","cost":40,"ttlMs":1}"#).json();
         crate::resp::pause(20);
-        settle(&mut http, policy, &came["reservation"]["id"], 0).refusal(404, "not_found", "has expired");
+        settle(&mut http, policy, &response["reservation"]["id"], 0).is_error(
+            404,
+            "not_found",
+            "has expired",
+        );
         assert_eq!(left(&mut http, policy), 10);
     }
 }
 
 #[test]
 fn a_reservation_survives_a_kill() {
-    let mut house = House::with(crate::POLICIES, &["--durability", "commit", "--shards", "4"]);
-    let mut http = Http::connect(&house.server);
-    let came = http.post("/limit/window/reserve", r#"{"key":"ada","cost":40}"#).json();
-    house.server.kill().unwrap();
-    house.server.restart().unwrap();
-    let mut http = Http::connect(&house.server);
+    let mut fixture = Fixture::with(crate::POLICIES, &["--durability", "commit", "--shards", "4"]);
+    let mut http = Http::connect(&fixture.server);
+    let response = http.post("/limit/window/reserve", r#"{"key":"ada","cost":40}"#).json();
+    fixture.server.kill().unwrap();
+    fixture.server.restart().unwrap();
+    let mut http = Http::connect(&fixture.server);
     assert_eq!(left(&mut http, "window"), 10);
-    assert_eq!(settle(&mut http, "window", &came["reservation"]["id"], 0).json()["remaining"], 50);
+    assert_eq!(settle(&mut http, "window", &response["reservation"]["id"], 0).json()["remaining"], 50);
 }

@@ -1,11 +1,11 @@
-//! What is no request gets a typed refusal and changes nothing; tokens.
+//! An invalid request gets an error with a code and changes nothing; tokens.
 
-use crate::House;
+use crate::Fixture;
 use crate::client::Http;
 
 #[test]
-fn bad_requests_are_told_what_to_send_and_consume_nothing() {
-    let (_house, mut http) = House::open(&[]);
+fn errors_say_what_to_send_and_consume_nothing() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     for (target, body, words) in [
         ("/limit/login", "", "send {\"key\":\"ada\""),
         ("/limit/login", "{", "line 1 column 1"),
@@ -54,20 +54,20 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
         ("/limit/", "{}", "/limit/POLICY"),
         ("/limit/login/a/b", "{}", "%2F"),
     ] {
-        let came = http.post(target, body);
-        came.refusal(400, "bad_request", words);
+        let response = http.post(target, body);
+        response.is_error(400, "bad_request", words);
         for word in ["struct ", "u64", "tuple", "enum"] {
-            assert!(!came.text().contains(word), "a word of the program: {}", came.text());
+            assert!(!response.text().contains(word), "the name of a type: {}", response.text());
         }
     }
     let long = format!(r#"{{"key":"{}"}}"#, "k".repeat(33_000));
-    http.post("/limit/login", &long).refusal(
+    http.post("/limit/login", &long).is_error(
         413,
         "too_large",
         "33017 bytes, with 'limit:login:gcra:' before it",
     );
-    http.post("/limit/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there are aside, flow, jobs");
-    http.post("/limit/login/nope", r#"{"key":"k"}"#).refusal(404, "not_found", "there is no action 'nope'");
+    http.post("/limit/nope", r#"{"key":"k"}"#).is_error(404, "not_found", "there are aside, flow, jobs");
+    http.post("/limit/login/nope", r#"{"key":"k"}"#).is_error(404, "not_found", "there is no action 'nope'");
     assert_eq!(http.ask("PUT", "/limit/login", &[], b"{}").status, 405);
     let delete = http.ask("DELETE", "/limit/login", &[], b"");
     assert_eq!((delete.status, delete.header("allow")), (405, Some("GET, POST, HEAD")));
@@ -77,8 +77,8 @@ fn bad_requests_are_told_what_to_send_and_consume_nothing() {
 }
 
 #[test]
-fn a_whole_number_counts_however_it_is_written() {
-    let (_house, mut http) = House::open(&[]);
+fn a_whole_number_may_be_written_in_any_form() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     assert_eq!(http.check("window", r#"{"key":"k","cost":10}"#)["remaining"], 40);
     assert_eq!(http.check("window", r#"{"key":"k","cost":10.0}"#)["remaining"], 30);
     assert_eq!(http.check("window", r#"{"key":"k","cost":1e1}"#)["remaining"], 20);
@@ -89,41 +89,41 @@ fn a_whole_number_counts_however_it_is_written() {
     assert_eq!((&reserved["remaining"], &reserved["reservation"]["cost"]), (&10.into(), &5.into()));
 }
 
-/// On several shards the keys of a request are asked in turn.
+/// On several shards the keys of a request are checked in turn.
 #[test]
 fn a_key_of_another_kind_among_many_consumes_nothing_of_the_others() {
-    let (_house, mut http) = House::open(&["--shards", "4"]);
+    let (_fixture, mut http) = Fixture::open(&["--shards", "4"]);
     let keys: Vec<_> = (0..16).map(|n| serde_json::json!({ "key": format!("k{n}") })).collect();
     let body = serde_json::json!({ "keys": keys }).to_string();
     for n in 0..16 {
         let key = format!("limit:window:fixedWindow:k{n}");
         http.post("/", &serde_json::json!(["SET", key, "x"]).to_string());
-        http.post("/limit/window/check", &body).refusal(409, "wrong_type", "");
+        http.post("/limit/window/check", &body).is_error(409, "wrong_type", "");
         http.post("/", &serde_json::json!(["DEL", key]).to_string());
     }
-    let came = http.post("/limit/window/check", &body).json();
-    for decision in came["decisions"].as_array().unwrap() {
-        assert_eq!(decision["remaining"], 49, "{came}");
+    let response = http.post("/limit/window/check", &body).json();
+    for decision in response["decisions"].as_array().unwrap() {
+        assert_eq!(decision["remaining"], 49, "{response}");
     }
 }
 
 #[test]
 fn a_key_of_another_kind_is_not_touched() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     http.post("/", r#"["SET","limit:login:gcra:k","x"]"#);
-    http.post("/limit/login", r#"{"key":"k"}"#).refusal(409, "wrong_type", "");
+    http.post("/limit/login", r#"{"key":"k"}"#).is_error(409, "wrong_type", "");
     assert_eq!(http.ask("DELETE", "/limit/login/k", &[], b"").status, 409);
     assert_eq!(http.get("/get/limit:login:gcra:k").json()["result"], "x");
 }
 
 #[test]
-fn only_the_token_may_consume_and_one_that_reads_may_look() {
-    let (house, mut http) = House::open(&["--token", "t0ken", "--read-only-token", "l00k"]);
+fn only_the_token_may_consume_and_a_read_only_token_may_peek() {
+    let (fixture, mut http) = Fixture::open(&["--token", "t0ken", "--read-only-token", "l00k"]);
     let (all, look) = (["Authorization: Bearer t0ken"], ["Authorization: Bearer l00k"]);
-    http.post("/limit/login", r#"{"key":"k"}"#).refusal(401, "unauthorized", "");
-    let mut http = Http::connect(&house.server);
-    http.ask("GET", "/limit", &[], b"").refusal(401, "unauthorized", "");
-    let mut http = Http::connect(&house.server);
+    http.post("/limit/login", r#"{"key":"k"}"#).is_error(401, "unauthorized", "");
+    let mut http = Http::connect(&fixture.server);
+    http.ask("GET", "/limit", &[], b"").is_error(401, "unauthorized", "");
+    let mut http = Http::connect(&fixture.server);
     assert_eq!(http.ask("POST", "/limit/login", &all, br#"{"key":"k"}"#).json()["remaining"], 2);
     for (method, target, body) in [
         ("POST", "/limit/login", r#"{"key":"k"}"#),
@@ -135,7 +135,7 @@ fn only_the_token_may_consume_and_one_that_reads_may_look() {
         ("POST", "/limit", r#"{"checks":[{"policy":"login","key":"k"}]}"#),
         ("DELETE", "/limit/login/k", ""),
     ] {
-        http.ask(method, target, &look, body.as_bytes()).refusal(403, "forbidden", "may only read");
+        http.ask(method, target, &look, body.as_bytes()).is_error(403, "forbidden", "may only read");
     }
     assert_eq!(http.ask("POST", "/limit/login", &look, br#"{"key":"k","peek":true}"#).json()["remaining"], 2);
     assert_eq!(http.ask("GET", "/limit/login/k", &look, b"").json()["remaining"], 2);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::House;
+use crate::Fixture;
 
 /// Each on its own store: the database, memory, another database.
 const ON_EVERY_STORE: [(&str, u64); 4] = [("login", 3), ("window", 50), ("memory", 50), ("aside", 50)];
@@ -10,7 +10,7 @@ const ON_EVERY_STORE: [(&str, u64); 4] = [("login", 3), ("window", 50), ("memory
 #[test]
 fn a_limit_admits_so_many_and_no_more_on_every_store() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for (policy, limit) in ON_EVERY_STORE {
             for left in (0..limit).rev() {
                 let decision = http.check(policy, r#"{"key":"ada"}"#);
@@ -41,7 +41,7 @@ fn a_limit_admits_so_many_and_no_more_on_every_store() {
 
 #[test]
 fn a_cost_counts_and_one_that_does_not_fit_consumes_nothing() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     for policy in ["window", "memory", "aside"] {
         assert_eq!(http.check(policy, r#"{"key":"k","cost":40}"#)["remaining"], 10);
         let denied = http.check(policy, r#"{"key":"k","cost":11}"#);
@@ -51,8 +51,8 @@ fn a_cost_counts_and_one_that_does_not_fit_consumes_nothing() {
 }
 
 #[test]
-fn a_peek_consumes_nothing_and_neither_does_a_look() {
-    let (_house, mut http) = House::open(&[]);
+fn peeks_consume_nothing() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     for (policy, limit) in ON_EVERY_STORE {
         for _ in 0..3 {
             let stands = http.check(policy, r#"{"key":"k","peek":true}"#);
@@ -66,9 +66,9 @@ fn a_peek_consumes_nothing_and_neither_does_a_look() {
 }
 
 #[test]
-fn a_reset_begins_anew() {
+fn a_reset_restores_the_whole_limit() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for (policy, _) in ON_EVERY_STORE {
             while http.check(policy, r#"{"key":"a/b"}"#)["allowed"] == true {}
             let reset = |http: &mut crate::client::Http| {
@@ -82,56 +82,56 @@ fn a_reset_begins_anew() {
 }
 
 #[test]
-fn many_keys_are_asked_at_one_instant_in_their_order() {
+fn many_keys_are_checked_at_one_instant_in_their_order() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for (policy, limit) in ON_EVERY_STORE {
             let body = format!(
                 r#"{{"keys":[{{"key":"a"}},{{"key":"b","cost":{limit}}},{{"key":"c","cost":{}}},{{"key":"b"}},{{"key":{{"base64":"/w=="}}}}]}}"#,
                 limit + 1
             );
-            let came = http.post(&format!("/limit/{policy}/check"), &body).json();
-            let decisions = came["decisions"].as_array().unwrap();
+            let response = http.post(&format!("/limit/{policy}/check"), &body).json();
+            let decisions = response["decisions"].as_array().unwrap();
             let allowed: Vec<bool> = decisions.iter().map(|one| one["allowed"] == true).collect();
-            assert_eq!(allowed, [true, true, false, false, true], "{policy}: {came}");
-            // The same instant: keys that are in the same state are told the same.
+            assert_eq!(allowed, [true, true, false, false, true], "{policy}: {response}");
+            // The same instant: keys in the same state have the same decision.
             assert_eq!(decisions[0], decisions[4], "{policy}");
         }
     }
 }
 
 #[test]
-fn a_denial_is_429_where_that_is_asked_for_and_always_says_when_to_come_again() {
-    let (_house, mut http) = House::open(&[]);
+fn a_denial_is_429_if_the_query_says_so_and_always_has_retry_after() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     for n in 0..5 {
-        let came = http.post("/limit/login?status=429", r#"{"key":"k"}"#);
-        assert_eq!(came.status, if n < 3 { 200 } else { 429 });
-        assert_eq!(came.json()["allowed"], n < 3);
-        assert_eq!(came.header("retry-after").is_some(), n >= 3);
+        let response = http.post("/limit/login?status=429", r#"{"key":"k"}"#);
+        assert_eq!(response.status, if n < 3 { 200 } else { 429 });
+        assert_eq!(response.json()["allowed"], n < 3);
+        assert_eq!(response.header("retry-after").is_some(), n >= 3);
     }
-    let came = http.post("/limit/login", r#"{"key":"k"}"#);
-    assert_eq!((came.status, came.header("ratelimit-limit")), (200, None));
-    let seconds: u64 = came.header("retry-after").unwrap().parse().unwrap();
-    assert_eq!(seconds, came.json()["retryAfterMs"].as_u64().unwrap().div_ceil(1000));
+    let response = http.post("/limit/login", r#"{"key":"k"}"#);
+    assert_eq!((response.status, response.header("ratelimit-limit")), (200, None));
+    let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
+    assert_eq!(seconds, response.json()["retryAfterMs"].as_u64().unwrap().div_ceil(1000));
 }
 
 #[test]
-fn headers_are_those_that_the_policy_asks_for() {
-    let (_house, mut http) = House::open(&[]);
-    let came = http.post("/limit/memory", r#"{"key":"k","cost":20}"#);
+fn headers_are_those_of_the_policy() {
+    let (_fixture, mut http) = Fixture::open(&[]);
+    let response = http.post("/limit/memory", r#"{"key":"k","cost":20}"#);
     for (name, value) in
         [("ratelimit-limit", "50"), ("ratelimit-remaining", "30"), ("x-ratelimit-remaining", "30")]
     {
-        assert_eq!(came.header(name), Some(value));
+        assert_eq!(response.header(name), Some(value));
     }
-    assert_eq!(came.header("ratelimit-policy"), Some("\"memory\";q=50;w=50000"));
-    assert!(came.header("ratelimit").unwrap().starts_with("\"memory\";r=30;t="));
-    assert_eq!(came.header("retry-after"), None);
+    assert_eq!(response.header("ratelimit-policy"), Some("\"memory\";q=50;w=50000"));
+    assert!(response.header("ratelimit").unwrap().starts_with("\"memory\";r=30;t="));
+    assert_eq!(response.header("retry-after"), None);
 }
 
 #[test]
-fn a_shaper_tells_how_long_to_wait() {
-    let (_house, mut http) = House::open(&[]);
+fn a_shaper_returns_the_delay() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     assert_eq!(http.check("flow", r#"{"key":"k","cost":2}"#)["delayMs"], 0);
     let second = http.check("flow", r#"{"key":"k"}"#)["delayMs"].as_u64().unwrap();
     assert!((1..=2000).contains(&second), "{second}");

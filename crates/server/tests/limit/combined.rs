@@ -1,8 +1,8 @@
-//! Several policies as one, and what is written with a decision.
+//! Several policies in one check, and writes with a decision.
 
 use serde_json::{Value, json};
 
-use crate::House;
+use crate::Fixture;
 use crate::client::{Http, Response};
 
 fn left(http: &mut Http, policy: &str, key: &str) -> u64 {
@@ -16,27 +16,27 @@ fn combined(http: &mut Http, body: &Value) -> Response {
 #[test]
 fn all_of_them_or_none_is_consumed() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         // On one store, and on three.
         for policies in [["login", "window"], ["login", "memory"], ["aside", "memory"], ["window", "aside"]] {
             let key = policies.join("-");
             let checks: Vec<Value> =
                 policies.iter().map(|policy| json!({ "policy": policy, "key": key, "cost": 2 })).collect();
-            let came = combined(&mut http, &json!({ "checks": checks })).json();
-            assert_eq!(came["allowed"], true, "{came}");
-            assert_eq!(came["decisions"].as_array().unwrap().len(), 2);
+            let response = combined(&mut http, &json!({ "checks": checks })).json();
+            assert_eq!(response["allowed"], true, "{response}");
+            assert_eq!(response["decisions"].as_array().unwrap().len(), 2);
             let before: Vec<u64> = policies.iter().map(|policy| left(&mut http, policy, &key)).collect();
             let checks: Vec<Value> = [1, 1000]
                 .iter()
                 .zip(policies)
                 .map(|(cost, policy)| json!({ "policy": policy, "key": key, "cost": cost }))
                 .collect();
-            let came = http.post("/limit?status=429", &json!({ "checks": checks }).to_string());
+            let response = http.post("/limit?status=429", &json!({ "checks": checks }).to_string());
             assert_eq!(
-                (came.status, &came.json()["allowed"], &came.json()["policy"]),
+                (response.status, &response.json()["allowed"], &response.json()["policy"]),
                 (429, &json!(false), &json!(policies[1]))
             );
-            assert!(came.header("retry-after").is_some());
+            assert!(response.header("retry-after").is_some());
             let after: Vec<u64> = policies.iter().map(|policy| left(&mut http, policy, &key)).collect();
             assert_eq!(before, after, "a denied combination consumes nothing");
         }
@@ -45,26 +45,26 @@ fn all_of_them_or_none_is_consumed() {
 
 #[test]
 fn any_of_them_consumes_those_that_admit() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     let checks = json!([{ "policy": "login", "key": "k", "cost": 4 }, { "policy": "window", "key": "k" }]);
-    let came = combined(&mut http, &json!({ "rule": "any", "checks": checks })).json();
-    assert_eq!((&came["allowed"], &came["policy"]), (&json!(true), &json!("window")));
+    let response = combined(&mut http, &json!({ "rule": "any", "checks": checks })).json();
+    assert_eq!((&response["allowed"], &response["policy"]), (&json!(true), &json!("window")));
     assert_eq!((left(&mut http, "login", "k"), left(&mut http, "window", "k")), (3, 49));
 }
 
 #[test]
 fn a_write_happens_exactly_when_it_is_admitted() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         let body = json!({
             "checks": [{ "policy": "login", "key": "{t}ada" }, { "policy": "window", "key": "{t}all" }],
             "then": { "commands": [["RPUSH", "{t}jobs", "j"], ["LLEN", "{t}jobs"]] },
         });
         for n in 1..=5 {
-            let came = combined(&mut http, &body).json();
-            assert_eq!(came["allowed"], n <= 3, "{came}");
+            let response = combined(&mut http, &body).json();
+            assert_eq!(response["allowed"], n <= 3, "{response}");
             let results = json!([{ "result": n }, { "result": n }]);
-            assert_eq!(came.get("results"), if n <= 3 { Some(&results) } else { None });
+            assert_eq!(response.get("results"), if n <= 3 { Some(&results) } else { None });
         }
         assert_eq!(http.get("/llen/{t}jobs").json()["result"], 3);
         assert_eq!(left(&mut http, "window", "%7Bt%7Dall"), 47);
@@ -73,7 +73,7 @@ fn a_write_happens_exactly_when_it_is_admitted() {
 
 #[test]
 fn a_document_is_written_with_a_decision_and_a_conflict_consumes_nothing() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     let body = |version: Value| {
         json!({
             "checks": [{ "policy": "login", "key": "ada" }],
@@ -83,19 +83,19 @@ fn a_document_is_written_with_a_decision_and_a_conflict_consumes_nothing() {
             ] },
         })
     };
-    let came = combined(&mut http, &body(Value::Null));
-    assert_eq!(came.status, 200, "{}", came.text());
-    assert_eq!(came.json()["results"][1], json!({ "key": "doc", "value": { "n": 1.10 }, "version": 1 }));
+    let response = combined(&mut http, &body(Value::Null));
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(response.json()["results"][1], json!({ "key": "doc", "value": { "n": 1.10 }, "version": 1 }));
     let conflict = combined(&mut http, &body(json!(7)));
-    conflict.refusal(409, "conflict", "another version");
+    conflict.is_error(409, "conflict", "another version");
     assert_eq!(conflict.json()["error"]["operation"], 1);
     assert_eq!(http.get("/kv/side").json()["version"], 1, "what was written before it is undone");
     assert_eq!(left(&mut http, "login", "ada"), 2);
 }
 
 #[test]
-fn a_command_that_is_refused_undoes_everything() {
-    let (_house, mut http) = House::open(&[]);
+fn a_command_that_fails_undoes_everything() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     http.post("/", r#"["SET","text","x"]"#);
     for (commands, status, code, words) in [
         (json!([["SET", "a", "1"], ["LPUSH", "text", "1"]]), 409, "wrong_type", "another type"),
@@ -106,17 +106,17 @@ fn a_command_that_is_refused_undoes_everything() {
     ] {
         let body =
             json!({ "checks": [{ "policy": "login", "key": "ada" }], "then": { "commands": commands } });
-        let came = combined(&mut http, &body);
-        came.refusal(status, code, words);
-        assert_eq!(came.json()["error"]["operation"], 1);
+        let response = combined(&mut http, &body);
+        response.is_error(status, code, words);
+        assert_eq!(response.json()["error"]["operation"], 1);
     }
     assert_eq!(http.get("/exists/a").json()["result"], 0);
     assert_eq!(left(&mut http, "login", "ada"), 3, "nothing was consumed");
 }
 
 #[test]
-fn what_cannot_be_one_step_is_refused() {
-    let (_house, mut http) = House::open(&["--shards", "4"]);
+fn what_cannot_be_one_step_is_an_error() {
+    let (_fixture, mut http) = Fixture::open(&["--shards", "4"]);
     let check = |policy: &str, key: &str| json!({ "policy": policy, "key": key });
     let then = json!({ "commands": [["SET", "{x}k", "1"]] });
     for (body, words) in [
@@ -135,9 +135,9 @@ fn what_cannot_be_one_step_is_refused() {
         (json!({ "checks": [check("login", "a")], "then": { "commands": [] } }), "commands"),
         (json!({ "checks": [check("login", "a")], "rule": "most" }), "unknown variant `most`"),
     ] {
-        combined(&mut http, &body).refusal(400, "bad_request", words);
+        combined(&mut http, &body).is_error(400, "bad_request", words);
     }
-    combined(&mut http, &json!({ "checks": [check("nope", "a")] })).refusal(
+    combined(&mut http, &json!({ "checks": [check("nope", "a")] })).is_error(
         404,
         "not_found",
         "no policy 'nope'",

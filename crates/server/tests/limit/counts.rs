@@ -1,21 +1,21 @@
-//! What is counted of a policy, and told.
+//! Counts and metrics of policies.
 
 use serde_json::json;
 
-use crate::House;
+use crate::Fixture;
 
 #[test]
-fn allowed_denied_and_the_keys_that_are_denied_most_are_told() {
-    let (_house, mut http) = House::open(&[]);
+fn allowed_denied_and_the_keys_that_are_denied_most_are_reported() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     for (key, times) in [("often", 8), ("once", 4), ("never", 2)] {
         for _ in 0..times {
             http.check("login", &json!({ "key": key }).to_string());
         }
     }
-    let told = http.get("/limit/login").json();
-    assert_eq!((&told["allowed"], &told["denied"], &told["errors"]), (&json!(8), &json!(6), &json!(0)));
-    assert_eq!(told["topDenied"], json!([{ "key": "often", "denied": 5 }, { "key": "once", "denied": 1 }]));
-    assert_eq!(told["definition"], json!({ "limit": 3, "periodMs": "1h", "fail": "closed" }));
+    let policy = http.get("/limit/login").json();
+    assert_eq!((&policy["allowed"], &policy["denied"], &policy["errors"]), (&json!(8), &json!(6), &json!(0)));
+    assert_eq!(policy["topDenied"], json!([{ "key": "often", "denied": 5 }, { "key": "once", "denied": 1 }]));
+    assert_eq!(policy["definition"], json!({ "limit": 3, "periodMs": "1h", "fail": "closed" }));
     let metrics = http.get("/metrics");
     for line in [
         "keystead_limit_checks_total{policy=\"login\",outcome=\"allowed\"} 8",
@@ -33,23 +33,23 @@ fn allowed_denied_and_the_keys_that_are_denied_most_are_told() {
 #[test]
 fn a_list_has_every_policy_and_no_secret() {
     let policies = crate::POLICIES.replace("sqlite:aside", "sqlite:aside-s3cret");
-    let house = House::with(&policies, &["--durability", "memory"]);
-    let mut http = crate::client::Http::connect(&house.server);
-    let came = http.get("/limit");
-    let names: Vec<String> = came.json()["policies"]
+    let fixture = Fixture::with(&policies, &["--durability", "memory"]);
+    let mut http = crate::client::Http::connect(&fixture.server);
+    let response = http.get("/limit");
+    let names: Vec<String> = response.json()["policies"]
         .as_array()
         .unwrap()
         .iter()
         .map(|policy| policy["name"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(names, ["aside", "flow", "jobs", "login", "memory", "window"]);
-    assert_eq!(came.json()["policies"][0]["store"], "sqlite");
-    assert!(!came.text().contains("s3cret"));
+    assert_eq!(response.json()["policies"][0]["store"], "sqlite");
+    assert!(!response.text().contains("s3cret"));
 }
 
 #[test]
 fn a_combination_that_is_denied_is_counted_where_it_was_denied() {
-    let (_house, mut http) = House::open(&[]);
+    let (_fixture, mut http) = Fixture::open(&[]);
     let body = json!({ "checks": [{ "policy": "login", "key": "k", "cost": 9 }, { "policy": "window", "key": "k" }] });
     http.post("/limit", &body.to_string());
     assert_eq!(http.get("/limit/login").json()["denied"], 1);
@@ -58,8 +58,8 @@ fn a_combination_that_is_denied_is_counted_where_it_was_denied() {
 }
 
 #[test]
-fn a_request_for_many_keys_took_its_time_once() {
-    let (_house, mut http) = House::open(&["--shards", "4"]);
+fn the_duration_of_a_request_for_many_keys_is_counted_once() {
+    let (_fixture, mut http) = Fixture::open(&["--shards", "4"]);
     http.post("/limit/window/check", r#"{"keys":[{"key":"a"},{"key":"b"},{"key":"c"}]}"#);
     let body = r#"{"checks":[{"policy":"window","key":"a"},{"policy":"window","key":"b"}]}"#;
     http.post("/limit", body);
@@ -73,8 +73,8 @@ fn a_request_for_many_keys_took_its_time_once() {
 }
 
 #[test]
-fn denied_keys_are_told_whole_characters_and_never_as_one() {
-    let (_house, mut http) = House::open(&[]);
+fn denied_keys_have_whole_characters_and_stay_distinct() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     let long = "k".to_owned() + &"é".repeat(100);
     for (key, denied) in
         [(json!(long), 3), (json!({ "base64": "/w==" }), 2), (json!({ "base64": "/g==" }), 1)]

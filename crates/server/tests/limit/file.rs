@@ -1,4 +1,4 @@
-//! The settings file: what is refused at the start, and what takes effect while the server runs.
+//! The settings file: errors at the start, and reload while the server runs.
 
 use keystead_core::Stopwatch;
 use serde_json::Value;
@@ -6,20 +6,20 @@ use serde_json::Value;
 use crate::client::Http;
 use crate::common::{dir, only_line, run_in};
 use crate::resp::{PATIENCE, pause};
-use crate::{House, write};
+use crate::{Fixture, write};
 
 const ONE: &str = "[limit.a]\nlimit = 2\nperiodMs = \"1h\"\nfail = \"closed\"\n";
 
-/// Looks until it is so.
+/// Polls `GET /limit` until the condition holds.
 #[track_caller]
-pub(crate) fn until(house: &House, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn until(fixture: &Fixture, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let waited = Stopwatch::start();
     loop {
-        let told = Http::connect(&house.server).get("/limit").json();
-        if is(&told) {
-            return told;
+        let list = Http::connect(&fixture.server).get("/limit").json();
+        if is(&list) {
+            return list;
         }
-        assert!(waited.elapsed() < PATIENCE, "{what}: {told}");
+        assert!(waited.elapsed() < PATIENCE, "{what}: {list}");
         pause(50);
     }
 }
@@ -51,7 +51,7 @@ fn a_bad_file_is_one_line_that_says_where_and_what_to_do() {
 }
 
 #[test]
-fn config_tells_which_policies_there_are() {
+fn config_lists_the_policies() {
     let home = dir();
     write(home.path(), ONE);
     let (code, stdout, _) = run_in(home.path(), &["config"], &[]);
@@ -61,75 +61,75 @@ fn config_tells_which_policies_there_are() {
 
 #[test]
 fn a_changed_file_takes_effect_and_a_bad_one_leaves_everything_as_it_was() {
-    let house = House::with(ONE, &["--durability", "memory"]);
-    let mut http = Http::connect(&house.server);
+    let fixture = Fixture::with(ONE, &["--durability", "memory"]);
+    let mut http = Http::connect(&fixture.server);
     for left in [1, 0] {
         assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], left);
     }
     // A higher limit, and another policy: what was consumed still counts.
-    write(house.home.path(), &(ONE.replace("limit = 2", "limit = 4") + &ONE.replace("limit.a", "limit.b")));
-    until(&house, "two policies", |told| told["policies"].as_array().unwrap().len() == 2);
+    write(fixture.home.path(), &(ONE.replace("limit = 2", "limit = 4") + &ONE.replace("limit.a", "limit.b")));
+    until(&fixture, "two policies", |list| list["policies"].as_array().unwrap().len() == 2);
     assert_eq!(http.check("a", r#"{"key":"k"}"#)["limit"], 4);
     assert_eq!(http.check("b", r#"{"key":"k"}"#)["allowed"], true);
-    // A file that cannot be: the old policies stay, and why is told.
+    // An invalid file: the old policies stay, and the problem is reported.
     for (text, words) in [
         ("[limit.a]\nlimit = 9", "keystead.toml:1: limit.a: fail is missing"),
         ("[limit.a", "not valid TOML"),
         ("http = 5", "http is of type integer"),
     ] {
-        write(house.home.path(), text);
-        let told =
-            until(&house, text, |told| told["problem"].as_str().is_some_and(|why| why.contains(words)));
-        assert_eq!(told["policies"].as_array().unwrap().len(), 2);
+        write(fixture.home.path(), text);
+        let list =
+            until(&fixture, text, |list| list["problem"].as_str().is_some_and(|why| why.contains(words)));
+        assert_eq!(list["policies"].as_array().unwrap().len(), 2);
         assert_eq!(http.check("a", r#"{"key":"x"}"#)["limit"], 4);
     }
     assert!(http.get("/metrics").text().contains("keystead_limit_file_refused 1"));
-    // And a good one again: another kind begins anew.
+    // A valid file again: a policy of another kind starts with a new state.
     write(
-        house.home.path(),
+        fixture.home.path(),
         "[limit.a]\nkind = \"fixedWindow\"\nlimit = 7\nwindowMs = \"1d\"\nfail = \"open\"\n",
     );
-    let told = until(&house, "one policy", |told| told["problem"].is_null());
-    assert_eq!(told["policies"].as_array().unwrap().len(), 1);
+    let list = until(&fixture, "one policy", |list| list["problem"].is_null());
+    assert_eq!(list["policies"].as_array().unwrap().len(), 1);
     assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], 6);
     assert_eq!(http.post("/limit/b", r#"{"key":"k"}"#).status, 404);
-    std::fs::remove_file(house.home.path().join("keystead.toml")).unwrap();
-    until(&house, "a file that is gone", |told| !told["problem"].is_null());
+    std::fs::remove_file(fixture.home.path().join("keystead.toml")).unwrap();
+    until(&fixture, "a file that is gone", |list| !list["problem"].is_null());
     assert_eq!(http.check("a", r#"{"key":"k"}"#)["remaining"], 5);
 }
 
-/// Buckets of another width are other moments: what was counted in narrow ones must not lie ahead of the clock in wide ones.
+/// Buckets of another width start at other times: counts of narrow ones must not be in the future of wide ones.
 #[test]
-fn a_longer_sliding_window_begins_anew() {
+fn a_longer_sliding_window_starts_with_a_new_state() {
     let window = |ms: &str, limit: u64| {
         format!(
             "[limit.a]\nkind = \"slidingWindow\"\nlimit = {limit}\nwindowMs = \"{ms}\"\nfail = \"closed\"\n"
         )
     };
-    let house = House::with(&window("10m", 5), &["--durability", "memory"]);
-    let mut http = Http::connect(&house.server);
+    let fixture = Fixture::with(&window("10m", 5), &["--durability", "memory"]);
+    let mut http = Http::connect(&fixture.server);
     let before = http.check("a", r#"{"key":"k"}"#)["resetAt"].as_u64().unwrap();
-    write(house.home.path(), &window("1h", 6));
-    until(&house, "the longer window", |told| told["policies"][0]["limit"] == 6);
+    write(fixture.home.path(), &window("1h", 6));
+    until(&fixture, "the longer window", |list| list["policies"][0]["limit"] == 6);
     let after = http.check("a", r#"{"key":"k"}"#);
     assert_eq!((&after["allowed"], &after["remaining"]), (&Value::from(true), &Value::from(5)));
     assert!(after["resetAt"].as_u64().unwrap() < before + 2 * 3_600_000, "{before}: {after}");
 }
 
 #[test]
-fn a_file_that_comes_after_the_start_takes_effect() {
-    let house = House { server: crate::common::start(&["--durability", "memory"]), home: dir() };
-    assert_eq!(Http::connect(&house.server).get("/limit").json()["policies"], serde_json::json!([]));
-    write(house.server.dir(), ONE);
-    until(&house, "a policy", |told| told["policies"][0]["name"] == "a");
+fn a_file_that_is_created_after_the_start_takes_effect() {
+    let fixture = Fixture { server: crate::common::start(&["--durability", "memory"]), home: dir() };
+    assert_eq!(Http::connect(&fixture.server).get("/limit").json()["policies"], serde_json::json!([]));
+    write(fixture.server.dir(), ONE);
+    until(&fixture, "a policy", |list| list["policies"][0]["name"] == "a");
 }
 
 #[test]
 fn changes_under_load_lose_no_request() {
-    let house = House::with(ONE, &["--durability", "memory"]);
+    let fixture = Fixture::with(ONE, &["--durability", "memory"]);
     let threads: Vec<_> = (0..4)
         .map(|n| {
-            let mut http = Http::connect(&house.server);
+            let mut http = Http::connect(&fixture.server);
             std::thread::spawn(move || {
                 for m in 0..1500 {
                     http.check("a", &format!(r#"{{"key":"k{n}-{m}"}}"#));
@@ -139,8 +139,8 @@ fn changes_under_load_lose_no_request() {
         })
         .collect();
     for n in 3..7 {
-        write(house.home.path(), &ONE.replace("limit = 2", &format!("limit = {n}")));
-        until(&house, "the next limit", |told| told["policies"][0]["limit"] == n);
+        write(fixture.home.path(), &ONE.replace("limit = 2", &format!("limit = {n}")));
+        until(&fixture, "the next limit", |list| list["policies"][0]["limit"] == n);
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }

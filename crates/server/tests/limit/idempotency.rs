@@ -1,8 +1,8 @@
-//! `Idempotency-Key`: a repeat gets the first answer and consumes nothing, another request of that name is refused.
+//! `Idempotency-Key`: a repeat gets the first response and consumes nothing, another request with that key is an error.
 
 use serde_json::json;
 
-use crate::House;
+use crate::Fixture;
 use crate::client::Http;
 
 const NAME: [&str; 1] = ["Idempotency-Key: n-1"];
@@ -12,9 +12,9 @@ fn left(http: &mut Http, policy: &str) -> u64 {
 }
 
 #[test]
-fn a_repeat_consumes_nothing_and_is_told_the_same() {
+fn a_repeat_consumes_nothing_and_gets_the_same_response() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         for (n, (target, body)) in [
             ("/limit/window", r#"{"key":"k"}"#),
             ("/limit/window/check", r#"{"keys":[{"key":"k","cost":2}]}"#),
@@ -36,17 +36,17 @@ fn a_repeat_consumes_nothing_and_is_told_the_same() {
             }
             assert_eq!((left(&mut http, "window"), left(&mut http, "jobs")), stands, "{target}");
             let other = http.ask("POST", target, &name, format!("{body} ").as_bytes());
-            other.refusal(422, "unprocessable", "used for another request");
+            other.is_error(422, "unprocessable", "used for another request");
         }
         assert_eq!(left(&mut http, "window"), 50 - 1 - 2 - 3 - 1);
-        // What a policy was asked twice for is counted once.
+        // A repeated check is counted once.
         assert_eq!(http.get("/limit/window").json()["allowed"], 4);
     }
 }
 
 #[test]
-fn a_settled_reservation_is_settled_once_and_told_twice() {
-    let (_house, mut http) = House::open(&[]);
+fn a_repeated_settlement_settles_once() {
+    let (_fixture, mut http) = Fixture::open(&[]);
     let id =
         http.post("/limit/window/reserve", r#"{"key":"k","cost":40}"#).json()["reservation"]["id"].clone();
     let body = json!({ "key": "k", "id": id, "cost": 10 }).to_string();
@@ -55,39 +55,39 @@ fn a_settled_reservation_is_settled_once_and_told_twice() {
     http.check("window", r#"{"key":"k","cost":5}"#);
     let again = http.ask("POST", "/limit/window/settle", &NAME, body.as_bytes());
     assert_eq!((again.status, again.text()), (200, first.text()));
-    http.post("/limit/window/settle", &body).refusal(404, "not_found", "no such reservation");
+    http.post("/limit/window/settle", &body).is_error(404, "not_found", "no such reservation");
 }
 
 #[test]
 fn a_hundred_repeats_at_once_consume_one() {
-    let (house, mut http) = House::open(&["--shards", "4"]);
+    let (fixture, mut http) = Fixture::open(&["--shards", "4"]);
     let threads: Vec<_> = (0..100)
         .map(|_| {
-            let mut http = Http::connect(&house.server);
+            let mut http = Http::connect(&fixture.server);
             std::thread::spawn(move || {
                 http.ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#).text().to_owned()
             })
         })
         .collect();
-    let mut answers: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    answers.dedup();
-    assert_eq!((answers.len(), left(&mut http, "window")), (1, 49));
+    let mut responses: Vec<String> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    responses.dedup();
+    assert_eq!((responses.len(), left(&mut http, "window")), (1, 49));
 }
 
 #[test]
-fn a_repeat_after_a_kill_is_told_the_same() {
-    let mut house = House::with(crate::POLICIES, &["--durability", "commit"]);
-    let first = Http::connect(&house.server).ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#);
-    house.server.kill().unwrap();
-    house.server.restart().unwrap();
-    let mut http = Http::connect(&house.server);
+fn a_repeat_after_a_kill_gets_the_same_response() {
+    let mut fixture = Fixture::with(crate::POLICIES, &["--durability", "commit"]);
+    let first = Http::connect(&fixture.server).ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#);
+    fixture.server.kill().unwrap();
+    fixture.server.restart().unwrap();
+    let mut http = Http::connect(&fixture.server);
     let again = http.ask("POST", "/limit/window", &NAME, br#"{"key":"k"}"#);
     assert_eq!((again.text(), left(&mut http, "window")), (first.text(), 49));
 }
 
 #[test]
-fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
-    let (_house, mut http) = House::open(&["--shards", "4"]);
+fn a_key_is_an_error_where_the_response_cannot_be_stored_with_the_decision() {
+    let (_fixture, mut http) = Fixture::open(&["--shards", "4"]);
     for (target, body, words) in [
         ("/limit/memory", r#"{"key":"k"}"#, "needs policies on the store 'engine'"),
         ("/limit/aside", r#"{"key":"k"}"#, "needs policies on the store 'engine'"),
@@ -100,10 +100,10 @@ fn where_the_answer_cannot_be_kept_with_the_decision_the_name_is_refused() {
         (
             "/limit",
             r#"{"checks":[{"policy":"window","key":"{a}"},{"policy":"login","key":"{b}"}]}"#,
-            "with an Idempotency-Key all keys must live together: give them the same {tag}",
+            "with an Idempotency-Key all keys must be on one shard: give them the same {tag}",
         ),
     ] {
-        http.ask("POST", target, &NAME, body.as_bytes()).refusal(400, "bad_request", words);
+        http.ask("POST", target, &NAME, body.as_bytes()).is_error(400, "bad_request", words);
     }
     assert_eq!((left(&mut http, "window"), left(&mut http, "memory")), (50, 50));
     let peek = http.ask("POST", "/limit/memory", &NAME, br#"{"key":"k","peek":true}"#);
@@ -116,8 +116,8 @@ fn a_repeat_has_the_headers_of_its_decision() {
                     headers = [\"plain\", \"structured\", \"legacy\"]\n\
                     [limit.plain]\nlimit = 9\nperiodMs = \"1d\"\nfail = \"closed\"\n";
     for shards in ["1", "4"] {
-        let house = House::with(policies, &["--durability", "memory", "--shards", shards]);
-        let mut http = Http::connect(&house.server);
+        let fixture = Fixture::with(policies, &["--durability", "memory", "--shards", shards]);
+        let mut http = Http::connect(&fixture.server);
         for (n, (target, body)) in [
             ("/limit/one", r#"{"key":"{k}"}"#),
             ("/limit/one/reserve", r#"{"key":"{k}","cost":1}"#),
@@ -148,9 +148,9 @@ fn a_repeat_has_the_headers_of_its_decision() {
 }
 
 #[test]
-fn a_request_that_is_refused_leaves_its_name_free_wherever_that_lives() {
+fn a_request_that_fails_releases_its_key_on_any_shard() {
     for shards in ["1", "4"] {
-        let (_house, mut http) = House::open(&["--shards", shards]);
+        let (_fixture, mut http) = Fixture::open(&["--shards", shards]);
         http.post("/", r#"["SET","limit:window:fixedWindow:bad","x"]"#);
         for n in 0..16 {
             let name = [&*format!("Idempotency-Key: n-{n}")];
@@ -163,10 +163,10 @@ fn a_request_that_is_refused_leaves_its_name_free_wherever_that_lives() {
                 ),
             ] {
                 let name = [&*format!("{}{target}", name[0])];
-                http.ask("POST", target, &name, bad.as_bytes()).refusal(409, "wrong_type", "");
-                let came = http.ask("POST", target, &name, good.as_bytes());
-                assert_eq!(came.status, 200, "{shards} shards, {name:?}: {}", came.text());
-                http.ask("POST", target, &name, bad.as_bytes()).refusal(
+                http.ask("POST", target, &name, bad.as_bytes()).is_error(409, "wrong_type", "");
+                let response = http.ask("POST", target, &name, good.as_bytes());
+                assert_eq!(response.status, 200, "{shards} shards, {name:?}: {}", response.text());
+                http.ask("POST", target, &name, bad.as_bytes()).is_error(
                     422,
                     "unprocessable",
                     "another request",

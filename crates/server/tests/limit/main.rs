@@ -1,14 +1,14 @@
-//! The limit door `/limit`, through the real binary.
+//! The limits API `/limit`, through the real binary.
 //!
 //! | To find                                               | open         |
 //! |-------------------------------------------------------|--------------|
 //! | one key, many keys, peek, reset, statuses, headers    | [`checks`]   |
 //! | several policies as one, and writes with a decision   | [`combined`] |
 //! | leases; reservations                                  | [`after`]    |
-//! | what is no request, tokens                            | [`bad_input`]|
-//! | the settings file: refused, reloaded                  | [`file`]     |
-//! | what is counted                                       | [`counts`]   |
-//! | stores that break, or cannot be opened                | [`stores`]   |
+//! | invalid requests, tokens                              | [`bad_input`]|
+//! | the settings file: errors, reload                     | [`file`]     |
+//! | counts and metrics                                    | [`counts`]   |
+//! | stores that fail, or cannot be opened                 | [`stores`]   |
 //! | `Idempotency-Key`                                     | [`idempotency`]  |
 //! | 200 at once on 50, kill -9                            | [`many`]     |
 
@@ -84,14 +84,14 @@ maxQueueMs = "2s"
 fail = "closed"
 "#;
 
-/// A server with these policies and arguments. The directory holds its file, its data, and what policies name.
-struct House {
+/// A server with these policies and arguments. The directory has its settings file, its data, and the stores of policies.
+struct Fixture {
     server: Server,
     home: TempDir,
 }
 
-impl House {
-    fn with(policies: &str, arguments: &[&str]) -> House {
+impl Fixture {
+    fn with(policies: &str, arguments: &[&str]) -> Fixture {
         let home = common::dir();
         let policies =
             policies.replace("sqlite:aside", &format!("sqlite:{}", home.path().join("aside").display()));
@@ -104,13 +104,13 @@ impl House {
             .arg(home.path().join("data"))
             .start()
             .unwrap();
-        House { server, home }
+        Fixture { server, home }
     }
 
-    fn open(arguments: &[&str]) -> (House, Http) {
-        let house = House::with(POLICIES, &[&["--durability", "memory"], arguments].concat());
-        let http = Http::connect(&house.server);
-        (house, http)
+    fn open(arguments: &[&str]) -> (Fixture, Http) {
+        let fixture = Fixture::with(POLICIES, &[&["--durability", "memory"], arguments].concat());
+        let http = Http::connect(&fixture.server);
+        (fixture, http)
     }
 }
 
@@ -119,18 +119,18 @@ fn write(home: &Path, policies: &str) {
 }
 
 impl Http {
-    /// One check of a key, with its answer.
+    /// The response to one check of a key.
     #[track_caller]
     fn check(&mut self, policy: &str, body: &str) -> Value {
-        let came = self.post(&format!("/limit/{policy}"), body);
-        assert_eq!(came.status, 200, "{}", came.text());
-        came.json()
+        let response = self.post(&format!("/limit/{policy}"), body);
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.json()
     }
 }
 
 impl Response {
     #[track_caller]
-    fn refusal(&self, status: u16, code: &str, words: &str) {
+    fn is_error(&self, status: u16, code: &str, words: &str) {
         assert_eq!(self.status, status, "{}", self.text());
         let error = &self.json()["error"];
         assert_eq!(error["code"], code, "{}", self.text());

@@ -1,4 +1,4 @@
-//! Stores that policies name: one that breaks, one that cannot be opened yet, one whose parameters change.
+//! Stores of policies: one that fails, one that cannot be opened yet, one whose parameters change.
 
 use keystead_testkit::server::{Launch, Server};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::Http;
 use crate::common::dir;
 use crate::file::until;
-use crate::{House, write};
+use crate::{Fixture, write};
 
 /// A policy on a database of its own in `dir`.
 fn policy(name: &str, dir: &std::path::Path, parameters: &str, fail: &str) -> String {
@@ -17,8 +17,8 @@ fn policy(name: &str, dir: &std::path::Path, parameters: &str, fail: &str) -> St
     )
 }
 
-/// A server that hears of a file that may not grow as an error, where others would be killed.
-fn that_hears_of_full_disks(policies: &str) -> (House, Http) {
+/// A server that gets an error when a file exceeds its size limit, instead of a signal.
+fn with_file_size_errors(policies: &str) -> (Fixture, Http) {
     let home = dir();
     write(home.path(), policies);
     let server = Launch::new("/bin/sh")
@@ -28,7 +28,7 @@ fn that_hears_of_full_disks(policies: &str) -> (House, Http) {
         .start()
         .unwrap();
     let http = Http::connect(&server);
-    (House { server, home }, http)
+    (Fixture { server, home }, http)
 }
 
 /// From now on the server cannot write to a file.
@@ -38,25 +38,25 @@ fn fill_disk(server: &Server) {
 }
 
 #[test]
-fn a_store_that_breaks_is_told_everywhere_and_what_passes_without_it_is_not_called_allowed() {
+fn a_store_that_fails_is_reported_everywhere_and_failing_open_is_not_counted_as_allowed() {
     let aside = dir();
     let both = policy("fair", aside.path(), "?durability=commit", "open")
         + &policy("strict", aside.path(), "?durability=commit", "closed")
         + "[limit.here]\nlimit = 50\nperiodMs = \"1d\"\nfail = \"open\"\n";
-    let (house, mut http) = that_hears_of_full_disks(&both);
+    let (fixture, mut http) = with_file_size_errors(&both);
     for name in ["fair", "strict", "here"] {
         assert_eq!(http.check(name, r#"{"key":"k"}"#)["remaining"], 49);
     }
     assert_eq!(http.get("/healthz").json()["status"], "ok");
-    fill_disk(&house.server);
+    fill_disk(&fixture.server);
     let passed = http.check("fair", r#"{"key":"k"}"#);
     assert_eq!((&passed["allowed"], &passed["failedOpen"]), (&json!(true), &json!(true)));
     let passed = http.post("/limit/fair/check", r#"{"keys":[{"key":"a"},{"key":"b"}]}"#).json();
     assert_eq!(passed["decisions"][1]["failedOpen"], true, "{passed}");
-    http.post("/limit/strict", r#"{"key":"k"}"#).refusal(503, "store_unavailable", "");
-    let told = http.get("/limit").json();
+    http.post("/limit/strict", r#"{"key":"k"}"#).is_error(503, "store_unavailable", "");
+    let list = http.get("/limit").json();
     let of = |n: usize| {
-        let policy = &told["policies"][n];
+        let policy = &list["policies"][n];
         ["name", "allowed", "failedOpen", "denied", "errors", "storeBroken"].map(|name| policy[name].clone())
     };
     assert_eq!(of(0), [json!("fair"), json!(1), json!(3), json!(0), json!(0), json!(true)]);
@@ -78,43 +78,43 @@ fn a_store_that_breaks_is_told_everywhere_and_what_passes_without_it_is_not_call
     ] {
         assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
     }
-    assert!(!metrics.text().contains("store_broken{policy=\"here\"}"), "the database tells that of itself");
+    assert!(
+        !metrics.text().contains("store_broken{policy=\"here\"}"),
+        "the database has a health check of its own"
+    );
 }
 
 #[test]
 fn a_store_that_could_not_be_opened_is_tried_again_without_a_change_of_the_file() {
     let aside = dir();
     let (free, taken) = (aside.path().join("free"), aside.path().join("taken"));
-    let house = House::with("", &["--durability", "memory"]);
+    let fixture = Fixture::with("", &["--durability", "memory"]);
     std::fs::write(&taken, "no directory").unwrap();
     let both = policy("a", &free, "", "closed") + &policy("b", &taken, "", "closed");
-    write(house.home.path(), &both);
-    let told = until(&house, "a problem", |told| told["problem"].is_string());
-    assert!(told["problem"].as_str().unwrap().contains("limit.b: store: "), "{told}");
-    assert_eq!(told["policies"], json!([]));
-    assert!(!Http::connect(&house.server).get("/metrics").text().contains("policy=\"a\""), "no traces");
+    write(fixture.home.path(), &both);
+    let list = until(&fixture, "a problem", |list| list["problem"].is_string());
+    assert!(list["problem"].as_str().unwrap().contains("limit.b: store: "), "{list}");
+    assert_eq!(list["policies"], json!([]));
+    assert!(!Http::connect(&fixture.server).get("/metrics").text().contains("policy=\"a\""), "no traces");
     std::fs::remove_file(&taken).unwrap();
-    let told = until(&house, "both policies", |told| told["problem"].is_null());
-    assert_eq!(told["policies"].as_array().unwrap().len(), 2);
-    assert_eq!(Http::connect(&house.server).check("b", r#"{"key":"k"}"#)["allowed"], true);
+    let list = until(&fixture, "both policies", |list| list["problem"].is_null());
+    assert_eq!(list["policies"].as_array().unwrap().len(), 2);
+    assert_eq!(Http::connect(&fixture.server).check("b", r#"{"key":"k"}"#)["allowed"], true);
 }
 
 #[test]
-fn other_parameters_of_a_store_that_is_open_take_a_restart() {
+fn other_parameters_of_an_open_store_need_a_restart() {
     let aside = dir();
     let with = |parameters: &str| policy("a", &aside.path().join("db"), parameters, "closed");
-    let mut house = House::with(&with("?durability=commit"), &["--durability", "memory"]);
-    write(house.home.path(), &with("?durability=fsync"));
-    let told = until(&house, "a problem", |told| told["problem"].is_string());
-    assert!(
-        told["problem"].as_str().unwrap().ends_with("restart the server where that is a change"),
-        "{told}"
-    );
-    assert!(!told.to_string().contains("durability"), "a URL may hold a password: {told}");
-    assert_eq!(Http::connect(&house.server).check("a", r#"{"key":"k"}"#)["remaining"], 49);
-    house.server.stop().unwrap();
-    house.server.restart().unwrap();
-    let told: Value = Http::connect(&house.server).get("/limit").json();
-    assert_eq!((&told["problem"], &told["policies"][0]["store"]), (&Value::Null, &json!("sqlite")));
-    assert_eq!(Http::connect(&house.server).check("a", r#"{"key":"k"}"#)["remaining"], 48);
+    let mut fixture = Fixture::with(&with("?durability=commit"), &["--durability", "memory"]);
+    write(fixture.home.path(), &with("?durability=fsync"));
+    let list = until(&fixture, "a problem", |list| list["problem"].is_string());
+    assert!(list["problem"].as_str().unwrap().ends_with("restart the server to change it"), "{list}");
+    assert!(!list.to_string().contains("durability"), "a URL may hold a password: {list}");
+    assert_eq!(Http::connect(&fixture.server).check("a", r#"{"key":"k"}"#)["remaining"], 49);
+    fixture.server.stop().unwrap();
+    fixture.server.restart().unwrap();
+    let list: Value = Http::connect(&fixture.server).get("/limit").json();
+    assert_eq!((&list["problem"], &list["policies"][0]["store"]), (&Value::Null, &json!("sqlite")));
+    assert_eq!(Http::connect(&fixture.server).check("a", r#"{"key":"k"}"#)["remaining"], 48);
 }

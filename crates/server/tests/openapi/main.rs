@@ -1,16 +1,16 @@
-//! What `/openapi.json` says, against the real server: the document is valid OpenAPI 3.1, and schemathesis, which makes requests
-//! of it, finds no answer that it does not describe.
+//! `/openapi.json` of the real server: the document is valid OpenAPI 3.1, and schemathesis, which generates requests
+//! from it, finds no response that it does not describe.
 //!
 //! | Case       | The server, and what is sent                                                        |
 //! |------------|-------------------------------------------------------------------------------------|
 //! | `valid`    | the document, to `openapi-spec-validator`                                            |
 //! | `open`     | without a token: every operation                                                     |
-//! | `token`    | with one, on four shards: every operation, and whether it is let in without          |
-//! | `readonly` | with the token that only reads                                                       |
+//! | `token`    | with one, on four shards: every operation, also without the token                   |
+//! | `readonly` | with the read-only token                                                             |
 //! | `events`   | `GET` of documents with `Accept: text/event-stream`; the others stream by themselves |
 //!
-//! What is checked, and what is not and why, is in `schemathesis.toml`; `hooks.py` makes requests reach further in. A program
-//! that is not here is skipped with the reason, unless `REQUIRE=` names the case; `./test` installs both. `KEYSTEAD_SEED=N` sends
+//! `schemathesis.toml` says what is checked, and what is not and why; `hooks.py` makes more requests valid. A case whose program is not
+//! installed is skipped with the reason, unless `REQUIRE=` names it; `./test` installs both programs. `KEYSTEAD_SEED=N` sends
 //! other requests, `KEYSTEAD_EXAMPLES=N` more.
 
 #![allow(
@@ -34,11 +34,11 @@ const READ_ONLY_TOKEN: &str = "look";
 /// One run of schemathesis.
 struct Run {
     name: &'static str,
-    /// What the server is started with, beside `--durability memory`.
+    /// The arguments of the server besides `--durability memory`.
     server: &'static [&'static str],
-    /// The token that requests bring.
+    /// The token of the requests.
     token: Option<&'static str>,
-    /// Generated requests for each operation, beside those that are made of its limits.
+    /// Generated requests for each operation, besides those for its bounds.
     examples: u32,
     options: &'static [&'static str],
 }
@@ -61,7 +61,7 @@ const RUNS: [Run; 4] = [
             "getDocument",
             "--include-operation-id",
             "listDocuments",
-            // A stream of a key that nobody changes is silent.
+            // The stream of an unchanged key is silent.
             "--request-timeout",
             "0.3",
         ],
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 /// The directory of this test.
-fn here() -> PathBuf {
+fn test_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi")
 }
 
@@ -95,9 +95,9 @@ fn start(arguments: &[&str]) -> Server {
 fn is_valid() -> Result<(), Failed> {
     let server = start(&[]);
     let mut command = Command::new(peers().join("bin/python3"));
-    command.arg(here().join("valid.py")).arg(server.url("/openapi.json"));
-    let said = ended(&mut command)?;
-    if said.trim_end().ends_with("ok") { Ok(()) } else { Err(said.into()) }
+    command.arg(test_dir().join("valid.py")).arg(server.url("/openapi.json"));
+    let text = output_of(&mut command)?;
+    if text.trim_end().ends_with("ok") { Ok(()) } else { Err(text.into()) }
 }
 
 fn fuzz(run: &Run) -> Result<(), Failed> {
@@ -106,16 +106,16 @@ fn fuzz(run: &Run) -> Result<(), Failed> {
     let mut command = Command::new(peers().join("bin/schemathesis"));
     command
         .arg("--config-file")
-        .arg(here().join("schemathesis.toml"))
+        .arg(test_dir().join("schemathesis.toml"))
         .args(["run", &server.url("/openapi.json"), "--no-color"])
         .args(["--seed", &number("KEYSTEAD_SEED", 1)])
         .args(["--max-examples", &number("KEYSTEAD_EXAMPLES", run.examples)])
         .args(run.options)
-        .env("SCHEMATHESIS_HOOKS", here().join("hooks.py"))
+        .env("SCHEMATHESIS_HOOKS", test_dir().join("hooks.py"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("COLUMNS", "160")
         .env("SERVER_URL", server.url(""))
-        // It keeps what it has seen in the directory that it runs in.
+        // It stores its database in the working directory.
         .current_dir(server.dir());
     if let Some(token) = run.token {
         command.env("ADMIN_TOKEN", TOKEN).args(["-H", &format!("Authorization: Bearer {token}")]);
@@ -123,11 +123,11 @@ fn fuzz(run: &Run) -> Result<(), Failed> {
     if run.name == "events" {
         command.env("EVENTS", "1");
     }
-    let said = ended(&mut command)?;
-    // It may have found nothing to do.
-    let tested = said.lines().find_map(|line| line.trim().strip_prefix("Tested: "));
+    let text = output_of(&mut command)?;
+    // It may have tested nothing.
+    let tested = text.lines().find_map(|line| line.trim().strip_prefix("Tested: "));
     if tested.is_none_or(|tested| tested == "0") {
-        return Err(format!("nothing was tested:\n{said}").into());
+        return Err(format!("nothing was tested:\n{text}").into());
     }
     if !server.stop()?.success() {
         return Err("the server did not end well".into());
@@ -135,15 +135,15 @@ fn fuzz(run: &Run) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs a program to its end and gives what it said, or fails with it.
-fn ended(command: &mut Command) -> Result<String, Failed> {
+/// Runs a program and returns its output, or fails with it.
+fn output_of(command: &mut Command) -> Result<String, Failed> {
     let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
-        return Ok(said);
+        return Ok(text);
     }
     // Requests can be very long.
-    let lines = said.lines().map(|line| line.chars().take(400).collect::<String>());
-    let said: Vec<String> = lines.collect();
-    Err(format!("{}\n{}\n{}", output.status, said.join("\n"), String::from_utf8_lossy(&output.stderr)).into())
+    let lines = text.lines().map(|line| line.chars().take(400).collect::<String>());
+    let text: Vec<String> = lines.collect();
+    Err(format!("{}\n{}\n{}", output.status, text.join("\n"), String::from_utf8_lossy(&output.stderr)).into())
 }

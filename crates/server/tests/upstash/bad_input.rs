@@ -1,6 +1,6 @@
-//! What is no request: always an error in JSON, never a 5xx, never a hang, and nothing has run.
+//! Invalid requests: always an error in JSON, never a 5xx, never a hang, and nothing has run.
 //!
-//! The random test prints its seed; `KEYSTEAD_SEED` takes another one than usual.
+//! The random test prints its seed; `KEYSTEAD_SEED` sets another one.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::client::Http;
 use crate::memory;
 
 #[test]
-fn bodies_that_are_no_command_are_400() {
+fn invalid_bodies_are_400() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let deep = "[".repeat(100_000);
@@ -38,14 +38,18 @@ fn bodies_that_are_no_command_are_400() {
         "\u{feff}[\"SET\",\"k\",\"v\"]",
         deep.as_str(),
     ] {
-        let came = http.post("/", body);
-        assert_eq!((came.status, came.error().as_str()), (400, "ERR failed to parse command"), "{body:.50}");
+        let response = http.post("/", body);
+        assert_eq!(
+            (response.status, response.error().as_str()),
+            (400, "ERR failed to parse command"),
+            "{body:.50}"
+        );
         for target in ["/pipeline", "/multi-exec"] {
-            // One command and an array of them look alike until the first element.
+            // One command and an array of commands differ only from the first element on.
             let body = if body.starts_with("[[") { "[\"SET\",\"k\",\"v\"]" } else { body };
-            let came = http.post(target, body);
+            let response = http.post(target, body);
             assert_eq!(
-                (came.status, came.error().as_str()),
+                (response.status, response.error().as_str()),
                 (400, "ERR failed to parse pipeline request"),
                 "{body:.50}"
             );
@@ -61,29 +65,29 @@ fn bodies_that_are_no_command_are_400() {
         ("/pipeline", "[[[\"SET\",\"k\",\"v\"]]]", "ERR failed to parse pipeline request"),
         ("/multi-exec", "[[\"SET\",\"k\",\"v\"],7]", "ERR failed to parse pipeline request"),
     ] {
-        let came = http.post(target, body);
-        assert_eq!((came.status, came.error().as_str()), (400, words), "{target} {body}");
+        let response = http.post(target, body);
+        assert_eq!((response.status, response.error().as_str()), (400, words), "{target} {body}");
     }
-    let came = http.ask("POST", "/", &[], b"[\"SET\",\"k\",\"\xff\"]");
-    assert_eq!((came.status, came.error().as_str()), (400, "ERR failed to parse command"));
+    let response = http.ask("POST", "/", &[], b"[\"SET\",\"k\",\"\xff\"]");
+    assert_eq!((response.status, response.error().as_str()), (400, "ERR failed to parse command"));
     assert_eq!(http.get("/dbsize").text(), r#"{"result":0}"#, "nothing has run");
 }
 
 #[test]
-fn numbers_keep_their_text_and_those_beyond_64_bit_are_refused_as_integers() {
+fn numbers_keep_their_text_and_those_beyond_64_bits_are_not_integers() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let refused = r#"{"error":"ERR value is not an integer or out of range"}"#;
+    let failed = r#"{"error":"ERR value is not an integer or out of range"}"#;
     http.expect(&[
         (r#"["INCRBY","n",9223372036854775807]"#, r#"{"result":9223372036854775807}"#),
         (r#"["DECRBY","n",9223372036854775806]"#, r#"{"result":1}"#),
-        (r#"["INCRBY","n",9223372036854775808]"#, refused),
-        (r#"["INCRBY","n",-9223372036854775809]"#, refused),
-        (r#"["INCRBY","n",100000000000000000000000000000000000]"#, refused),
-        (r#"["INCRBY","n",1e3]"#, refused),
-        (r#"["INCRBY","n",1.0]"#, refused),
-        (r#"["INCRBY","n",-0]"#, refused),
-        (r#"["INCRBY","n",true]"#, refused),
+        (r#"["INCRBY","n",9223372036854775808]"#, failed),
+        (r#"["INCRBY","n",-9223372036854775809]"#, failed),
+        (r#"["INCRBY","n",100000000000000000000000000000000000]"#, failed),
+        (r#"["INCRBY","n",1e3]"#, failed),
+        (r#"["INCRBY","n",1.0]"#, failed),
+        (r#"["INCRBY","n",-0]"#, failed),
+        (r#"["INCRBY","n",true]"#, failed),
         (r#"["INCRBYFLOAT","x",1e5000]"#, r#"{"error":"ERR value is not a valid float"}"#),
         (r#"["SET","big",1e400]"#, r#"{"result":"OK"}"#),
         (r#"["GET","big"]"#, r#"{"result":"1e400"}"#),
@@ -92,7 +96,7 @@ fn numbers_keep_their_text_and_those_beyond_64_bit_are_refused_as_integers() {
 }
 
 #[test]
-fn paths_that_are_no_command_are_400() {
+fn invalid_paths_are_400() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let escape = "ERR failed to parse command: the path has a '%' without two hexadecimal digits";
@@ -111,9 +115,9 @@ fn paths_that_are_no_command_are_400() {
         ("/subscribe/", "ERR name a channel in the path: /subscribe/CHANNEL"),
         ("/subscribe/%", escape),
     ] {
-        let came = http.get(target);
-        assert_eq!(came.status, 400, "{target}: {}", came.text());
-        let error = came.error();
+        let response = http.get(target);
+        assert_eq!(response.status, 400, "{target}: {}", response.text());
+        let error = response.error();
         if words.contains("unknown command '\u{fffd}'") || target == "/?a=b" {
             assert!(error.starts_with("ERR "), "{target}: {error}");
         } else {
@@ -122,9 +126,9 @@ fn paths_that_are_no_command_are_400() {
     }
 }
 
-/// What breaks off, and what is not HTTP at all.
+/// Incomplete requests, and bytes that are not HTTP.
 #[test]
-fn requests_that_break_off_or_lie_about_their_length_hang_nobody() {
+fn incomplete_requests_and_wrong_lengths_do_not_hang_others() {
     let server = memory(&[]);
     for bytes in [
         &b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n[\"SET\",\"k\",\"v\"]"[..],
@@ -146,8 +150,8 @@ fn requests_that_break_off_or_lie_about_their_length_hang_nobody() {
     ] {
         let mut http = Http::connect(&server);
         http.send_raw(bytes);
-        let came = http.try_receive("POST").unwrap();
-        assert_eq!(came.status, 400, "{}", bytes.escape_ascii());
+        let response = http.try_receive("POST").unwrap();
+        assert_eq!(response.status, 400, "{}", bytes.escape_ascii());
     }
     assert_eq!(Http::connect(&server).get("/dbsize").text(), r#"{"result":0}"#);
 }
@@ -155,7 +159,7 @@ fn requests_that_break_off_or_lie_about_their_length_hang_nobody() {
 const REQUESTS: usize = 4000;
 const SEED: u64 = 20_261_116;
 
-/// Commands that are right where their `?` are.
+/// Commands that are valid once their `?` are replaced.
 const COMMANDS: [&str; 20] = [
     "get ?",
     "SET ? ?",
@@ -179,7 +183,7 @@ const COMMANDS: [&str; 20] = [
     "dbsize",
 ];
 
-/// Words that reach further in than random bytes do.
+/// Words that get further than random bytes do.
 const WORDS: [&str; 24] = [
     "k",
     "l",
@@ -207,7 +211,7 @@ const WORDS: [&str; 24] = [
     "multi-exec",
 ];
 
-/// The words of a command, most of which could run.
+/// The words of a command. Most are valid.
 fn command(rng: &mut Rng) -> Vec<String> {
     if rng.below(3) == 0 {
         return (0..rng.below(6)).map(|_| word(rng)).collect();
@@ -225,7 +229,7 @@ fn word(rng: &mut Rng) -> String {
     }
 }
 
-/// A target that HTTP allows, with any escapes, also wrong ones.
+/// A target that HTTP allows, with any escapes, also invalid ones.
 fn target(rng: &mut Rng) -> String {
     let mut target = String::new();
     for word in command(rng) {
@@ -263,7 +267,7 @@ fn row(rng: &mut Rng) -> String {
     format!("[{}]", words.join(","))
 }
 
-/// A target and a body that mostly go together.
+/// A target and a body that mostly match.
 fn target_and_body(rng: &mut Rng) -> (String, Vec<u8>) {
     let rows = |rng: &mut Rng| (0..rng.below(5)).map(|_| row(rng)).collect::<Vec<_>>().join(",");
     let (target, body) = match rng.below(6) {
@@ -310,21 +314,29 @@ fn one(http: &mut Http, rng: &mut Rng) -> (u16, bool) {
     let method = ["GET", "POST", "POST", "POST", "PUT", "HEAD", "DELETE", "OPTIONS"][rng.below(8) as usize];
     let ((target, body), headers) = (target_and_body(rng), headers(rng));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-    let came = http.ask(method, &target, &headers, &body);
-    let told = || format!("{method} {target} {headers:?} {} -> {came:?}", body.escape_ascii());
-    assert!(came.status == 200 || came.status == 204 || (400..500).contains(&came.status), "{}", told());
-    let is_json = came.header("content-type") == Some("application/json");
+    let response = http.ask(method, &target, &headers, &body);
+    let exchange = || format!("{method} {target} {headers:?} {} -> {response:?}", body.escape_ascii());
+    assert!(
+        response.status == 200 || response.status == 204 || (400..500).contains(&response.status),
+        "{}",
+        exchange()
+    );
+    let is_json = response.header("content-type") == Some("application/json");
     if method != "HEAD" && method != "OPTIONS" && is_json {
         let body: serde_json::Value =
-            serde_json::from_slice(&came.body).unwrap_or_else(|_| panic!("{}", told()));
+            serde_json::from_slice(&response.body).unwrap_or_else(|_| panic!("{}", exchange()));
         let is_error = body.get("error").is_some_and(serde_json::Value::is_string);
-        assert_eq!(is_error, came.status >= 400, "{}", told());
+        assert_eq!(is_error, response.status >= 400, "{}", exchange());
     }
-    assert!(is_json || came.status < 400 || headers.iter().any(|h| h.contains("resp2")), "{}", told());
-    (came.status, !came.closes())
+    assert!(
+        is_json || response.status < 400 || headers.iter().any(|h| h.contains("resp2")),
+        "{}",
+        exchange()
+    );
+    (response.status, !response.closes())
 }
 
-/// Returns how many requests were answered, and how many refused.
+/// Returns how many requests succeeded, and how many failed.
 fn fuzz(server: &Server, seed: u64) -> (usize, usize) {
     let (mut rng, mut http) = (Rng::new(seed), Http::connect(server));
     let mut statuses = Vec::new();
@@ -335,23 +347,23 @@ fn fuzz(server: &Server, seed: u64) -> (usize, usize) {
             http = Http::connect(server);
         }
     }
-    let answered = statuses.iter().filter(|status| **status == 200).count();
-    (answered, statuses.len() - answered)
+    let succeeded = statuses.iter().filter(|status| **status == 200).count();
+    (succeeded, statuses.len() - succeeded)
 }
 
 #[test]
-fn random_requests_get_answers_that_make_sense() {
+fn responses_to_random_requests_are_well_formed() {
     let seed = seed_from_env().unwrap_or(SEED);
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
-        let (answered, refused) = fuzz(&server, seed);
-        println!("KEYSTEAD_SEED={seed}, {shards} shards: {answered} answered, {refused} refused");
+        let (succeeded, failed) = fuzz(&server, seed);
+        println!("KEYSTEAD_SEED={seed}, {shards} shards: {succeeded} succeeded, {failed} failed");
         assert!(
-            answered > REQUESTS / 20 && refused > REQUESTS / 20,
-            "{answered} answered, {refused} refused"
+            succeeded > REQUESTS / 20 && failed > REQUESTS / 20,
+            "{succeeded} succeeded, {failed} failed"
         );
-        let came = Http::connect(&server).get("/echo/still%20here");
-        assert_eq!(came.text(), r#"{"result":"still here"}"#);
+        let response = Http::connect(&server).get("/echo/still%20here");
+        assert_eq!(response.text(), r#"{"result":"still here"}"#);
     }
 }
 
@@ -359,8 +371,8 @@ fn random_requests_get_answers_that_make_sense() {
 fn random_requests_without_the_token_change_nothing() {
     let seed = seed_from_env().unwrap_or(SEED);
     let server = memory(&["--token", "s3cret"]);
-    let (answered, refused) = fuzz(&server, seed);
-    assert_eq!((answered, refused), (0, REQUESTS), "KEYSTEAD_SEED={seed}");
-    let came = Http::connect(&server).ask("GET", "/dbsize", &["Authorization: Bearer s3cret"], b"");
-    assert_eq!(came.text(), r#"{"result":0}"#);
+    let (succeeded, failed) = fuzz(&server, seed);
+    assert_eq!((succeeded, failed), (0, REQUESTS), "KEYSTEAD_SEED={seed}");
+    let response = Http::connect(&server).ask("GET", "/dbsize", &["Authorization: Bearer s3cret"], b"");
+    assert_eq!(response.text(), r#"{"result":0}"#);
 }

@@ -1,4 +1,4 @@
-//! Sizes and counts that are too much: an error in JSON that says so.
+//! Sizes and counts beyond the bounds: an error in JSON.
 
 use crate::client::Http;
 use crate::memory;
@@ -6,7 +6,7 @@ use crate::memory;
 const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 #[test]
-fn a_body_at_the_limit_is_taken_and_one_over_it_is_413() {
+fn a_body_at_the_bound_is_accepted_and_one_over_it_is_413() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let most = vec![b'x'; BODY_BYTES_MAX];
@@ -15,7 +15,7 @@ fn a_body_at_the_limit_is_taken_and_one_over_it_is_413() {
     assert_eq!(http.get("/get/k").body.len(), BODY_BYTES_MAX + r#"{"result":""}"#.len());
     for target in ["/set/k", "/", "/pipeline", "/multi-exec"] {
         let mut http = Http::connect(&server);
-        // Said beforehand, it is refused before it is sent.
+        // With its length announced, it is rejected before it is sent.
         http.send_raw(
             format!(
                 "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
@@ -23,16 +23,16 @@ fn a_body_at_the_limit_is_taken_and_one_over_it_is_413() {
             )
             .as_bytes(),
         );
-        let came = http.try_receive("POST").unwrap();
+        let response = http.try_receive("POST").unwrap();
         let words = "ERR max request size exceeded. Limit: 10485760 bytes, Actual: 10485761 bytes";
-        assert_eq!((came.status, came.error().as_str()), (413, words), "{target}");
-        assert!(came.closes() || http.is_closed(), "what follows could be the body");
+        assert_eq!((response.status, response.error().as_str()), (413, words), "{target}");
+        assert!(response.closes() || http.is_closed(), "what follows could be the body");
     }
     assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#), "as it was");
 }
 
 #[test]
-fn a_body_in_pieces_over_the_limit_is_413_too() {
+fn a_chunked_body_over_the_bound_is_413_too() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     http.send_raw(b"POST /set/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -41,21 +41,24 @@ fn a_body_in_pieces_over_the_limit_is_413_too() {
         http.send_raw(&piece);
     }
     http.send_raw(b"1\r\nx\r\n0\r\n\r\n");
-    let came = http.try_receive("POST").unwrap();
-    assert_eq!(came.status, 413);
-    assert!(came.error().starts_with("ERR max request size exceeded. Limit: 10485760 bytes"), "{came:?}");
+    let response = http.try_receive("POST").unwrap();
+    assert_eq!(response.status, 413);
+    assert!(
+        response.error().starts_with("ERR max request size exceeded. Limit: 10485760 bytes"),
+        "{response:?}"
+    );
     assert_eq!(Http::connect(&server).get("/exists/k").text(), r#"{"result":0}"#);
 }
 
 #[test]
-fn more_commands_than_there_may_be_are_refused_as_a_whole() {
+fn too_many_commands_are_an_error_and_none_runs() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let body = format!("[{}[\"SET\",\"k\",1]]", "[\"SET\",\"k\",1],".repeat(10_000));
     for target in ["/pipeline", "/multi-exec"] {
-        let came = http.post(target, &body);
+        let response = http.post(target, &body);
         assert_eq!(
-            (came.status, came.error().as_str()),
+            (response.status, response.error().as_str()),
             (400, "ERR too many commands in one request"),
             "{target}"
         );
@@ -63,16 +66,16 @@ fn more_commands_than_there_may_be_are_refused_as_a_whole() {
     assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
 }
 
-/// What is answered at once is kept at once, so there is a limit to that, too.
+/// All replies of a pipeline are in memory together, so they have a bound, too.
 #[test]
-fn a_pipeline_whose_answers_are_too_much_stops_running() {
+fn a_pipeline_whose_replies_are_too_large_stops_running() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
         http.ask("POST", "/set/k", &[], &vec![b'x'; BODY_BYTES_MAX]);
         let gets = r#"["GET","k"],"#.repeat(20);
-        let came = http.post("/pipeline", &format!(r#"[{gets}["SET","k","changed"]]"#)).json();
-        let items = came.as_array().unwrap();
+        let response = http.post("/pipeline", &format!(r#"[{gets}["SET","k","changed"]]"#)).json();
+        let items = response.as_array().unwrap();
         let is_whole =
             |n: usize| items[n]["result"].as_str().is_some_and(|text| text.len() == BODY_BYTES_MAX);
         let whole = (0..20).take_while(|n| is_whole(*n)).count();
@@ -86,44 +89,45 @@ fn a_pipeline_whose_answers_are_too_much_stops_running() {
 }
 
 #[test]
-fn a_transaction_whose_answers_are_too_much_is_undone() {
+fn a_transaction_whose_replies_are_too_large_is_undone() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
-        // On several shards some of these have the key on their own loop, and some have not.
+        // On several shards some connections have the key on their own shard, and some have not.
         for n in 0..4 {
             let mut http = Http::connect(&server);
             http.ask("POST", "/set/k", &[], &vec![b'x'; BODY_BYTES_MAX]);
             let gets = |count| r#"["GET","k"],"#.repeat(count);
-            let came = http.post("/multi-exec", &format!(r#"[["APPEND","k","y"],{}["DEL","k"]]"#, gets(13)));
+            let response =
+                http.post("/multi-exec", &format!(r#"[["APPEND","k","y"],{}["DEL","k"]]"#, gets(13)));
             let words = "ERR max response size exceeded. Limit: 134217728 bytes. Ask for less at a time. Nothing of it was changed";
-            assert_eq!((came.status, came.error().as_str()), (413, words), "{shards} {n}");
+            assert_eq!((response.status, response.error().as_str()), (413, words), "{shards} {n}");
             assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
-            let came = http.post("/multi-exec", &format!(r#"[{}["DEL","k"]]"#, gets(12)));
-            assert!(came.status == 200 && came.text().ends_with(r#"{"result":1}]"#), "{shards} {n}");
+            let response = http.post("/multi-exec", &format!(r#"[{}["DEL","k"]]"#, gets(12)));
+            assert!(response.status == 200 && response.text().ends_with(r#"{"result":1}]"#), "{shards} {n}");
         }
     }
 }
 
 #[test]
-fn a_key_that_is_too_long_is_refused_and_takes_its_transaction_with_it() {
+fn a_key_that_is_too_long_is_an_error_and_undoes_its_transaction() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let (most, long) = ("k".repeat(32 * 1024), "k".repeat(32 * 1024 + 1));
     http.expect(&[(&format!(r#"["SET","{most}",1]"#), r#"{"result":"OK"}"#)]);
     let words = "ERR max key size exceeded. Limit: 32768 bytes, Actual: 32769 bytes";
-    let came = http.post("/", &format!(r#"["SET","{long}",1]"#));
-    assert_eq!((came.status, came.error().as_str()), (413, words));
+    let response = http.post("/", &format!(r#"["SET","{long}",1]"#));
+    assert_eq!((response.status, response.error().as_str()), (413, words));
     let body = format!(r#"[["SET","a",1],["SET","{long}",1],["SET","b",1]]"#);
-    let came = http.post("/multi-exec", &body);
-    assert_eq!((came.status, came.error().as_str()), (413, words));
+    let response = http.post("/multi-exec", &body);
+    assert_eq!((response.status, response.error().as_str()), (413, words));
     assert_eq!(http.get("/exists/a/b").text(), r#"{"result":0}"#, "all of it or nothing");
-    let came = http.post("/pipeline", &body);
-    assert_eq!(came.text(), format!(r#"[{{"result":"OK"}},{{"error":"{words}"}},{{"result":"OK"}}]"#));
+    let response = http.post("/pipeline", &body);
+    assert_eq!(response.text(), format!(r#"[{{"result":"OK"}},{{"error":"{words}"}},{{"result":"OK"}}]"#));
     assert_eq!(http.get("/exists/a/b").text(), r#"{"result":2}"#, "each for itself");
 }
 
 #[test]
-fn a_target_or_headers_over_the_limit_are_refused_and_others_are_served() {
+fn a_target_or_headers_over_the_bound_are_an_error_and_others_are_served() {
     let server = memory(&[]);
     for (target, header) in [
         ("/get/k", format!("X: {}", "x".repeat(70_000))),
@@ -131,19 +135,22 @@ fn a_target_or_headers_over_the_limit_are_refused_and_others_are_served() {
     ] {
         let mut http = Http::connect(&server);
         let headers: Vec<&str> = if header.is_empty() { Vec::new() } else { vec![&header] };
-        let came = http.ask("GET", target, &headers, b"");
-        assert!(matches!(came.status, 414 | 431), "{}", came.status);
+        let response = http.ask("GET", target, &headers, b"");
+        assert!(matches!(response.status, 414 | 431), "{}", response.status);
     }
     assert_eq!(Http::connect(&server).get("/ping").text(), r#"{"result":"PONG"}"#);
 }
 
 #[test]
-fn more_channels_than_there_may_be_are_refused() {
+fn too_many_channels_are_an_error() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     for word in ["subscribe", "psubscribe"] {
-        let came = http.get(&format!("/{word}{}", "/c".repeat(1001)));
-        assert_eq!((came.status, came.error().as_str()), (400, "ERR too many channels in one request"));
+        let response = http.get(&format!("/{word}{}", "/c".repeat(1001)));
+        assert_eq!(
+            (response.status, response.error().as_str()),
+            (400, "ERR too many channels in one request")
+        );
     }
     assert_eq!(http.get("/pubsub/numpat").text(), r#"{"result":0}"#);
     let mut events = Http::connect(&server).events(&format!("/subscribe{}", "/c".repeat(1000)), &[]);

@@ -1,4 +1,4 @@
-//! An HTTP client for these tests: any bytes out, whole answers and events in, never without a deadline.
+//! An HTTP client for these tests: sends any bytes, reads whole responses and events, always with a deadline.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::resp::PATIENCE;
 
-/// A connection that is kept.
+/// A keep-alive connection.
 pub(crate) struct Http(BufReader<TcpStream>);
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -27,14 +27,14 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The body as JSON, which it must be and must say that it is.
+    /// The body as JSON, which its media type must be.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The words of a refusal, which is the whole body.
+    /// The text of an error, which is the whole body.
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         let body = self.json();
@@ -47,7 +47,7 @@ impl Response {
         self.head.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// Whether the connection ends with this answer.
+    /// Whether the connection ends with this response.
     pub(crate) fn closes(&self) -> bool {
         self.header("connection") == Some("close")
     }
@@ -58,7 +58,7 @@ impl Http {
         Http::try_connect(server.http().unwrap()).unwrap()
     }
 
-    /// To a server that may be gone.
+    /// Connects to a server that may have stopped.
     #[allow(dead_code, reason = "not all tests kill servers")]
     pub(crate) fn try_connect(address: impl ToSocketAddrs) -> io::Result<Http> {
         let stream = TcpStream::connect(address)?;
@@ -68,7 +68,7 @@ impl Http {
         Ok(Http(BufReader::new(stream)))
     }
 
-    /// Sends bytes as they are. A server that says no early may close before it has heard everything; what it answered
+    /// Sends bytes. A server that rejects a request early may close before it has read everything; its response
     /// counts.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
@@ -88,11 +88,11 @@ impl Http {
         self.send_raw(&[head.as_bytes(), body].concat());
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     #[track_caller]
     pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[&str], body: &[u8]) -> Response {
         self.send(method, target, headers, body);
-        self.try_receive(method).unwrap_or_else(|error| panic!("no answer to {method} {target}: {error}"))
+        self.try_receive(method).unwrap_or_else(|error| panic!("no response to {method} {target}: {error}"))
     }
 
     #[track_caller]
@@ -105,30 +105,30 @@ impl Http {
         self.ask("GET", target, &[], b"")
     }
 
-    /// Asks with a JSON body, and compares the whole answer.
+    /// Sends JSON bodies, and compares the whole responses.
     #[track_caller]
     pub(crate) fn expect(&mut self, expected: &[(&str, &str)]) {
-        for (body, answer) in expected {
-            let status = if answer.starts_with("{\"error\"") { 400 } else { 200 };
-            let came = self.post("/", body);
-            assert_eq!((came.status, came.text()), (status, *answer), "{body}");
+        for (body, text) in expected {
+            let status = if text.starts_with("{\"error\"") { 400 } else { 200 };
+            let response = self.post("/", body);
+            assert_eq!((response.status, response.text()), (status, *text), "{body}");
         }
     }
 
     pub(crate) fn try_receive(&mut self, method: &str) -> io::Result<Response> {
         let (status, head) = self.head()?;
-        let answer = Response { status, head, body: Vec::new() };
-        let len = answer.header("content-length").map_or(0, |text| text.parse().unwrap());
-        if answer.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
+        let response = Response { status, head, body: Vec::new() };
+        let len = response.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if response.header("transfer-encoding") == Some("chunked") && method != "HEAD" {
             let mut body = Vec::new();
             while let Some(chunk) = chunk(&mut self.0)? {
                 body.extend(chunk);
             }
-            return Ok(Response { body, ..answer });
+            return Ok(Response { body, ..response });
         }
         let mut body = vec![0; if method == "HEAD" { 0 } else { len }];
         self.0.read_exact(&mut body)?;
-        Ok(Response { body, ..answer })
+        Ok(Response { body, ..response })
     }
 
     fn head(&mut self) -> io::Result<(u16, Vec<String>)> {
@@ -151,10 +151,10 @@ impl Http {
         Ok((status.unwrap_or_else(|| panic!("no status in {lines:?}")), lines))
     }
 
-    /// Asks for events, and waits until they begin.
+    /// Requests events, and waits until they begin.
     #[track_caller]
     pub(crate) fn events(mut self, target: &str, headers: &[&str]) -> Events {
-        // The body is what one of the SDKs sends: it means nothing.
+        // One of the SDKs sends this body: it is ignored.
         self.send("POST", target, headers, b"[]");
         self.events_begin()
     }
@@ -163,10 +163,14 @@ impl Http {
     #[track_caller]
     pub(crate) fn events_begin(mut self) -> Events {
         let (status, head) = self.head().unwrap();
-        let answer = Response { status, head, body: Vec::new() };
-        assert_eq!((status, answer.header("content-type")), (200, Some("text/event-stream")), "{answer:?}");
-        assert_eq!(answer.header("transfer-encoding"), Some("chunked"), "{answer:?}");
-        Events { stream: self.0, text: String::new(), answer }
+        let response = Response { status, head, body: Vec::new() };
+        assert_eq!(
+            (status, response.header("content-type")),
+            (200, Some("text/event-stream")),
+            "{response:?}"
+        );
+        assert_eq!(response.header("transfer-encoding"), Some("chunked"), "{response:?}");
+        Events { stream: self.0, text: String::new(), response }
     }
 
     /// Whether the server has closed the connection.
@@ -175,7 +179,7 @@ impl Http {
     }
 }
 
-/// The next part of a body that comes in parts, or nothing at its end.
+/// The next chunk of a body, or nothing at its end.
 fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     let mut size = String::new();
     if stream.read_line(&mut size)? == 0 {
@@ -188,15 +192,15 @@ fn chunk(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     Ok(if len == 0 { None } else { Some(chunk) })
 }
 
-/// Events as they come.
+/// A stream of events.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     text: String,
-    pub(crate) answer: Response,
+    pub(crate) response: Response,
 }
 
 impl Events {
-    /// The next event without its marks, or nothing when the stream has ended as it should.
+    /// The data of the next event, or nothing when the stream has ended properly.
     #[track_caller]
     pub(crate) fn try_next(&mut self) -> io::Result<Option<String>> {
         Ok(self.try_whole()?.map(|event| {

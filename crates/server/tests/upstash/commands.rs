@@ -1,4 +1,4 @@
-//! One command: in the body, in the path; methods; what is not to be had over REST.
+//! One command: in the body, in the path; methods; commands that are not available over REST.
 
 use crate::client::Http;
 use crate::memory;
@@ -46,10 +46,10 @@ fn a_body_is_one_command() {
 }
 
 #[test]
-fn a_path_is_one_command_with_the_body_and_the_query_behind() {
+fn a_path_is_one_command_followed_by_the_body_and_the_query() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (method, target, body, answer) in [
+    for (method, target, body, expected) in [
         ("GET", "/set/foo/bar", "", r#"{"result":"OK"}"#),
         ("GET", "/get/foo", "", r#"{"result":"bar"}"#),
         ("GET", "/GET/foo/", "", r#"{"result":"bar"}"#),
@@ -71,9 +71,9 @@ fn a_path_is_one_command_with_the_body_and_the_query_behind() {
         ("GET", "/zrange/z/0/-1?WITHSCORES", "", r#"{"result":["m","1"]}"#),
         ("GET", "/dbsize", "", r#"{"result":6}"#),
     ] {
-        let came = http.ask(method, target, &[], body.as_bytes());
-        assert_eq!((came.status, came.text()), (200, answer), "{method} {target} {body}");
-        came.json();
+        let response = http.ask(method, target, &[], body.as_bytes());
+        assert_eq!((response.status, response.text()), (200, expected), "{method} {target} {body}");
+        response.json();
     }
 }
 
@@ -84,20 +84,20 @@ fn a_body_of_a_path_may_be_any_bytes() {
     let bytes: Vec<u8> = (0..=255).collect();
     assert_eq!(http.ask("POST", "/set/bytes", &[], &bytes).text(), r#"{"result":"OK"}"#);
     assert_eq!(http.get("/strlen/bytes").text(), r#"{"result":256}"#);
-    let came = http.ask("GET", "/get/bytes", &["Upstash-Response-Format: resp2"], b"");
-    assert_eq!(came.body, [b"$256\r\n", &bytes[..], b"\r\n"].concat());
+    let response = http.ask("GET", "/get/bytes", &["Upstash-Response-Format: resp2"], b"");
+    assert_eq!(response.body, [b"$256\r\n", &bytes[..], b"\r\n"].concat());
     // A byte that is not UTF-8 can be a key, too.
     assert_eq!(http.get("/set/%ff%00/v").text(), r#"{"result":"OK"}"#);
     assert_eq!(http.get("/get/%FF%00").text(), r#"{"result":"v"}"#);
 }
 
 #[test]
-fn no_content_type_is_asked_for() {
+fn no_content_type_is_needed() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     for header in ["application/x-www-form-urlencoded", "text/plain", "application/json", "x", ""] {
-        let came = http.ask("POST", "/", &[&format!("Content-Type: {header}")], br#"["PING"]"#);
-        assert_eq!(came.text(), r#"{"result":"PONG"}"#, "{header}");
+        let response = http.ask("POST", "/", &[&format!("Content-Type: {header}")], br#"["PING"]"#);
+        assert_eq!(response.text(), r#"{"result":"PONG"}"#, "{header}");
     }
 }
 
@@ -108,7 +108,7 @@ fn head_is_get_without_a_body() {
     let head = http.ask("HEAD", "/set/k/v", &[], b"");
     assert_eq!((head.status, head.header("content-length")), (200, Some("15")));
     assert!(head.header("upstash-sync-token").is_some());
-    // Had there been a body, this answer would not begin with a status line.
+    // With a body, the next response would not begin with a status line.
     assert_eq!(http.get("/get/k").text(), r#"{"result":"v"}"#);
     assert_eq!(http.ask("HEAD", "/lpush/k/v", &[], b"").status, 400);
 }
@@ -119,10 +119,10 @@ fn other_methods_are_405_in_json() {
     let mut http = Http::connect(&server);
     for method in ["DELETE", "PATCH", "BREW"] {
         for target in ["/", "/set/k/v", "/pipeline", "/multi-exec", "/subscribe/c"] {
-            let came = http.ask(method, target, &[], b"");
-            assert_eq!(came.status, 405, "{method} {target}");
-            let words = format!("ERR method not allowed: use {}", came.header("allow").unwrap());
-            assert_eq!(came.error(), words, "{method} {target}");
+            let response = http.ask(method, target, &[], b"");
+            assert_eq!(response.status, 405, "{method} {target}");
+            let words = format!("ERR method not allowed: use {}", response.header("allow").unwrap());
+            assert_eq!(response.error(), words, "{method} {target}");
         }
     }
     for target in ["/pipeline", "/multi-exec"] {
@@ -160,19 +160,19 @@ fn what_needs_a_connection_of_its_own_is_not_available() {
         r#"["CLIENT","REPLY","OFF"]"#,
         r#"["SELECT",1]"#,
     ] {
-        let came = http.post("/", command);
-        assert_eq!(came.status, 400, "{command}: {}", came.text());
-        came.error();
+        let response = http.post("/", command);
+        assert_eq!(response.status, 400, "{command}: {}", response.text());
+        response.error();
     }
-    let came = http.post("/", r#"["BLPOP","l",0]"#);
-    assert_eq!(came.error(), "ERR Command is not available: 'BLPOP'. It needs a connection of its own");
-    // The connection and the server are as before: nothing of this lasts.
+    let response = http.post("/", r#"["BLPOP","l",0]"#);
+    assert_eq!(response.error(), "ERR Command is not available: 'BLPOP'. It needs a connection of its own");
+    // The connection and the server are unchanged.
     http.expect(&[(r#"["PING"]"#, r#"{"result":"PONG"}"#), (r#"["SET","k","v"]"#, r#"{"result":"OK"}"#)]);
 }
 
-/// What would wait, does not: over REST nobody is waited for.
+/// Commands do not block over REST.
 #[test]
-fn a_read_that_would_wait_answers_at_once() {
+fn a_blocking_read_returns_at_once() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     http.expect(&[
@@ -182,9 +182,9 @@ fn a_read_that_would_wait_answers_at_once() {
     ]);
 }
 
-/// The first message of a session of an SDK: an empty token, and headers about the SDK.
+/// The first request of a session of an SDK: an empty sync token, and headers about the SDK.
 #[test]
-fn what_the_sdks_send_beside_is_taken() {
+fn additional_headers_of_the_sdks_are_accepted() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let headers = [
@@ -195,6 +195,6 @@ fn what_the_sdks_send_beside_is_taken() {
         "Upstash-Telemetry-Runtime: node@v20",
         "upstash-sync-token:",
     ];
-    let came = http.ask("POST", "/pipeline", &headers, br#"[["set","k","v"],["get","k"]]"#);
-    assert_eq!(came.text(), r#"[{"result":"OK"},{"result":"dg=="}]"#);
+    let response = http.ask("POST", "/pipeline", &headers, br#"[["set","k","v"],["get","k"]]"#);
+    assert_eq!(response.text(), r#"[{"result":"OK"},{"result":"dg=="}]"#);
 }

@@ -1,7 +1,7 @@
-//! Killed with SIGKILL under pipelines at fsync: every write that was acknowledged is there after the next start.
+//! Killed with SIGKILL under pipelines at fsync: every acknowledged write is stored after the next start.
 //!
-//! Each writer sets its own keys, one number after the other, in pipelines; the numbers up to the last answer are
-//! acknowledged, those of the pipeline on its way may be there or not, and nothing beyond may be there.
+//! Each writer sets its own keys, one number after the other, in pipelines; the numbers up to the last response are
+//! acknowledged, those of the pipeline in flight may be stored or not, and no later ones.
 
 use std::thread::JoinHandle;
 
@@ -23,7 +23,7 @@ fn key(writer: usize, n: u64) -> String {
     format!("w{writer}:{}", n % KEYS)
 }
 
-/// Writes pipelines until the server is gone, and tells the last number that was acknowledged.
+/// Writes pipelines until the server is killed, and returns the last acknowledged number.
 fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
     let mut http = Http::connect(server);
     std::thread::spawn(move || {
@@ -31,10 +31,10 @@ fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
             let numbers = last + 1..=last + PIPELINE;
             let commands: Vec<Value> = numbers.map(|n| json!(["SET", key(writer, n), n])).collect();
             http.send("POST", "/pipeline", &[], Value::from(commands).to_string().as_bytes());
-            let Ok(came) = http.try_receive("POST") else { return last };
+            let Ok(response) = http.try_receive("POST") else { return last };
             let all_ok = Value::from(vec![json!({ "result": "OK" }); PIPELINE as usize]);
-            // A server that is being killed may still say that it cannot; what it says it did, it did.
-            if came.status != 200 || came.json() != all_ok {
+            // A server that is being killed may still return errors; what it acknowledges is done.
+            if response.status != 200 || response.json() != all_ok {
                 return last;
             }
             last += PIPELINE;
@@ -48,7 +48,7 @@ fn every_acknowledged_write_survives_kills(shards: &str) {
     let (mut rng, home) = (Rng::new(seed), dir());
     let mut server = start_on(home.path(), &["--durability", "fsync", "--shards", shards]);
     let mut last = [0; WRITERS];
-    // What was found under each key: from then on it counts as acknowledged.
+    // The value of each key after a start: from then on it counts as acknowledged.
     let mut floors = [[0; KEYS as usize]; WRITERS];
     for _ in 0..KILLS {
         let begun = last;
@@ -67,12 +67,12 @@ fn every_acknowledged_write_survives_kills(shards: &str) {
                     // The highest number of this key up to the last acknowledged one: a pipeline sets all keys.
                     *floor = acknowledged - (acknowledged - n) % KEYS;
                 }
-                let came = http.get(&format!("/get/{}", key(writer, n))).json();
-                let found: u64 = came["result"].as_str().map_or(0, |text| text.parse().unwrap());
-                let told =
+                let response = http.get(&format!("/get/{}", key(writer, n))).json();
+                let found: u64 = response["result"].as_str().map_or(0, |text| text.parse().unwrap());
+                let message =
                     format!("seed {seed}: {} has {found}, acknowledged {acknowledged}", key(writer, n));
-                assert!(found >= *floor && found <= acknowledged + PIPELINE, "{told}, at least {floor}");
-                assert!(found == 0 || found % KEYS == n, "{told}");
+                assert!(found >= *floor && found <= acknowledged + PIPELINE, "{message}, at least {floor}");
+                assert!(found == 0 || found % KEYS == n, "{message}");
                 *floor = found;
                 last[writer] = last[writer].max(found);
             }

@@ -1,4 +1,4 @@
-//! The forms of an answer: JSON, with strings in base64 or not, and RESP2.
+//! The forms of a response: JSON, with strings in base64 or not, and RESP2.
 
 use crate::client::Http;
 use crate::memory;
@@ -7,10 +7,10 @@ const BASE64: &str = "Upstash-Encoding: base64";
 const RESP2: &str = "Upstash-Response-Format: resp2";
 
 #[test]
-fn base64_encodes_every_string_but_the_answer_ok_and_errors() {
+fn base64_encodes_every_string_except_ok_and_errors() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (body, answer) in [
+    for (body, expected) in [
         (r#"["SET","k","OK"]"#, r#"{"result":"OK"}"#),
         (r#"["GET","k"]"#, r#"{"result":"T0s="}"#),
         (r#"["MGET","k","none"]"#, r#"{"result":["T0s=",null]}"#),
@@ -25,25 +25,25 @@ fn base64_encodes_every_string_but_the_answer_ok_and_errors() {
         (r#"["INCR","k"]"#, r#"{"error":"ERR value is not an integer or out of range"}"#),
     ] {
         for header in [BASE64, "upstash-encoding: BASE64"] {
-            // A write that is sent twice answers otherwise.
+            // A write that is sent twice has another reply.
             if header != BASE64 && body.contains("ADD") {
                 continue;
             }
-            let came = http.ask("POST", "/", &[header], body.as_bytes());
-            assert_eq!(came.text(), answer, "{body}");
+            let response = http.ask("POST", "/", &[header], body.as_bytes());
+            assert_eq!(response.text(), expected, "{body}");
         }
     }
-    let came = http.ask("POST", "/multi-exec", &[BASE64], br#"[["SET","k",1],["GET","k"],["INCR","z"]]"#);
+    let response = http.ask("POST", "/multi-exec", &[BASE64], br#"[["SET","k",1],["GET","k"],["INCR","z"]]"#);
     assert_eq!(
-        came.text(),
+        response.text(),
         r#"[{"result":"OK"},{"result":"MQ=="},{"error":"WRONGTYPE Operation against a key holding the wrong kind of value"}]"#
     );
-    let came = http.ask("GET", "/nosuch", &[BASE64], b"");
-    assert_eq!(came.error(), "ERR unknown command 'nosuch', with args beginning with: ");
+    let response = http.ask("GET", "/nosuch", &[BASE64], b"");
+    assert_eq!(response.error(), "ERR unknown command 'nosuch', with args beginning with: ");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_whole_in_base64_and_marked_in_plain_json() {
+fn bytes_that_are_not_utf8_are_exact_in_base64_and_marked_in_plain_json() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     http.ask("POST", "/set/k", &[], b"a\xff\x00\xfe");
@@ -52,10 +52,10 @@ fn bytes_that_are_no_text_are_whole_in_base64_and_marked_in_plain_json() {
 }
 
 #[test]
-fn resp2_is_as_redis_says_it() {
+fn resp2_is_the_encoding_of_redis() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    for (body, status, answer) in [
+    for (body, status, expected) in [
         (r#"["SET","k","v"]"#, 200, "+OK\r\n"),
         (r#"["GET","k"]"#, 200, "$1\r\nv\r\n"),
         (r#"["GET","none"]"#, 200, "$-1\r\n"),
@@ -66,13 +66,13 @@ fn resp2_is_as_redis_says_it() {
         (r#"["INCR","k"]"#, 400, "-ERR value is not an integer or out of range\r\n"),
         (r#"[]"#, 400, "-ERR empty command\r\n"),
     ] {
-        let came = http.ask("POST", "/", &[RESP2], body.as_bytes());
-        assert_eq!((came.status, came.text()), (status, answer), "{body}");
-        assert_eq!(came.header("content-type"), Some("application/octet-stream"));
+        let response = http.ask("POST", "/", &[RESP2], body.as_bytes());
+        assert_eq!((response.status, response.text()), (status, expected), "{body}");
+        assert_eq!(response.header("content-type"), Some("application/octet-stream"));
     }
-    let came = http.ask("POST", "/pipeline", &[RESP2], br#"[["PING"],["NOSUCH"],["GET","k"]]"#);
-    let answers = "+PONG\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n$1\r\nv\r\n";
-    assert_eq!((came.status, came.text()), (200, answers));
+    let response = http.ask("POST", "/pipeline", &[RESP2], br#"[["PING"],["NOSUCH"],["GET","k"]]"#);
+    let expected = "+PONG\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n$1\r\nv\r\n";
+    assert_eq!((response.status, response.text()), (200, expected));
     assert_eq!(
         http.ask("GET", "/get/k", &["Upstash-Response-Format: json"], b"").text(),
         r#"{"result":"v"}"#
@@ -80,7 +80,7 @@ fn resp2_is_as_redis_says_it() {
 }
 
 #[test]
-fn forms_that_are_not_known_are_refused_and_nothing_runs() {
+fn unknown_forms_are_errors_and_nothing_runs() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     for headers in [
@@ -96,9 +96,9 @@ fn forms_that_are_not_known_are_refused_and_nothing_runs() {
             ("/pipeline", r#"[["SET","k","v"]]"#),
             ("/multi-exec", r#"[["SET","k","v"]]"#),
         ] {
-            let came = http.ask("POST", target, headers, body.as_bytes());
-            assert_eq!(came.status, 400, "{headers:?} {target}");
-            assert!(came.error().starts_with("ERR "), "{headers:?}");
+            let response = http.ask("POST", target, headers, body.as_bytes());
+            assert_eq!(response.status, 400, "{headers:?} {target}");
+            assert!(response.error().starts_with("ERR "), "{headers:?}");
         }
     }
     assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);

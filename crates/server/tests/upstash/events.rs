@@ -1,4 +1,4 @@
-//! Messages as events: what they say, who hears them, and that nothing is left of a listener who goes.
+//! Messages as events: their text, who receives them, and that nothing is left of a subscriber that disconnects.
 
 use keystead_core::Stopwatch;
 use keystead_testkit::server::Server;
@@ -10,12 +10,12 @@ use crate::common::signal;
 use crate::memory;
 use crate::resp::{Client, until};
 
-fn listeners(http: &mut Http) -> u64 {
+fn subscribers(http: &mut Http) -> u64 {
     http.get("/pubsub/numsub/c").json()["result"][1].as_u64().unwrap()
 }
 
 #[test]
-fn channels_and_patterns_are_told_what_is_published() {
+fn channels_and_patterns_receive_what_is_published() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -23,10 +23,10 @@ fn channels_and_patterns_are_told_what_is_published() {
             Http::connect(&server).events("/subscribe/c/d%2Fe", &["Accept: text/event-stream"]);
         assert_eq!((channels.next(), channels.next()), ("subscribe,c,1".into(), "subscribe,d/e,2".into()));
         let mut patterns = Http::connect(&server).events("/psubscribe/c*/d?e", &["Upstash-Encoding: base64"]);
-        // What stands behind a '?' is a query.
+        // After a '?' follows a query.
         assert_eq!((patterns.next(), patterns.next()), ("psubscribe,c*,1".into(), "psubscribe,d,2".into()));
-        assert!(channels.answer.header("upstash-sync-token").is_some());
-        assert_eq!(channels.answer.header("cache-control"), Some("no-store"));
+        assert!(channels.response.header("upstash-sync-token").is_some());
+        assert_eq!(channels.response.header("cache-control"), Some("no-store"));
         assert_eq!(http.post("/publish/c", "a, b\u{fc}").text(), r#"{"result":2}"#);
         assert_eq!(channels.next(), "message,c,a, b\u{fc}");
         assert_eq!(patterns.next(), "pmessage,c*,c,a, b\u{fc}");
@@ -34,12 +34,12 @@ fn channels_and_patterns_are_told_what_is_published() {
         assert_eq!(channels.next(), "message,d/e,{\"x\":1}");
         assert_eq!(http.post("/publish/c", "two\nlines").text(), r#"{"result":2}"#);
         assert_eq!(channels.next(), "message,c,two\nlines");
-        // Redis clients and REST clients hear each other.
+        // Redis clients and REST clients receive each other's messages.
         let mut redis = Client::connect(&server);
         assert_eq!(redis.ask("PUBLISH c redis"), ":2");
         assert_eq!(channels.next(), "message,c,redis");
-        let came = http.post("/multi-exec", r#"[["PUBLISH","c","in one"],["PUBLISH","c","go"]]"#);
-        assert_eq!(came.json(), json!([{ "result": 2 }, { "result": 2 }]), "{shards}");
+        let response = http.post("/multi-exec", r#"[["PUBLISH","c","in one"],["PUBLISH","c","go"]]"#);
+        assert_eq!(response.json(), json!([{ "result": 2 }, { "result": 2 }]), "{shards}");
         assert_eq!((channels.next(), channels.next()), ("message,c,in one".into(), "message,c,go".into()));
         assert_eq!(http.get("/pubsub/channels").json()["result"].as_array().unwrap().len(), 2);
         assert_eq!(http.get("/pubsub/numpat").text(), r#"{"result":2}"#);
@@ -47,24 +47,24 @@ fn channels_and_patterns_are_told_what_is_published() {
 }
 
 #[test]
-fn a_monitor_is_told_every_command_and_needs_the_right_to() {
+fn a_monitor_receives_every_command_and_needs_all_rights() {
     let server = memory(&["--token", "s3cret", "--read-only-token", "look"]);
     let all = ["Authorization: Bearer s3cret"];
     let mut events = Http::connect(&server).events("/monitor", &all);
     assert_eq!(events.next(), "\"OK\"");
     let mut http = Http::connect(&server);
     http.ask("POST", "/pipeline", &all, br#"[["SET","k","a \"b\""],["GET","k"]]"#);
-    let told = |line: String| line.split_once("] ").map(|(_, command)| command.to_owned()).unwrap();
-    assert_eq!(told(events.next()), r#""SET" "k" "a \"b\"""#);
-    assert_eq!(told(events.next()), r#""GET" "k""#);
-    let came = http.ask("POST", "/monitor", &["Authorization: Bearer look"], b"");
-    assert_eq!(came.status, 400);
-    assert!(came.error().starts_with("NOPERM this user has no permissions to run the 'monitor' command"));
+    let command = |line: String| line.split_once("] ").map(|(_, command)| command.to_owned()).unwrap();
+    assert_eq!(command(events.next()), r#""SET" "k" "a \"b\"""#);
+    assert_eq!(command(events.next()), r#""GET" "k""#);
+    let response = http.ask("POST", "/monitor", &["Authorization: Bearer look"], b"");
+    assert_eq!(response.status, 400);
+    assert!(response.error().starts_with("NOPERM this user has no permissions to run the 'monitor' command"));
     assert_eq!(http.ask("POST", "/monitor", &[], b"").status, 401);
 }
 
 #[test]
-fn a_listener_who_goes_is_forgotten_promptly() {
+fn a_subscriber_that_disconnects_is_removed_promptly() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -72,13 +72,13 @@ fn a_listener_who_goes_is_forgotten_promptly() {
             let mut streams: Vec<_> =
                 (0..20).map(|_| Http::connect(&server).events("/subscribe/c", &[])).collect();
             streams.iter_mut().for_each(|stream| assert_eq!(stream.next(), "subscribe,c,1"));
-            assert_eq!(listeners(&mut http), 20);
+            assert_eq!(subscribers(&mut http), 20);
             let watch = Stopwatch::start();
             streams.truncate(3);
-            until("those who went are forgotten", || listeners(&mut http) == 3);
+            until("those who went are forgotten", || subscribers(&mut http) == 3);
             drop(streams);
-            until("all went", || listeners(&mut http) == 0);
-            // Long before the first heartbeat, which would find out too.
+            until("all went", || subscribers(&mut http) == 0);
+            // Long before the first heartbeat, which would detect it too.
             assert!(watch.elapsed().as_secs() < 5, "{:?}", watch.elapsed());
         }
         let metrics = http.get("/metrics");
@@ -86,7 +86,7 @@ fn a_listener_who_goes_is_forgotten_promptly() {
     }
 }
 
-/// Publishes until the channel has no listener any more.
+/// Publishes until the channel has no subscriber any more.
 fn publish_until_closed(server: &Server, message: &str) -> usize {
     let mut redis = Client::connect(server);
     let mut sent = 0;
@@ -98,7 +98,7 @@ fn publish_until_closed(server: &Server, message: &str) -> usize {
 }
 
 #[test]
-fn what_waits_for_a_reader_who_does_not_read_is_bounded() {
+fn what_waits_for_a_client_that_does_not_read_is_bounded() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     assert_eq!(admin.ask_words(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 1mb 0 0"]), "+OK");
@@ -132,9 +132,9 @@ fn a_stop_ends_the_streams_at_once() {
     }
 }
 
-/// A reader who does not read must not hold up the stop, either.
+/// A client that does not read must not delay the stop, either.
 #[test]
-fn a_stop_does_not_wait_for_a_reader_who_does_not_read() {
+fn a_stop_does_not_wait_for_a_client_that_does_not_read() {
     let mut server = memory(&[]);
     let mut slow = Http::connect(&server).events("/subscribe/c", &[]);
     assert_eq!(slow.next(), "subscribe,c,1");

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a repeat gets the first answer and changes nothing, another request of that name is refused.
+//! `Idempotency-Key`: a repeat gets the first response and changes nothing, another request with that key is an error.
 
 use serde_json::json;
 
@@ -24,12 +24,12 @@ fn same(first: &Response, again: &Response) {
 }
 
 #[track_caller]
-fn refused(came: &Response, status: u16, words: &str) {
-    assert_eq!((came.status, came.error().as_str()), (status, words));
+fn is_error(response: &Response, status: u16, words: &str) {
+    assert_eq!((response.status, response.error().as_str()), (status, words));
 }
 
 #[test]
-fn a_repeat_gets_the_first_answer_and_changes_nothing() {
+fn a_repeat_gets_the_first_response_and_changes_nothing() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let requests: [Request<'_>; 7] = [
@@ -64,7 +64,7 @@ fn a_repeat_gets_the_first_answer_and_changes_nothing() {
             assert_eq!((first.status, first.text()), expected, "{shards}");
         }
         for _ in 0..4 {
-            // On several shards connections live on the loops of all of them.
+            // On several shards the connections are on the loops of all of them.
             let mut http = Http::connect(&server);
             for (first, request) in firsts.iter().zip(requests) {
                 same(first, &ask(&mut http, request));
@@ -75,7 +75,7 @@ fn a_repeat_gets_the_first_answer_and_changes_nothing() {
 }
 
 #[test]
-fn another_request_of_that_name_is_refused() {
+fn another_request_with_that_key_is_an_error() {
     for shards in ["1", "16"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -90,23 +90,24 @@ fn another_request_of_that_name_is_refused() {
             ("POST", "/", &[NAME, "Upstash-Response-Format: json"], r#"["INCR","n"]"#),
         ];
         for request in others {
-            refused(&ask(&mut http, request), 422, USED);
+            is_error(&ask(&mut http, request), 422, USED);
         }
         for n in 0..40 {
-            refused(&http.ask("POST", &format!("/incr/k{n}"), &[NAME], b""), 422, USED);
+            is_error(&http.ask("POST", &format!("/incr/k{n}"), &[NAME], b""), 422, USED);
         }
-        let came = http.ask("PUT", "/kv/a", &[NAME], b"1");
-        assert_eq!((came.status, &came.json()["error"]["code"]), (422, &json!("unprocessable")));
+        let response = http.ask("PUT", "/kv/a", &[NAME], b"1");
+        assert_eq!((response.status, &response.json()["error"]["code"]), (422, &json!("unprocessable")));
         same(&first, &http.ask("POST", "/", &[NAME], br#"["INCR","n"]"#));
-        // The token is no part of what is asked.
+        // The token is not part of the fingerprint.
         same(&first, &http.ask("POST", "/?_token=any", &[NAME], br#"["INCR","n"]"#));
-        let came = http.post("/pipeline", r#"[["GET","n"],["EXISTS","a"],["EXISTS","k1"],["EXISTS","k2"]]"#);
-        assert_eq!(came.text(), r#"[{"result":"1"},{"result":0},{"result":0},{"result":0}]"#);
+        let response =
+            http.post("/pipeline", r#"[["GET","n"],["EXISTS","a"],["EXISTS","k1"],["EXISTS","k2"]]"#);
+        assert_eq!(response.text(), r#"[{"result":"1"},{"result":0},{"result":0},{"result":0}]"#);
     }
 }
 
 #[test]
-fn a_header_that_is_no_name_is_refused() {
+fn an_invalid_key_is_an_error() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let (long, most) = ("x".repeat(256), "x".repeat(255));
@@ -115,15 +116,15 @@ fn a_header_that_is_no_name_is_refused() {
         for (target, body) in
             [("/incr/n", ""), ("/pipeline", r#"[["INCR","n"]]"#), ("/multi-exec", r#"[["INCR","n"]]"#)]
         {
-            let came = http.ask("POST", target, headers, body.as_bytes());
-            refused(&came, 400, "ERR one Idempotency-Key of 1 to 255 bytes is taken");
+            let response = http.ask("POST", target, headers, body.as_bytes());
+            is_error(&response, 400, "ERR a request has at most one Idempotency-Key, of 1 to 255 bytes");
         }
     }
     assert_eq!(http.ask("POST", "/incr/n", &[&most], b"").text(), r#"{"result":1}"#);
 }
 
 #[test]
-fn any_bytes_are_told_again() {
+fn any_bytes_are_repeated() {
     let server = memory(&["--shards", "4"]);
     let mut http = Http::connect(&server);
     http.ask("POST", "/set/k", &[], b"\0\xff\n\r\n{");
@@ -142,7 +143,7 @@ fn any_bytes_are_told_again() {
 }
 
 #[test]
-fn what_only_looks_is_not_remembered() {
+fn the_response_to_a_read_is_not_stored() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -162,8 +163,8 @@ fn what_only_looks_is_not_remembered() {
                 (("GET", "/pfcount/h", &[NAME], ""), r#"{"result":0}"#.to_owned()),
             ];
             for (request, expected) in requests {
-                let came = ask(&mut http, request);
-                assert_eq!((came.status, came.text()), (200, &*expected), "{shards}");
+                let response = ask(&mut http, request);
+                assert_eq!((response.status, response.text()), (200, &*expected), "{shards}");
             }
         }
         assert_eq!(http.get("/dbsize").text(), r#"{"result":1}"#);
@@ -171,7 +172,7 @@ fn what_only_looks_is_not_remembered() {
 }
 
 #[test]
-fn commands_that_cannot_be_one_step_with_the_note_are_refused() {
+fn commands_that_cannot_be_one_step_with_the_stored_response_are_errors() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -182,11 +183,11 @@ fn commands_that_cannot_be_one_step_with_the_note_are_refused() {
             (r#"["FUNCTION","FLUSH"]"#, "FUNCTION FLUSH"),
         ] {
             let words = format!(
-                "ERR An Idempotency-Key holds for commands on keys: send '{name}' in a request without one"
+                "ERR An Idempotency-Key works for commands on keys only: send '{name}' in a request without one"
             );
             let all = format!(r#"[["INCR","n"],{command}]"#);
             for (target, body) in [("/", command), ("/pipeline", &all), ("/multi-exec", &all)] {
-                refused(&http.ask("POST", target, &[NAME], body.as_bytes()), 400, &words);
+                is_error(&http.ask("POST", target, &[NAME], body.as_bytes()), 400, &words);
             }
         }
         for (command, name) in
@@ -194,10 +195,10 @@ fn commands_that_cannot_be_one_step_with_the_note_are_refused() {
         {
             let all = format!(r#"[["INCR","n"],{command}]"#);
             let words = format!(
-                "ERR An Idempotency-Key holds for commands on keys: send '{name}' in a request without one"
+                "ERR An Idempotency-Key works for commands on keys only: send '{name}' in a request without one"
             );
             for target in ["/pipeline", "/multi-exec"] {
-                refused(&http.ask("POST", target, &[NAME], all.as_bytes()), 400, &words);
+                is_error(&http.ask("POST", target, &[NAME], all.as_bytes()), 400, &words);
             }
         }
         assert_eq!(http.get("/dbsize").text(), r#"{"result":0}"#, "nothing ran, and no name was taken");
@@ -205,15 +206,15 @@ fn commands_that_cannot_be_one_step_with_the_note_are_refused() {
 }
 
 #[test]
-fn commands_whose_keys_live_apart_are_refused() {
+fn keys_on_several_shards_are_an_error() {
     let server = memory(&["--shards", "4"]);
     let mut http = Http::connect(&server);
     let apart: Vec<_> = (0..20).map(|n| json!(["INCR", format!("k{n}")])).collect();
     let apart = json!(apart).to_string();
     let words = "CROSSSLOT With an Idempotency-Key all commands run in one step: give their keys the same {tag}, or send each with a key of its own";
-    refused(&http.ask("POST", "/pipeline", &[NAME], apart.as_bytes()), 400, words);
+    is_error(&http.ask("POST", "/pipeline", &[NAME], apart.as_bytes()), 400, words);
     let words = "CROSSSLOT Keys in request don't hash to the same slot";
-    refused(&http.ask("POST", "/multi-exec", &[NAME], apart.as_bytes()), 400, words);
+    is_error(&http.ask("POST", "/multi-exec", &[NAME], apart.as_bytes()), 400, words);
     assert_eq!(http.get("/dbsize").text(), r#"{"result":0}"#, "nothing ran, and no name was taken");
     let together: Vec<_> = (0..20).map(|n| json!(["INCR", format!("{{t}}k{}", n % 10)])).collect();
     let together = json!(together).to_string();
@@ -223,18 +224,18 @@ fn commands_whose_keys_live_apart_are_refused() {
 }
 
 #[test]
-fn a_token_that_only_reads_leaves_nothing() {
+fn a_read_only_token_stores_nothing() {
     let server = memory(&["--token", "all", "--read-only-token", "look"]);
     let mut http = Http::connect(&server);
     let (all, look) = ("Authorization: Bearer all", "Authorization: Bearer look");
     let words = "NOPERM this user has no permissions to run the 'incr' command or its subcommand";
-    refused(&http.ask("POST", "/incr/n", &[NAME, look], b""), 400, words);
-    let came = http.ask("POST", "/pipeline", &[NAME, look], br#"[["INCR","n"],["GET","n"]]"#);
-    assert_eq!(came.json(), json!([{ "error": words }, { "result": null }]));
-    refused(&http.ask("POST", "/multi-exec", &[NAME, look], br#"[["INCR","n"]]"#), 400, words);
+    is_error(&http.ask("POST", "/incr/n", &[NAME, look], b""), 400, words);
+    let response = http.ask("POST", "/pipeline", &[NAME, look], br#"[["INCR","n"],["GET","n"]]"#);
+    assert_eq!(response.json(), json!([{ "error": words }, { "result": null }]));
+    is_error(&http.ask("POST", "/multi-exec", &[NAME, look], br#"[["INCR","n"]]"#), 400, words);
     assert_eq!(http.ask("GET", "/dbsize", &[all], b"").text(), r#"{"result":0}"#);
     assert_eq!(http.ask("POST", "/incr/n", &[NAME, all], b"").text(), r#"{"result":1}"#);
-    refused(&http.ask("POST", "/incr/n", &[NAME, look], b""), 400, words);
+    is_error(&http.ask("POST", "/incr/n", &[NAME, look], b""), 400, words);
 }
 
 #[test]
@@ -246,15 +247,15 @@ fn what_undoes_one_undoes_all_and_may_be_sent_again() {
     let body = format!(r#"[["INCR","n"],["SET","{long}",1],["INCR","n"]]"#);
     for target in ["/pipeline", "/multi-exec"] {
         for _ in 0..2 {
-            let came = http.ask("POST", target, &[NAME, token], body.as_bytes());
-            refused(&came, 413, "ERR max key size exceeded. Limit: 32768 bytes, Actual: 32769 bytes");
+            let response = http.ask("POST", target, &[NAME, token], body.as_bytes());
+            is_error(&response, 413, "ERR max key size exceeded. Limit: 32768 bytes, Actual: 32769 bytes");
         }
     }
     assert_eq!(http.ask("GET", "/dbsize", &[token], b"").text(), r#"{"result":0}"#);
 }
 
 #[test]
-fn what_is_undone_leaves_its_name_to_others() {
+fn what_is_undone_releases_its_key() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
@@ -263,9 +264,9 @@ fn what_is_undone_leaves_its_name_to_others() {
         for n in 0..8 {
             let name = [&*format!("Idempotency-Key: {n}")];
             assert_eq!(http.ask("POST", "/multi-exec", &name, bad.as_bytes()).status, 413);
-            let came = http.ask("POST", "/multi-exec", &name, br#"[["INCR","{k}n"]]"#);
-            assert_eq!(came.text(), format!(r#"[{{"result":{}}}]"#, n + 1), "{shards} shards");
-            refused(
+            let response = http.ask("POST", "/multi-exec", &name, br#"[["INCR","{k}n"]]"#);
+            assert_eq!(response.text(), format!(r#"[{{"result":{}}}]"#, n + 1), "{shards} shards");
+            is_error(
                 &http.ask("POST", "/multi-exec", &name, bad.as_bytes()),
                 422,
                 "ERR this Idempotency-Key was used for another request",
@@ -275,22 +276,21 @@ fn what_is_undone_leaves_its_name_to_others() {
 }
 
 #[test]
-fn an_answer_that_is_too_large_to_be_kept_undoes_the_request() {
+fn a_response_that_is_too_large_to_be_stored_undoes_the_request() {
     for shards in ["1", "4"] {
         let server = memory(&["--shards", shards]);
         let mut http = Http::connect(&server);
         http.ask("POST", "/set/{k}", &[], &vec![b'x'; 9 * 1024 * 1024]);
         let body = br#"[["INCR","{k}n"],["GET","{k}"],["GET","{k}"]]"#;
-        let came = http.ask("POST", "/pipeline", &[NAME], body);
+        let response = http.ask("POST", "/pipeline", &[NAME], body);
         let words = "ERR max response size exceeded. Limit: 16777216 bytes. Ask for less at a time. Nothing of it was changed";
-        refused(&came, 413, words);
-        refused(&http.ask("POST", "/multi-exec", &["Idempotency-Key: m"], body), 413, words);
-        // Every line break is two bytes in JSON.
+        is_error(&response, 413, words);
+        is_error(&http.ask("POST", "/multi-exec", &["Idempotency-Key: m"], body), 413, words);
+        // A line break is two bytes in JSON.
         http.ask("POST", "/set/{k}", &[], &vec![b'\n'; 9 * 1024 * 1024]);
-        let came = http.ask("POST", "/getdel/{k}", &["Idempotency-Key: g"], b"");
-        let words =
-            "ERR the answer is over 16777216 bytes, too large to be kept for a repeat: nothing was changed";
-        refused(&came, 413, words);
+        let response = http.ask("POST", "/getdel/{k}", &["Idempotency-Key: g"], b"");
+        let words = "ERR the response is over 16777216 bytes, too large to be stored for the Idempotency-Key: nothing was changed";
+        is_error(&response, 413, words);
         assert_eq!(http.get("/exists/{k}/{k}n").text(), r#"{"result":1}"#, "{shards}");
         http.ask("POST", "/set/{k}", &[], &vec![b'x'; 9 * 1024 * 1024]);
         let first = http.ask("POST", "/getdel/{k}", &["Idempotency-Key: fits"], b"");
@@ -313,8 +313,8 @@ fn of_many_repeats_at_once_one_runs() {
                     })
                 })
                 .collect();
-            let answers: Vec<Response> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-            answers.iter().for_each(|answer| same(&answers[0], answer));
+            let responses: Vec<Response> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            responses.iter().for_each(|response| same(&responses[0], response));
             let expected = format!(r#"{{"result":"{}"}}"#, n + 1);
             assert_eq!(Http::connect(&server).get("/get/n").text(), expected, "{target} on {shards}");
         }
@@ -329,8 +329,8 @@ fn a_message_is_sent_once() {
         assert_eq!(events.next(), "subscribe,c,1");
         for _ in 0..8 {
             let mut http = Http::connect(&server);
-            let came = http.ask("POST", "/publish/c/named", &[NAME], b"");
-            assert_eq!(came.text(), r#"{"result":1}"#);
+            let response = http.ask("POST", "/publish/c/named", &[NAME], b"");
+            assert_eq!(response.text(), r#"{"result":1}"#);
         }
         Http::connect(&server).get("/publish/c/last");
         assert_eq!((events.next(), events.next()), ("message,c,named".into(), "message,c,last".into()));
@@ -338,7 +338,7 @@ fn a_message_is_sent_once() {
 }
 
 #[test]
-fn the_first_answer_survives_a_restart_and_a_kill() {
+fn the_first_response_survives_a_restart_and_a_kill() {
     let home = dir();
     for shards in ["1", "4"] {
         let home = home.path().join(shards);
@@ -362,7 +362,7 @@ fn the_first_answer_survives_a_restart_and_a_kill() {
                 same(first, &ask(&mut http, request));
             }
             for n in 0..10 {
-                refused(&http.ask("POST", &format!("/incr/k{n}"), &[NAME], b""), 422, USED);
+                is_error(&http.ask("POST", &format!("/incr/k{n}"), &[NAME], b""), 422, USED);
             }
             assert_eq!(http.get("/get/n").text(), r#"{"result":"5"}"#);
         }

@@ -1,7 +1,7 @@
-//! Killed with SIGKILL while requests with an `Idempotency-Key` run: whatever was sent, sent again until it is answered, ran once.
+//! Killed with SIGKILL while requests with an `Idempotency-Key` run: a request that is repeated until it has a response runs once.
 //!
-//! Each writer has a counter. Its n-th request adds one under the name n, and is sent again after a kill if it was not answered;
-//! so its answer is n, whether it ran before the kill or not.
+//! Each writer has a counter. Its n-th request adds one with the key n, and is sent again after a kill if it had no response;
+//! so its response is n, whether it ran before the kill or not.
 
 use std::thread::JoinHandle;
 
@@ -15,7 +15,7 @@ use crate::resp::pause;
 const KILLS: u64 = 6;
 const WRITERS: usize = 6;
 
-/// The n-th request of a writer, and its answer.
+/// The n-th request of a writer, and its response.
 fn request(writer: usize, n: u64) -> (&'static str, String, String) {
     match n % 3 {
         0 => ("/", format!(r#"["INCR","w{writer}"]"#), format!(r#"{{"result":{n}}}"#)),
@@ -32,7 +32,7 @@ fn request(writer: usize, n: u64) -> (&'static str, String, String) {
     }
 }
 
-/// Counts until the server is gone, and tells the last number that was acknowledged.
+/// Counts until the server is killed, and returns the last acknowledged number.
 fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
     let mut http = Http::connect(server);
     std::thread::spawn(move || {
@@ -41,10 +41,10 @@ fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
             let name = format!("Idempotency-Key: {writer}-{}", last + 1);
             http.send("POST", target, &[&name], body.as_bytes());
             match http.try_receive("POST") {
-                Ok(came) if came.status == 200 => assert_eq!(came.text(), expected, "{name}"),
-                // A server that is being killed may still say that it cannot.
-                Ok(came) if came.status == 503 => return last,
-                Ok(came) => panic!("{name}: {came:?}"),
+                Ok(response) if response.status == 200 => assert_eq!(response.text(), expected, "{name}"),
+                // A server that is being killed may still return an error.
+                Ok(response) if response.status == 503 => return last,
+                Ok(response) => panic!("{name}: {response:?}"),
                 Err(_) => return last,
             }
             last += 1;
@@ -52,7 +52,7 @@ fn write(server: &Server, writer: usize, mut last: u64) -> JoinHandle<u64> {
     })
 }
 
-fn whatever_is_sent_until_it_is_answered_runs_once(shards: &str) {
+fn a_request_that_is_repeated_until_it_has_a_response_runs_once(shards: &str) {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     println!("KEYSTEAD_SEED={seed}, {shards} shards");
     let (mut rng, home) = (Rng::new(seed), dir());
@@ -68,8 +68,8 @@ fn whatever_is_sent_until_it_is_answered_runs_once(shards: &str) {
         server.restart().unwrap();
         let mut http = Http::connect(&server);
         for (writer, last) in last.iter().enumerate() {
-            let came = http.get(&format!("/get/w{writer}")).json();
-            let found: u64 = came["result"].as_str().map_or(0, |text| text.parse().unwrap());
+            let response = http.get(&format!("/get/w{writer}")).json();
+            let found: u64 = response["result"].as_str().map_or(0, |text| text.parse().unwrap());
             assert!(found == *last || found == last + 1, "seed {seed}: {found} after {last}");
         }
     }
@@ -78,11 +78,11 @@ fn whatever_is_sent_until_it_is_answered_runs_once(shards: &str) {
 }
 
 #[test]
-fn whatever_is_sent_until_it_is_answered_runs_once_on_1_shard() {
-    whatever_is_sent_until_it_is_answered_runs_once("1");
+fn a_request_that_is_repeated_until_it_has_a_response_runs_once_on_1_shard() {
+    a_request_that_is_repeated_until_it_has_a_response_runs_once("1");
 }
 
 #[test]
-fn whatever_is_sent_until_it_is_answered_runs_once_on_4_shards() {
-    whatever_is_sent_until_it_is_answered_runs_once("4");
+fn a_request_that_is_repeated_until_it_has_a_response_runs_once_on_4_shards() {
+    a_request_that_is_repeated_until_it_has_a_response_runs_once("4");
 }

@@ -1,4 +1,4 @@
-//! The REST door, through the real binary.
+//! The Upstash-compatible REST API, through the real binary.
 //!
 //! | To find                                             | open            |
 //! |-----------------------------------------------------|-----------------|
@@ -7,12 +7,12 @@
 //! | `/multi-exec`                                       | [`transaction`] |
 //! | JSON, base64, RESP2                                 | [`encodings`]   |
 //! | tokens, pages of other sites, sync tokens           | [`tokens`]      |
-//! | what is no request, and random ones                 | [`bad_input`]   |
-//! | sizes and counts that are too much                  | [`bounds`]      |
+//! | invalid and random requests                         | [`bad_input`]   |
+//! | sizes and counts beyond the bounds                  | [`bounds`]      |
 //! | `/subscribe`, `/psubscribe`                         | [`events`]      |
 //! | several shards                                      | [`shards`]      |
 //! | `Idempotency-Key`                                   | [`idempotency`]     |
-//! | the same, killed again and again                    | [`repeats_crash`] |
+//! | the same, killed again and again                    | [`idempotency_crash`] |
 //! | kill -9 under pipelines                             | [`crash`]       |
 //! | the client of these tests                           | [`client`]      |
 
@@ -43,7 +43,7 @@ mod transaction;
 
 use keystead_testkit::server::Server;
 
-/// A server that keeps everything in memory, with these arguments beside.
+/// A server with durability `memory` and these arguments.
 fn memory(arguments: &[&str]) -> Server {
     common::start(&[&["--durability", "memory"], arguments].concat())
 }

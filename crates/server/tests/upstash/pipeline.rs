@@ -1,4 +1,4 @@
-//! Several commands, each for itself.
+//! Several commands, independent of each other.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,14 @@ use crate::client::Http;
 use crate::memory;
 
 #[test]
-fn answers_come_in_order_and_a_refusal_stops_nothing() {
+fn replies_are_in_order_and_an_error_stops_nothing() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let came = http.post(
+    let response = http.post(
         "/pipeline",
         r#"[["SET","k","v"],["INCR","k"],["NOSUCH"],["GET"],[],["BLPOP","l",0],["get","k"],["LPUSH","l",1,2]]"#,
     );
-    assert_eq!(came.status, 200);
+    assert_eq!(response.status, 200);
     let expected = json!([
         { "result": "OK" },
         { "error": "ERR value is not an integer or out of range" },
@@ -24,16 +24,16 @@ fn answers_come_in_order_and_a_refusal_stops_nothing() {
         { "result": "v" },
         { "result": 2 },
     ]);
-    assert_eq!(came.json(), expected);
-    assert!(came.header("upstash-sync-token").is_some());
+    assert_eq!(response.json(), expected);
+    assert!(response.header("upstash-sync-token").is_some());
 }
 
 #[test]
-fn put_is_as_good_as_post_and_a_query_is_nothing() {
+fn put_is_the_same_as_post_and_a_query_is_ignored() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let came = http.ask("PUT", "/pipeline?x=1", &[], br#"[["PING"]]"#);
-    assert_eq!((came.status, came.text()), (200, r#"[{"result":"PONG"}]"#));
+    let response = http.ask("PUT", "/pipeline?x=1", &[], br#"[["PING"]]"#);
+    assert_eq!((response.status, response.text()), (200, r#"[{"result":"PONG"}]"#));
 }
 
 /// Auto-pipelining sends a thousand at a time.
@@ -42,17 +42,17 @@ fn thousands_of_commands_are_one_request() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     let commands: Vec<Value> = (0..10_000).map(|n| json!(["RPUSH", format!("l{}", n % 7), n])).collect();
-    let came = http.post("/pipeline", &Value::from(commands).to_string()).json();
+    let response = http.post("/pipeline", &Value::from(commands).to_string()).json();
     let expected: Vec<Value> = (0..10_000).map(|n| json!({ "result": n / 7 + 1 })).collect();
-    assert_eq!(came, Value::from(expected));
+    assert_eq!(response, Value::from(expected));
     let list = http.get("/lrange/l3/0/-1").json();
     let list: Vec<usize> =
         list["result"].as_array().unwrap().iter().map(|n| n.as_str().unwrap().parse().unwrap()).collect();
     assert_eq!(list, (0..10_000).skip(3).step_by(7).collect::<Vec<_>>());
 }
 
-/// Those who look meanwhile see it half done, on the shard of the connection and on others: it is no transaction, and must not hold
-/// everybody up.
+/// Other clients see it half done, on the shard of the connection and on others: it is not a transaction, and must not block
+/// them.
 #[test]
 fn others_get_their_turn_while_a_long_pipeline_runs() {
     for shards in ["1", "4"] {
@@ -60,7 +60,7 @@ fn others_get_their_turn_while_a_long_pipeline_runs() {
         let mut http = Http::connect(&server);
         let fill: Vec<Value> = (0..1000).map(|n| json!(["RPUSH", "{x}long", n])).collect();
         http.post("/pipeline", &Value::from(fill).to_string());
-        // Each of them walks over the whole list.
+        // Each of them scans the whole list.
         let step = [json!(["SORT", "{x}long", "LIMIT", 0, 1]), json!(["INCR", "{x}done"])];
         let commands: Vec<Value> = step.iter().cloned().cycle().take(4000).collect();
         let done = std::thread::scope(|scope| {
@@ -81,27 +81,27 @@ fn others_get_their_turn_while_a_long_pipeline_runs() {
 }
 
 #[test]
-fn messages_of_a_pipeline_leave_in_order() {
+fn messages_of_a_pipeline_are_sent_in_order() {
     let server = memory(&[]);
     let mut events = Http::connect(&server).events("/subscribe/c", &[]);
     assert_eq!(events.next(), "subscribe,c,1");
     let commands: Vec<Value> = (0..100).map(|n| json!(["PUBLISH", "c", n])).collect();
-    let came = Http::connect(&server).post("/pipeline", &Value::from(commands).to_string()).json();
-    assert_eq!(came, Value::from(vec![json!({ "result": 1 }); 100]));
+    let response = Http::connect(&server).post("/pipeline", &Value::from(commands).to_string()).json();
+    assert_eq!(response, Value::from(vec![json!({ "result": 1 }); 100]));
     for n in 0..100 {
         assert_eq!(events.next(), format!("message,c,{n}"));
     }
 }
 
 #[test]
-fn pipelines_on_one_connection_are_answered_one_after_the_other() {
+fn pipelines_on_one_connection_run_one_after_the_other() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     for n in 0..50 {
         http.send("POST", "/pipeline", &[], format!(r#"[["SET","k",{n}],["GET","k"]]"#).as_bytes());
     }
     for n in 0..50 {
-        let came = http.try_receive("POST").unwrap();
-        assert_eq!(came.text(), format!(r#"[{{"result":"OK"}},{{"result":"{n}"}}]"#));
+        let response = http.try_receive("POST").unwrap();
+        assert_eq!(response.text(), format!(r#"[{{"result":"OK"}},{{"result":"{n}"}}]"#));
     }
 }

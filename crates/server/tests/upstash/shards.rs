@@ -1,4 +1,4 @@
-//! Several shards behind one door: pipelines are cut by shard and put together again, transactions stay on one.
+//! Several shards: pipelines are split by shard and their replies merged, transactions stay on one shard.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ fn sharded() -> (Server, Vec<Http>) {
 }
 
 fn pipeline(http: &mut Http, commands: Vec<Value>) -> Value {
-    let came = http.post("/pipeline", &Value::from(commands).to_string());
-    assert_eq!(came.status, 200, "{}", came.text());
-    came.json()
+    let response = http.post("/pipeline", &Value::from(commands).to_string());
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_pipeline_over_all_shards_keeps_the_order_of_each_key() {
 }
 
 #[test]
-fn scripts_are_known_from_where_they_are_loaded_to_where_they_are_flushed() {
+fn scripts_are_known_between_their_load_and_flush() {
     let (_server, mut connections) = sharded();
     let digits = "b534286061d4b9e4026607613b95c06c06015ae8";
     for (name, http) in connections.iter_mut().enumerate() {
@@ -58,13 +58,13 @@ fn scripts_are_known_from_where_they_are_loaded_to_where_they_are_flushed() {
             unknown,
         ];
         assert_eq!(pipeline(http, commands), Value::from(expected.to_vec()));
-        let came = http.post("/multi-exec", &json!([load, run, ["SCRIPT", "FLUSH"]]).to_string());
-        assert_eq!(came.json(), Value::from([&expected[1..4]].concat()));
+        let response = http.post("/multi-exec", &json!([load, run, ["SCRIPT", "FLUSH"]]).to_string());
+        assert_eq!(response.json(), Value::from([&expected[1..4]].concat()));
     }
 }
 
 #[test]
-fn commands_about_all_keys_stand_in_the_order_of_the_pipeline() {
+fn commands_on_all_keys_keep_the_order_of_the_pipeline() {
     let (_server, mut connections) = sharded();
     let sets = |count: usize| (0..count).map(|n| json!(["SET", format!("k{n}"), n])).collect::<Vec<_>>();
     for http in &mut connections {
@@ -74,18 +74,18 @@ fn commands_about_all_keys_stand_in_the_order_of_the_pipeline() {
             sets(7),
             vec![json!(["DBSIZE"]), json!(["GET", "k6"]), json!(["FLUSHALL"])],
         ];
-        let came = pipeline(http, commands.concat());
-        let of = |n: usize| came[n].clone();
+        let response = pipeline(http, commands.concat());
+        let of = |n: usize| response[n].clone();
         assert_eq!(
             (of(40), of(41), of(42)),
             (json!({ "result": 40 }), json!({ "result": "OK" }), json!({ "result": 0 }))
         );
-        assert_eq!((of(50), of(51)), (json!({ "result": 7 }), json!({ "result": "6" })), "{came}");
+        assert_eq!((of(50), of(51)), (json!({ "result": 7 }), json!({ "result": "6" })), "{response}");
     }
 }
 
 #[test]
-fn keys_scan_dbsize_and_flushall_ask_all_shards() {
+fn keys_scan_dbsize_and_flushall_use_all_shards() {
     let (_server, mut connections) = sharded();
     let expected: BTreeSet<String> = (0..500).map(|n| format!("key:{n}")).collect();
     pipeline(&mut connections[0], expected.iter().map(|key| json!(["SET", key, "v"])).collect());
@@ -98,9 +98,9 @@ fn keys_scan_dbsize_and_flushall_ask_all_shards() {
         assert_eq!((keys.len(), keys.into_iter().collect::<BTreeSet<_>>()), (500, expected.clone()));
         let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
         loop {
-            let came = http.get(&format!("/scan/{cursor}/count/37")).json();
-            cursor = came["result"][0].as_str().unwrap().to_owned();
-            found.extend(names(&came["result"][1]));
+            let response = http.get(&format!("/scan/{cursor}/count/37")).json();
+            cursor = response["result"][0].as_str().unwrap().to_owned();
+            found.extend(names(&response["result"][1]));
             if cursor == "0" {
                 break;
             }
@@ -116,19 +116,19 @@ fn keys_scan_dbsize_and_flushall_ask_all_shards() {
 }
 
 #[test]
-fn a_transaction_across_shards_is_refused_and_one_on_a_shard_runs() {
+fn a_transaction_across_shards_is_an_error_and_one_on_a_shard_runs() {
     let (_server, mut connections) = sharded();
     for (n, http) in connections.iter_mut().enumerate() {
         let across: Vec<Value> = (0..20).map(|key| json!(["SET", format!("a{n}:{key}"), 1])).collect();
-        let came = http.post("/multi-exec", &Value::from(across).to_string());
+        let response = http.post("/multi-exec", &Value::from(across).to_string());
         assert_eq!(
-            (came.status, came.error().as_str()),
+            (response.status, response.error().as_str()),
             (400, "CROSSSLOT Keys in request don't hash to the same slot")
         );
         let one: Vec<Value> = (0..20).map(|key| json!(["INCR", format!("{{c{n}}}:{}", key % 2)])).collect();
-        let came = http.post("/multi-exec", &Value::from(one).to_string());
+        let response = http.post("/multi-exec", &Value::from(one).to_string());
         let expected: Vec<Value> = (0..20).map(|key| json!({ "result": key / 2 + 1 })).collect();
-        assert_eq!(came.json(), Value::from(expected));
+        assert_eq!(response.json(), Value::from(expected));
     }
     assert_eq!(connections[0].get("/dbsize").text(), r#"{"result":16}"#, "nothing of those across");
 }
@@ -142,8 +142,11 @@ fn clients_of_all_shards_count_together() {
             std::thread::spawn(move || {
                 for _ in 0..20 {
                     let commands = (0..50).map(|n| json!(["INCR", format!("n{}", n % 10)])).collect();
-                    let came = pipeline(&mut http, commands);
-                    assert!(came.as_array().unwrap().iter().all(|item| item["result"].is_u64()), "{came}");
+                    let response = pipeline(&mut http, commands);
+                    assert!(
+                        response.as_array().unwrap().iter().all(|item| item["result"].is_u64()),
+                        "{response}"
+                    );
                 }
                 http
             })
@@ -151,7 +154,7 @@ fn clients_of_all_shards_count_together() {
         .collect();
     let mut connections: Vec<Http> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     for n in 0..10 {
-        let came = connections[n % 8].get(&format!("/get/n{n}"));
-        assert_eq!(came.text(), r#"{"result":"800"}"#);
+        let response = connections[n % 8].get(&format!("/get/n{n}"));
+        assert_eq!(response.text(), r#"{"result":"800"}"#);
     }
 }

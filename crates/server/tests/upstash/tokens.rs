@@ -1,4 +1,4 @@
-//! Who is let in, what a token that only reads may do, pages of other sites, and the token of read-your-writes.
+//! Tokens, read-only tokens, pages of other sites, and sync tokens.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ fn locked() -> Server {
 }
 
 #[test]
-fn without_the_token_nothing_is_answered_and_nothing_runs() {
+fn without_the_token_nothing_runs() {
     let server = locked();
-    // Wrong tokens are answered late, and only a few on one connection.
+    // Responses to wrong tokens are delayed, and a connection may only send a few.
     std::thread::scope(|scope| {
         for headers in [
             &[][..],
@@ -42,19 +42,23 @@ fn without_the_token_nothing_is_answered_and_nothing_runs() {
                     ("/psubscribe/c", ""),
                     ("/nosuch", ""),
                 ] {
-                    let came = Http::connect(server).ask("POST", target, headers, body.as_bytes());
-                    assert_eq!((came.status, came.error().as_str()), (401, STRANGER), "{headers:?} {target}");
+                    let response = Http::connect(server).ask("POST", target, headers, body.as_bytes());
+                    assert_eq!(
+                        (response.status, response.error().as_str()),
+                        (401, STRANGER),
+                        "{headers:?} {target}"
+                    );
                 }
             });
         }
     });
     let mut http = Http::connect(&server);
-    let came = http.ask("GET", "/exists/k", &["authorization: bearer s3cret+/="], b"");
-    assert_eq!(came.text(), r#"{"result":0}"#);
+    let response = http.ask("GET", "/exists/k", &["authorization: bearer s3cret+/="], b"");
+    assert_eq!(response.text(), r#"{"result":0}"#);
 }
 
 #[test]
-fn a_token_in_the_query_counts_where_no_header_is() {
+fn a_token_in_the_query_is_used_without_a_header() {
     let server = locked();
     let mut http = Http::connect(&server);
     let token = "_token=s3cret%2B%2F%3D";
@@ -64,16 +68,20 @@ fn a_token_in_the_query_counts_where_no_header_is() {
     assert_eq!(http.post(&format!("/pipeline?{token}"), r#"[["PING"]]"#).text(), r#"[{"result":"PONG"}]"#);
     assert_eq!(http.post(&format!("/multi-exec?{token}"), r#"[["PING"]]"#).text(), r#"[{"result":"PONG"}]"#);
     let target = format!("/get/foo?{token}");
-    let came = http.ask("GET", &target, &["Authorization: Bearer wrong"], b"");
-    assert_eq!((came.status, came.error().as_str()), (401, STRANGER), "a wrong header is not rescued");
-    let came = http.ask("GET", "/get/foo?_token=wrong", &["Authorization: Bearer s3cret+/="], b"");
-    assert_eq!(came.text(), r#"{"result":"baz"}"#, "the header counts");
+    let response = http.ask("GET", &target, &["Authorization: Bearer wrong"], b"");
+    assert_eq!(
+        (response.status, response.error().as_str()),
+        (401, STRANGER),
+        "a wrong header is not rescued"
+    );
+    let response = http.ask("GET", "/get/foo?_token=wrong", &["Authorization: Bearer s3cret+/="], b"");
+    assert_eq!(response.text(), r#"{"result":"baz"}"#, "the header counts");
     let mut events = Http::connect(&server).events(&format!("/subscribe/c?{token}"), &[]);
     assert_eq!(events.next(), "subscribe,c,1");
 }
 
 #[test]
-fn a_token_that_only_reads_reads() {
+fn a_read_only_token_reads() {
     let server = locked();
     let mut http = Http::connect(&server);
     let all = "Authorization: Bearer s3cret+/=";
@@ -97,13 +105,13 @@ fn a_token_that_only_reads_reads() {
     ] {
         let words =
             format!("NOPERM this user has no permissions to run the '{name}' command or its subcommand");
-        let came = http.ask("POST", "/", &[look], command.as_bytes());
-        assert_eq!((came.status, came.error()), (400, words.clone()), "{command}");
+        let response = http.ask("POST", "/", &[look], command.as_bytes());
+        assert_eq!((response.status, response.error()), (400, words.clone()), "{command}");
         let body = format!(r#"[["GET","k"],{command}]"#);
-        let came = http.ask("POST", "/pipeline", &[look], body.as_bytes());
-        assert_eq!(came.text(), format!(r#"[{{"result":"v"}},{{"error":"{words}"}}]"#));
-        let came = http.ask("POST", "/multi-exec", &[look], body.as_bytes());
-        assert_eq!((came.status, came.error()), (400, words), "{command}");
+        let response = http.ask("POST", "/pipeline", &[look], body.as_bytes());
+        assert_eq!(response.text(), format!(r#"[{{"result":"v"}},{{"error":"{words}"}}]"#));
+        let response = http.ask("POST", "/multi-exec", &[look], body.as_bytes());
+        assert_eq!((response.status, response.error()), (400, words), "{command}");
     }
     for target in ["/metrics", "/admin/backup"] {
         let method = if target == "/metrics" { "GET" } else { "POST" };
@@ -124,7 +132,7 @@ fn no_token_is_ever_logged() {
 }
 
 #[test]
-fn a_browser_that_asks_whether_it_may_is_told_so() {
+fn a_preflight_request_is_allowed() {
     let server = locked();
     let mut http = Http::connect(&server);
     let asks = [
@@ -133,23 +141,23 @@ fn a_browser_that_asks_whether_it_may_is_told_so() {
         "Access-Control-Request-Headers: authorization,upstash-encoding",
     ];
     for target in ["/", "/pipeline", "/set/k/v", "/subscribe/c"] {
-        let came = http.ask("OPTIONS", target, &asks, b"");
-        assert_eq!(came.status, 204, "{target}");
-        assert_eq!(came.header("access-control-allow-origin"), Some("*"));
-        assert_eq!(came.header("access-control-allow-headers"), Some("authorization,upstash-encoding"));
-        assert!(came.header("access-control-allow-methods").unwrap().contains("POST"));
+        let response = http.ask("OPTIONS", target, &asks, b"");
+        assert_eq!(response.status, 204, "{target}");
+        assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+        assert_eq!(response.header("access-control-allow-headers"), Some("authorization,upstash-encoding"));
+        assert!(response.header("access-control-allow-methods").unwrap().contains("POST"));
     }
     let page = ["Origin: https://example.com", "Authorization: Bearer look"];
-    let came = http.ask("GET", "/get/k", &page, b"");
-    assert_eq!((came.status, came.text()), (200, r#"{"result":null}"#));
-    assert_eq!(came.header("access-control-allow-origin"), Some("*"));
-    assert!(came.header("access-control-expose-headers").unwrap().contains("upstash-sync-token"));
-    let came = http.ask("GET", "/get/k", &["Origin: https://example.com"], b"");
-    assert_eq!((came.status, came.header("access-control-allow-origin")), (401, Some("*")));
+    let response = http.ask("GET", "/get/k", &page, b"");
+    assert_eq!((response.status, response.text()), (200, r#"{"result":null}"#));
+    assert_eq!(response.header("access-control-allow-origin"), Some("*"));
+    assert!(response.header("access-control-expose-headers").unwrap().contains("upstash-sync-token"));
+    let response = http.ask("GET", "/get/k", &["Origin: https://example.com"], b"");
+    assert_eq!((response.status, response.header("access-control-allow-origin")), (401, Some("*")));
 }
 
 #[test]
-fn a_page_of_another_site_is_refused_where_no_token_protects_the_server() {
+fn a_page_of_another_site_is_rejected_where_no_token_is_set() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
     for header in ["Origin: https://example.com", "Origin: null", "Sec-Fetch-Site: cross-site"] {
@@ -160,18 +168,18 @@ fn a_page_of_another_site_is_refused_where_no_token_protects_the_server() {
             ("POST", "/multi-exec", r#"[["SET","k","v"]]"#),
             ("GET", "/subscribe/c", ""),
         ] {
-            let came = http.ask(method, target, &[header], body.as_bytes());
-            assert_eq!(came.status, 401, "{header} {target}");
-            assert!(came.error().starts_with("WRONGPASS "), "{header} {target}");
+            let response = http.ask(method, target, &[header], body.as_bytes());
+            assert_eq!(response.status, 401, "{header} {target}");
+            assert!(response.error().starts_with("WRONGPASS "), "{header} {target}");
         }
     }
     assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
-    let came = http.ask("GET", "/set/k/v", &["Origin: http://localhost:3000"], b"");
-    assert_eq!(came.text(), r#"{"result":"OK"}"#);
+    let response = http.ask("GET", "/set/k/v", &["Origin: http://localhost:3000"], b"");
+    assert_eq!(response.text(), r#"{"result":"OK"}"#);
 }
 
 #[test]
-fn every_answer_brings_another_sync_token() {
+fn every_response_has_another_sync_token() {
     let server = memory(&["--shards", "2"]);
     let threads: Vec<_> = (0..4)
         .map(|_| {
@@ -180,15 +188,15 @@ fn every_answer_brings_another_sync_token() {
                 let mut last = String::new();
                 let mut tokens = Vec::new();
                 for n in 0..50 {
-                    // As the SDKs do, each request brings the one before; the first brings an empty one.
+                    // As the SDKs do, each request sends the token of the response before; the first sends an empty one.
                     let header = format!("upstash-sync-token: {last}");
-                    let came = match n % 4 {
+                    let response = match n % 4 {
                         0 => http.ask("GET", "/set/k/v", &[&header], b""),
                         1 => http.ask("POST", "/pipeline", &[&header], br#"[["PING"]]"#),
                         2 => http.ask("POST", "/multi-exec", &[&header], br#"[["PING"]]"#),
                         _ => http.ask("GET", "/nosuch", &[&header], b""),
                     };
-                    last = came.header("upstash-sync-token").unwrap().to_owned();
+                    last = response.header("upstash-sync-token").unwrap().to_owned();
                     assert!(!last.is_empty());
                     tokens.push(last.clone());
                 }

@@ -1,4 +1,4 @@
-//! Several commands as one: all of them or none, and nobody in between.
+//! Several commands as a transaction: all of them or none, isolated from others.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use crate::client::Http;
 use crate::memory;
 
 #[test]
-fn answers_come_in_order_and_a_command_that_fails_undoes_nothing() {
+fn replies_are_in_order_and_a_command_that_fails_undoes_nothing() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let came =
+    let response =
         http.post("/multi-exec", r#"[["SET","k","v"],["INCR","k"],["APPEND","k","w"],["GET","k"],["PING"]]"#);
-    assert_eq!(came.status, 200);
+    assert_eq!(response.status, 200);
     let expected = json!([
         { "result": "OK" },
         { "error": "ERR value is not an integer or out of range" },
@@ -19,7 +19,7 @@ fn answers_come_in_order_and_a_command_that_fails_undoes_nothing() {
         { "result": "vw" },
         { "result": "PONG" },
     ]);
-    assert_eq!(came.json(), expected);
+    assert_eq!(response.json(), expected);
 }
 
 #[test]
@@ -37,26 +37,26 @@ fn what_cannot_be_queued_discards_all_of_it() {
         (r#"null"#, "ERR failed to parse pipeline request"),
     ] {
         for body in [format!(r#"[["SET","k","v"],{row}]"#), format!(r#"[{row},["SET","k","v"]]"#)] {
-            let came = http.post("/multi-exec", &body);
-            assert_eq!((came.status, came.error().as_str()), (400, words), "{body}");
+            let response = http.post("/multi-exec", &body);
+            assert_eq!((response.status, response.error().as_str()), (400, words), "{body}");
         }
     }
     assert_eq!(http.get("/exists/k").text(), r#"{"result":0}"#);
 }
 
 #[test]
-fn its_answer_is_json_even_where_resp2_is_asked_for() {
+fn its_response_is_always_json() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let came = http.ask("POST", "/multi-exec", &["Upstash-Response-Format: resp2"], br#"[["PING"]]"#);
-    assert_eq!(came.json(), json!([{ "result": "PONG" }]));
+    let response = http.ask("POST", "/multi-exec", &["Upstash-Response-Format: resp2"], br#"[["PING"]]"#);
+    assert_eq!(response.json(), json!([{ "result": "PONG" }]));
 }
 
 #[test]
-fn commands_about_all_keys_are_part_of_it_on_one_shard() {
+fn commands_on_all_keys_are_part_of_it_on_one_shard() {
     let server = memory(&[]);
     let mut http = Http::connect(&server);
-    let came = http.post(
+    let response = http.post(
         "/multi-exec",
         r#"[["SET","k","v"],["DBSIZE"],["KEYS","*"],["RANDOMKEY"],["SCAN",0],["FLUSHALL"],["DBSIZE"]]"#,
     );
@@ -69,11 +69,11 @@ fn commands_about_all_keys_are_part_of_it_on_one_shard() {
         { "result": "OK" },
         { "result": 0 },
     ]);
-    assert_eq!((came.status, came.json()), (200, expected));
+    assert_eq!((response.status, response.json()), (200, expected));
 }
 
 #[test]
-fn nobody_comes_in_between() {
+fn other_commands_do_not_interleave() {
     let server = memory(&[]);
     let transaction = r#"[["INCR","a"],["INCR","b"],["GET","a"],["GET","b"]]"#;
     let threads: Vec<_> = (0..8)
@@ -81,9 +81,9 @@ fn nobody_comes_in_between() {
             let mut http = Http::connect(&server);
             std::thread::spawn(move || {
                 for _ in 0..100 {
-                    let came = http.post("/multi-exec", transaction).json();
-                    let of = |n: usize| came[n]["result"].clone();
-                    assert_eq!(of(0), of(1), "{came}");
+                    let response = http.post("/multi-exec", transaction).json();
+                    let of = |n: usize| response[n]["result"].clone();
+                    assert_eq!(of(0), of(1), "{response}");
                     assert_eq!((of(2), of(3)), (json!(of(0).to_string()), json!(of(0).to_string())));
                 }
             })
@@ -106,9 +106,9 @@ fn readers_see_all_of_it_or_nothing() {
     let mut reader = Http::connect(&server);
     let mut last = Value::Null;
     while last != json!("299") {
-        let came = reader.get("/mget/k0/k1/k2/k3/k4/k5/k6/k7/k8/k9").json();
-        let values = came["result"].as_array().unwrap();
-        assert!(values.iter().all(|value| *value == values[0]), "{came}");
+        let response = reader.get("/mget/k0/k1/k2/k3/k4/k5/k6/k7/k8/k9").json();
+        let values = response["result"].as_array().unwrap();
+        assert!(values.iter().all(|value| *value == values[0]), "{response}");
         last = values[0].clone();
     }
     thread.join().unwrap();

@@ -1,7 +1,7 @@
 //! `POST /kv:batch` with `{"operations":[{"op":"put","key":"a","value":1,"ifVersion":3}, ...]}`: up to
 //! [`BATCH_OPERATIONS_MAX`] of them as one, all or nothing. Touches the one shard of their keys.
 //!
-//! The answer is `{"results":[...]}` with an object for each operation; a refusal names the operation that caused it.
+//! The response is `{"results":[...]}` with an object for each operation; an error names the operation that caused it.
 
 use hyper::StatusCode;
 use keystead_commands::documents::patch::Patch;
@@ -14,14 +14,13 @@ use keystead_model::keyspace::{Expire, Keyspace};
 use serde_json::{Map, Value};
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::Done;
-use super::answer;
 use super::params::{self, Expiry, name};
+use super::response;
 use crate::bounds::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
 
 /// One operation.
@@ -33,38 +32,39 @@ pub(in crate::http) struct Operation {
     expiry: Expiry,
 }
 
-pub(super) async fn batch(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     Parameters::of(&request.head, &[])?;
     let operations = read(&request.body)?;
     let idempotency_key = params::idempotency_key(request)?;
     let engine = &context.app.engine;
     let Some(shard) = operations.first().map(|first| engine.shard_of(&first.key)) else {
-        return Err(ApiError::bad("there is no operation"));
+        return Err(ApiError::bad("the batch has no operations"));
     };
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
-        return Err(ApiError::bad("the keys of a batch must live together: give them the same {tag}"));
+        return Err(ApiError::bad("the keys of a batch must be on one shard: give them the same {tag}"));
     }
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
         let ran = run(&operations, keys, now);
         if ran.is_err() {
-            // What was done before the one that is refused does not stay; what is noted of the answer does.
+            // The operations before the one that failed are undone; the stored response is kept.
             keys.rollback();
             keys.savepoint();
         }
-        ran.or_else(ApiError::unless_broken).map(|kept| (kept, ()))
+        ran.or_else(ApiError::unless_broken).map(|stored| (stored, ()))
     });
-    let (kept, ()) = ran.await?;
-    Ok(reply::kept(kept))
+    let (stored, ()) = ran.await?;
+    Ok(reply::stored(stored))
 }
 
 fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<StoredResponse, ApiError> {
     let mut results = Vec::with_capacity(operations.len());
     let mut bytes = 0;
     for (n, operation) in operations.iter().enumerate() {
-        let result = one(operation, keys, now).map_err(|refused| at(n, refused))?;
+        let result = one(operation, keys, now).map_err(|error| at(n, error))?;
         bytes += result.len();
         if bytes > REST_ANSWER_BYTES_MAX {
-            let why = format!("the answer is over {REST_ANSWER_BYTES_MAX} bytes");
+            let why = format!("the response is over {REST_ANSWER_BYTES_MAX} bytes");
             return Err(at(n, ApiError::TooLarge(why)));
         }
         results.push(result);
@@ -73,7 +73,7 @@ fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Sto
     Ok(StoredResponse { status: 200, version: None, body: body.into_bytes() })
 }
 
-/// Runs one operation and answers its object.
+/// Runs one operation and returns its object.
 pub(in crate::http) fn one(
     operation: &Operation,
     keys: &mut Keyspace,
@@ -86,25 +86,25 @@ pub(in crate::http) fn one(
         if !condition.holds(current) {
             return Err(ApiError::Conflict(StatusCode::CONFLICT, current));
         }
-        return Ok(answer::object(key, document.as_ref()));
+        return Ok(response::object(key, document.as_ref()));
     };
     let expire = expiry.at(now).ok_or_else(|| ApiError::bad("expiresAt has passed already"))?;
     Ok(match documents::change(keys, key, change, condition, expire, now)? {
-        Changed::Done { document, .. } => answer::object(key, Some(&document)),
-        Changed::Deleted => answer::object(key, None),
+        Changed::Done { document, .. } => response::object(key, Some(&document)),
+        Changed::Deleted => response::object(key, None),
         Changed::Absent => return Err(ApiError::not_found(key)),
         Changed::Conflict(current) => return Err(ApiError::Conflict(StatusCode::CONFLICT, current)),
         Changed::TestFailed(current) => return Err(ApiError::Test(current)),
         Changed::Unfit(why) => return Err(ApiError::Unprocessable(why)),
-        Changed::Flawed(flaw) => return Err(ApiError::flaw("what it would become", &flaw)),
+        Changed::Flawed(flaw) => return Err(ApiError::flaw("the resulting document", &flaw)),
     })
 }
 
-/// The refusal of a batch, by the operation that caused it.
-pub(in crate::http) fn at(index: usize, refused: ApiError) -> ApiError {
-    match refused {
+/// The error of a batch, with the operation that caused it.
+pub(in crate::http) fn at(index: usize, error: ApiError) -> ApiError {
+    match error {
         ApiError::Broken(error) => ApiError::Broken(error),
-        refused => ApiError::Operation(index, Box::new(refused)),
+        error => ApiError::Operation(index, Box::new(error)),
     }
 }
 
@@ -119,11 +119,7 @@ fn read(body: &[u8]) -> Result<Vec<Operation>, ApiError> {
     if operations.len() > BATCH_OPERATIONS_MAX {
         return Err(ApiError::TooLarge(format!("a batch has at most {BATCH_OPERATIONS_MAX} operations")));
     }
-    operations
-        .into_iter()
-        .enumerate()
-        .map(|(n, one)| operation(one).map_err(|refused| at(n, refused)))
-        .collect()
+    operations.into_iter().enumerate().map(|(n, one)| operation(one).map_err(|error| at(n, error))).collect()
 }
 
 pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
@@ -153,7 +149,7 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
             }
         },
     };
-    // What writes nothing has no expiry to set.
+    // Only writes set an expiry.
     let expiry = match change {
         Some(Change::Put(_) | Change::Patch(_)) => {
             let at = one.remove(name::EXPIRES_AT).map(|at| {
@@ -164,12 +160,12 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
         None | Some(Change::Delete) => Expiry::As(otherwise),
     };
     match one.keys().next() {
-        Some(other) => Err(ApiError::bad(format!("the member '{other}' is unknown here"))),
+        Some(other) => Err(ApiError::bad(format!("the member '{other}' is unknown for this op"))),
         None => Ok(Operation { key: Bytes::from(&key[..]), change, condition, expiry }),
     }
 }
 
-/// The key of an operation: text, or `{"base64":"..."}` as answers have it where a key is no text.
+/// The key of an operation: text, or `{"base64":"..."}` as in responses, where a key is not text.
 fn key(object: &mut Map<String, Value>) -> Result<Vec<u8>, ApiError> {
     match object.remove("key") {
         Some(Value::String(text)) => Ok(text.into_bytes()),

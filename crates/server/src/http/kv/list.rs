@@ -1,7 +1,7 @@
-//! `GET /kv`: the keys of all documents; `prefix=` picks, `values=true` shows the documents, `limit=` and `cursor=` go page by
-//! page. Touches the shards, a slice of each at a time.
+//! `GET /kv`: the keys of all documents; `prefix=` selects, `values=true` lists the documents, `limit=` and `cursor=` make
+//! pages. Touches the shards, a slice of each at a time.
 //!
-//! Without a limit the list is streamed, so it takes no more memory than a slice. A document that is there all the while is
+//! Without a limit the list is streamed, so it takes no more memory than a slice. A document that exists during the whole scan is
 //! listed exactly once.
 
 use std::future::Future;
@@ -14,34 +14,34 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::{documents, idempotency};
 use keystead_core::{Millis, Result};
+use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events::Source;
 use super::super::parameters::Parameters;
 use super::super::reply::{self, Body};
 use super::super::request::HttpRequest;
-use super::super::rights::Rights;
-use super::answer;
 use super::params::name;
-use super::{Done, read, watch};
+use super::response;
+use super::{read, watch};
 use crate::bounds::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 use crate::written;
 
 pub(super) const CURSOR: HeaderName = HeaderName::from_static("keystead-cursor");
 pub(super) const LINES: &str = "application/x-ndjson";
 
-/// What `GET /kv` takes.
+/// The parameters of `GET /kv`.
 pub(super) const LISTING: &[&str] = &[name::PREFIX, name::LIMIT, name::CURSOR, name::VALUES];
-/// What it takes where it streams changes.
+/// Its parameters when it streams changes.
 pub(super) const WATCHING: &[&str] = &[name::PREFIX];
 
-/// Keys that a list looks at in one go where it shows the documents.
+/// Keys that a list reads in one turn when it lists documents.
 const SLICE_WITH_VALUES: usize = 16;
 
-/// So many bits of a cursor name the shard; the rest is the place within it.
+/// The lowest bits of a cursor are the shard; the others are the position within it.
 const SHARD_BITS: u32 = 8;
 
 /// What is listed.
@@ -52,24 +52,22 @@ struct Wanted {
     lines: bool,
 }
 
-/// Where a walk through all shards stands.
+/// The position of a scan of all shards.
 #[derive(Clone, Copy)]
 struct ScanPosition {
     shard: usize,
     cursor: u64,
 }
 
-/// Some of what is listed, and where the walk goes on.
+/// Some of the items, and where the scan continues.
 struct Slice {
     items: Vec<String>,
     next: Option<ScanPosition>,
 }
 
-pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Done {
-    // What that token may not do through one door, it may not do through another.
-    if request.rights == Rights::ReadOnly {
-        return Err(ApiError::ReadOnly);
-    }
+pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    // A read-only token may not list all keys in any API.
+    request.require_write()?;
     if read::wants_events(request) {
         let parameters = Parameters::of(&request.head, WATCHING)?;
         return watch::of_prefix(context, request, parameters.bytes(name::PREFIX).unwrap_or_default());
@@ -94,18 +92,19 @@ pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Done {
 fn position(cursor: u64, shards: usize) -> std::result::Result<ScanPosition, ApiError> {
     let shard = (cursor & ((1 << SHARD_BITS) - 1)) as usize;
     if shard >= shards {
-        return Err(ApiError::bad("this cursor is none that a list has given"));
+        return Err(ApiError::bad("this cursor was not returned by a list"));
     }
     Ok(ScanPosition { shard, cursor: cursor >> SHARD_BITS })
 }
 
-/// One page, with the cursor of the next in a header. It ends early where the documents are large.
-async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> Done {
+/// One page, with the cursor of the next in a header. It ends early if the documents are large.
+async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> ApiResult {
     let (mut items, mut next, mut bytes) = (Vec::new(), Some(from), 0);
     while let Some(position) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
         let (wanted, most, shards) = (wanted.clone(), limit - items.len(), context.app.engine.shards());
-        let run =
-            move |keys: &mut Keyspace, now: Millis| (slice(keys, &wanted, position, most, shards, now), true);
+        let run = move |keys: &mut Keyspace, now: Millis| {
+            (slice(keys, &wanted, position, most, shards, now), Completion::Commit)
+        };
         let slice = context.run_at(position.shard, false, run).await??;
         bytes += slice.items.iter().map(String::len).sum::<usize>();
         items.extend(slice.items);
@@ -120,7 +119,7 @@ async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: 
     Ok(reply)
 }
 
-/// All of it, as it is found.
+/// All items, streamed.
 fn stream(context: &HttpContext, wanted: Wanted, from: ScanPosition) -> reply::Reply {
     let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), Vec::new());
     let walk = Walk::new(context, wanted, from);
@@ -153,7 +152,7 @@ fn written(items: &[String], lines: bool, is_first: bool, is_last: bool) -> Vec<
     out
 }
 
-/// Looks at about [`LIST_SLICE`] keys of a shard and takes at most `most` of them.
+/// Reads about [`LIST_SLICE`] keys of a shard and returns at most `most` items.
 fn slice(
     keys: &mut Keyspace,
     wanted: &Wanted,
@@ -176,15 +175,15 @@ fn slice(
     for name in names {
         if !wanted.values {
             items.push(if wanted.lines {
-                answer::object(&name, None)
+                response::object(&name, None)
             } else {
                 written::shown(&name).to_string()
             });
             continue;
         }
-        // A string that is no text is no document.
+        // A string that is not UTF-8 is not a document.
         if let Ok(Some(document)) = documents::get(keys, &name, now) {
-            items.push(answer::object(&name, Some(&document)));
+            items.push(response::object(&name, Some(&document)));
         }
     }
     let next = match cursor {
@@ -197,13 +196,13 @@ fn slice(
 
 type Pending = Pin<Box<dyn Future<Output = Result<Slice>> + Send>>;
 
-/// A walk through all shards that is written as it goes.
+/// A scan of all shards that is streamed.
 struct Walk {
     engine: keystead_engine::Engine,
     wanted: Wanted,
     pending: Option<Pending>,
     is_first: bool,
-    /// Whether anything was listed, so that a comma goes before what comes next.
+    /// Whether anything was listed, so that the next item needs a comma.
     has_items: bool,
 }
 

@@ -1,6 +1,5 @@
-//! What OpenAPI tells of the document door. Pure.
+//! The OpenAPI descriptions of the documents API. Pure.
 
-use hyper::Method;
 use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use keystead_commands::bounds::{JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX};
 use keystead_core::Code;
@@ -12,8 +11,8 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::ObjectBuilder;
 
 use super::super::events;
-use super::super::openapi::common::{NAME_USED, coded, idempotency_key, refusal, store_failures};
-use super::super::openapi::part::{self, Described, Shape};
+use super::super::openapi::common::{KEY_USED, coded, error_response, idempotency_key, store_failures};
+use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::list::{CURSOR, LINES, LISTING, WATCHING};
 use super::params::name;
@@ -23,14 +22,12 @@ use crate::bounds::{BATCH_OPERATIONS_MAX, LIST_LIMIT_MAX, WAIT_MS_MAX};
 pub(in super::super) const TAG: &str = "documents";
 
 pub(in super::super) const KEY: &str = "Key";
-/// One of a batch, or of what is written with a decision.
+/// An operation of a batch, or one that is written with a decision.
 pub(in super::super) const OPERATION: &str = "Operation";
 const DOCUMENT: &str = "Document";
 const BATCH: &str = "Batch";
 const RESULTS: &str = "Results";
 const PATCH: &str = "JsonPatch";
-
-const ONE: &str = "/kv/{key}";
 
 /// Whole numbers with units.
 const DURATION: &str = "([0-9]+(ms|s|m|h|d|w))+";
@@ -51,7 +48,7 @@ pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
         part::closed().property(name::EXPIRES_AT, moment()),
         [("key", part::named(KEY)), ("value", part::anything().into()), ("version", part::counter(1).into())],
     )
-    .description(Some("Numbers keep every digit, members their order."));
+    .description(Some("Numbers keep all their digits, members their order."));
     let absent = part::required(part::closed(), [("key", part::named(KEY))])
         .description(Some("A key without a document."));
     let result = part::either([part::named(DOCUMENT), absent.into()]);
@@ -81,7 +78,7 @@ fn moment() -> ObjectBuilder {
 fn lifetime() -> ObjectBuilder {
     part::matching(&format!("^(none|keep|{DURATION})$"))
         .examples(["30s"])
-        .description(Some("How long it stays; `none`: for ever; `keep`: as it is."))
+        .description(Some("The time to live; `none`: no expiry; `keep`: unchanged."))
 }
 
 fn operation_schema() -> Shape {
@@ -93,7 +90,7 @@ fn operation_schema() -> Shape {
         )
     };
     let reading = operation(&["get", "delete"]);
-    // Both say when it goes. The builder has no word for this one.
+    // Both set the expiry. The builder has no method for `not`.
     let contradiction =
         Extensions::from_iter([("not", json!({ "required": [name::TTL, name::EXPIRES_AT] }))]);
     let writing = part::required(operation(&["put", "patch"]), [("value", part::anything().into())])
@@ -108,7 +105,7 @@ fn batch_schema() -> Shape {
         .min_items(Some(1))
         .max_items(Some(BATCH_OPERATIONS_MAX))
         .description(Some(
-            "All of them, or none. Their keys live on one shard. An `ifVersion` of null: the key must be absent.",
+            "All of them, or none. Their keys are on one shard. An `ifVersion` of null: the key must be absent.",
         ));
     part::required(part::closed(), [("operations", operations.into())]).into()
 }
@@ -132,24 +129,23 @@ fn patch_schema() -> Shape {
         .into()
 }
 
-/// A parameter of the query. Those that nobody has described yet are found by a test.
+/// A parameter of the query. A test finds those without a description.
 fn in_query(name: &str) -> Parameter {
     let (about, shape) = match name {
         name::IF_VERSION => ("The version that the document must have; another is 409.", part::counter(0)),
-        name::TTL => ("When it goes. Not together with `expiresAt`.", lifetime()),
-        name::EXPIRES_AT => ("When it goes. It must not have passed.", moment()),
-        name::WAIT => ("Waits so long for the next change: 304 when there was none.", wait()),
-        name::SINCE_VERSION => {
-            ("With `wait`: the version that is known. Left out: waits until it is there.", part::counter(0))
-        }
-        name::PREFIX => ("Only keys that begin so.", part::string()),
-        name::LIMIT => {
-            ("A page of at most so many. Left out: all of them.", part::between(1, LIST_LIMIT_MAX as u64))
-        }
+        name::TTL => ("The time to live. Not together with `expiresAt`.", lifetime()),
+        name::EXPIRES_AT => ("When the document expires. It must not have passed.", moment()),
+        name::WAIT => ("Waits so long for the next change: 304 if there was none.", wait()),
+        name::SINCE_VERSION => (
+            "With `wait`: the version that is known. Default: waits until the document exists.",
+            part::counter(0),
+        ),
+        name::PREFIX => ("Only keys with this prefix.", part::string()),
+        name::LIMIT => ("The maximum of a page. Default: all.", part::between(1, LIST_LIMIT_MAX as u64)),
         name::CURSOR => {
-            ("Where the next page begins: the header `keystead-cursor` of the last.", part::counter(0))
+            ("Where the page begins: the header `keystead-cursor` of the last page.", part::counter(0))
         }
-        name::VALUES => ("Documents instead of names.", part::one_of(&["true", "false", ""])),
+        name::VALUES => ("Documents instead of keys.", part::one_of(&["true", "false", ""])),
         _ => ("", part::string()),
     };
     part::in_query(name, about, shape)
@@ -175,38 +171,42 @@ fn tags() -> ObjectBuilder {
 }
 
 fn if_match() -> Parameter {
-    part::in_header(IF_MATCH.as_str(), "The versions that it may have; `*`: any. Another is 412.", tags())
+    part::in_header(
+        IF_MATCH.as_str(),
+        "The versions that the document may have; `*`: any. Another is 412.",
+        tags(),
+    )
 }
 
 fn last_event_id() -> Parameter {
-    let about = "With `Accept: text/event-stream`: the `id` of the last event that was heard.";
-    // Without a pattern: where nothing streams, nobody looks at it.
+    let about = "With `Accept: text/event-stream`: the `id` of the last event that was received.";
+    // Without a pattern: it is ignored where nothing is streamed.
     part::in_header(watch::LAST_EVENT_ID.as_str(), about, part::string())
 }
 
-/// What all requests that change something share.
+/// Adds what all requests that write share.
 fn changing(operation: OperationBuilder) -> OperationBuilder {
     operation
         .parameter(idempotency_key("changes nothing"))
-        .response("403", refusal("The token may only read.", &[code::FORBIDDEN]))
+        .response("403", error_response("The token may only read.", &[code::FORBIDDEN]))
 }
 
-/// What all requests about one document share.
+/// Adds what all requests about one document share.
 fn of_one(operation: OperationBuilder) -> OperationBuilder {
     let too_large = format!("The key is over {KEY_BYTES_MAX} bytes, or the body or document is too large.");
     finished(operation.parameter(key()).parameter(if_match()))
-        .response("412", refusal("The condition of a header does not hold.", &[CONFLICT]))
-        .response("413", refusal(&too_large, &[TOO_LARGE]))
+        .response("412", error_response("The condition of a header does not hold.", &[CONFLICT]))
+        .response("413", error_response(&too_large, &[TOO_LARGE]))
 }
 
-/// What all requests share.
+/// Adds the responses that all requests share.
 fn finished(operation: OperationBuilder) -> OperationBuilder {
-    let bad = "What was asked cannot be read, or its parts contradict each other.";
-    part::with(operation.response("400", refusal(bad, &[BAD])), &store_failures())
+    let bad = "The request is invalid, or its parts contradict each other.";
+    part::with(operation.response("400", error_response(bad, &[BAD])), &store_failures())
 }
 
 fn writing(operation: OperationBuilder) -> OperationBuilder {
-    let absent = "`*`: it must not be there.";
+    let absent = "`*`: the document must not exist.";
     let operation =
         operation.parameter(part::in_header(IF_NONE_MATCH.as_str(), absent, part::one_of(&["*"])));
     of_one(changing(known(operation, write::WRITING)))
@@ -216,8 +216,8 @@ fn writing(operation: OperationBuilder) -> OperationBuilder {
 }
 
 fn conflict() -> ResponseBuilder {
-    refusal(
-        "The condition of a parameter does not hold, with the version that is there; or the key holds no document.",
+    error_response(
+        "The condition of a parameter does not hold, with the current version; or the key holds a value that is not a document.",
         &[CONFLICT, WRONG_TYPE],
     )
 }
@@ -231,21 +231,21 @@ fn etag() -> utoipa::openapi::header::Header {
 }
 
 fn not_found() -> ResponseBuilder {
-    refusal("There is no such document.", &[code::NOT_FOUND])
+    error_response("There is no such document.", &[code::NOT_FOUND])
 }
 
 fn gone() -> ResponseBuilder {
-    refusal("The changes since that `Last-Event-ID` are no longer kept.", &[Code::Gone.as_str()])
+    error_response("The changes since that `Last-Event-ID` are no longer stored.", &[Code::Gone.as_str()])
 }
 
 fn events_text() -> utoipa::openapi::content::Content {
     let data = part::string().content_media_type(part::JSON).description(Some(
-        "The document, or its key and what is known of it; `{}` when all keys are gone (`flush`).",
+        "The document, or its key and version; `{}` when all keys were deleted (`flush`).",
     ));
     part::content(part::event(data, &["put", "delete", "change", "flush"]))
 }
 
-pub(in super::super) fn get(_: &Method) -> Vec<Described> {
+pub(in super::super) fn get() -> OperationBuilder {
     let operation = part::operation(
         TAG,
         "getDocument",
@@ -254,13 +254,12 @@ pub(in super::super) fn get(_: &Method) -> Vec<Described> {
     .description(Some("`Accept: text/event-stream` streams; then there are no parameters in the query."))
     .parameter(part::in_header(IF_NONE_MATCH.as_str(), "Versions that are known: 304.", tags()))
     .parameter(last_event_id());
-    let operation = of_one(known(operation, read::READING))
+    of_one(known(operation, read::READING))
         .response("200", shown_or_streamed())
-        .response("304", part::answer("It has not changed.").header("ETag", etag()))
+        .response("304", part::response("It has not changed.").header("ETag", etag()))
         .response("404", not_found())
-        .response("409", refusal("The key holds something that is no document.", &[WRONG_TYPE]))
-        .response("410", gone());
-    vec![Described::at(ONE, operation)]
+        .response("409", error_response("The key holds a value that is not a document.", &[WRONG_TYPE]))
+        .response("410", gone())
 }
 
 fn shown_or_streamed() -> ResponseBuilder {
@@ -272,17 +271,17 @@ fn shown_or_streamed() -> ResponseBuilder {
         )
 }
 
-pub(in super::super) fn put(_: &Method) -> Vec<Described> {
+pub(in super::super) fn put() -> OperationBuilder {
     let about = format!("Any JSON, nested at most {JSON_DEPTH_MAX} deep.");
     let any = part::content_like(part::anything(), json!({ "name": "Ada", "visits": 1 }));
     let operation = part::operation(TAG, "putDocument", "Replaces a document, or creates it")
         .description(Some("Clears the expiry, unless `ttl` or `expiresAt` say otherwise."))
         .request_body(Some(part::body(&about, [(write::SHALLOW, any)])))
-        .response("422", unprocessable(NAME_USED));
-    vec![Described::at(ONE, writing(operation))]
+        .response("422", unprocessable(KEY_USED));
+    writing(operation)
 }
 
-pub(in super::super) fn patch(_: &Method) -> Vec<Described> {
+pub(in super::super) fn patch() -> OperationBuilder {
     let forms = [
         (write::SHALLOW, part::content_like(part::anything(), json!({ "visits": 2 }))),
         (write::MERGE, part::content_like(part::anything(), json!({ "visits": null }))),
@@ -298,37 +297,40 @@ pub(in super::super) fn patch(_: &Method) -> Vec<Described> {
     let operation = part::operation(TAG, "patchDocument", "Changes a document, or creates it")
         .description(Some("Keeps the expiry, unless `ttl` or `expiresAt` say otherwise."))
         .request_body(Some(part::body(about, forms)))
-        .response("404", refusal("A JSON patch changes what is there, and nothing is.", &[code::NOT_FOUND]))
-        .response("415", refusal("A patch of another type.", &[code::UNSUPPORTED_MEDIA_TYPE]))
+        .response(
+            "404",
+            error_response("There is no document that a JSON patch could change.", &[code::NOT_FOUND]),
+        )
+        .response("415", error_response("A patch of another type.", &[code::UNSUPPORTED_MEDIA_TYPE]))
         .response(
             "422",
             unprocessable(
                 "The patch does not fit the document, or the Idempotency-Key was used for another request.",
             ),
         );
-    vec![Described::at(ONE, writing(operation))]
+    writing(operation)
 }
 
 fn unprocessable(about: &str) -> ResponseBuilder {
-    refusal(about, &[code::UNPROCESSABLE])
+    error_response(about, &[code::UNPROCESSABLE])
 }
 
-pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
-    let absent = part::in_header(IF_NONE_MATCH.as_str(), "`*`: it must not be there.", part::one_of(&["*"]));
+pub(in super::super) fn delete() -> OperationBuilder {
+    let absent =
+        part::in_header(IF_NONE_MATCH.as_str(), "`*`: the document must not exist.", part::one_of(&["*"]));
     let operation = part::operation(TAG, "deleteDocument", "Deletes a document").parameter(absent);
-    let operation = of_one(changing(known(operation, write::DELETING)))
-        .response("204", part::answer("It is gone."))
+    of_one(changing(known(operation, write::DELETING)))
+        .response("204", part::response("It was deleted."))
         .response("404", not_found())
         .response("409", conflict())
-        .response("422", unprocessable(NAME_USED));
-    vec![Described::at(ONE, operation)]
+        .response("422", unprocessable(KEY_USED))
 }
 
-pub(in super::super) fn list(_: &Method) -> Vec<Described> {
+pub(in super::super) fn list() -> OperationBuilder {
     let item = part::any_of([part::named(KEY), part::named(DOCUMENT)]);
-    let lines = part::string().description(Some("One object a line: `{\"key\":...}`, or a document."));
+    let lines = part::string().description(Some("One object per line: `{\"key\":...}`, or a document."));
     let cursor = part::header("While more follows: where the next page begins.", part::counter(0));
-    let found = part::json("All of them in no order, or their changes.", part::list(item))
+    let found = part::json("All of them in no particular order, or their changes.", part::list(item))
         .content(LINES, part::content(lines))
         .content(events::MEDIA, events_text())
         .header(CURSOR.as_str(), cursor);
@@ -338,32 +340,24 @@ pub(in super::super) fn list(_: &Method) -> Vec<Described> {
             WATCHING.join(", ")
         )))
         .parameter(last_event_id());
-    let operation = finished(known(operation, LISTING))
+    finished(known(operation, LISTING))
         .response("200", found)
-        .response(
-            "403",
-            refusal("The token may only read, and not walk through all keys.", &[code::FORBIDDEN]),
-        )
-        .response("410", gone());
-    Described::context(operation)
+        .response("403", error_response("A read-only token may not list all keys.", &[code::FORBIDDEN]))
+        .response("410", gone())
 }
 
-pub(in super::super) fn batch(_: &Method) -> Vec<Described> {
+pub(in super::super) fn batch() -> OperationBuilder {
     let example =
         json!({ "operations": [{ "op": "put", "key": "a", "value": 1 }, { "op": "get", "key": "a" }] });
     let operation = part::operation(TAG, "batch", "Runs several operations as one, all or nothing")
         .request_body(Some(part::body("", [(part::JSON, part::content_like(part::named(BATCH), example))])));
     let too_large = format!(
-        "More than {BATCH_OPERATIONS_MAX} operations, or a key, a body or an answer that is too large."
+        "More than {BATCH_OPERATIONS_MAX} operations, or a key, a body or a response that is too large."
     );
-    let operation = finished(changing(operation))
-        .response("200", part::json("What came of each.", part::named(RESULTS)))
-        .response(
-            "404",
-            part::json("A document that is not there was to be deleted.", coded(&[code::NOT_FOUND])),
-        )
+    finished(changing(operation))
+        .response("200", part::json("The result of each.", part::named(RESULTS)))
+        .response("404", part::json("There is no document to delete.", coded(&[code::NOT_FOUND])))
         .response("409", conflict())
-        .response("413", refusal(&too_large, &[TOO_LARGE]))
-        .response("422", unprocessable(NAME_USED));
-    Described::context(operation)
+        .response("413", error_response(&too_large, &[TOO_LARGE]))
+        .response("422", unprocessable(KEY_USED))
 }

@@ -1,8 +1,7 @@
-//! What a request of the document door asks for: the key, the parameters, the condition, the expiry. Pure.
+//! The parts of a request of the documents API: the key, the parameters, the condition, the expiry. Pure.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
-use hyper::http::request::Parts;
 use keystead_commands::documents::Condition;
 use keystead_commands::idempotency::IdempotencyKey;
 use keystead_core::bounds::KEY_BYTES_MAX;
@@ -15,9 +14,7 @@ use super::super::idempotency;
 use super::super::parameters::{Parameters, decoded};
 use super::super::request::HttpRequest;
 
-const START: &str = "/kv/";
-
-/// The parameters of queries. What a request takes is a list of these, and its description is made of the same list.
+/// The parameters of queries. Each request takes a list of these, and its OpenAPI description is made from the same list.
 pub(super) mod name {
     pub(in super::super) const IF_VERSION: &str = "ifVersion";
     pub(in super::super) const TTL: &str = "ttl";
@@ -31,8 +28,8 @@ pub(super) mod name {
 }
 
 /// The key in the path.
-pub(super) fn key(head: &Parts) -> Result<Bytes, ApiError> {
-    let text = head.uri.path().strip_prefix(START).unwrap_or_default();
+pub(super) fn key(request: &HttpRequest) -> Result<Bytes, ApiError> {
+    let text = request.path_parameter("key");
     if text.is_empty() {
         return Err(ApiError::bad("name a key in the path: /kv/KEY"));
     }
@@ -44,21 +41,21 @@ pub(super) fn key(head: &Parts) -> Result<Bytes, ApiError> {
     Ok(Bytes::from(&key[..]))
 }
 
-/// Whether a key can be one.
+/// Checks the length of a key.
 pub(super) fn check(key: &[u8]) -> Result<(), ApiError> {
     if key.is_empty() {
         return Err(ApiError::bad("the key is empty"));
     }
     if key.len() > KEY_BYTES_MAX {
         return Err(ApiError::TooLarge(format!(
-            "the key has {} bytes, at most {KEY_BYTES_MAX} are taken",
+            "the key has {} bytes, the maximum is {KEY_BYTES_MAX}",
             key.len()
         )));
     }
     Ok(())
 }
 
-/// A condition, and how its failing is told: 409 of a parameter, 412 of a header.
+/// A condition, and the status if it does not hold: 409 for a parameter, 412 for a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Guard {
     pub(super) condition: Condition,
@@ -77,7 +74,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
     let by_parameter = parameters.number(name::IF_VERSION)?.map(|version| Condition::Version(vec![version]));
     match (by_parameter, by_header) {
         (Some(parameter), Some(header)) if parameter != header => {
-            Err(ApiError::bad("ifVersion and the header ask for different versions"))
+            Err(ApiError::bad("ifVersion and the header require different versions"))
         }
         (Some(condition), _) => Ok(Guard { condition, status: StatusCode::CONFLICT }),
         (None, Some(condition)) => Ok(Guard { condition, status: StatusCode::PRECONDITION_FAILED }),
@@ -85,7 +82,7 @@ pub(super) fn guard(headers: &HeaderMap, parameters: &Parameters) -> Result<Guar
     }
 }
 
-/// What `If-Match` asks for. It compares strongly: a weak tag is the same as none.
+/// The condition of `If-Match`. It compares strongly: a weak tag matches nothing.
 fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, ApiError> {
     Ok(Tags::of(headers, &IF_MATCH)?.map(|tags| match tags {
         Tags::Any => Condition::There,
@@ -95,7 +92,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, ApiError> {
     }))
 }
 
-/// What a request that reads says of versions.
+/// The conditions of a request that reads.
 pub(super) struct Reading {
     wanted: Condition,
     known: Option<Tags>,
@@ -107,7 +104,7 @@ impl Reading {
         Ok(Reading { wanted, known: Tags::of(headers, &IF_NONE_MATCH)? })
     }
 
-    /// Whether `If-Match` allows what is there.
+    /// Whether `If-Match` allows the current version.
     pub(super) fn allows(&self, current: Option<u64>) -> bool {
         self.wanted.holds(current)
     }
@@ -126,7 +123,7 @@ impl Reading {
 enum Tags {
     /// `*`
     Any,
-    /// Those that are versions. A tag that is none matches nothing.
+    /// Those that are versions. Other tags match nothing.
     These(Vec<Tag>),
 }
 
@@ -150,7 +147,7 @@ impl Tags {
             let mut rest = text;
             while !rest.is_empty() {
                 let (weak, tag) = rest.strip_prefix("W/").map_or((false, rest), |tag| (true, tag));
-                // A comma may stand within quotes.
+                // A comma may be inside quotes.
                 let (tag, after) =
                     tag.strip_prefix('"').and_then(|tag| tag.split_once('"')).ok_or_else(bad)?;
                 all.extend(tag.parse().ok().map(|version| Tag { version, is_weak: weak }));
@@ -168,12 +165,12 @@ impl Tags {
     }
 }
 
-/// What becomes of the expiry, by the parameters of a change.
+/// The expiry that the parameters of a change set.
 pub(super) fn expiry(parameters: &Parameters, otherwise: Expire) -> Result<Expiry, ApiError> {
     expiry_of(parameters.text(name::TTL)?, parameters.number(name::EXPIRES_AT)?, otherwise)
 }
 
-/// What becomes of the expiry: `30s`, `none` or `keep`, or a moment in milliseconds since 1970, or `otherwise`.
+/// The expiry that is set: `30s`, `none` or `keep`, or a moment in milliseconds since 1970, or `otherwise`.
 pub(super) fn expiry_of(ttl: Option<&str>, at: Option<u64>, otherwise: Expire) -> Result<Expiry, ApiError> {
     match (ttl, at) {
         (Some(_), Some(_)) => Err(ApiError::bad("ttl and expiresAt contradict each other")),
@@ -185,13 +182,13 @@ pub(super) fn expiry_of(ttl: Option<&str>, at: Option<u64>, otherwise: Expire) -
             Ok(after_ms) => Ok(Expiry::After(after_ms)),
             Err(error) => Err(ApiError::bad(format!("ttl: {}", error.message()))),
         },
-        // Redis counts in 64 bits with a sign, and its commands tell this moment, too.
+        // Redis commands return this time as a signed integer of 64 bits.
         (None, Some(at)) if i64::try_from(at).is_err() => Err(ApiError::bad("expiresAt is too far away")),
         (None, Some(at)) => Ok(Expiry::As(Expire::At(Millis(at)))),
     }
 }
 
-/// An expiry that may count from when it is set.
+/// An expiry that may be relative to the time when it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     As(Expire),
@@ -199,7 +196,7 @@ pub(super) enum Expiry {
 }
 
 impl Expiry {
-    /// At this moment; nothing when it has passed already.
+    /// The expiry at this time; nothing if it has passed already.
     pub(super) fn at(self, now: Millis) -> Option<Expire> {
         match self {
             Expiry::As(Expire::At(at)) if at <= now => None,
@@ -209,13 +206,15 @@ impl Expiry {
     }
 }
 
-/// The name of a change, where it has one.
+/// The idempotency key of a change, if it has one.
 pub(super) fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, ApiError> {
     Ok(idempotency::of(request, &["content-type", "if-match", "if-none-match"])?)
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::http::request::Parts;
+
     use super::*;
 
     fn head(target: &str, headers: &[(&'static str, &'static str)]) -> Parts {
@@ -235,12 +234,13 @@ mod tests {
 
     #[test]
     fn keys_are_any_bytes_in_one_part_of_the_path() {
-        assert_eq!(key(&head("/kv/a%2Fb%00%FF+", &[])).unwrap(), *b"a/b\0\xff+");
+        let key = |target: &str| key(&HttpRequest::for_test(head(target, &[]), ""));
+        assert_eq!(key("/kv/a%2Fb%00%FF+").unwrap(), *b"a/b\0\xff+");
         for target in ["/kv/", "/kv/a/b", "/kv/%zz", "/kv/%"] {
-            assert!(matches!(key(&head(target, &[])), Err(ApiError::Bad(_))), "{target}");
+            assert!(matches!(key(target), Err(ApiError::Bad(_))), "{target}");
         }
         let long = format!("/kv/{}", "k".repeat(KEY_BYTES_MAX + 1));
-        assert!(matches!(key(&head(&long, &[])), Err(ApiError::TooLarge(_))));
+        assert!(matches!(key(&long), Err(ApiError::TooLarge(_))));
     }
 
     #[test]

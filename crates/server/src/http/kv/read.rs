@@ -1,28 +1,29 @@
-//! `GET /kv/{key}`: a document; with `If-None-Match` 304 when it is still the same, with `wait=` its next change, as
+//! `GET /kv/{key}`: a document; with `If-None-Match` 304 if it has not changed, with `wait=` its next change, as
 //! `text/event-stream` all of them. Touches the shard of the key.
 
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency::StoredResponse;
+use keystead_engine::Completion;
 use keystead_model::Bytes;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events;
 use super::super::parameters::Parameters;
 use super::super::reply::{self, Body, Reply};
 use super::super::request::HttpRequest;
-use super::answer;
 use super::params::{self, Reading, name};
-use super::{Done, watch};
+use super::response;
+use super::watch;
 
-/// What `GET /kv/{key}` takes where it does not stream.
+/// The parameters of `GET /kv/{key}` when it does not stream.
 pub(super) const READING: &[&str] = &[name::WAIT, name::SINCE_VERSION];
 
-pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
-    let key = params::key(&request.head)?;
-    // A condition that cannot be read is refused, whatever it is asked of.
+pub(in super::super) async fn get(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let key = params::key(request)?;
+    // A malformed condition is an error also for a stream.
     let reading = Reading::of(&request.head.headers)?;
     if wants_events(request) {
         Parameters::of(&request.head, &[])?;
@@ -35,8 +36,8 @@ pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
             let since = since.unwrap_or(0);
             (watch::next_change(context, &key, since, wait_ms).await?, Some(since))
         }
-        (None, None) => (look(context, &key).await?, None),
-        (None, Some(_)) => return Err(ApiError::bad("sinceVersion goes with wait, for example wait=30s")),
+        (None, None) => (read(context, &key).await?, None),
+        (None, Some(_)) => return Err(ApiError::bad("sinceVersion needs wait, for example wait=30s")),
     };
     let current = found.as_ref().map(|document| document.version);
     if !reading.allows(current) {
@@ -46,20 +47,21 @@ pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Done {
     if since == Some(document.version) || reading.knows(document.version) {
         return Ok(not_modified(document.version));
     }
-    Ok(shown(&key, &document))
+    Ok(document_reply(&key, &document))
 }
 
-/// The document as it is.
-pub(super) async fn look(context: &HttpContext, key: &Bytes) -> Result<Option<Document>, ApiError> {
+/// The current document.
+pub(super) async fn read(context: &HttpContext, key: &Bytes) -> Result<Option<Document>, ApiError> {
     let (shard, key) = (context.app.engine.shard_of(key), key.clone());
-    let found =
-        context.run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), true)).await?;
+    let found = context
+        .run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), Completion::Commit))
+        .await?;
     Ok(found?)
 }
 
-fn shown(key: &[u8], document: &Document) -> Reply {
-    let body = answer::object(key, Some(document)) + "\n";
-    reply::kept(StoredResponse { status: 200, version: Some(document.version), body: body.into_bytes() })
+fn document_reply(key: &[u8], document: &Document) -> Reply {
+    let body = response::object(key, Some(document)) + "\n";
+    reply::stored(StoredResponse { status: 200, version: Some(document.version), body: body.into_bytes() })
 }
 
 fn not_modified(version: u64) -> Reply {
@@ -69,7 +71,7 @@ fn not_modified(version: u64) -> Reply {
     reply
 }
 
-/// Whether a request asks for events.
+/// Whether a request accepts events.
 pub(super) fn wants_events(request: &HttpRequest) -> bool {
     accepts(request, events::MEDIA)
 }

@@ -1,7 +1,7 @@
 //! Changes of documents: the next one of a key (`wait=30s&sinceVersion=N`), or all of a key or prefix as server-sent events.
 //! Touches the shard of the key, and the change feeds of the shards.
 //!
-//! An event has the shards' revisions as its id, so that a client that comes back with `Last-Event-ID` misses nothing.
+//! The id of an event is the revisions of the shards, so that a client that reconnects with `Last-Event-ID` misses nothing.
 
 use std::future::Future;
 use std::io;
@@ -13,30 +13,30 @@ use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency;
 use keystead_core::{Code, Error, Millis, Result};
-use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
+use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::{Keyspace, Miss};
 use tokio::sync::oneshot;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::events::{self, Source};
 use super::super::request::HttpRequest;
-use super::answer;
-use super::{Done, read};
+use super::read;
+use super::response;
 use crate::bounds::WAIT_MS_MAX;
 use crate::written;
 
-/// Batches without anything to tell after which a watcher lets others have their turn.
+/// Batches without an event after which a watcher yields.
 const SILENT_BATCHES: usize = 16;
 
-/// Changes of others after which a watcher is told how far it has come, so that it is not too late when it comes back.
+/// Other changes after which a watcher is sent its current position, so that it is not too old when the client reconnects.
 const UNTOLD_CHANGES: usize = 1000;
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Waits until a document has another version than `since` (0: until it is there).
+/// Waits until a document has another version than `since` (0: until it exists).
 pub(super) async fn next_change(
     context: &HttpContext,
     key: &Bytes,
@@ -48,16 +48,16 @@ pub(super) async fn next_change(
     }
     let engine = context.app.engine.clone();
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
-    let (answer, found) = oneshot::channel();
+    let (sender, found) = oneshot::channel();
     let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
-    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
-    // A client that goes away does not leave its wait behind.
+    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, sender }))?;
+    // The wait ends when the client disconnects.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
     let stopping = context.app.stopping();
     let found = tokio::select! {
         found = found => found,
-        // What is there now is the answer of a server that stops.
-        () = stopping => return read::look(context, key).await,
+        // A server that stops returns the current document.
+        () = stopping => return read::read(context, key).await,
     };
     leaving.is_over = true;
     let found = found.map_err(|_| ApiError::Broken(crate::call::ended()))??;
@@ -66,13 +66,13 @@ pub(super) async fn next_change(
 
 type Found = std::result::Result<Option<Document>, Miss>;
 
-/// A look at a document that waits while it is as it was.
+/// A read of a document that waits until it has changed.
 struct Look {
     key: Bytes,
     since: u64,
     wait: Wait,
     found: Option<Found>,
-    answer: oneshot::Sender<Result<Found>>,
+    sender: oneshot::Sender<Result<Found>>,
 }
 
 impl Job for Look {
@@ -92,12 +92,12 @@ impl Job for Look {
 
     fn answer(self: Box<Self>, gate: Result<()>) {
         let found = self.found.unwrap_or(Ok(None));
-        // Who asked may have gone.
-        let _ = self.answer.send(gate.map(|()| found));
+        // The client may have disconnected.
+        let _ = self.sender.send(gate.map(|()| found));
     }
 }
 
-/// Ends a wait when whoever waits has gone.
+/// Ends a wait when its request is dropped.
 struct Leaving {
     engine: Engine,
     shard: usize,
@@ -114,13 +114,13 @@ impl Drop for Leaving {
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move { local.end_wait(ticket) })
         };
-        // A shard that is too busy ends it when its time is up.
+        // If the shard's queue is full, the wait ends with its timeout.
         let _ = engine.spawn(shard, Box::new(guest));
     }
 }
 
-/// All changes of one document, and first what it is now.
-pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> Done {
+/// The current document, and then all its changes.
+pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: Bytes) -> ApiResult {
     let engine = &context.app.engine;
     let shard = engine.shard_of(&key);
     let mut first = Vec::new();
@@ -130,21 +130,21 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
             (revisions, feed)
         }
         None => {
-            // Listening begins before the document is looked at, and what the look has seen already is not told again.
+            // The feed begins before the document is read; changes that the read has seen are not sent again.
             let (_, feed) = from_now(engine, shard)?;
             let mut revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
             let name = key.clone();
             let look = move |keys: &mut Keyspace, now: Millis| {
                 let found = documents::get(keys, &name, now);
-                // Both are durable when the answer is: that of the key, and of everything where the key is absent.
+                // The revision of the key, or of the shard where the key is absent: both are durable when the response is.
                 let seen = keys.revision_of(&name, now).map(|seen| seen.unwrap_or_else(|| keys.revision()));
-                ((found, seen), true)
+                ((found, seen), Completion::Commit)
             };
             let (found, seen) = context.run_at(shard, false, look).await?;
             let document = found?;
             revisions[shard] = revisions[shard].max(seen?);
             let name = if document.is_some() { "put" } else { "delete" };
-            write_event(name, &revisions, &answer::object(&key, document.as_ref()), &mut first);
+            write_event(name, &revisions, &response::object(&key, document.as_ref()), &mut first);
             (revisions, feed)
         }
     };
@@ -152,12 +152,12 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
     let feeds = vec![follow(shard, feed)];
     Ok(events::stream(
         &context.app,
-        Watching { wanted, revisions, feeds, first: Some(first.into()), untold: 0 },
+        Watching { wanted, revisions, feeds, first: Some(first.into()), unsent: 0 },
     ))
 }
 
-/// All changes of documents whose keys begin so.
-pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> Done {
+/// All changes of documents whose keys have this prefix.
+pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> ApiResult {
     let engine = &context.app.engine;
     let shards = engine.shards();
     let known = last_event_id(request, shards)?;
@@ -171,13 +171,13 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
         feeds.push(follow(shard, feed));
     }
     let wanted = Wanted::Prefix(prefix.to_vec());
-    // A line at once, so that the client knows that it listens.
+    // A line at once, so that the client knows that the stream has begun.
     let first = Some(Part::from_static(b": listening\n\n"));
-    Ok(events::stream(&context.app, Watching { wanted, revisions, feeds, first, untold: 0 }))
+    Ok(events::stream(&context.app, Watching { wanted, revisions, feeds, first, unsent: 0 }))
 }
 
-/// A feed of what comes next, and the revision that it begins after. Without a journal what changes in between is not kept, so
-/// a shard that is busy may take a few tries.
+/// A feed of the next changes, and the revision that it begins after. Without a journal the changes in between are not stored, so
+/// a busy shard may need a few attempts.
 fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
     const TRIES: usize = 1000;
     let mut tries = 0;
@@ -190,14 +190,14 @@ fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
     }
 }
 
-/// The revisions that a client has seen, one a shard.
+/// The revisions that a client has seen, one per shard.
 fn last_event_id(request: &HttpRequest, shards: usize) -> std::result::Result<Option<Vec<u64>>, ApiError> {
     let Some(value) = request.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     let revisions: Option<Vec<u64>> = text.split('-').map(|revision| revision.parse().ok()).collect();
     match revisions {
         Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
-        _ => Err(ApiError::bad("this Last-Event-ID is none that an event has had")),
+        _ => Err(ApiError::bad("this Last-Event-ID is not the id of an event")),
     }
 }
 
@@ -224,15 +224,15 @@ fn follow(shard: usize, mut feed: Feed) -> Next {
     })
 }
 
-/// Somebody who watches.
+/// The stream of one watcher.
 struct Watching {
     wanted: Wanted,
-    /// Up to where the changes of each shard were told.
+    /// Up to which revision the changes of each shard were sent.
     revisions: Vec<u64>,
     feeds: Vec<Next>,
     first: Option<Part>,
-    /// Changes since the client was last told how far it has come.
-    untold: usize,
+    /// Changes since the client was last sent its position.
+    unsent: usize,
 }
 
 impl Source for Watching {
@@ -249,10 +249,10 @@ impl Source for Watching {
                     Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
                 };
                 let mut out = Vec::new();
-                self.tell(shard, &changes, &mut out);
-                self.untold = if out.is_empty() { self.untold + changes.len() } else { 0 };
-                if self.untold >= UNTOLD_CHANGES {
-                    self.untold = 0;
+                self.write_events(shard, &changes, &mut out);
+                self.unsent = if out.is_empty() { self.unsent + changes.len() } else { 0 };
+                if self.unsent >= UNTOLD_CHANGES {
+                    self.unsent = 0;
                     write_id(&self.revisions, &mut out);
                     out.extend_from_slice(b"\n\n");
                 }
@@ -261,7 +261,7 @@ impl Source for Watching {
                 }
                 silent += 1;
                 if silent >= SILENT_BATCHES {
-                    // A long way through changes of others must not hold up the shard's loop.
+                    // Many changes of other keys must not block the shard's loop.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -271,15 +271,15 @@ impl Source for Watching {
     }
 }
 
-/// The client comes back with its `Last-Event-ID`, and hears 410 if that is too late.
+/// The client reconnects with its `Last-Event-ID`, and gets 410 if that is too old.
 fn broken(error: &Error) -> io::Error {
     let too_slow = error.code() == Code::Gone;
-    io::Error::other(if too_slow { "this reader is too slow".to_owned() } else { error.to_string() })
+    io::Error::other(if too_slow { "this client reads too slowly".to_owned() } else { error.to_string() })
 }
 
 impl Watching {
     /// Writes the events of some changes. Parts of one change share its version and make one event.
-    fn tell(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
+    fn write_events(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(first) = changes.get(at) {
             let parts = changes[at..]
@@ -313,11 +313,11 @@ fn described(change: &[Effect]) -> (&'static str, String) {
             _ => None,
         });
         let expires_at = expires_at.unwrap_or(Millis::NEVER);
-        ("put", answer::object(key, Some(&Document { text, version, expires_at })))
+        ("put", response::object(key, Some(&Document { text, version, expires_at })))
     };
     for effect in change.iter().rev() {
         match &effect.fact {
-            Fact::Deleted => return ("delete", answer::object(key, None)),
+            Fact::Deleted => return ("delete", response::object(key, None)),
             Fact::Json(text) => return document(text.clone()),
             Fact::Str(bytes) => {
                 if let Ok(text) = std::str::from_utf8(bytes) {
@@ -327,7 +327,7 @@ fn described(change: &[Effect]) -> (&'static str, String) {
             _ => {}
         }
     }
-    // Its expiry alone, or something that is no document.
+    // Only its expiry, or a value that is not a document.
     ("change", format!("{{\"key\":{},\"version\":{version}}}", written::shown(key)))
 }
 

@@ -9,35 +9,36 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::Done;
-use super::answer;
 use super::params::{self, Expiry, Guard, name};
+use super::response;
 
-/// What `PUT` and `PATCH` take.
+/// The parameters of `PUT` and `PATCH`.
 pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT];
-/// What `DELETE` takes.
+/// The parameters of `DELETE`.
 pub(super) const DELETING: &[&str] = &[name::IF_VERSION];
 
-/// The types of patches.
+/// The media types of patches.
 pub(super) const SHALLOW: &str = "application/json";
 pub(super) const MERGE: &str = "application/merge-patch+json";
 pub(super) const OPERATIONS: &str = "application/json-patch+json";
 
-pub(super) async fn put(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn put(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, WRITING)?;
     let text = document::normal(&request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
-    // A full replacement: what is not said is not kept.
+    // A full replacement: without parameters the expiry is removed.
     let expiry = params::expiry(&parameters, Expire::At(Millis::NEVER))?;
     let guard = params::guard(&request.head.headers, &parameters)?;
     write(context, request, Change::Put(Bytes::from(text.into_bytes())), guard, expiry).await
 }
 
-pub(super) async fn patch(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, WRITING)?;
     let form = form_of(&request.head.headers)?;
     let patch = Patch::read(form, &request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
@@ -46,7 +47,8 @@ pub(super) async fn patch(context: &HttpContext, request: &HttpRequest) -> Done 
     write(context, request, Change::Patch(patch), guard, expiry).await
 }
 
-pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn delete(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let parameters = Parameters::of(&request.head, DELETING)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
     write(context, request, Change::Delete, guard, Expiry::As(Expire::Keep)).await
@@ -55,7 +57,7 @@ pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Done
 fn form_of(headers: &HeaderMap) -> Result<Form, ApiError> {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(SHALLOW);
     match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        // What curl says of any body.
+        // What curl sends for any body.
         SHALLOW | "application/x-www-form-urlencoded" => Ok(Form::Shallow),
         MERGE => Ok(Form::Merge),
         OPERATIONS => Ok(Form::Operations),
@@ -69,18 +71,18 @@ async fn write(
     change: Change,
     guard: Guard,
     expiry: Expiry,
-) -> Done {
-    let key = params::key(&request.head)?;
+) -> ApiResult {
+    let key = params::key(request)?;
     let idempotency_key = params::idempotency_key(request)?;
     let shard = context.app.engine.shard_of(&key);
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
         let Some(expire) = expiry.at(now) else {
-            return Ok((ApiError::bad("expiresAt has passed already").kept(), ()));
+            return Ok((ApiError::bad("expiresAt has passed already").stored(), ()));
         };
         let changed = documents::change(keys, &key, &change, &guard.condition, expire, now);
-        let answered = changed.map(|changed| answer::changed(&key, changed, guard.status));
-        answered.or_else(|miss| ApiError::from(miss).unless_broken()).map(|kept| (kept, ()))
+        let response = changed.map(|changed| response::changed(&key, changed, guard.status));
+        response.or_else(|miss| ApiError::from(miss).unless_broken()).map(|stored| (stored, ()))
     });
-    let (kept, ()) = ran.await?;
-    Ok(reply::kept(kept))
+    let (stored, ()) = ran.await?;
+    Ok(reply::stored(stored))
 }

@@ -1,12 +1,12 @@
-//! `POST /limit`: several policies as one, and a write in the same atomic step. Touches the stores of the policies.
+//! `POST /limit`: a check of several policies, and a write in the same atomic step. Touches the stores of the policies.
 //!
 //! ```json
 //! {"rule":"all","checks":[{"policy":"user","key":"ada"},{"policy":"everybody","key":"all","cost":2}],
 //!  "then":{"commands":[["LPUSH","jobs","1"]]}}
 //! ```
 //!
-//! All is asked first, and only if the rule admits is anything consumed or written. On one shard of the database that is one
-//! step; policies on other stores are asked in turn, and what was consumed in vain is given back.
+//! All policies decide first, and only if the rule admits the request is anything consumed or written. On one shard of the database
+//! that is one step; policies on other stores are checked in turn, and what was consumed in vain is refunded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::kv::batch::{self, Operation};
 use super::super::reply::{self, Reply};
@@ -38,16 +38,16 @@ use super::super::request::HttpRequest;
 use super::super::upstash;
 use super::params;
 use super::run::{self, Ran};
-use super::{Done, answer, policy, question};
+use super::{find_policy, question, response};
 use crate::bounds::{REST_ANSWER_BYTES_MAX, THEN_MAX};
 use crate::call::target::shard_of_queue;
 use crate::call::transaction::run_queue;
-use crate::policies::active::{ActivePolicy, Backend};
+use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText, Object};
 
 const FORM: &str = r#"{"checks":[{"policy":"user","key":"ada"},{"policy":"all","key":"all"}]}"#;
-const APART: &str =
-    "the keys of the limits and of what is written must live together: give them the same {tag}";
+const ON_SEVERAL_SHARDS: &str =
+    "the keys of the limits and of the writes must be on one shard: give them the same {tag}";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,14 +87,14 @@ struct ThenText<'a> {
     operations: Option<&'a RawValue>,
 }
 
-/// What is written if the rule admits.
+/// What is written if the rule admits the request.
 enum Then {
     Nothing,
     Commands(Vec<Queued>),
     Operations(Vec<Operation>),
 }
 
-/// What is asked, in its parts.
+/// The parts of a request.
 struct Plan<'a> {
     idempotency_key: Option<IdempotencyKey>,
     rule: Rule,
@@ -103,16 +103,17 @@ struct Plan<'a> {
     denial: StatusCode,
 }
 
-/// What came of it.
+/// Its result.
 struct Outcome {
     decisions: Vec<Decision>,
     now: Millis,
-    /// Of what was written, as JSON.
+    /// The results of the writes, as JSON.
     results: Option<Vec<String>>,
     publish: Vec<Publication>,
 }
 
-pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn combined(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    request.require_write()?;
     let denial = params::denial(&request.head)?;
     let body: Body<'_> = params::body(&request.body, FORM)?;
     if body.checks.is_empty() || body.checks.len() > COMBINED_MAX {
@@ -127,7 +128,7 @@ pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Do
     };
     let mut limits = Vec::with_capacity(body.checks.len());
     for Object(one) in &body.checks {
-        let active = policy(context, &one.policy)?;
+        let active = find_policy(context, &one.policy)?;
         let question = question(&active, &one.key.0, one.cost)?;
         limits.push((active, question));
     }
@@ -136,32 +137,32 @@ pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Do
     let plan = Plan { idempotency_key, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(context, plan).await {
-        Ok(Ran::Again(kept)) => return Ok(again(&limits, kept, context.app.now())),
+        Ok(Ran::Repeat(stored)) => return Ok(repeat(&limits, stored, context.app.now())),
         Ok(Ran::New(outcome)) => Ok(outcome),
-        Err(refused) => Err(refused),
+        Err(error) => Err(error),
     };
     count(rule, &limits, &body.checks, &ran, stopwatch.elapsed());
     let outcome = ran?;
     context.caller.borrow().publish(&outcome.publish);
     let names: Vec<&str> = limits.iter().map(|(active, _)| active.definition.name.as_str()).collect();
     let (position, binding, text) = text(rule, &names, &outcome)?;
-    let mut reply = reply::json(answer::status(&binding, denial), text);
-    answer::headers(&mut reply, &limits[position].0, &binding, outcome.now);
+    let mut reply = reply::json(response::status(&binding, denial), text);
+    response::headers(&mut reply, &limits[position].0, &binding, outcome.now);
     Ok(reply)
 }
 
-/// The first answer once more, with the headers of the policy that was binding.
-fn again(limits: &[(Arc<ActivePolicy>, Question)], kept: StoredResponse, now: Millis) -> Reply {
-    // By this reader, because it has what the client wrote in it.
-    let told = document::parse(&kept.body).ok();
-    let name = told.as_ref().and_then(|told| told["policy"].as_str());
+/// The stored response again, with the headers of the binding policy.
+fn repeat(limits: &[(Arc<ActivePolicy>, Question)], stored: StoredResponse, now: Millis) -> Reply {
+    // With this parser, because the response contains values of the client.
+    let response = document::parse(&stored.body).ok();
+    let name = response.as_ref().and_then(|response| response["policy"].as_str());
     match limits.iter().find(|(active, _)| Some(active.definition.name.as_str()) == name) {
-        Some((active, _)) => answer::again(active, kept, now),
-        None => reply::kept(kept),
+        Some((active, _)) => response::repeat(active, stored, now),
+        None => reply::stored(stored),
     }
 }
 
-/// Counts each limit's part. One that would have let it pass, and was not asked to because of another, has decided nothing.
+/// Counts the decision of each policy. One that would have admitted the request, which another denied, is not counted.
 fn count(
     rule: Rule,
     limits: &[(Arc<ActivePolicy>, Question)],
@@ -179,30 +180,30 @@ fn count(
                 }
             }
         }
-        // What was refused for how it was asked, or for what it wanted to write, is no failure of a limit.
+        // An invalid request, or an error of its writes, is not an error of a policy.
         Err(ApiError::Broken(error)) if is_broken(error) => {
             of.for_each(|(active, key)| active.count(key, Err(error)));
         }
         Err(_) => return,
     }
     for (n, (active, _)) in limits.iter().enumerate() {
-        // A policy that is asked for several keys took its time once.
+        // The time of a policy that checks several keys is counted once.
         if !limits[..n].iter().any(|(before, _)| Arc::ptr_eq(before, active)) {
-            active.took(took);
+            active.observe(took);
         }
     }
 }
 
-/// The text of the answer, with the binding decision and its place.
+/// The text of the response, with the binding decision and its position.
 fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decision, String), ApiError> {
     let Some((position, binding)) = rule.binding(&outcome.decisions) else {
         return Err(ApiError::bad("there are no checks"));
     };
     let mut parts = Vec::with_capacity(names.len());
     for (name, decision) in names.iter().zip(&outcome.decisions) {
-        parts.push(answer::text(decision, &[("policy", json!(name))])?);
+        parts.push(response::text(decision, &[("policy", json!(name))])?);
     }
-    let mut text = answer::text(&binding, &[("policy", json!(names[position]))])?;
+    let mut text = response::text(&binding, &[("policy", json!(names[position]))])?;
     text.truncate(text.len() - 1);
     text.push_str(&format!(",\"decisions\":[{}]", parts.join(",")));
     if let Some(results) = &outcome.results {
@@ -212,14 +213,15 @@ fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decisio
     Ok((position, binding, text))
 }
 
-/// What is to be written, checked as far as that goes without running it.
+/// The writes, checked as far as possible without running them.
 fn then(context: &HttpContext, request: &HttpRequest, text: Option<&ThenText<'_>>) -> Result<Then, ApiError> {
-    let many = || ApiError::TooLarge(format!("at most {THEN_MAX} commands or operations follow a decision"));
+    let many =
+        || ApiError::TooLarge(format!("at most {THEN_MAX} commands or operations can follow a decision"));
     match text {
         None => Ok(Then::Nothing),
         Some(ThenText { commands: Some(text), operations: None }) => {
             let commands = upstash::body::commands(text.get().as_bytes())
-                .map_err(|refused| ApiError::bad(format!("\"commands\": {}", refused.0)))?;
+                .map_err(|error| ApiError::bad(format!("\"commands\": {}", error.0)))?;
             if commands.len() > THEN_MAX {
                 return Err(many());
             }
@@ -229,7 +231,7 @@ fn then(context: &HttpContext, request: &HttpRequest, text: Option<&ThenText<'_>
                     Err(batch::at(n, ApiError::bad(format!("the command '{name}' cannot follow a decision"))))
                 }
                 Ok(spec) => Ok(Queued { spec, command }),
-                Err(fail) => Err(batch::at(n, refused(fail))),
+                Err(fail) => Err(batch::at(n, command_error(fail))),
             };
             commands.into_iter().enumerate().map(queued).collect::<Result<_, _>>().map(Then::Commands)
         }
@@ -242,21 +244,21 @@ fn then(context: &HttpContext, request: &HttpRequest, text: Option<&ThenText<'_>
             if operations.len() > THEN_MAX {
                 return Err(many());
             }
-            let read = |(n, one)| batch::operation(one).map_err(|refused| batch::at(n, refused));
+            let read = |(n, one)| batch::operation(one).map_err(|error| batch::at(n, error));
             operations.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Then::Operations)
         }
         Some(_) => Err(ApiError::bad("\"then\" has either \"commands\" or \"operations\"")),
     }
 }
 
-/// A command's refusal in the words of this door.
-fn refused(fail: Fail) -> ApiError {
+/// The error of a command in the form of this API.
+fn command_error(fail: Fail) -> ApiError {
     match fail {
         Fail::Broken(error) => ApiError::Broken(error),
         fail => {
             let line = fail.line();
             match line.starts_with("WRONGTYPE") {
-                true => ApiError::WrongType("the key holds something of another type"),
+                true => ApiError::WrongType("the key holds a value of another type"),
                 false => ApiError::bad(line),
             }
         }
@@ -267,19 +269,17 @@ async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, A
     let limits = plan.limits;
     let engine = &context.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
-    let is_on_engine = limits.iter().all(|(active, _)| active.backend == Backend::Engine);
+    let is_on_engine = limits.iter().all(|(active, _)| active.backend.is_engine());
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
     if is_on_engine && is_together {
         return on_shard(context, shard, plan).await;
     }
     match plan.then {
         Then::Nothing if plan.idempotency_key.is_none() => {}
-        Then::Nothing if is_on_engine => return Err(ApiError::bad(run::NAMED_APART)),
-        _ if is_on_engine => return Err(ApiError::bad(APART)),
+        Then::Nothing if is_on_engine => return Err(ApiError::bad(run::KEYS_ON_SEVERAL_SHARDS)),
+        _ if is_on_engine => return Err(ApiError::bad(ON_SEVERAL_SHARDS)),
         _ => {
-            return Err(ApiError::bad(
-                "only with policies on the store 'engine' can something be written, too",
-            ));
+            return Err(ApiError::bad("only with policies on the store 'engine' can a request also write"));
         }
     }
     let decisions = elsewhere(plan.rule, limits).await;
@@ -287,52 +287,52 @@ async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, A
     Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
 }
 
-/// Without a store nothing is decided, unless all limits say that then everybody may pass.
+/// The decisions when the store fails: only if all policies fail open.
 fn opened(limits: &[(Arc<ActivePolicy>, Question)], error: &keystead_core::Error) -> Option<Vec<Decision>> {
     limits.iter().map(|(active, _)| active.limiter.open_for(error).map(|(decision, _)| decision)).collect()
 }
 
-/// All of them in one step.
+/// All checks in one step.
 async fn on_shard(context: &HttpContext, shard: usize, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
     let Plan { idempotency_key, rule, limits, then, denial } = plan;
     let engine = &context.app.engine;
-    let is_here = match &then {
+    let is_on_shard = match &then {
         Then::Nothing => true,
         Then::Operations(operations) => {
             operations.iter().all(|operation| engine.shard_of(&operation.key) == shard)
         }
         Then::Commands(queue) => engine.shards() == 1 || shard_of_queue(engine, queue, Some(shard)).is_ok(),
     };
-    if !is_here {
-        return Err(ApiError::bad(APART));
+    if !is_on_shard {
+        return Err(ApiError::bad(ON_SEVERAL_SHARDS));
     }
     let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
     let names: Vec<String> = limits.iter().map(|(active, _)| active.definition.name.clone()).collect();
     let (hub, random) =
         (Arc::clone(&context.app.hub), Random::new(context.caller.borrow_mut().random.next()));
     let writes_nothing = matches!(then, Then::Nothing);
-    let has_name = idempotency_key.is_some();
+    let has_key = idempotency_key.is_some();
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keyspace, now| {
         let outcome = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        // Only what can be repeated is kept.
-        let kept = match has_name {
+        // Only the response to a request with a key is stored.
+        let stored = match has_key {
             true => {
                 let (_, binding, text) = text(rule, &names, &outcome)?;
-                answer::kept_text(answer::status(&binding, denial), &text)
+                response::stored_text(response::status(&binding, denial), &text)
             }
-            false => answer::kept_text(StatusCode::OK, ""),
+            false => response::stored_text(StatusCode::OK, ""),
         };
-        Ok::<_, ApiError>((kept, Some(outcome)))
+        Ok::<_, ApiError>((stored, Some(outcome)))
     });
     match ran.await {
         Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
-        Ok((kept, None)) => Ok(Ran::Again(kept)),
+        Ok((stored, None)) => Ok(Ran::Repeat(stored)),
         Err(ApiError::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
             Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
         }
-        Err(refused) => Err(refused),
+        Err(error) => Err(error),
     }
 }
 
@@ -354,15 +354,15 @@ fn run(
         Then::Nothing => return Ok(outcome),
         Then::Operations(operations) => {
             for (n, operation) in operations.iter().enumerate() {
-                results.push(batch::one(operation, keyspace, now).map_err(|refused| batch::at(n, refused))?);
+                results.push(batch::one(operation, keyspace, now).map_err(|error| batch::at(n, error))?);
             }
         }
         Then::Commands(queue) => {
             let ctx = Ctx { shard, dialect: Dialect::Upstash, ..Ctx::new(keyspace, now, &mut random, hub) };
-            let (replies, publish) = run_queue(queue, ctx, REST_ANSWER_BYTES_MAX).map_err(refused)?;
+            let (replies, publish) = run_queue(queue, ctx, REST_ANSWER_BYTES_MAX).map_err(command_error)?;
             for (n, reply) in replies.into_iter().enumerate() {
                 match reply.unwrap_or(RedisReply::Nil) {
-                    RedisReply::Error(fail) => return Err(batch::at(n, refused(fail))),
+                    RedisReply::Error(fail) => return Err(batch::at(n, command_error(fail))),
                     reply => results.push(encoded(&reply)),
                 }
             }
@@ -370,7 +370,7 @@ fn run(
         }
     }
     if results.iter().map(String::len).sum::<usize>() > REST_ANSWER_BYTES_MAX {
-        return Err(ApiError::TooLarge(format!("the answer is over {REST_ANSWER_BYTES_MAX} bytes")));
+        return Err(ApiError::TooLarge(format!("the response is over {REST_ANSWER_BYTES_MAX} bytes")));
     }
     outcome.results = Some(results);
     Ok(outcome)
@@ -383,10 +383,10 @@ fn encoded(reply: &RedisReply) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// As one where all of them are in one store that can, else in turn.
+/// In one step if all policies use one store that can do so, otherwise in turn.
 async fn elsewhere(rule: Rule, limits: &[(Arc<ActivePolicy>, Question)]) -> Applied<Vec<Decision>> {
     let (first, _) = &limits[0];
-    if limits.iter().all(|(active, _)| active.is_beside(first)) {
+    if limits.iter().all(|(active, _)| active.shares_store_with(first)) {
         let questions: Vec<Question> = limits.iter().map(|(_, question)| question.clone()).collect();
         return rule.check_on(&questions, first.limiter.store()).await;
     }

@@ -1,4 +1,4 @@
-//! `GET /limit` and `GET /limit/{policy}`: which policies are in force, and what was counted. Touches nothing.
+//! `GET /limit` and `GET /limit/{policy}`: the active policies and their counts. Touches nothing.
 
 use std::sync::PoisonError;
 
@@ -6,35 +6,37 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::context::HttpContext;
+use super::super::error::ApiResult;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::{Done, policy};
+use super::{find_policy, params};
 use crate::bounds::DENIED_KEYS_TOLD;
 use crate::policies::active::ActivePolicy;
 use crate::written;
 
-pub(super) fn list(context: &HttpContext, request: &HttpRequest) -> Done {
+pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     Parameters::of(&request.head, &[])?;
     let set = context.app.policies.set();
-    let policies: Vec<Value> = set.by_name.values().map(|active| described(active)).collect();
+    let policies: Vec<Value> = set.by_name.values().map(|active| summary(active)).collect();
     Ok(reply::json(StatusCode::OK, json!({ "policies": policies, "problem": set.problem })))
 }
 
-pub(super) fn one(context: &HttpContext, request: &HttpRequest, policy_name: &str) -> Done {
+pub(in super::super) async fn policy(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let name = params::policy_name(request)?;
     Parameters::of(&request.head, &[])?;
-    let active = policy(context, policy_name)?;
-    let mut told = described(&active);
+    let active = find_policy(context, name)?;
+    let mut body = summary(&active);
     let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
     let top: Vec<Value> =
         top.iter().map(|(key, count)| json!({ "key": written::shown(key), "denied": count })).collect();
-    if let Value::Object(told) = &mut told {
-        told.insert("topDenied".to_owned(), Value::Array(top));
+    if let Value::Object(body) = &mut body {
+        body.insert("topDenied".to_owned(), Value::Array(top));
     }
-    Ok(reply::json(StatusCode::OK, told))
+    Ok(reply::json(StatusCode::OK, body))
 }
 
-fn described(active: &ActivePolicy) -> Value {
+fn summary(active: &ActivePolicy) -> Value {
     let (definition, counts) = (&active.definition, &active.counts);
     json!({
         "name": definition.name,

@@ -1,4 +1,4 @@
-//! Rate limits: `POST /limit/{policy}` with `{"key":"ada"}` answers a decision.
+//! Rate limits: the response to `POST /limit/{policy}` with `{"key":"ada"}` is a decision.
 //!
 //! | Request                                          | open         |
 //! |--------------------------------------------------|--------------|
@@ -9,14 +9,12 @@
 //! | `GET /limit`, `GET /limit/{policy}`              | `list`       |
 //! | `GET` and `DELETE /limit/{policy}/{key}`         | `check`      |
 //! | paths and bodies                                 | `params`     |
-//! | answers                                          | `answer`     |
-//! | how a step reaches the shard of its key          | `run`        |
-//! | what OpenAPI tells of all this                   | `openapi`  |
+//! | responses                                        | `response`     |
+//! | how a step reaches the state of its policy       | `run`        |
+//! | their part of OpenAPI                            | `openapi`    |
 //!
-//! Touches the stores of the policies. What a decision is, is in `keystead_limit`; which policies there are, in
-//! [`crate::policies`].
+//! Touches the stores of the policies. `keystead_limit` decides; [`crate::policies`] knows which policies there are.
 
-mod answer;
 mod check;
 mod combined;
 mod lease;
@@ -24,89 +22,36 @@ mod list;
 pub(super) mod openapi;
 mod params;
 mod reserve;
+mod response;
 mod run;
+
+pub(super) use check::{check, check_many, peek, reset};
+pub(super) use combined::combined;
+pub(super) use lease::{acquire, release};
+pub(super) use list::{list, policy};
+pub(super) use reserve::{reserve, settle};
 
 use std::sync::Arc;
 
-use hyper::header::{ALLOW, HeaderValue};
 use keystead_core::Code;
 use keystead_limit::Question;
 use keystead_limit::strategy::AnyStrategy;
 
 use super::context::HttpContext;
-use super::error::ApiError;
-use super::reply::{self, Reply};
-use super::request::{HttpRequest, RequestError};
-use super::rights::Rights;
+use super::error::{ApiError, ApiResult};
+use super::request::HttpRequest;
 use crate::policies::active::ActivePolicy;
-use params::Path;
 
-/// What a handler comes to.
-type Done = Result<Reply, ApiError>;
-
-pub(super) async fn list(context: &HttpContext, request: &HttpRequest) -> Reply {
-    finished(list::list(context, request))
-}
-
-pub(super) async fn combined(context: &HttpContext, request: &HttpRequest) -> Reply {
-    finished(match request.rights {
-        Rights::All => combined::combined(context, request).await,
-        Rights::ReadOnly => Err(ApiError::ReadOnly),
-    })
-}
-
-pub(super) async fn get(context: &HttpContext, request: &HttpRequest) -> Reply {
-    finished(match Path::of(&request.head) {
-        Err(refused) => Err(refused),
-        Ok(Path { policy, rest: None }) => list::one(context, request, policy),
-        Ok(Path { policy, rest: Some(key) }) => check::look(context, request, policy, key).await,
-    })
-}
-
-pub(super) async fn post(context: &HttpContext, request: &HttpRequest) -> Reply {
-    finished(posted(context, request).await)
-}
-
-async fn posted(context: &HttpContext, request: &HttpRequest) -> Done {
-    let Path { policy, rest } = Path::of(&request.head)?;
-    match rest {
-        None => check::check(context, request, policy).await,
-        Some("check") => check::many(context, request, policy).await,
-        Some("acquire") => lease::acquire(context, request, policy).await,
-        Some("release") => lease::release(context, request, policy).await,
-        Some("reserve") => reserve::reserve(context, request, policy).await,
-        Some("settle") => reserve::settle(context, request, policy).await,
-        Some(other) => Err(ApiError::NotFound(format!(
-            "there is no action '{other}': a policy can check, acquire, release, reserve and settle"
-        ))),
-    }
-}
-
-pub(super) async fn delete(context: &HttpContext, request: &HttpRequest) -> Reply {
-    finished(match Path::of(&request.head) {
-        Err(refused) => Err(refused),
-        Ok(Path { rest: None, .. }) => return not_of_policies(),
-        Ok(Path { policy, rest: Some(key) }) => match request.rights {
-            Rights::All => check::reset(context, request, policy, key).await,
-            Rights::ReadOnly => Err(ApiError::ReadOnly),
-        },
-    })
-}
-
-/// The row is that of keys, too; a policy is deleted in the settings file.
-fn not_of_policies() -> Reply {
-    const ALLOWED: &str = "GET, POST, HEAD";
-    let mut reply = reply::refused(&RequestError::Method(ALLOWED.to_owned()));
-    reply.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));
-    reply
-}
-
-fn finished(done: Done) -> Reply {
-    done.unwrap_or_else(|refused| refused.reply())
+/// `POST /limit/{policy}/{action}` with an action that does not exist.
+pub(super) async fn unknown_action(_: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let (_, action) = params::policy_and(request, "action")?;
+    Err(ApiError::NotFound(format!(
+        "there is no action '{action}': a policy can check, acquire, release, reserve and settle"
+    )))
 }
 
 /// The policy of this name.
-fn policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, ApiError> {
+fn find_policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, ApiError> {
     context.app.policies.find(name).ok_or_else(|| {
         let set = context.app.policies.set();
         ApiError::NotFound(match set.by_name.is_empty() {
@@ -119,11 +64,11 @@ fn policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, ApiErr
     })
 }
 
-/// A question to a policy about a key of a request.
+/// A question about a key of a request.
 fn question(active: &ActivePolicy, key: &[u8], cost: u64) -> Result<Question, ApiError> {
     if cost != 1 && matches!(active.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
         return Err(ApiError::bad(
-            "a concurrency policy counts what is under way, one lease at a time: leave cost out, or ask for each",
+            "a concurrency policy counts one lease at a time: leave cost out, or acquire each",
         ));
     }
     active.limiter.question(key, cost).map_err(|error| match error.code() {
@@ -132,12 +77,4 @@ fn question(active: &ActivePolicy, key: &[u8], cost: u64) -> Result<Question, Ap
         }
         _ => error.into(),
     })
-}
-
-/// Refuses those who may only look.
-fn writer(request: &HttpRequest) -> Result<(), ApiError> {
-    match request.rights {
-        Rights::All => Ok(()),
-        Rights::ReadOnly => Err(ApiError::ReadOnly),
-    }
 }

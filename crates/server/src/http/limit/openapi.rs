@@ -1,6 +1,5 @@
-//! What OpenAPI tells of the limit door. Pure.
+//! The OpenAPI descriptions of the limits API. Pure.
 
-use hyper::Method;
 use keystead_core::Code;
 use keystead_core::bounds::KEY_BYTES_MAX;
 use keystead_limit::bounds::{CHECK_MANY_MAX, COMBINED_MAX, WHOLE_MAX};
@@ -10,8 +9,8 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::super::kv::openapi::{KEY, OPERATION};
-use super::super::openapi::common::{NAME_USED, idempotency_key, refusal, store_failures};
-use super::super::openapi::part::{self, Described, Shape};
+use super::super::openapi::common::{KEY_USED, error_response, idempotency_key, store_failures};
+use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::params;
 use crate::bounds::{POLICY_NAME_BYTES_MAX, RESERVATION_MS, RESERVATION_MS_MAX, THEN_MAX};
@@ -21,30 +20,29 @@ pub(in super::super) const TAG: &str = "limits";
 const DECISION: &str = "Decision";
 const POLICY: &str = "Policy";
 
-const ONE: &str = "/limit/{policy}";
-const OF_KEY: &str = "/limit/{policy}/{key}";
-
 const BAD: &str = Code::BadRequest.as_str();
 const WRONG_TYPE: &str = Code::WrongType.as_str();
 
 pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
     let decision = part::members([
         ("allowed", yes_or_no().into()),
-        ("limit", whole(0).description(Some("The effective ceiling.")).into()),
+        ("limit", whole(0).description(Some("The effective limit.")).into()),
         ("remaining", whole(0).description(Some("Whole units that are left.")).into()),
         (
             "resetAt",
-            whole(0).description(Some("When all is replenished, in milliseconds since 1970.")).into(),
+            whole(0)
+                .description(Some("When the limit is fully replenished, in milliseconds since 1970."))
+                .into(),
         ),
         ("retryAfterMs", whole(0).description(Some("0 exactly when it is allowed.")).into()),
     ])
     .property(
         "delayMs",
-        whole(0).description(Some("Of a `leakyBucket`: how long to hold an allowed request back.")),
+        whole(0).description(Some("Of a `leakyBucket`: how long to delay an allowed request.")),
     )
-    .property("leaseId", whole(1).description(Some("Of `concurrency`: what to release.")))
-    .property("failedOpen", yes_or_no().description(Some("The store was broken, and nothing was counted.")))
-    .description(Some("More members may come."));
+    .property("leaseId", whole(1).description(Some("Of `concurrency`: the lease to release.")))
+    .property("failedOpen", yes_or_no().description(Some("The store failed, and nothing was counted.")))
+    .description(Some("More members may be added."));
     let count = || part::counter(0);
     let denied = part::members([("key", part::named(KEY)), ("denied", count().into())]);
     let policy = part::members([
@@ -59,15 +57,10 @@ pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
         ("denied", count().into()),
         (
             "failedOpen",
-            part::counter(0)
-                .description(Some("Passed because the store was broken; in no other count."))
-                .into(),
+            part::counter(0).description(Some("Allowed because the store failed; in no other count.")).into(),
         ),
         ("errors", count().into()),
-        (
-            "storeBroken",
-            yes_or_no().description(Some("A store of its own could not answer the last check.")).into(),
-        ),
+        ("storeBroken", yes_or_no().description(Some("Its own store failed at the last check.")).into()),
     ])
     .property("topDenied", part::list(denied));
     vec![(DECISION, decision.into()), (POLICY, policy.into())]
@@ -86,10 +79,10 @@ fn name() -> ObjectBuilder {
 }
 
 fn cost() -> ObjectBuilder {
-    whole(1).description(Some("Units; 1 where nothing is said."))
+    whole(1).description(Some("Units; 1 by default."))
 }
 
-fn policy() -> Parameter {
+fn policy_in_path() -> Parameter {
     part::in_path("policy", "A policy of the settings file.", name())
 }
 
@@ -102,51 +95,52 @@ fn status() -> Parameter {
     part::in_query(params::STATUS, "The status of a denial.", part::one_of(&["200", "429"]))
 }
 
-/// What all requests share.
+/// Adds the responses that all requests share.
 fn finished(operation: OperationBuilder) -> OperationBuilder {
-    let bad = "What was asked cannot be read, or does not go together.";
-    part::with(operation.response("400", refusal(bad, &[BAD])), &store_failures())
+    let bad = "The request is invalid, or its parts contradict each other.";
+    part::with(operation.response("400", error_response(bad, &[BAD])), &store_failures())
 }
 
-/// What all requests about a policy share.
+/// Adds what all requests about a policy share.
 fn of_policy(operation: OperationBuilder) -> OperationBuilder {
-    finished(operation.parameter(policy()))
-        .response("404", refusal("There is no such policy, or not what was named of it.", &[code::NOT_FOUND]))
+    finished(operation.parameter(policy_in_path())).response(
+        "404",
+        error_response("There is no such policy, action or reservation.", &[code::NOT_FOUND]),
+    )
 }
 
-/// What all requests about keys of a policy share.
+/// Adds what all requests about keys of a policy share.
 fn of_keys(operation: OperationBuilder) -> OperationBuilder {
-    let too_large =
-        format!("A key is over {KEY_BYTES_MAX} bytes with what stands before it, or the body is too large.");
+    let too_large = format!("A key is over {KEY_BYTES_MAX} bytes with its prefix, or the body is too large.");
     of_policy(operation)
-        .response("409", refusal("The key holds something else.", &[WRONG_TYPE]))
-        .response("413", refusal(&too_large, &[Code::TooLarge.as_str()]))
+        .response("409", error_response("The key holds a value of another type.", &[WRONG_TYPE]))
+        .response("413", error_response(&too_large, &[Code::TooLarge.as_str()]))
 }
 
-/// What all requests that consume share.
+/// Adds what all requests that consume share.
 fn changing(operation: OperationBuilder) -> OperationBuilder {
     operation
         .parameter(idempotency_key("consumes nothing; its policies must be on the store `engine`"))
-        .response("403", refusal("The token may only read.", &[code::FORBIDDEN]))
-        .response("422", refusal(NAME_USED, &[code::UNPROCESSABLE]))
+        .response("403", error_response("The token may only read.", &[code::FORBIDDEN]))
+        .response("422", error_response(KEY_USED, &[code::UNPROCESSABLE]))
 }
 
-/// Adds the answers that tell a decision.
+/// Adds the responses with a decision.
 fn deciding(operation: OperationBuilder, shape: impl Into<Shape>) -> OperationBuilder {
     let shape = shape.into();
     operation
         .parameter(status())
         .response("200", with_headers(part::json("The decision.", shape.clone())))
-        .response("429", with_headers(part::json("A denial, where the query asks for this status.", shape)))
+        .response("429", with_headers(part::json("A denial, if the query sets this status.", shape)))
 }
 
-fn with_headers(answer: ResponseBuilder) -> ResponseBuilder {
+fn with_headers(response: ResponseBuilder) -> ResponseBuilder {
     let seconds = || part::string().pattern(Some("^[0-9]+$"));
-    let answer = answer.header("Retry-After", part::header("Of a denial, in seconds.", seconds()));
+    let response = response.header("Retry-After", part::header("Of a denial, in seconds.", seconds()));
     ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy", "RateLimit"]
         .into_iter()
-        .fold(answer, |answer, name| {
-            answer.header(name, part::header("Where the policy asks for it.", part::string()))
+        .fold(response, |response, name| {
+            response.header(name, part::header("If the policy has it.", part::string()))
         })
 }
 
@@ -158,82 +152,69 @@ fn with_key() -> ObjectBuilder {
     part::required(part::closed(), [("key", part::named(KEY))])
 }
 
-pub(in super::super) fn list(_: &Method) -> Vec<Described> {
+pub(in super::super) fn list() -> OperationBuilder {
     let problem = part::any_of([part::string().into(), part::null().into()]);
     let all = part::members([("policies", part::list(part::named(POLICY)).into()), ("problem", problem)])
-        .description(Some("`problem`: why the settings file as it is now was not taken."));
-    let operation =
-        part::operation(TAG, "listPolicies", "Tells which policies are in force, and what was counted");
-    Described::context(finished(operation).response("200", part::json("All policies.", all)))
+        .description(Some("`problem`: why the current settings file was rejected."));
+    let operation = part::operation(TAG, "listPolicies", "Lists the active policies and their counts");
+    finished(operation).response("200", part::json("All policies.", all))
 }
 
-pub(in super::super) fn get(_: &Method) -> Vec<Described> {
-    let one = part::operation(TAG, "getPolicy", "Tells a policy, and which keys were denied most");
-    let look = part::operation(TAG, "peekLimit", "Tells how things stand for a key, and consumes nothing");
-    vec![
-        Described::at(ONE, of_policy(one).response("200", part::json("The policy.", part::named(POLICY)))),
-        Described::at(OF_KEY, deciding(of_keys(look.parameter(key_in_path())), part::named(DECISION))),
-    ]
+pub(in super::super) fn policy() -> OperationBuilder {
+    let operation = part::operation(TAG, "getPolicy", "Returns a policy and the keys that were denied most");
+    of_policy(operation).response("200", part::json("The policy.", part::named(POLICY)))
 }
 
-pub(in super::super) fn delete(_: &Method) -> Vec<Described> {
+pub(in super::super) fn peek() -> OperationBuilder {
+    let operation = part::operation(TAG, "peekLimit", "Returns the state of a key, and consumes nothing");
+    deciding(of_keys(operation.parameter(key_in_path())), part::named(DECISION))
+}
+
+pub(in super::super) fn reset() -> OperationBuilder {
     let reset = part::members([("reset", yes_or_no().into())]);
-    let operation = part::operation(TAG, "resetLimit", "Forgets what was counted for a key")
+    let operation = part::operation(TAG, "resetLimit", "Resets a key")
         .parameter(key_in_path())
-        .response("403", refusal("The token may only read.", &[code::FORBIDDEN]))
-        .response("200", part::json("Whether there was something.", reset));
-    vec![Described::at(OF_KEY, of_keys(operation))]
+        .response("403", error_response("The token may only read.", &[code::FORBIDDEN]))
+        .response("200", part::json("Whether the key had a state.", reset));
+    of_keys(operation)
 }
 
-pub(in super::super) fn post(_: &Method) -> Vec<Described> {
-    vec![
-        Described::at(ONE, check()),
-        Described::at("/limit/{policy}/check", many()),
-        Described::at("/limit/{policy}/acquire", acquire()),
-        Described::at("/limit/{policy}/release", release()),
-        Described::at("/limit/{policy}/reserve", reserve()),
-        Described::at("/limit/{policy}/settle", settle()),
-    ]
-}
-
-fn check() -> OperationBuilder {
-    let peek = yes_or_no().description(Some("Tells how things stand, and consumes nothing."));
+pub(in super::super) fn check() -> OperationBuilder {
+    let peek = yes_or_no().description(Some("Only returns the state, and consumes nothing."));
     let body = with_key().property("cost", cost()).property("peek", peek);
-    let operation =
-        part::operation(TAG, "checkLimit", "Asks whether a key may pass, and consumes when it may");
+    let operation = part::operation(TAG, "checkLimit", "Checks a key, and consumes if it is allowed");
     let operation = asking(operation, body, json!({ "key": "ada", "cost": 1 }));
     deciding(of_keys(changing(operation)), part::named(DECISION))
 }
 
-fn many() -> OperationBuilder {
+pub(in super::super) fn check_many() -> OperationBuilder {
     let keys = part::list(with_key().property("cost", cost())).max_items(Some(CHECK_MANY_MAX));
     let body = part::required(part::closed(), [("keys", keys.into())]);
     let decisions = part::members([("decisions", part::list(part::named(DECISION)).into())]);
-    let operation = part::operation(TAG, "checkLimits", "Asks for many keys at one instant");
+    let operation = part::operation(TAG, "checkLimits", "Checks many keys at one instant");
     let operation =
         asking(operation, body, json!({ "keys": [{ "key": "ada" }, { "key": "bob", "cost": 2 }] }));
     of_keys(changing(operation)).response("200", part::json("The decisions, in order.", decisions))
 }
 
-fn acquire() -> OperationBuilder {
-    let lease = whole(1).description(Some("A lease that is held, to be renewed."));
-    let operation = part::operation(TAG, "acquireLease", "Takes a slot of a `concurrency` policy");
+pub(in super::super) fn acquire() -> OperationBuilder {
+    let lease = whole(1).description(Some("A lease that is held and shall be renewed."));
+    let operation = part::operation(TAG, "acquireLease", "Acquires a lease of a `concurrency` policy");
     let operation = asking(operation, with_key().property("leaseId", lease), json!({ "key": "export" }));
     deciding(of_keys(changing(operation)), part::named(DECISION))
 }
 
-fn release() -> OperationBuilder {
+pub(in super::super) fn release() -> OperationBuilder {
     let body = part::required(with_key(), [("leaseId", whole(1).into())]);
     let released = part::members([("released", yes_or_no().into())]);
-    let operation = part::operation(TAG, "releaseLease", "Gives a slot of a `concurrency` policy back");
+    let operation = part::operation(TAG, "releaseLease", "Releases a lease of a `concurrency` policy");
     let operation = asking(operation, body, json!({ "key": "export", "leaseId": 1 }));
     of_keys(changing(operation)).response("200", part::json("Whether it was still held.", released))
 }
 
-fn reserve() -> OperationBuilder {
-    let ttl = part::between(1, RESERVATION_MS_MAX).description(Some(format!(
-        "How long it waits to be settled; {RESERVATION_MS} where nothing is said."
-    )));
+pub(in super::super) fn reserve() -> OperationBuilder {
+    let ttl = part::between(1, RESERVATION_MS_MAX)
+        .description(Some(format!("How long it may stay unsettled; {RESERVATION_MS} by default.")));
     let body = part::required(with_key().property("ttlMs", ttl), [("cost", whole(1).into())]);
     let reservation = part::members([
         ("id", whole(1).into()),
@@ -242,21 +223,21 @@ fn reserve() -> OperationBuilder {
     ]);
     let more = ObjectBuilder::new().schema_type(Type::Object).property("reservation", reservation);
     let operation =
-        part::operation(TAG, "reserveUnits", "Reserves an estimate of a cost that is known only afterwards");
+        part::operation(TAG, "reserveUnits", "Reserves an estimate of a cost that is only known afterwards");
     let operation = asking(operation, body, json!({ "key": "ada", "cost": 4000 }));
     deciding(of_keys(changing(operation)), part::all_of([part::named(DECISION), more.into()]))
 }
 
-fn settle() -> OperationBuilder {
+pub(in super::super) fn settle() -> OperationBuilder {
     let body = part::required(with_key(), [("id", whole(1).into()), ("cost", whole(0).into())]);
     let more = part::members([("settled", whole(0).into())]);
     let stands = part::all_of([part::named(DECISION), more.into()]);
-    let operation = part::operation(TAG, "settleUnits", "Settles a reservation at what it really cost");
+    let operation = part::operation(TAG, "settleUnits", "Settles a reservation at its actual cost");
     let operation = asking(operation, body, json!({ "key": "ada", "id": 1, "cost": 1500 }));
-    of_keys(changing(operation)).response("200", part::json("How things stand then.", stands))
+    of_keys(changing(operation)).response("200", part::json("The state afterwards.", stands))
 }
 
-pub(in super::super) fn combined(_: &Method) -> Vec<Described> {
+pub(in super::super) fn combined() -> OperationBuilder {
     let check = part::required(
         part::closed().property("cost", cost()),
         [("policy", name().into()), ("key", part::named(KEY))],
@@ -282,22 +263,28 @@ pub(in super::super) fn combined(_: &Method) -> Vec<Described> {
     let part = part::all_of([part::named(DECISION), policy.into()]);
     let more = part::members([("policy", name().into()), ("decisions", part::list(part).into())])
         .property("results", part::list(part::anything()));
-    let operation = part::operation(TAG, "checkPolicies", "Asks several policies as one, and writes if they admit")
+    let operation = part::operation(TAG, "checkPolicies", "Checks several policies as one, and writes if they admit the request")
         .description(Some(
-            "All decide first; only if the rule admits is anything consumed, and `then` written in the same atomic step.",
+            "All decide first; only if the rule admits the request is anything consumed, and `then` written in the same atomic step.",
         ));
     let example =
         json!({ "checks": [{ "policy": "user", "key": "ada" }, { "policy": "everybody", "key": "all" }] });
     let operation = asking(operation, body, example);
     let operation = finished(changing(operation))
-        .response("404", refusal("There is no such policy, or no document to delete.", &[code::NOT_FOUND]))
+        .response(
+            "404",
+            error_response("There is no such policy, or no document to delete.", &[code::NOT_FOUND]),
+        )
         .response(
             "409",
-            refusal(
-                "A key holds something else, or a version does not match.",
+            error_response(
+                "A key holds a value of another type, or a version does not match.",
                 &[Code::Conflict.as_str(), WRONG_TYPE],
             ),
         )
-        .response("413", refusal("A key, the body or the answer is too large.", &[Code::TooLarge.as_str()]));
-    Described::context(deciding(operation, part::all_of([part::named(DECISION), more.into()])))
+        .response(
+            "413",
+            error_response("A key, the body or the response is too large.", &[Code::TooLarge.as_str()]),
+        );
+    deciding(operation, part::all_of([part::named(DECISION), more.into()]))
 }

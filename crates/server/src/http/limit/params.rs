@@ -1,4 +1,4 @@
-//! What a request of the limit door asks for: its path, its body, how a denial is told. Pure.
+//! The parts of a request of the limits API: its path, its body, the status of a denial. Pure.
 
 use std::borrow::Cow;
 
@@ -8,42 +8,39 @@ use serde::Deserialize;
 
 use super::super::error::ApiError;
 use super::super::parameters::{Parameters, decoded};
+use super::super::request::HttpRequest;
 use crate::written::Object;
 
-const START: &str = "/limit/";
-/// The parameter that says which status a denial has.
+const PATH: &str = "the path is /limit/POLICY, or /limit/POLICY/KEY";
+/// The parameter for the status of a denial.
 pub(super) const STATUS: &str = "status";
 
-/// The parts of a path behind `/limit/`: a policy, and an action or a key, still encoded.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Path<'a> {
-    pub(super) policy: &'a str,
-    pub(super) rest: Option<&'a str>,
-}
-
-impl<'a> Path<'a> {
-    pub(super) fn of(head: &'a Parts) -> Result<Path<'a>, ApiError> {
-        let text = head.uri.path().strip_prefix(START).unwrap_or_default();
-        let (policy, rest) = match text.split_once('/') {
-            Some((policy, rest)) => (policy, Some(rest)),
-            None => (text, None),
-        };
-        if policy.is_empty() || rest == Some("") {
-            return Err(ApiError::bad("the path is /limit/POLICY, or /limit/POLICY/KEY"));
-        }
-        if rest.is_some_and(|rest| rest.contains('/')) {
-            return Err(ApiError::bad("a '/' in a key is written %2F"));
-        }
-        Ok(Path { policy, rest })
+/// The policy in the path.
+pub(super) fn policy_name(request: &HttpRequest) -> Result<&str, ApiError> {
+    match request.path_parameter("policy") {
+        "" => Err(ApiError::bad(PATH)),
+        name => Ok(name),
     }
 }
 
-/// The key in a path.
-pub(super) fn key(text: &str) -> Result<Cow<'_, [u8]>, ApiError> {
-    decoded(text, false)
+/// The policy in the path, and the segment behind it, which is named so in the route.
+pub(super) fn policy_and<'a>(
+    request: &'a HttpRequest,
+    parameter: &str,
+) -> Result<(&'a str, &'a str), ApiError> {
+    match (policy_name(request)?, request.path_parameter(parameter)) {
+        (_, "") => Err(ApiError::bad(PATH)),
+        (_, segment) if segment.contains('/') => Err(ApiError::bad("a '/' in a key is written %2F")),
+        (policy, segment) => Ok((policy, segment)),
+    }
 }
 
-/// The status of a denial: 200, or 429 where the query asks for it.
+/// The key that a segment of a path encodes.
+pub(super) fn key(segment: &str) -> Result<Cow<'_, [u8]>, ApiError> {
+    decoded(segment, false)
+}
+
+/// The status of a denial: 200, or 429 if the query says so.
 pub(super) fn denial(head: &Parts) -> Result<StatusCode, ApiError> {
     match Parameters::of(head, &[STATUS])?.text(STATUS)? {
         None | Some("200") => Ok(StatusCode::OK),
@@ -55,11 +52,10 @@ pub(super) fn denial(head: &Parts) -> Result<StatusCode, ApiError> {
 /// Reads a body, of which `form` is an example.
 pub(super) fn body<'a, T: Deserialize<'a>>(bytes: &'a [u8], form: &str) -> Result<T, ApiError> {
     let read: Result<Object<T>, _> = serde_json::from_slice(bytes);
-    read.map(|body| body.0)
-        .map_err(|error| ApiError::bad(format!("the body is not as it should be: {error}: send {form}")))
+    read.map(|body| body.0).map_err(|error| ApiError::bad(format!("invalid body: {error}: send {form}")))
 }
 
-/// One unit, where nobody says more.
+/// The default cost.
 pub(super) fn one() -> u64 {
     1
 }
@@ -75,18 +71,23 @@ mod tests {
         hyper::Request::builder().uri(target).body(()).unwrap().into_parts().0
     }
 
+    fn request(target: &str) -> HttpRequest {
+        HttpRequest::for_test(head(target), "")
+    }
+
     #[test]
-    fn a_path_names_a_policy_and_perhaps_something_of_it() {
-        assert_eq!(Path::of(&head("/limit/a")).unwrap(), Path { policy: "a", rest: None });
-        assert_eq!(Path::of(&head("/limit/a/b%2Fc")).unwrap(), Path { policy: "a", rest: Some("b%2Fc") });
-        for target in ["/limit/", "/limit//a", "/limit/a/", "/limit/a/b/c"] {
-            assert!(Path::of(&head(target)).is_err(), "{target}");
+    fn a_path_names_a_policy_and_a_key() {
+        assert_eq!(policy_name(&request("/limit/a")).unwrap(), "a");
+        assert_eq!(policy_and(&request("/limit/a/b%2Fc"), "key").unwrap(), ("a", "b%2Fc"));
+        assert!(policy_name(&request("/limit/")).is_err());
+        for target in ["/limit//a", "/limit/a/", "/limit/a/b/c"] {
+            assert!(policy_and(&request(target), "key").is_err(), "{target}");
         }
         assert_eq!(&*key("b%2Fc").unwrap(), b"b/c");
     }
 
     #[test]
-    fn a_denial_is_told_as_the_query_asks() {
+    fn the_query_sets_the_status_of_a_denial() {
         assert_eq!(denial(&head("/limit/a")).unwrap(), StatusCode::OK);
         assert_eq!(denial(&head("/limit/a?status=429")).unwrap(), StatusCode::TOO_MANY_REQUESTS);
         for target in ["/limit/a?status=503", "/limit/a?stauts=429", "/limit/a?status=429&status=429"] {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_is_a_body_and_no_words_of_the_program_are_shown() {
+    fn only_an_object_is_a_body_and_no_names_of_types_are_shown() {
         for text in [r#"["k",1]"#, "[]", "1", "null", "\"k\"", "true"] {
             let why = some(text).unwrap_err();
             assert!(why.contains("expected a JSON object") && !why.contains("struct"), "{why}");

@@ -1,23 +1,26 @@
-//! `POST /limit/{policy}/reserve` and `.../settle`: costs that are known only afterwards. Touches the store of the policy.
+//! `POST /limit/{policy}/reserve` and `.../settle`: costs that are only known afterwards. Touches the store of the policy.
+
+use std::sync::Arc;
 
 use hyper::StatusCode;
-use keystead_core::{Applies, Error, Key, Stopwatch};
+use keystead_core::{Applies, Key, Millis, Result, Stopwatch, Store};
+use keystead_limit::reserve::{Reserve, Settle};
 use keystead_limit::strategy::AnyStrategy;
-use keystead_limit::{Decision, Reserved};
+use keystead_limit::{Decision, Limiter, Reserved};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::context::HttpContext;
-use super::super::error::ApiError;
+use super::super::error::{ApiError, ApiResult};
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
 use super::lease::whole;
 use super::params;
-use super::run::{self, Ran};
-use super::{Done, answer, policy, question, writer};
+use super::run::{self, PolicyStep, Ran};
+use super::{find_policy, question, response};
 use crate::bounds::{RESERVATION_MS, RESERVATION_MS_MAX};
-use crate::policies::active::{ActivePolicy, Backend};
+use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText};
 
 #[derive(Deserialize)]
@@ -27,16 +30,18 @@ struct Estimate<'a> {
     key: KeyText<'a>,
     #[serde(deserialize_with = "written::whole")]
     cost: u64,
-    /// How long it waits to be settled.
+    /// How long it may stay unsettled.
     #[serde(default, rename = "ttlMs", deserialize_with = "written::whole_or_none")]
     ttl_ms: Option<u64>,
 }
 
-pub(super) async fn reserve(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+/// `POST /limit/{policy}/reserve`
+pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let name = params::policy_name(request)?;
     let denial = params::denial(&request.head)?;
-    let active = policy(context, name)?;
+    let active = find_policy(context, name)?;
     let body: Estimate<'_> = params::body(&request.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
-    writer(request)?;
+    request.require_write()?;
     has_units(&active)?;
     question(&active, &body.key.0, body.cost)?;
     let ttl_ms = body.ttl_ms.unwrap_or(RESERVATION_MS);
@@ -51,32 +56,64 @@ pub(super) async fn reserve(context: &HttpContext, request: &HttpRequest, name: 
             ("reservation", json!({ "id": id, "cost": cost, "expiresAt": expires_at }))
         })
     };
+    let step = ReserveUnits::new(&active, &body.key.0, cost, ttl_ms)?;
+    let response =
+        move |reserved: &Reserved| response::stored(&reserved.decision, more(reserved).as_slice(), denial);
     let stopwatch = Stopwatch::start();
-    let answer = match active.backend {
-        Backend::Engine => {
-            let reserving = active.limiter.reserving(&body.key.0, cost, ttl_ms)?;
-            let [key, note, _] = reserving.keys();
-            together(context, &key, &note)?;
-            let tell = move |reserved: &Reserved| {
-                answer::kept(&reserved.decision, more(reserved).as_slice(), denial)
-            };
-            match run::change(context, idempotency_key, &key, move |held| reserving.run(held), tell).await {
-                Ok(Ran::Again(kept)) => return Ok(answer::again(&active, kept, context.app.now())),
-                Ok(Ran::New(reserved)) => Ok(reserved),
-                Err(ApiError::Broken(error)) => active
-                    .limiter
-                    .settled(Err(error))
-                    .map(|(decision, now)| Reserved { decision, now, id: None }),
-                Err(refused) => return Err(refused),
-            }
-        }
-        Backend::Sync | Backend::Elsewhere => active.limiter.reserve(&body.key.0, cost, ttl_ms).await,
+    let reserved = match run::apply(context, &active, idempotency_key, step, response).await {
+        Ok(Ran::Repeat(stored)) => return Ok(response::repeat(&active, stored, context.app.now())),
+        Ok(Ran::New(reserved)) => Ok(reserved),
+        Err(ApiError::Broken(error)) => Err(error),
+        Err(error) => return Err(error),
     };
-    active.count(&body.key.0, answer.as_ref().map(|reserved| &reserved.decision));
-    active.took(stopwatch.elapsed());
-    let reserved = answer?;
+    active.count(&body.key.0, reserved.as_ref().map(|reserved| &reserved.decision));
+    active.observe(stopwatch.elapsed());
+    let reserved = reserved?;
     let (decision, now) = (reserved.decision, reserved.now);
-    Ok(answer::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)
+    Ok(response::decided(&active, &decision, now, more(&reserved).as_slice(), denial)?)
+}
+
+/// Reserves an estimate.
+struct ReserveUnits {
+    name: Vec<u8>,
+    cost: u64,
+    ttl_ms: u64,
+    reserve: Reserve,
+    key: Key,
+    note: Key,
+}
+
+impl ReserveUnits {
+    fn new(active: &ActivePolicy, name: &[u8], cost: u64, ttl_ms: u64) -> Result<ReserveUnits> {
+        let reserve = active.limiter.reserving(name, cost, ttl_ms)?;
+        let [key, note, _] = reserve.keys();
+        Ok(ReserveUnits { name: name.to_vec(), cost, ttl_ms, reserve, key, note })
+    }
+}
+
+impl PolicyStep for ReserveUnits {
+    type Output = Reserved;
+    const WRITES: bool = true;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn second_key(&self) -> Option<&Key> {
+        Some(&self.note)
+    }
+
+    fn run(self, state: &mut dyn Applies) -> Result<Reserved> {
+        self.reserve.run(state)
+    }
+
+    async fn run_on(self, limiter: &Limiter<Arc<dyn Store>>) -> Result<Reserved> {
+        limiter.reserve(&self.name, self.cost, self.ttl_ms).await
+    }
+
+    fn failed_open(decision: Decision, now: Millis) -> Option<Reserved> {
+        Some(Reserved { decision, now, id: None })
+    }
 }
 
 #[derive(Deserialize)]
@@ -90,36 +127,76 @@ struct Bill<'a> {
     cost: u64,
 }
 
-pub(super) async fn settle(context: &HttpContext, request: &HttpRequest, name: &str) -> Done {
+/// `POST /limit/{policy}/settle`
+pub(in super::super) async fn settle(context: &HttpContext, request: &HttpRequest) -> ApiResult {
+    let name = params::policy_name(request)?;
     Parameters::of(&request.head, &[])?;
-    let active = policy(context, name)?;
+    let active = find_policy(context, name)?;
     let body: Bill<'_> = params::body(&request.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
-    writer(request)?;
+    request.require_write()?;
     has_units(&active)?;
     question(&active, &body.key.0, 1)?;
     let id = whole(body.id)?;
     let idempotency_key = run::idempotency_key_of(request, [&*active])?;
     let cost = body.cost;
-    let settled = match active.backend {
-        Backend::Engine => {
-            let settling = active.limiter.settling(&body.key.0, id, cost)?;
-            let [key, note, _] = settling.keys();
-            together(context, &key, &note)?;
-            let settle = move |held: &mut dyn Applies| Ok(settling.run(held)?.map(|(decision, _)| decision));
-            let tell = move |settled: &Option<Decision>| match settled {
-                Some(decision) => answer::kept(decision, &[("settled", Value::from(cost))], StatusCode::OK),
-                None => Ok(none().kept()),
-            };
-            match run::change(context, idempotency_key, &key, settle, tell).await? {
-                Ran::Again(kept) => return Ok(reply::kept(kept)),
-                Ran::New(settled) => settled,
-            }
-        }
-        Backend::Sync | Backend::Elsewhere => active.limiter.settle_reserved(&body.key.0, id, cost).await?,
+    let step = SettleUnits::new(&active, &body.key.0, id, cost)?;
+    let response = move |settled: &Option<Decision>| match settled {
+        Some(decision) => response::stored(decision, &[("settled", Value::from(cost))], StatusCode::OK),
+        None => Ok(none().stored()),
     };
-    let Some(decision) = settled else { return Err(none()) };
-    // How things stand now is no denial of this request.
-    Ok(reply::json(StatusCode::OK, answer::text(&decision, &[("settled", Value::from(cost))])?))
+    match run::apply(context, &active, idempotency_key, step, response).await? {
+        Ran::Repeat(stored) => Ok(reply::stored(stored)),
+        Ran::New(None) => Err(none()),
+        // The decision is the state afterwards, so its status is never that of a denial.
+        Ran::New(Some(decision)) => {
+            let text = response::text(&decision, &[("settled", Value::from(cost))])?;
+            Ok(reply::json(StatusCode::OK, text))
+        }
+    }
+}
+
+/// Settles a reservation.
+struct SettleUnits {
+    name: Vec<u8>,
+    id: u64,
+    cost: u64,
+    settle: Settle,
+    key: Key,
+    note: Key,
+}
+
+impl SettleUnits {
+    fn new(active: &ActivePolicy, name: &[u8], id: u64, cost: u64) -> Result<SettleUnits> {
+        let settle = active.limiter.settling(name, id, cost)?;
+        let [key, note, _] = settle.keys();
+        Ok(SettleUnits { name: name.to_vec(), id, cost, settle, key, note })
+    }
+}
+
+impl PolicyStep for SettleUnits {
+    /// The state afterwards; nothing where there is no such reservation.
+    type Output = Option<Decision>;
+    const WRITES: bool = true;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn second_key(&self) -> Option<&Key> {
+        Some(&self.note)
+    }
+
+    fn run(self, state: &mut dyn Applies) -> Result<Option<Decision>> {
+        Ok(self.settle.run(state)?.map(|(decision, _)| decision))
+    }
+
+    async fn run_on(self, limiter: &Limiter<Arc<dyn Store>>) -> Result<Option<Decision>> {
+        limiter.settle_reserved(&self.name, self.id, self.cost).await
+    }
+
+    fn failed_open(_: Decision, _: Millis) -> Option<Option<Decision>> {
+        None
+    }
 }
 
 fn none() -> ApiError {
@@ -135,17 +212,5 @@ fn has_units(active: &ActivePolicy) -> Result<(), ApiError> {
             Err(ApiError::bad("a concurrency policy has leases, not units: acquire and release them"))
         }
         _ => Ok(()),
-    }
-}
-
-/// Only keys with braces that are no tag can come apart.
-fn together(context: &HttpContext, key: &Key, note: &Key) -> Result<(), Error> {
-    let shard = |key: &Key| context.app.engine.shard_of(key.as_bytes());
-    match shard(key) == shard(note) {
-        true => Ok(()),
-        false => Err(Error::new(
-            keystead_core::Code::BadRequest,
-            "on several shards a reservation needs a key without braces, or with a {tag}",
-        )),
     }
 }

@@ -1,13 +1,13 @@
-//! `GET /openapi.json`: what every route takes and answers, as OpenAPI 3.1. Pure.
+//! `GET /openapi.json`: all requests and responses of every route, as OpenAPI 3.1. Pure.
 //!
 //! | To find                             | open                           |
 //! |-------------------------------------|--------------------------------|
-//! | the document, and who adds to it    | here                           |
+//! | the document, and the API groups    | here                           |
 //! | what the routes share               | `common`                       |
-//! | words for what descriptions hold    | `part`                         |
-//! | the description of a route          | `openapi`, beside its handler|
+//! | short builders of its parts         | `part`                         |
+//! | the description of a route          | `openapi`, beside its handler  |
 //!
-//! It is made of the table of routes: a row names the function that describes it, or does not compile. Names and limits are
+//! It is made from the table of routes: a row names the function that describes it, or does not compile. Names and bounds are
 //! the constants that handlers use.
 
 pub(super) mod common;
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use hyper::{Method, StatusCode};
-use utoipa::openapi::path::{HttpMethod, PathItem, PathsBuilder};
+use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, PathItem, PathsBuilder};
 use utoipa::openapi::schema::ComponentsBuilder;
 use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder, ServerBuilder, tag::TagBuilder};
 
@@ -27,26 +27,26 @@ use super::request::HttpRequest;
 use super::routes::{ROUTES, Route};
 use super::{kv, limit, upstash};
 use crate::VERSION;
-use part::{Described, Shape};
+use part::{Description, Shape};
 
-/// The server itself.
+/// The tag of the routes of the server itself.
 pub(super) const SERVER: &str = "server";
 
-/// Some routes that belong together.
+/// The routes of one API.
 struct ApiGroup {
     tag: &'static str,
     about: &'static str,
-    /// The schemas that their descriptions name.
+    /// The schemas that their descriptions refer to.
     schemas: fn() -> Vec<(&'static str, Shape)>,
 }
 
 const API_GROUPS: &[ApiGroup] = &[
-    ApiGroup { tag: SERVER, about: "Health, metrics, copies.", schemas: common::schemas },
+    ApiGroup { tag: SERVER, about: "Health, metrics, backups.", schemas: common::schemas },
     ApiGroup { tag: kv::openapi::TAG, about: "JSON documents with versions.", schemas: kv::openapi::schemas },
     ApiGroup { tag: limit::openapi::TAG, about: "Rate limits.", schemas: limit::openapi::schemas },
     ApiGroup {
         tag: upstash::openapi::TAG,
-        about: "Redis over HTTP, as Upstash has it.",
+        about: "Redis commands over HTTP, compatible with Upstash.",
         schemas: upstash::openapi::schemas,
     },
 ];
@@ -54,20 +54,22 @@ const API_GROUPS: &[ApiGroup] = &[
 const ABOUT: &str = "A durable server for keyed state: every key has one writer at a time, every change is one atomic step, and a write \
 is acknowledged only once it is durable.
 
-`HEAD` is taken wherever `GET` is, and `OPTIONS` by the APIs that pages in browsers use (CORS). Any other method is `405`, with \
-`Allow`. An answer to a page has the headers of CORS.";
+`HEAD` works wherever `GET` does, and `OPTIONS` for the APIs that pages in browsers use (CORS). Any other method is `405`, with \
+`Allow`. A response to a page has the headers of CORS.";
 
-/// Nobody needs a token for it: it tells what anybody can read in the source, and nothing of what is stored or set.
+/// It needs no token: the document is in the source, and contains no data and no settings.
 pub(super) async fn openapi(_: &HttpContext, _: &HttpRequest) -> Reply {
     reply::json(StatusCode::OK, &*TEXT)
 }
 
-pub(super) fn described(_: &Method) -> Vec<Described> {
+pub(super) fn describe() -> OperationBuilder {
     let document = part::members([("openapi", part::matching(r"^3\.1\.").into())]);
-    Described::context(
-        part::operation(SERVER, "openapi", "This document")
-            .response("200", part::json("OpenAPI 3.1.", document)),
-    )
+    part::operation(SERVER, "openapi", "This document").response("200", part::json("OpenAPI 3.1.", document))
+}
+
+/// The description of a row that is only an error.
+pub(super) fn hidden() -> Description {
+    Description::default()
 }
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -78,19 +80,18 @@ fn document() -> OpenApi {
     let (mut paths, mut ids) = (PathsBuilder::new(), HashSet::new());
     for route in ROUTES {
         for method in route.methods {
-            for Described { path, operation } in operations(route, method, &mut ids) {
-                let item = PathItem::new(openapi_method(method), operation);
-                paths = paths.path(path.unwrap_or(route.path), item);
+            for (path, operation) in operations(route, method, &mut ids) {
+                paths = paths.path(path, PathItem::new(openapi_method(method), operation));
             }
         }
     }
     let components = API_GROUPS
         .iter()
-        .flat_map(|door| (door.schemas)())
+        .flat_map(|group| (group.schemas)())
         .fold(ComponentsBuilder::new(), |components, (name, schema)| components.schema(name, schema));
     let components = common::responses()
         .into_iter()
-        .fold(components, |components, (_, name, answer)| components.response(name, answer));
+        .fold(components, |components, (_, name, response)| components.response(name, response));
     let components = common::security_schemes()
         .into_iter()
         .fold(components, |components, (name, scheme)| components.security_scheme(name, scheme));
@@ -105,31 +106,36 @@ fn document() -> OpenApi {
                 .license(Some(license))
                 .build(),
         )
-        // Relative: wherever the document was found.
+        // Relative to where the document was fetched from.
         .servers(Some([ServerBuilder::new().url("/").build()]))
         .tags(Some(
             API_GROUPS
                 .iter()
-                .map(|door| TagBuilder::new().name(door.tag).description(Some(door.about)).build()),
+                .map(|group| TagBuilder::new().name(group.tag).description(Some(group.about)).build()),
         ))
         .paths(paths)
         .components(Some(components.build()))
         .build()
 }
 
-/// What a row says of one of its methods. Every operation gets a name of its own, also where several methods mean the same.
-fn operations(route: &Route, method: &Method, ids: &mut HashSet<String>) -> Vec<Described> {
-    let mut all = (route.described)(method);
-    for Described { operation, .. } in &mut all {
-        common::complete(operation, route.access);
-        let Some(id) = &mut operation.operation_id else { continue };
-        if !ids.insert(id.clone()) {
+/// The operations of a row for one of its methods, with their paths. Every operation has an id of its own, also where several
+/// methods do the same.
+fn operations(route: &Route, method: &Method, ids: &mut HashSet<String>) -> Vec<(String, Operation)> {
+    let Description(all) = (route.description)();
+    let complete = |(path, operation): (Option<&'static str>, OperationBuilder)| {
+        let mut operation = operation.build();
+        common::complete(&mut operation, route.access);
+        if let Some(id) = &mut operation.operation_id
+            && !ids.insert(id.clone())
+        {
             let lower = method.as_str().to_ascii_lowercase();
             let (initial, rest) = lower.split_at(1);
             *id = format!("{id}By{}{rest}", initial.to_ascii_uppercase());
         }
-    }
-    all
+        // OpenAPI has no mark for a parameter that takes the rest of a path.
+        (path.unwrap_or(route.path).replace("...}", "}"), operation)
+    };
+    all.into_iter().map(complete).collect()
 }
 
 fn openapi_method(method: &Method) -> HttpMethod {
@@ -168,7 +174,7 @@ mod tests {
             .collect()
     }
 
-    /// A path that the template stands for.
+    /// A path that the template matches.
     fn example(template: &str) -> String {
         template
             .split('/')
@@ -180,30 +186,20 @@ mod tests {
     #[test]
     fn every_row_is_described_and_nothing_else_is() {
         let document = parsed();
-        let mut answered = HashSet::new();
+        let mut described = HashSet::new();
         for (path, method, _) in all(&document) {
             match Match::find(&method, &example(&path)) {
-                Match::Route(route) => answered.insert((method.clone(), route.path)),
+                Match::Route(route) => described.insert((method.clone(), route.path)),
                 Match::WrongMethod(route) => {
                     panic!("{method} {path} is described, but {} does not take it", route.path)
                 }
             };
         }
         for route in ROUTES {
+            let is_hidden = (route.description)().0.is_empty();
             for method in route.methods {
-                assert!(
-                    answered.contains(&(method.clone(), route.path)),
-                    "{method} {} is not described",
-                    route.path
-                );
-                for described in (route.described)(method) {
-                    let path = example(described.path.unwrap_or(route.path));
-                    assert_eq!(
-                        Match::find(method, &path).label(),
-                        route.path,
-                        "{path} belongs to another row"
-                    );
-                }
+                let is_described = described.contains(&(method.clone(), route.path));
+                assert_ne!(is_described, is_hidden, "{method} {}", route.path);
             }
         }
     }
@@ -222,14 +218,14 @@ mod tests {
             parts.map(move |name| format!("/components/{kind}/{name}"))
         });
         assert_eq!(named, there.collect());
-        let tags: HashSet<&str> = API_GROUPS.iter().map(|door| door.tag).collect();
+        let tags: HashSet<&str> = API_GROUPS.iter().map(|group| group.tag).collect();
         let used: HashSet<&str> =
             all(&document).iter().map(|(_, _, o)| o["tags"][0].as_str().unwrap()).collect();
         assert_eq!(tags, used);
     }
 
     #[test]
-    fn every_operation_has_a_name_a_summary_and_words_for_its_parts() {
+    fn every_operation_has_an_id_a_summary_and_described_parameters() {
         let document = parsed();
         let mut ids = HashSet::new();
         for (path, method, operation) in all(&document) {
@@ -240,7 +236,7 @@ mod tests {
             assert!(operation["summary"].is_string(), "{method} {path}");
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let about = parameter["description"].as_str().unwrap_or_default();
-                assert!(!about.is_empty(), "{method} {path}: nothing is said about {}", parameter["name"]);
+                assert!(!about.is_empty(), "{method} {path}: no description of {}", parameter["name"]);
             }
             for named in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
                 let mut parameters = operation["parameters"].as_array().unwrap().iter();
@@ -249,16 +245,16 @@ mod tests {
                     "{method} {path}: {named}"
                 );
             }
-            let answers = operation["responses"].as_object().unwrap();
+            let responses = operation["responses"].as_object().unwrap();
             assert!(
-                answers.contains_key("413") && answers.keys().any(|status| status.starts_with('2')),
+                responses.contains_key("413") && responses.keys().any(|status| status.starts_with('2')),
                 "{path}"
             );
         }
     }
 
     #[test]
-    fn the_document_tells_its_version() {
+    fn the_document_has_its_version() {
         let document = parsed();
         assert_eq!(
             (document["openapi"].as_str(), document["info"]["version"].as_str()),

@@ -1,10 +1,10 @@
-//! The parts that descriptions are made of: short words for what `utoipa` builds. Pure.
+//! Short builders of the parts of the document, on top of `utoipa`. Pure.
 
 use serde_json::Value;
 use utoipa::openapi::content::{Content, ContentBuilder};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::{Header, HeaderBuilder};
-use utoipa::openapi::path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{OperationBuilder, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{
@@ -16,29 +16,29 @@ use utoipa::openapi::{Ref, RefOr, Required, Schema};
 /// A schema, or the name of one.
 pub(in crate::http) type Shape = RefOr<Schema>;
 
-/// The media type of nearly everything.
+/// The usual media type.
 pub(in crate::http) const JSON: &str = "application/json";
 
-/// The description of one operation of a row.
-pub(in crate::http) struct Described {
-    /// Where OpenAPI puts it; nothing: the row's own path.
-    pub(super) path: Option<&'static str>,
-    pub(super) operation: Operation,
-}
+/// What one row adds to the document: operations, each with its path if that is not the row's own.
+#[derive(Default)]
+pub(in crate::http) struct Description(pub(super) Vec<(Option<&'static str>, OperationBuilder)>);
 
-impl Described {
-    /// An operation at the row's own path.
-    pub(in crate::http) fn context(operation: OperationBuilder) -> Vec<Described> {
-        vec![Described { path: None, operation: operation.build() }]
-    }
+/// Operations of a row that has several paths in the document.
+pub(in crate::http) type Templates = Vec<(&'static str, OperationBuilder)>;
 
-    /// An operation where a row whose path ends in `*` has a name for the rest.
-    pub(in crate::http) fn at(path: &'static str, operation: OperationBuilder) -> Described {
-        Described { path: Some(path), operation: operation.build() }
+impl From<OperationBuilder> for Description {
+    fn from(operation: OperationBuilder) -> Self {
+        Description(vec![(None, operation)])
     }
 }
 
-/// An operation: its door, its name for generated clients, and what it does.
+impl From<Templates> for Description {
+    fn from(templates: Templates) -> Self {
+        Description(templates.into_iter().map(|(path, operation)| (Some(path), operation)).collect())
+    }
+}
+
+/// An operation: its tag, its id for generated clients, and its summary.
 pub(in crate::http) fn operation(tag: &str, id: &str, summary: &str) -> OperationBuilder {
     OperationBuilder::new().tag(tag).operation_id(Some(id)).summary(Some(summary))
 }
@@ -63,7 +63,7 @@ pub(in crate::http) fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-/// A string that matches.
+/// A string that matches a pattern.
 pub(in crate::http) fn matching(pattern: &str) -> ObjectBuilder {
     string().pattern(Some(pattern))
 }
@@ -88,7 +88,7 @@ pub(in crate::http) fn counter(least: u64) -> ObjectBuilder {
     between(least, u64::MAX)
 }
 
-/// An object without other members than those it gets.
+/// An object without other members.
 pub(in crate::http) fn closed() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Object).additional_properties(Some(closing()))
 }
@@ -102,7 +102,7 @@ pub(in crate::http) fn members<const N: usize>(members: [(&str, Shape); N]) -> O
     required(ObjectBuilder::new().schema_type(Type::Object), members)
 }
 
-/// Adds members that must be there.
+/// Adds required members.
 pub(in crate::http) fn required<const N: usize>(
     mut object: ObjectBuilder,
     members: [(&str, Shape); N],
@@ -157,7 +157,7 @@ fn parameter(place: ParameterIn, name: &str, about: &str, shape: Shape) -> Param
         .schema(Some(shape))
 }
 
-/// What a body of some type holds.
+/// The content of a body.
 pub(in crate::http) fn content(shape: impl Into<Shape>) -> Content {
     ContentBuilder::new().schema(Some(shape)).build()
 }
@@ -167,12 +167,12 @@ pub(in crate::http) fn content_like(shape: impl Into<Shape>, example: Value) -> 
     ContentBuilder::new().schema(Some(shape)).example(Some(example)).build()
 }
 
-/// A body that must be there, of one of these types.
+/// A required body, of one of these types.
 pub(in crate::http) fn body<const N: usize>(about: &str, forms: [(&str, Content); N]) -> RequestBody {
     optional_body(about, forms, Required::True)
 }
 
-/// A body that may be there.
+/// An optional body.
 pub(in crate::http) fn optional_body<const N: usize>(
     about: &str,
     forms: [(&str, Content); N],
@@ -182,39 +182,39 @@ pub(in crate::http) fn optional_body<const N: usize>(
     forms.into_iter().fold(body, |body, (media, content)| body.content(media, content)).build()
 }
 
-/// An answer without a body.
-pub(in crate::http) fn answer(about: &str) -> ResponseBuilder {
+/// A response without a body.
+pub(in crate::http) fn response(about: &str) -> ResponseBuilder {
     ResponseBuilder::new().description(about)
 }
 
-/// An answer in JSON.
+/// A JSON response.
 pub(in crate::http) fn json(about: &str, shape: impl Into<Shape>) -> ResponseBuilder {
-    answer(about).content(JSON, content(shape))
+    response(about).content(JSON, content(shape))
 }
 
-/// A header that an answer may have.
+/// A header that a response may have.
 pub(in crate::http) fn header(about: &str, shape: impl Into<Shape>) -> Header {
     HeaderBuilder::new().schema(Some(shape)).description(Some(about)).build()
 }
 
-/// A header that an answer always has.
+/// A header that a response always has.
 pub(in crate::http) fn fixed_header(about: &str, shape: impl Into<Shape>) -> Header {
-    // A member of OpenAPI that the builder does not know.
+    // A member of OpenAPI that the builder does not support.
     let is_required = Extensions::from_iter([("required", true)]);
     HeaderBuilder::new().schema(Some(shape)).description(Some(about)).extensions(Some(is_required)).build()
 }
 
-/// An answer that many operations may give: its status, its name in the document, and what it is.
+/// A response of many operations: its status, its name in the document, and its description.
 pub(in crate::http) type Common = (&'static str, &'static str, Response);
 
-/// Adds answers by their names.
-pub(in crate::http) fn with(operation: OperationBuilder, answers: &[Common]) -> OperationBuilder {
-    answers.iter().fold(operation, |operation, (status, name, _)| {
+/// Adds responses by their names.
+pub(in crate::http) fn with(operation: OperationBuilder, responses: &[Common]) -> OperationBuilder {
+    responses.iter().fold(operation, |operation, (status, name, _)| {
         operation.response(*status, Ref::from_response_name(*name))
     })
 }
 
-/// One event of a stream, as `EventSource` hands it over: OpenAPI 3.1 has no word for streams, so this is the schema of each.
+/// One event of a stream, as `EventSource` delivers it: OpenAPI 3.1 cannot describe streams, so this is the schema of each event.
 pub(in crate::http) fn event(data: ObjectBuilder, kinds: &[&str]) -> ObjectBuilder {
     members([("data", data.into()), ("event", one_of(kinds).into())])
         .property("id", string())

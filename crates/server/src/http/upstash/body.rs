@@ -1,6 +1,6 @@
 //! Commands in a JSON body: one array, or an array of arrays. Pure.
 //!
-//! Strings, numbers and booleans are arguments; a number keeps the text that was sent, so nothing passes through a double.
+//! Strings, numbers and booleans are arguments; a number keeps the text that was sent, so no digits are lost.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::bounds::REST_COMMANDS_MAX;
 
-/// Why a body is not understood.
+/// Why a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct BodyError(pub(in crate::http) &'static str);
 
@@ -31,7 +31,7 @@ pub(super) fn command(body: &[u8]) -> Result<Command, BodyError> {
     }
 }
 
-/// Reads `[["SET","k",1],["GET","k"]]`. A command without even a name is empty.
+/// Reads `[["SET","k",1],["GET","k"]]`. A command may be empty.
 pub(in crate::http) fn commands(body: &[u8]) -> Result<Vec<Command>, BodyError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let commands = Commands.deserialize(&mut json).and_then(|commands| json.end().map(|()| commands));
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for Arguments {
 /// Adds an argument by its JSON text.
 fn push(command: &mut Command, text: &str) -> Result<(), &'static str> {
     match text.as_bytes() {
-        // Most strings have nothing escaped and stand there as they are.
+        // Most strings contain no escapes.
         [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => command.push(plain),
         [b'"', ..] => {
             let unescaped: String = serde_json::from_str(text).map_err(|_| "not a string")?;
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for Commands {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<Command>, A::Error> {
         let mut commands = Vec::new();
         while let Some(command) = seq.next_element_seed(Arguments)? {
-            // One more than there may be tells that there are too many; the rest is read and forgotten.
+            // One more than the bound shows that there are too many; the rest is read and dropped.
             if commands.len() <= REST_COMMANDS_MAX {
                 commands.push(command);
             }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_refused() {
+    fn an_invalid_command_is_an_error() {
         for body in [
             "",
             " ",
@@ -180,19 +180,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_strings_come_through(strings in prop::collection::vec(".*", 1..6)) {
+        fn any_strings_are_kept(strings in prop::collection::vec(".*", 1..6)) {
             let body = serde_json::to_vec(&strings).unwrap();
             prop_assert_eq!(words(&command(&body).unwrap()), strings);
         }
 
         #[test]
-        fn no_bytes_break_it(body: Vec<u8>) {
+        fn no_bytes_panic(body: Vec<u8>) {
             let _ = (command(&body), commands(&body));
         }
 
-        /// Nearly right bodies reach further in than random bytes.
+        /// Nearly valid bodies get further than random bytes.
         #[test]
-        fn no_cut_or_changed_body_breaks_it(at in 0usize..40, byte: u8, cut: bool) {
+        fn no_cut_or_changed_body_panics(at in 0usize..40, byte: u8, cut: bool) {
             let mut body = br#"[["SET","k\n\u00e9",1.5e3,true],["GET","k"]]"#.to_vec();
             let at = at.min(body.len() - 1);
             if cut { body.truncate(at) } else { body[at] = byte }

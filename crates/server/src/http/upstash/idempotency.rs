@@ -1,8 +1,8 @@
-//! Requests of the REST door that have a name (`Idempotency-Key`): their commands and the note of the answer are one atomic step.
+//! Requests with an `Idempotency-Key`: their commands and the stored response are one atomic step.
 //!
-//! Touches the one shard of their keys. There is no step across shards, so commands whose keys live apart are refused, and those
-//! that are not about keys at all: nobody could say after a crash which of them ran. A pipeline answers each of its commands
-//! for itself, as ever; but it is one step, so what undoes one of them (a disk that is full, a script that is stopped) undoes all.
+//! Touches the one shard of their keys. There is no step across shards, so keys on several shards are an error, and so are commands
+//! that do not work on keys: after a crash it would be unknown which of them ran. The commands of a pipeline have a reply each, as
+//! usual; but the pipeline is one step, so what undoes one of them (a full disk, a script that is killed) undoes all.
 
 use std::sync::atomic::Ordering;
 
@@ -20,35 +20,35 @@ use super::super::idempotency::{self, IdempotencyError};
 use super::super::reply::Reply;
 use super::super::request::HttpRequest;
 use super::super::rights::Rights;
-use super::answer::{self, FORM_HEADERS, Form};
+use super::response::{self, FORM_HEADERS, Form};
 use super::run;
 use crate::call::target;
 use crate::call::transaction::run_queue;
 
-const APART: Fail = Fail::fixed(
+const ON_SEVERAL_SHARDS: Fail = Fail::fixed(
     "CROSSSLOT With an Idempotency-Key all commands run in one step: give their keys the same {tag}, or send each with a key of its own",
 );
 
-/// How the commands of a request belong together.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// There is one.
+    /// One command.
     One,
-    /// Each for itself: one that cannot run is told in its place.
+    /// Independent commands: one that cannot run has an error as its reply.
     Pipeline,
-    /// All or nothing: one that cannot run keeps the others from running.
+    /// All or nothing: if one cannot run, none does.
     Transaction,
 }
 
-/// Why a request comes to nothing.
+/// Why a request was undone.
 enum Undone {
     IdempotencyError(IdempotencyError),
     Fail(Fail),
 }
 
 impl From<IdempotencyError> for Undone {
-    fn from(misused: IdempotencyError) -> Self {
-        Undone::IdempotencyError(misused)
+    fn from(error: IdempotencyError) -> Self {
+        Undone::IdempotencyError(error)
     }
 }
 
@@ -64,7 +64,7 @@ impl From<Error> for Undone {
     }
 }
 
-/// The name of a request, where it has one and changes anything: what only looks may run as often as it likes.
+/// The idempotency key of a request, if it has one and writes: a read may run any number of times.
 pub(super) fn of(
     request: &HttpRequest,
     commands: &[Command],
@@ -73,24 +73,24 @@ pub(super) fn of(
     Ok(commands.iter().any(|command| changes(request.rights, command)).then_some(idempotency_key))
 }
 
-/// The refusal of a request because of its name.
-pub(super) fn refused(misused: IdempotencyError) -> Reply {
-    answer::words(misused.status(), &format!("ERR {}", misused.words()))
+/// The response for an error of the idempotency key.
+pub(super) fn error_response(error: IdempotencyError) -> Reply {
+    response::words(error.status(), &format!("ERR {}", error.words()))
 }
 
-/// Whether a command may run and change something, keys or other: messages are sent, settings are set.
+/// Whether a command may run and has an effect: it changes keys, sends messages or changes settings.
 fn changes(rights: Rights, command: &Command) -> bool {
     let Ok(spec) = run::allowed(rights, command) else { return false };
     let flags = spec.flags;
     flags.has(flag::WRITE)
         || match spec.run {
             Run::Data(_) => flags.has(flag::PUBSUB),
-            // What tells about the server and changes nothing there, scripts may run, too.
+            // Scripts may run those that only report about the server.
             _ => flags.has(flag::NO_SCRIPT),
         }
 }
 
-/// Runs a request that has a name, or gives its first answer again.
+/// Runs a request with an idempotency key, or returns its stored response.
 pub(super) async fn run(
     context: &HttpContext,
     rights: Rights,
@@ -100,10 +100,10 @@ pub(super) async fn run(
 ) -> Reply {
     match at_most_once(context, rights, idempotency_key, commands, (shape, form)).await {
         Ok(reply) => reply,
-        Err(Undone::IdempotencyError(misused)) => refused(misused),
+        Err(Undone::IdempotencyError(error)) => error_response(error),
         Err(Undone::Fail(fail)) => {
             context.app.hub.stats.failed(&fail);
-            answer::one(&RedisReply::Error(fail), form)
+            response::one(&RedisReply::Error(fail), form)
         }
     }
 }
@@ -115,11 +115,11 @@ async fn at_most_once(
     commands: Vec<Command>,
     (shape, form): (Shape, Form),
 ) -> Result<Reply, Undone> {
-    let (queue, answers) = queued(context, rights, commands, shape)?;
+    let (queue, known) = queued(context, rights, commands, shape)?;
     let engine = &context.app.engine;
     let shard = match target::shard_of_queue(engine, &queue, None) {
         Ok(shard) => shard.unwrap_or_else(|| idempotency_key.home(engine.shards())),
-        Err(_) if shape == Shape::Pipeline => return Err(APART.into()),
+        Err(_) if shape == Shape::Pipeline => return Err(ON_SEVERAL_SHARDS.into()),
         Err(fail) => return Err(fail.into()),
     };
     run::until_unpaused(context, queue.iter().map(|queued| queued.spec)).await;
@@ -128,30 +128,30 @@ async fn at_most_once(
     let ran = idempotency::run_at(context, shard, Some(idempotency_key), move |keys, now| {
         let ctx = Ctx::new(keys, now, &mut random, &hub);
         let ctx = Ctx { shard, dialect: Dialect::Upstash, rights, ..ctx };
-        let (replies, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
-        let answers = told(answers, replies);
-        answers.iter().for_each(|answer| run::count(&hub, answer));
-        let (status, body) = match (shape, &answers[..]) {
-            (Shape::One, [answer]) => answer::one_in(answer, form),
-            _ => answer::all_in(&answers, form),
+        let (ran, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
+        let replies = merged(known, ran);
+        replies.iter().for_each(|reply| run::count(&hub, reply));
+        let (status, body) = match (shape, &replies[..]) {
+            (Shape::One, [reply]) => response::one_in(reply, form),
+            _ => response::all_in(&replies, form),
         };
         Ok::<_, Undone>((StoredResponse { status: status.as_u16(), version: None, body }, publish))
     });
-    let (kept, publish): (StoredResponse, Vec<Publication>) = ran.await?;
+    let (stored, publish): (StoredResponse, Vec<Publication>) = ran.await?;
     context.caller.borrow().publish(&publish);
-    Ok(answer::kept(kept, form))
+    Ok(response::stored(stored, form))
 }
 
-/// The commands that run, and all answers as far as they are known: those of commands that cannot run.
+/// The commands that run, and the replies that are known already: those of commands that cannot run.
 type Work = (Vec<Queued>, Vec<Option<RedisReply>>);
 
 fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: Shape) -> Result<Work, Fail> {
-    let (mut queue, mut answers) = (Vec::with_capacity(commands.len()), Vec::with_capacity(commands.len()));
+    let (mut queue, mut replies) = (Vec::with_capacity(commands.len()), Vec::with_capacity(commands.len()));
     for command in commands {
         let spec = match run::spec_of(context, rights, &command) {
             Ok(spec) => spec,
             Err(fail) if shape == Shape::Pipeline => {
-                answers.push(Some(RedisReply::Error(fail)));
+                replies.push(Some(RedisReply::Error(fail)));
                 continue;
             }
             Err(fail) => return Err(fail),
@@ -160,23 +160,23 @@ fn queued(context: &HttpContext, rights: Rights, commands: Vec<Command>, shape: 
             return Err(errors::NOT_IN_MULTI);
         }
         if !matches!(spec.run, Run::Data(_)) || spec.spread != Spread::Local {
-            return Err(not_here(spec));
+            return Err(not_on_keys(spec));
         }
-        answers.push(None);
+        replies.push(None);
         queue.push(Queued { spec, command });
     }
-    Ok((queue, answers))
+    Ok((queue, replies))
 }
 
-fn not_here(spec: &Spec) -> Fail {
+fn not_on_keys(spec: &Spec) -> Fail {
     let name = spec.full_name.to_uppercase().replace('|', " ");
     Fail::text(format!(
-        "ERR An Idempotency-Key holds for commands on keys: send '{name}' in a request without one"
+        "ERR An Idempotency-Key works for commands on keys only: send '{name}' in a request without one"
     ))
 }
 
-/// All answers in their places.
-fn told(answers: Vec<Option<RedisReply>>, replies: Vec<Option<RedisReply>>) -> Vec<RedisReply> {
-    let mut replies = replies.into_iter().flatten();
-    answers.into_iter().map(|answer| answer.or_else(|| replies.next()).unwrap_or(RedisReply::Nil)).collect()
+/// All replies, in the order of the commands.
+fn merged(known: Vec<Option<RedisReply>>, ran: Vec<Option<RedisReply>>) -> Vec<RedisReply> {
+    let mut ran = ran.into_iter().flatten();
+    known.into_iter().map(|reply| reply.or_else(|| ran.next()).unwrap_or(RedisReply::Nil)).collect()
 }

@@ -1,25 +1,25 @@
-//! The REST door: Redis over HTTP, as Upstash has it.
+//! The Upstash-compatible REST API: Redis commands over HTTP.
 //!
-//! | Request                            | Meaning                                     | open     |
-//! |------------------------------------|---------------------------------------------|----------|
-//! | `POST /` with `["SET","k","v"]`    | one command                                 | `body`   |
-//! | `GET /get/k`, `POST /set/k?EX=10`  | one command                                 | `path`   |
-//! | `POST /pipeline`                   | several, in order, each for itself          | `run`    |
-//! | `POST /multi-exec`                 | several as one                              | `run`    |
-//! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                         | `listen` |
-//! | `/monitor`                         | every command, as events                    | `listen` |
-//! | any that changes, with a name      | the same, but once                          | `named`  |
+//! | Request                            | Meaning                                  | open          |
+//! |------------------------------------|------------------------------------------|---------------|
+//! | `POST /` with `["SET","k","v"]`    | one command                              | `body`        |
+//! | `GET /get/k`, `POST /set/k?EX=10`  | one command                              | `path`        |
+//! | `POST /pipeline`                   | several commands, in order               | `run`         |
+//! | `POST /multi-exec`                 | several commands as a transaction        | `run`         |
+//! | `/subscribe/ch`, `/psubscribe/pat` | messages, as events                      | `subscribe`   |
+//! | `/monitor`                         | every command, as events                 | `subscribe`   |
+//! | any with an `Idempotency-Key`      | the same, at most once                   | `idempotency` |
 //!
-//! Touches the shard of its connection's loop, and the queues of others. Every answer is JSON, also every refusal, because the
-//! SDKs read nothing else; or RESP2 where that is asked for.
+//! Touches the shard of its connection's loop, and the queues of others. Every response is JSON, also every error, because the
+//! SDKs read nothing else; or RESP2 where a header says so.
 
-mod answer;
 pub(super) mod body;
 mod idempotency;
-mod listen;
 pub(super) mod openapi;
 mod path;
+mod response;
 pub(super) mod run;
+mod subscribe;
 
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::Reply as RedisReply;
@@ -29,11 +29,11 @@ use keystead_core::Error;
 use super::context::HttpContext;
 use super::reply::Reply;
 use super::request::{HttpRequest, RequestError};
-use super::rights::{self, Rights, Stranger};
-use answer::Form;
+use super::rights::{self, AuthError, Rights};
 use body::BodyError;
 use idempotency::Shape;
 pub(super) use path::TOKEN;
+use response::Form;
 
 pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
 
@@ -41,7 +41,7 @@ pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-
 pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let path = request.head.uri.path();
     let command = if path == "/" && !request.body.is_empty() {
@@ -51,11 +51,11 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
     };
     let command = match command {
         Ok(command) => command,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, std::slice::from_ref(&command)) {
-        Ok(None) => answer::one(&run::one(context, request.rights, command).await, form),
-        // In a box: hardly anybody asks for it, and everybody's future would be as large.
+        Ok(None) => response::one(&run::one(context, request.rights, command).await, form),
+        // Boxed: it is rare, and the future of every request would be as large.
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
                 context,
@@ -66,22 +66,22 @@ pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Rep
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
-/// Several commands, each for itself.
+/// Several commands, independent of each other.
 pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let commands = match body::commands(&request.body) {
         Ok(commands) => commands,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, &commands) {
-        Ok(None) => answer::all(&run::all(context, request.rights, commands).await, form),
+        Ok(None) => response::all(&run::all(context, request.rights, commands).await, form),
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
                 context,
@@ -92,24 +92,24 @@ pub(super) async fn pipeline(context: &HttpContext, request: &HttpRequest) -> Re
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
-/// Several commands as one. Its answer is JSON, whatever is asked for.
+/// Several commands as a transaction. The response is always JSON.
 pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> Reply {
     let form = match Form::of(&request.head.headers) {
         Ok(form) => form.json(),
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let commands = match body::commands(&request.body) {
         Ok(commands) => commands,
-        Err(refused) => return answer::one(&refusal(refused), form),
+        Err(error) => return response::one(&error_reply(error), form),
     };
     match idempotency::of(request, &commands) {
         Ok(None) => match run::as_one(context, request.rights, commands).await {
-            Ok(replies) => answer::all(&replies, form),
-            Err(fail) => answer::one(&RedisReply::Error(fail), form),
+            Ok(replies) => response::all(&replies, form),
+            Err(fail) => response::one(&RedisReply::Error(fail), form),
         },
         Ok(Some(idempotency_key)) => {
             Box::pin(idempotency::run(
@@ -121,32 +121,32 @@ pub(super) async fn multi_exec(context: &HttpContext, request: &HttpRequest) -> 
             ))
             .await
         }
-        Err(misused) => idempotency::refused(misused),
+        Err(error) => idempotency::error_response(error),
     }
 }
 
 /// Messages of channels.
 pub(super) async fn subscribe(context: &HttpContext, request: &HttpRequest) -> Reply {
-    listen::to_channels(context, request)
+    subscribe::to_channels(context, request)
 }
 
 /// Messages of all channels that match.
 pub(super) async fn psubscribe(context: &HttpContext, request: &HttpRequest) -> Reply {
-    listen::to_patterns(context, request)
+    subscribe::to_patterns(context, request)
 }
 
-/// Every command that runs. It shows what others send, so it takes all rights.
+/// Every command that runs. It shows what other clients send, so it needs all rights.
 pub(super) async fn monitor(context: &HttpContext, request: &HttpRequest) -> Reply {
     match request.rights {
-        Rights::All => listen::to_commands(context),
+        Rights::All => subscribe::to_commands(context),
         Rights::ReadOnly => {
-            answer::one(&RedisReply::Error(errors::no_permission("monitor")), Form::default())
+            response::one(&RedisReply::Error(errors::no_permission("monitor")), Form::default())
         }
     }
 }
 
-fn refusal(refused: BodyError) -> RedisReply {
-    RedisReply::Error(Fail::fixed(refused.0))
+fn error_reply(error: BodyError) -> RedisReply {
+    RedisReply::Error(Fail::fixed(error.0))
 }
 
 /// The token in a query.
@@ -154,12 +154,12 @@ pub(super) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
     path::token(query).map(std::borrow::Cow::into_owned)
 }
 
-/// The answer to a request that is not even run.
-pub(super) fn refused(refusal: &RequestError) -> Reply {
-    let words = match refusal {
+/// The response for a request that does not reach its handler.
+pub(super) fn request_error(error: &RequestError) -> Reply {
+    let words = match error {
         RequestError::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
-        RequestError::Stranger(Stranger::Token | Stranger::Wrong) => "WRONGPASS invalid or missing auth token".to_owned(),
-        RequestError::Stranger(Stranger::Page) => {
+        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken) => "WRONGPASS invalid or missing auth token".to_owned(),
+        RequestError::Unauthorized(AuthError::ForeignPage) => {
             "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned()
         }
@@ -170,16 +170,16 @@ pub(super) fn refused(refusal: &RequestError) -> Reply {
         RequestError::Unreadable(why) => format!("ERR failed to read the request: {why}"),
         RequestError::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
     };
-    answer::words(refusal.status(), &words)
+    response::words(error.status(), &words)
 }
 
-/// The answer to a request that cannot be served.
+/// The response for a request that cannot be served.
 pub(super) fn failed(error: Error) -> Reply {
-    answer::one(&RedisReply::Error(Fail::Broken(error)), Form::default())
+    response::one(&RedisReply::Error(Fail::Broken(error)), Form::default())
 }
 
-/// What every answer brings: a token that is another with each request. A client that brings it back may read from any
-/// replica that has caught up with it; here there is one, and it is never behind.
+/// Adds the sync token, which is different in each response. With Upstash, a client sends it back to read from a replica that has caught
+/// up with it; this server has no replicas.
 pub(super) fn finish(context: &HttpContext, reply: &mut Reply) {
     if let Ok(value) = HeaderValue::try_from(context.app.next_request().to_string()) {
         reply.headers_mut().insert(SYNC_TOKEN, value);

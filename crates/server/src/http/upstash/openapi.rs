@@ -1,9 +1,7 @@
-//! What OpenAPI tells of the REST door. Pure.
+//! The OpenAPI descriptions of the Upstash-compatible REST API. Pure.
 //!
-//! OpenAPI has no word for a path of any length, so a command in the path is described with up to two arguments. Which commands
-//! there are, and what they take, is in docs/commands.md.
+//! Which commands there are, and what they take, is in docs/commands.md.
 
-use hyper::Method;
 use serde_json::{Value, json};
 use utoipa::openapi::Required;
 use utoipa::openapi::content::Content;
@@ -14,11 +12,11 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::super::events;
 use super::super::openapi::common::{
-    FOREIGN_HOST, NAME_USED, STRANGER, headers_too_large, idempotency_key, too_large, too_slow,
+    FOREIGN_HOST, KEY_USED, UNAUTHORIZED, headers_too_large, idempotency_key, too_large, too_slow,
 };
-use super::super::openapi::part::{self, Common, Described, Shape};
+use super::super::openapi::part::{self, Common, Shape, Templates};
 use super::SYNC_TOKEN;
-use super::answer::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
+use super::response::{BASE64, ENCODING, FORMAT, RESP2, RESP2_MEDIA};
 use crate::bounds::{REST_CHANNELS_MAX, REST_COMMANDS_MAX};
 
 pub(in super::super) const TAG: &str = "redis";
@@ -28,19 +26,19 @@ const VALUE: &str = "RedisValue";
 const RESULT: &str = "RedisResult";
 const FAILURE: &str = "RedisError";
 
-const REFUSED: &str = "It is not understood, or the command refuses.";
+const INVALID: &str = "The request is invalid, or the command failed.";
 
 pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
     let argument = ObjectBuilder::new()
         .schema_type([Type::String, Type::Number, Type::Boolean].into_iter().collect::<SchemaType>())
-        .description(Some("Numbers and booleans are taken as the text that was sent."));
+        .description(Some("Numbers and booleans are used as the text that was sent."));
     let value = part::any_of([
         part::string().into(),
         ObjectBuilder::new().schema_type(Type::Integer).into(),
         part::null().into(),
         part::list(part::named(VALUE)).into(),
     ]);
-    let error = part::string().description(Some("As Redis words it: `ERR ...`, `WRONGTYPE ...`."));
+    let error = part::string().description(Some("The error of Redis: `ERR ...`, `WRONGTYPE ...`."));
     vec![
         (ARGUMENT, argument.into()),
         (VALUE, value),
@@ -50,17 +48,17 @@ pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
 }
 
 fn sync_token() -> Header {
-    part::fixed_header("Another one with each answer.", part::string())
+    part::fixed_header("Different in each response.", part::string())
 }
 
 fn failure(about: &str) -> ResponseBuilder {
     part::json(about, part::named(FAILURE)).header(SYNC_TOKEN.as_str(), sync_token())
 }
 
-/// What is answered before a handler runs.
-pub(in super::super) fn refusals() -> Vec<Common> {
+/// The errors before a handler runs.
+pub(in super::super) fn request_errors() -> Vec<Common> {
     vec![
-        ("401", "RedisUnauthorized", failure(STRANGER).build()),
+        ("401", "RedisUnauthorized", failure(UNAUTHORIZED).build()),
         ("403", "RedisForbidden", failure(FOREIGN_HOST).build()),
         ("408", "RedisTimedOut", failure(&too_slow()).build()),
         ("413", "RedisTooLarge", failure(&too_large()).build()),
@@ -69,16 +67,16 @@ pub(in super::super) fn refusals() -> Vec<Common> {
     ]
 }
 
-/// Too many connections are told before anybody counts requests, so this one has no token.
+/// The error for too many connections is sent before requests are counted, so this response has no sync token.
 fn busy() -> ResponseBuilder {
-    part::json("Too much at once, or the store cannot be reached.", part::named(FAILURE))
+    part::json("Too many requests at a time, or the store is unavailable.", part::named(FAILURE))
         .header("Retry-After", part::header("When to try again, in seconds.", part::at_least(1)))
 }
 
-/// What is answered when the store is not well. The answer to a command can be RESP2.
+/// The errors of the store. The response to a command can be RESP2.
 pub(in super::super) fn store_failures() -> Vec<Common> {
     let too_large = format!("{} Or a key or a value is too large.", too_large());
-    let broken = "A defect of the server, or data that is damaged.";
+    let broken = "A defect of the server, or corrupt data.";
     vec![
         ("413", "CommandTooLarge", bytes(failure(&too_large)).build()),
         ("500", "CommandBroken", bytes(failure(broken)).build()),
@@ -93,29 +91,29 @@ fn bytes(response: ResponseBuilder) -> ResponseBuilder {
 }
 
 fn encoding() -> Parameter {
-    let about = "Strings of the answer in base64, all but the answer `OK`.";
+    let about = "Strings of the response in base64, except for `OK`.";
     part::in_header(ENCODING, about, part::one_of(&[BASE64]))
 }
 
 fn format() -> Parameter {
-    let about = "The form of the answer. RESP2 cannot be encoded in base64.";
+    let about = "The format of the response. RESP2 cannot be encoded in base64.";
     part::in_header(FORMAT, about, part::one_of(&["json", RESP2]))
 }
 
-/// What all requests that run commands share. An answer in RESP2 is `application/octet-stream`, also that of a refusal.
+/// Adds what all requests that run commands share. A RESP2 response is `application/octet-stream`, also that of an error.
 fn running(operation: OperationBuilder, done: Shape) -> OperationBuilder {
-    let ok = part::json("What came of it.", done).header(SYNC_TOKEN.as_str(), sync_token());
+    let ok = part::json("The result.", done).header(SYNC_TOKEN.as_str(), sync_token());
     let operation = operation
         .parameter(encoding())
         .parameter(format())
         .parameter(idempotency_key("changes nothing"))
         .response("200", bytes(ok))
-        .response("400", bytes(failure(REFUSED)))
-        .response("422", failure(NAME_USED));
+        .response("400", bytes(failure(INVALID)))
+        .response("422", failure(KEY_USED));
     part::with(operation, &store_failures())
 }
 
-/// Several commands, each at least so long.
+/// Several commands, each of at least `words_min` words.
 fn commands(words_min: usize, example: Value) -> Content {
     let one = part::list(part::named(ARGUMENT)).min_items(Some(words_min));
     let all = part::list(Shape::from(one)).min_items(Some(1)).max_items(Some(REST_COMMANDS_MAX));
@@ -126,95 +124,98 @@ fn each() -> Shape {
     part::list(part::either([part::named(RESULT), part::named(FAILURE)])).into()
 }
 
-pub(in super::super) fn pipeline(_: &Method) -> Vec<Described> {
+pub(in super::super) fn pipeline() -> OperationBuilder {
     let body = part::body(
-        "Commands, each for itself. An empty one is refused for itself, too.",
+        "Commands, independent of each other. An empty one has an error of its own, too.",
         [(part::JSON, commands(0, json!([["SET", "k", "v"], ["GET", "k"]])))],
     );
     let operation =
         part::operation(TAG, "pipeline", "Runs several commands in order").request_body(Some(body));
-    Described::context(running(operation, each()))
+    running(operation, each())
 }
 
-pub(in super::super) fn multi_exec(_: &Method) -> Vec<Described> {
+pub(in super::super) fn multi_exec() -> OperationBuilder {
     let body = part::body("Commands.", [(part::JSON, commands(1, json!([["INCR", "n"], ["GET", "n"]])))]);
-    let operation = part::operation(TAG, "multiExec", "Runs several commands as one")
-        .description(Some(
-            "One that cannot run keeps all of them from running. The answer is JSON, whatever is asked for.",
-        ))
+    let operation = part::operation(TAG, "multiExec", "Runs several commands as a transaction")
+        .description(Some("If one of them cannot run, none does. The response is always JSON."))
         .request_body(Some(body));
-    let ok = part::json("What came of each.", each()).header(SYNC_TOKEN.as_str(), sync_token());
-    Described::context(running(operation, each()).response("200", ok).response("400", failure(REFUSED)))
+    let ok = part::json("The results.", each()).header(SYNC_TOKEN.as_str(), sync_token());
+    running(operation, each()).response("200", ok).response("400", failure(INVALID))
 }
 
-pub(in super::super) fn subscribe(_: &Method) -> Vec<Described> {
+pub(in super::super) fn subscribe() -> OperationBuilder {
     let about = format!("More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
     let operation = part::operation(TAG, "subscribe", "Streams the messages of a channel")
         .parameter(part::in_path("channel", &about, part::string().min_length(Some(1))));
     let data = part::matching("^(subscribe|message),")
         .description(Some("`subscribe,CHANNEL,1`, then `message,CHANNEL,TEXT` for each."));
-    vec![Described::at("/subscribe/{channel}", streaming(operation, data))]
+    streaming(operation, data)
 }
 
-pub(in super::super) fn psubscribe(_: &Method) -> Vec<Described> {
+pub(in super::super) fn psubscribe() -> OperationBuilder {
     let about = format!("With `*` and `?`. More can follow, each after a `/`: at most {REST_CHANNELS_MAX}.");
     let operation = part::operation(TAG, "psubscribe", "Streams the messages of all channels that match")
         .parameter(part::in_path("pattern", &about, part::string().min_length(Some(1))));
     let data = part::matching("^(psubscribe|pmessage),")
         .description(Some("`psubscribe,PATTERN,1`, then `pmessage,PATTERN,CHANNEL,TEXT` for each."));
-    vec![Described::at("/psubscribe/{pattern}", streaming(operation, data))]
+    streaming(operation, data)
 }
 
-pub(in super::super) fn monitor(_: &Method) -> Vec<Described> {
+pub(in super::super) fn monitor() -> OperationBuilder {
     let operation = part::operation(TAG, "monitor", "Streams every command that runs");
     let data = part::matching(r#"^("OK"$|[0-9]+\.[0-9]+ \[)"#)
         .description(Some("`\"OK\"`, then a line for each command."));
-    Described::context(streaming(operation, data))
+    streaming(operation, data)
 }
 
 fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuilder {
-    let stream = part::answer("Events, until the client goes.")
+    let stream = part::response("Events, until the client disconnects.")
         .content(events::MEDIA, part::content(part::event(data, &["message"])))
         .header(SYNC_TOKEN.as_str(), sync_token());
     operation
         .response("200", stream)
-        .response("400", failure("It is not understood, or the token may only read what was asked for."))
+        .response("400", failure("The request is invalid, or the token is read-only."))
 }
 
-/// The command in the body, or in the path with a body as one more argument.
-pub(in super::super) fn command(method: &Method) -> Vec<Described> {
-    let has_body = *method != Method::GET;
-    let mut all = Vec::new();
-    if has_body {
-        let words = part::list(part::named(ARGUMENT)).min_items(Some(1));
-        let body = part::body(
-            "The command's name, then its arguments.",
-            [(part::JSON, part::content_like(words, json!(["SET", "k", "v", "EX", 60])))],
-        );
-        let operation = part::operation(TAG, "command", "Runs a command").request_body(Some(body));
-        all.push(Described::at("/", running(operation, part::named(RESULT))));
-    }
-    for (path, id, names) in [
-        ("/{command}", "pathCommand", &["command"][..]),
-        ("/{command}/{first}", "pathCommandWithOne", &["command", "first"]),
-        ("/{command}/{first}/{second}", "pathCommandWithTwo", &["command", "first", "second"]),
-    ] {
-        let mut operation = part::operation(TAG, id, "Runs a command in the path").description(Some(
-            "Each part of the path is an argument, then the body, then names and values of the query, `?EX=60`.",
-        ));
-        for name in names {
-            let about = if *name == "command" { "Its name, in upper or lower case." } else { "An argument." };
-            operation = operation.parameter(part::in_path(name, about, part::string().min_length(Some(1))));
-        }
-        if has_body {
-            let bytes = part::content(part::string().description(Some("Any bytes.")));
-            operation = operation.request_body(Some(part::optional_body(
-                "One more argument.",
-                [(RESP2_MEDIA, bytes)],
-                Required::False,
-            )));
-        }
-        all.push(Described::at(path, running(operation, part::named(RESULT))));
+/// OpenAPI has no parameter for the rest of a path, so a command in the path is described with up to two arguments.
+const COMMAND_PATHS: [(&str, &str, &[&str]); 3] = [
+    ("/{command}", "pathCommand", &["command"]),
+    ("/{command}/{first}", "pathCommandWithOne", &["command", "first"]),
+    ("/{command}/{first}/{second}", "pathCommandWithTwo", &["command", "first", "second"]),
+];
+
+/// A command in the path.
+pub(in super::super) fn get_command() -> Templates {
+    COMMAND_PATHS
+        .iter()
+        .map(|(path, id, names)| (*path, running(path_command(id, names), part::named(RESULT))))
+        .collect()
+}
+
+/// A command in the body, or in the path with the body as one more argument.
+pub(in super::super) fn command() -> Templates {
+    let words = part::list(part::named(ARGUMENT)).min_items(Some(1));
+    let body = part::body(
+        "The command's name, then its arguments.",
+        [(part::JSON, part::content_like(words, json!(["SET", "k", "v", "EX", 60])))],
+    );
+    let operation = part::operation(TAG, "command", "Runs a command").request_body(Some(body));
+    let mut all = vec![("/", running(operation, part::named(RESULT)))];
+    for (path, id, names) in COMMAND_PATHS {
+        let bytes = part::content(part::string().description(Some("Any bytes.")));
+        let body = part::optional_body("One more argument.", [(RESP2_MEDIA, bytes)], Required::False);
+        let operation = path_command(id, names).request_body(Some(body));
+        all.push((path, running(operation, part::named(RESULT))));
     }
     all
+}
+
+fn path_command(id: &str, names: &[&str]) -> OperationBuilder {
+    let operation = part::operation(TAG, id, "Runs a command in the path").description(Some(
+        "Each part of the path is an argument, then the body, then names and values of the query, `?EX=60`.",
+    ));
+    names.iter().fold(operation, |operation, name| {
+        let about = if *name == "command" { "Its name, in upper or lower case." } else { "An argument." };
+        operation.parameter(part::in_path(name, about, part::string().min_length(Some(1))))
+    })
 }

@@ -1,6 +1,6 @@
 //! Commands in the path: `/set/foo/bar?EX=100`. Pure.
 //!
-//! The path is cut at each `/` before it is decoded, so `%2F` stays data. A body is one more argument, then comes the query.
+//! The path is split at each `/` before it is decoded, so `%2F` stays data. The body is one more argument, then follows the query.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ const BAD_ESCAPE: BodyError =
     BodyError("ERR failed to parse command: the path has a '%' without two hexadecimal digits");
 const EMPTY: BodyError = BodyError("ERR empty command");
 
-/// The parameter that brings a token.
+/// The parameter with the token.
 pub(in super::super) const TOKEN: &str = "_token";
 
 /// The command of a request.
@@ -42,14 +42,14 @@ fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, BodyError> {
     url::decoded(text, is_query).map_err(|BadEscape| BAD_ESCAPE)
 }
 
-/// The parts of a path, decoded. One empty part at its end is none.
+/// The segments of a path, decoded. One empty segment at its end is ignored.
 pub(super) fn segments(path: &str) -> Result<Vec<Cow<'_, [u8]>>, BodyError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     path.split('/').map(|segment| decoded(segment, false)).collect()
 }
 
-/// The token of a query, if it brings one.
+/// The token of a query, if it has one.
 pub(super) fn token(query: Option<&str>) -> Option<Cow<'_, [u8]>> {
     parameters(query).find(|(name, _)| *name == TOKEN).and_then(|(_, value)| decoded(value?, true).ok())
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_refused() {
+    fn an_invalid_command_is_an_error() {
         for path in ["/", "", "//"] {
             assert_eq!(words(path, "", ""), Err(EMPTY), "{path}");
         }
@@ -103,13 +103,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_come_through_when_encoded(key: Vec<u8>) {
+        fn any_encoded_bytes_are_decoded(key: Vec<u8>) {
             let path: String = key.iter().map(|byte| format!("%{byte:02X}")).collect();
             prop_assert_eq!(words(&format!("/get/{path}/x"), "", ""), Ok(vec![b"get".to_vec(), key, b"x".to_vec()]));
         }
 
         #[test]
-        fn no_path_breaks_it(path in ".*", query in ".*") {
+        fn no_path_panics(path in ".*", query in ".*") {
             let _ = words(&path, "", &query);
         }
     }

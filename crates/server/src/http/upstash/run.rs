@@ -1,7 +1,7 @@
-//! Running the commands of one request: one, several each for itself, several as one.
+//! Runs the commands of one request: one, several independent ones, or a transaction.
 //!
-//! Touches the shard of the connection's loop in a turn of it, and the queues of others. Invariant: nothing is answered before
-//! everything that the answer tells is durable.
+//! Touches the shard of the connection's loop in a turn of it, and the queues of others. Invariant: a response is sent only once
+//! everything that it acknowledges or returns is durable.
 
 use std::mem::take;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
 use keystead_core::{Error, Stopwatch};
-use keystead_engine::Turn;
+use keystead_engine::{Completion, Turn};
 
 use super::super::context::HttpContext;
 use super::super::rights::Rights;
@@ -32,28 +32,28 @@ pub(super) async fn one(context: &HttpContext, rights: Rights, command: Command)
     all(context, rights, vec![command]).await.pop().unwrap_or(Reply::Nil)
 }
 
-/// Runs commands in order, each for itself: what one is refused does not keep the next from running.
+/// Runs commands in order, independent of each other: after an error the next ones still run.
 ///
-/// On several shards, commands on different shards may pass one another; those on one key never do.
+/// Commands on different shards may be reordered; those on one key never are.
 pub(super) async fn all(context: &HttpContext, rights: Rights, commands: Vec<Command>) -> Vec<Reply> {
     let mut work = Work::new(context, rights, commands).await;
     let shards = context.caller.borrow().shards;
     if shards == 1 {
-        work.run_here(context).await;
+        work.run_on_one(context).await;
     } else {
-        work.run_everywhere(context, shards).await;
+        work.run_on_many(context, shards).await;
     }
-    work.answers
+    work.replies
         .into_iter()
-        .map(|answer| {
-            let reply = answer.unwrap_or(Reply::Nil);
+        .map(|reply| {
+            let reply = reply.unwrap_or(Reply::Nil);
             count(&context.app.hub, &reply);
             reply
         })
         .collect()
 }
 
-/// Runs commands as one, all or nothing, or says why not.
+/// Runs commands as a transaction, all or nothing.
 pub(super) async fn as_one(
     context: &HttpContext,
     rights: Rights,
@@ -70,7 +70,7 @@ pub(super) async fn as_one(
     until_unpaused(context, queue.iter().map(|queued| queued.spec)).await;
     context.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
     let (engine, local) = (&context.app.engine, context.caller.borrow().local.clone());
-    // On one shard everything is on the same one, also what asks for all keys.
+    // With one shard all keys are on it, also those of commands on all keys.
     let shard = if engine.shards() > 1 { target::shard_of_queue(engine, &queue, None)? } else { None };
     let transaction = Transaction {
         queue,
@@ -108,7 +108,7 @@ pub(super) async fn as_one(
     Ok(all.collect())
 }
 
-/// The row of a command that may run here. Those who watch the server see it.
+/// The row of a command that may run. Monitors see the command.
 pub(in crate::http) fn spec_of(
     context: &HttpContext,
     rights: Rights,
@@ -122,7 +122,7 @@ pub(in crate::http) fn spec_of(
     Ok(spec)
 }
 
-/// The row of a command that may run here.
+/// The row of a command that may run.
 pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
     let args = command.args();
     if args.is_empty() {
@@ -138,35 +138,35 @@ pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<
     rights.refusal(spec).map_or(Ok(spec), Err)
 }
 
-/// The commands of a request, and what they came to so far.
+/// The commands of a request, and the replies so far.
 struct Work {
     rights: Rights,
     commands: Vec<(Command, Option<&'static Spec>)>,
-    answers: Vec<Option<Reply>>,
+    replies: Vec<Option<Reply>>,
 }
 
 impl Work {
     async fn new(context: &HttpContext, rights: Rights, commands: Vec<Command>) -> Work {
-        let mut answers = Vec::with_capacity(commands.len());
+        let mut replies = Vec::with_capacity(commands.len());
         let commands: Vec<_> = commands
             .into_iter()
             .map(|command| {
                 let spec = spec_of(context, rights, &command);
-                let (spec, refused) = match spec {
+                let (spec, error) = match spec {
                     Ok(spec) => (Some(spec), None),
                     Err(fail) => (None, Some(Reply::Error(fail))),
                 };
-                answers.push(refused);
+                replies.push(error);
                 (command, spec)
             })
             .collect();
         until_unpaused(context, commands.iter().filter_map(|(_, spec)| *spec)).await;
         context.app.hub.clients.commands.fetch_add(commands.len() as u64, Ordering::Relaxed);
-        Work { rights, commands, answers }
+        Work { rights, commands, replies }
     }
 
-    /// Runs all of them on the one shard.
-    async fn run_here(&mut self, context: &HttpContext) {
+    /// Runs all commands on the only shard.
+    async fn run_on_one(&mut self, context: &HttpContext) {
         let all: Vec<usize> = (0..self.commands.len()).filter(|n| self.commands[*n].1.is_some()).collect();
         let mut part = self.part(&all);
         let local = context.caller.borrow().local.clone();
@@ -180,9 +180,9 @@ impl Work {
         }
     }
 
-    /// Runs them where their keys are: what lies between two that ask everywhere is cut by shard, and each shard gets its
-    /// part at once.
-    async fn run_everywhere(&mut self, context: &HttpContext, shards: usize) {
+    /// Runs the commands on the shards of their keys: those between two commands on all shards are grouped by shard, and each shard
+    /// gets its group at once.
+    async fn run_on_many(&mut self, context: &HttpContext, shards: usize) {
         let mut parts: Vec<Vec<usize>> = vec![Vec::new(); shards];
         for n in 0..self.commands.len() {
             let (command, Some(spec)) = &self.commands[n] else { continue };
@@ -192,28 +192,28 @@ impl Work {
                 _ => Ok(Target::Local),
             };
             match (shard, spec.run) {
-                (Err(fail), _) => self.answers[n] = Some(Reply::Error(fail)),
+                (Err(fail), _) => self.replies[n] = Some(Reply::Error(fail)),
                 (Ok(Target::Shard(shard)), _) => parts[shard].push(n),
                 (Ok(Target::Local), Run::Data(_)) => parts[at].push(n),
                 (Ok(Target::Local), Run::Shared(_)) => {
-                    // What runs before it must not find what it loads.
+                    // The commands before it must not see what it loads.
                     let (spec, command) = (*spec, command.clone());
                     self.run_parts(context, &mut parts).await;
-                    self.answers[n] = Some(about_connection(context, spec, &command));
+                    self.replies[n] = Some(about_connection(context, spec, &command));
                 }
-                (Ok(Target::Local), _) => self.answers[n] = Some(about_connection(context, spec, command)),
+                (Ok(Target::Local), _) => self.replies[n] = Some(about_connection(context, spec, command)),
                 (Ok(Target::Spread(spread)), _) => {
                     let (spec, command) = (*spec, command.clone());
                     self.run_parts(context, &mut parts).await;
                     let later = context.caller.borrow_mut().spread(spread, spec, command.args());
-                    self.answers[n] = Some(later.await.reply);
+                    self.replies[n] = Some(later.await.reply);
                 }
             }
         }
         self.run_parts(context, &mut parts).await;
     }
 
-    /// Sends each shard its part, all at a time, and waits for all.
+    /// Sends each shard its part, all at the same time, and waits for all.
     async fn run_parts(&mut self, context: &HttpContext, parts: &mut [Vec<usize>]) {
         let mut sent = Vec::new();
         for (shard, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
@@ -235,7 +235,7 @@ impl Work {
         }
     }
 
-    /// These commands, taken out to be run.
+    /// Takes these commands out to run them.
     fn part(&mut self, which: &[usize]) -> Part {
         let of = |n: &usize| {
             let (command, spec) = &mut self.commands[*n];
@@ -251,7 +251,7 @@ impl Work {
         }
     }
 
-    /// What these commands were answered, and what is told to subscribers now.
+    /// Sets the replies of these commands, and publishes their messages.
     fn settle(
         &mut self,
         context: &HttpContext,
@@ -260,14 +260,14 @@ impl Work {
         publish: &[Publication],
     ) {
         context.caller.borrow().publish(publish);
-        which.into_iter().zip(replies).for_each(|(n, reply)| self.answers[n] = Some(reply));
+        which.into_iter().zip(replies).for_each(|(n, reply)| self.replies[n] = Some(reply));
     }
 
-    /// Nobody may be told what will never be durable.
+    /// Sets errors for these commands: their effects will never be durable.
     fn lost(&mut self, error: &Error, which: impl IntoIterator<Item = usize>) {
         for n in which {
             let error = Error::unknown(error.code(), error.message().to_owned());
-            self.answers[n] = Some(Reply::Error(Fail::Broken(error)));
+            self.replies[n] = Some(Reply::Error(Fail::Broken(error)));
         }
     }
 }
@@ -275,17 +275,17 @@ impl Work {
 /// Commands that run on one shard, some in each of its turns.
 struct Part {
     commands: Vec<(Command, &'static Spec)>,
-    /// Of those that ran.
+    /// The replies of those that ran.
     replies: Vec<Reply>,
     publish: Vec<Publication>,
-    /// What must be durable before anything of it is told.
+    /// The revision that must be durable before the replies are sent.
     last_seen: u64,
     budget: ReplyBudget,
     rights: Rights,
 }
 
 impl Part {
-    /// Runs commands until others must have their turn, and tells whether all have run. `about` answers those that touch no key.
+    /// Runs commands until the time of a turn is used up, and returns whether all have run. `about` runs those that touch no key.
     fn go_on(
         &mut self,
         turn: &mut Turn<'_>,
@@ -313,7 +313,7 @@ impl Part {
     }
 }
 
-/// Runs a command on the keys of this shard. With the answer comes the revision that must be durable before it is told.
+/// Runs a command on the keys of this shard. The revision must be durable before the reply is sent.
 fn run_in(
     turn: &mut Turn<'_>,
     random: &mut Random,
@@ -328,11 +328,11 @@ fn run_in(
         (ctx.shard, ctx.dialect, ctx.may_wait) = (shard, Dialect::Upstash, false);
         (ctx.reply, ctx.rights) = may;
         let reply = dispatch::run_data(&mut ctx, spec, command.args());
-        let keep = keeps(&reply);
-        if keep {
+        let completion = Completion::commit_if(keeps(&reply));
+        if completion == Completion::Commit {
             publish.append(&mut ctx.publish);
         }
-        (reply, keep)
+        (reply, completion)
     });
     ran.unwrap_or_else(|error| (Reply::Error(Fail::Broken(error)), 0))
 }

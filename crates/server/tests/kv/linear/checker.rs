@@ -1,12 +1,12 @@
-//! Whether a history of one document can be put into an order that explains every answer: Wing and Gong's search, with the
-//! states that were seen remembered (Lowe). Pure.
+//! Whether the history of one document has an order that explains every response: Wing and Gong's search, with
+//! memoisation of the states (Lowe). Pure.
 //!
-//! A request takes effect at some moment between its call and its answer. One whose answer never came took effect at some
-//! moment after its call, or never.
+//! A request takes effect at some time between its call and its response. One without a response took effect at some
+//! time after its call, or never.
 
 use std::collections::HashSet;
 
-/// A document as these tests write it: `{"a":...,"b":...}`, 0 where the member is not there.
+/// A document as these tests write it: `{"a":...,"b":...}`, 0 where the member is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Doc {
     pub(super) version: u64,
@@ -14,7 +14,7 @@ pub(super) struct Doc {
     pub(super) b: u64,
 }
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     Get,
@@ -25,9 +25,9 @@ pub(super) enum Call {
     Delete(Option<u64>),
 }
 
-/// What was answered.
+/// Its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Outcome {
     Is(Doc),
     Absent,
     Deleted,
@@ -38,30 +38,30 @@ pub(super) enum Came {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) start: u64,
-    /// [`u64::MAX`] when no answer came.
+    /// [`u64::MAX`] without a response.
     pub(super) end: u64,
     pub(super) call: Call,
-    pub(super) came: Option<Came>,
+    pub(super) outcome: Option<Outcome>,
 }
 
 type State = Option<Doc>;
 
-/// What a request does to a document, and what it is answered.
-fn step(state: State, call: Call) -> (State, Came) {
+/// The effect of a request on a document, and its outcome.
+fn step(state: State, call: Call) -> (State, Outcome) {
     let current = state.map(|doc| doc.version);
     let (Call::Put(_, condition) | Call::Patch(_, condition) | Call::Delete(condition)) = call else {
-        return (state, state.map_or(Came::Absent, Came::Is));
+        return (state, state.map_or(Outcome::Absent, Outcome::Is));
     };
     if condition.is_some() && condition != current {
-        return (state, Came::Conflict(current));
+        return (state, Outcome::Conflict(current));
     }
     let version = current.unwrap_or(0) + 1;
     let doc = match call {
         Call::Put(a, _) => Doc { version, a, b: 0 },
         Call::Patch(b, _) => Doc { version, a: state.map_or(0, |doc| doc.a), b },
-        _ => return (None, if state.is_some() { Came::Deleted } else { Came::Absent }),
+        _ => return (None, if state.is_some() { Outcome::Deleted } else { Outcome::Absent }),
     };
-    (Some(doc), Came::Is(doc))
+    (Some(doc), Outcome::Is(doc))
 }
 
 /// Whether the history of a document that was absent at first is linearizable.
@@ -69,12 +69,12 @@ pub(super) fn is_linearizable(history: &[Event]) -> bool {
     let mut events = history.to_vec();
     events.sort_by_key(|event| event.start);
     let mut search = Search { seen: HashSet::new(), done: vec![0; events.len().div_ceil(64)], events };
-    search.goes_on(0, None)
+    search.has_order(0, None)
 }
 
 struct Search {
     events: Vec<Event>,
-    /// A bit for each event that has its place in the order.
+    /// A bit for each event that is ordered already.
     done: Vec<u64>,
     seen: HashSet<(Vec<u64>, State)>,
 }
@@ -85,12 +85,12 @@ impl Search {
     }
 
     /// Whether the events that are left can be put in order after this state. `first`: all before are done.
-    fn goes_on(&mut self, mut first: usize, state: State) -> bool {
+    fn has_order(&mut self, mut first: usize, state: State) -> bool {
         while first < self.events.len() && self.is_done(first) {
             first += 1;
         }
         let left = (first..self.events.len()).filter(|n| !self.is_done(*n));
-        if left.map(|n| self.events[n]).all(|event| event.came.is_none()) {
+        if left.map(|n| self.events[n]).all(|event| event.outcome.is_none()) {
             return true;
         }
         if !self.seen.insert((self.done.clone(), state)) {
@@ -100,19 +100,21 @@ impl Search {
         for n in first..self.events.len() {
             let event = self.events[n];
             if event.start > soonest_end {
-                // Something that is left had ended before this began, and so has to come first.
+                // An event that is left ended before this one began, so it must be first.
                 break;
             }
             if self.is_done(n) {
                 continue;
             }
             soonest_end = soonest_end.min(event.end);
-            let (next, came) = step(state, event.call);
-            if event.came.is_some_and(|told| told != came) || event.came.is_none() && next == state {
+            let (next, outcome) = step(state, event.call);
+            if event.outcome.is_some_and(|reported| reported != outcome)
+                || event.outcome.is_none() && next == state
+            {
                 continue;
             }
             self.done[n / 64] |= 1 << (n % 64);
-            if self.goes_on(first, next) {
+            if self.has_order(first, next) {
                 return true;
             }
             self.done[n / 64] &= !(1 << (n % 64));
@@ -125,18 +127,18 @@ impl Search {
 mod tests {
     use super::*;
 
-    fn event(start: u64, end: u64, call: Call, came: Came) -> Event {
-        Event { start, end, call, came: Some(came) }
+    fn event(start: u64, end: u64, call: Call, outcome: Outcome) -> Event {
+        Event { start, end, call, outcome: Some(outcome) }
     }
 
-    fn doc(version: u64, a: u64) -> Came {
-        Came::Is(Doc { version, a, b: 0 })
+    fn doc(version: u64, a: u64) -> Outcome {
+        Outcome::Is(Doc { version, a, b: 0 })
     }
 
     #[test]
-    fn the_checker_tells_orders_from_contradictions() {
+    fn the_checker_distinguishes_orders_from_contradictions() {
         let put = event(1, 4, Call::Put(7, None), doc(1, 7));
-        let old = |start, end| event(start, end, Call::Get, Came::Absent);
+        let old = |start, end| event(start, end, Call::Get, Outcome::Absent);
         let new = |start, end| event(start, end, Call::Get, doc(1, 7));
         assert!(is_linearizable(&[put, old(2, 3), new(5, 6)]));
         assert!(is_linearizable(&[put, new(2, 3), new(5, 6)]));
@@ -149,7 +151,7 @@ mod tests {
         assert!(is_linearizable(&[put, second]));
         let swap = |start, a, version| event(start, 20, Call::Put(a, Some(1)), doc(version, a));
         assert!(!is_linearizable(&[put, swap(5, 1, 2), swap(6, 2, 3)]), "two winners");
-        let lost = Event { start: 5, end: u64::MAX, call: Call::Put(9, None), came: None };
+        let lost = Event { start: 5, end: u64::MAX, call: Call::Put(9, None), outcome: None };
         assert!(is_linearizable(&[put, lost, new(8, 9), event(10, 11, Call::Get, doc(2, 9))]));
         assert!(is_linearizable(&[put, lost, new(8, 9)]), "it may never happen");
         assert!(!is_linearizable(&[put, lost, event(6, 7, Call::Get, doc(2, 9)), new(8, 9)]));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use checker::{Call, Came, Doc, Event, is_linearizable};
+use checker::{Call, Doc, Event, Outcome, is_linearizable};
 use keystead_testkit::rng::{Rng, fresh_seed, seed_from_env};
 use keystead_testkit::server::Server;
 
@@ -18,13 +18,13 @@ use crate::resp::pause;
 const KEYS: usize = 4;
 const CLIENTS: u64 = 8;
 
-/// How a client is wrong on purpose, to show that the checker would see it.
+/// How a client is wrong on purpose, to show that the checker detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Not,
-    /// It now and then answers a read with what it read before.
+    /// It sometimes returns an earlier result of a read.
     StaleReads,
-    /// It compares first and sets then, in two requests.
+    /// It compares and sets in two requests.
     SplitSwaps,
 }
 
@@ -40,37 +40,37 @@ struct Client {
     http: Option<Http>,
     rng: Rng,
     broken: Broken,
-    /// What was seen last of each key.
-    seen: [Option<Came>; KEYS],
+    /// The last outcome of each key.
+    seen: [Option<Outcome>; KEYS],
 }
 
 impl Client {
     fn ask(&mut self, record: &Record, key: usize, call: Call) {
         let start = record.time.fetch_add(1, Ordering::SeqCst);
-        let came = self.answer(key, call);
-        let end = if came.is_some() { record.time.fetch_add(1, Ordering::SeqCst) } else { u64::MAX };
-        if came.is_some() {
-            self.seen[key] = came;
+        let outcome = self.run_call(key, call);
+        let end = if outcome.is_some() { record.time.fetch_add(1, Ordering::SeqCst) } else { u64::MAX };
+        if outcome.is_some() {
+            self.seen[key] = outcome;
         } else {
             self.http = None;
         }
-        record.histories[key].lock().unwrap().push(Event { start, end, call, came });
+        record.histories[key].lock().unwrap().push(Event { start, end, call, outcome });
     }
 
-    fn answer(&mut self, key: usize, call: Call) -> Option<Came> {
+    fn run_call(&mut self, key: usize, call: Call) -> Option<Outcome> {
         match (self.broken, call) {
             (Broken::StaleReads, Call::Get) if self.rng.below(4) == 0 => {
-                if let Some(Came::Is(doc)) = self.seen[key] {
-                    return Some(Came::Is(doc));
+                if let Some(Outcome::Is(doc)) = self.seen[key] {
+                    return Some(Outcome::Is(doc));
                 }
             }
             (Broken::SplitSwaps, Call::Put(id, Some(wanted))) => {
                 let current = match self.send(key, Call::Get)? {
-                    Came::Is(doc) => Some(doc.version),
+                    Outcome::Is(doc) => Some(doc.version),
                     _ => None,
                 };
                 if current != Some(wanted) {
-                    return Some(Came::Conflict(current));
+                    return Some(Outcome::Conflict(current));
                 }
                 return self.send(key, Call::Put(id, None));
             }
@@ -79,7 +79,7 @@ impl Client {
         self.send(key, call)
     }
 
-    fn send(&mut self, key: usize, call: Call) -> Option<Came> {
+    fn send(&mut self, key: usize, call: Call) -> Option<Outcome> {
         let condition = |version: Option<u64>| version.map_or(String::new(), |n| format!("?ifVersion={n}"));
         let (method, query, body) = match call {
             Call::Get => ("GET", String::new(), String::new()),
@@ -89,14 +89,14 @@ impl Client {
         };
         let http = self.http.as_mut()?;
         http.send(method, &format!("/kv/key{key}{query}"), &[], body.as_bytes());
-        came(&http.try_receive(method).ok()?)
+        outcome_of(&http.try_receive(method).ok()?)
     }
 
-    /// A request that makes sense often enough.
+    /// A request whose condition often holds.
     fn choose(&mut self, key: usize, id: u64) -> Call {
         let version = match self.seen[key] {
-            Some(Came::Is(doc)) => doc.version,
-            Some(Came::Conflict(Some(version))) => version,
+            Some(Outcome::Is(doc)) => doc.version,
+            Some(Outcome::Conflict(Some(version))) => version,
             _ => 1,
         };
         let condition = (self.rng.below(2) == 0).then_some(version);
@@ -109,23 +109,23 @@ impl Client {
     }
 }
 
-/// What an answer says; nothing when it says that the outcome is open.
-fn came(answer: &Response) -> Option<Came> {
-    Some(match answer.status {
+/// The outcome in a response; nothing when it is unknown.
+fn outcome_of(response: &Response) -> Option<Outcome> {
+    Some(match response.status {
         200 | 201 => {
-            let body = answer.json();
+            let body = response.json();
             let member = |name: &str| body["value"].get(name).map_or(0, |value| value.as_u64().unwrap());
-            Came::Is(Doc { version: body["version"].as_u64().unwrap(), a: member("a"), b: member("b") })
+            Outcome::Is(Doc { version: body["version"].as_u64().unwrap(), a: member("a"), b: member("b") })
         }
-        204 => Came::Deleted,
-        404 => Came::Absent,
-        409 => Came::Conflict(answer.json()["error"]["current"].as_u64()),
+        204 => Outcome::Deleted,
+        404 => Outcome::Absent,
+        409 => Outcome::Conflict(response.json()["error"]["current"].as_u64()),
         503 => return None,
-        other => panic!("{other}: {}", answer.text()),
+        other => panic!("{other}: {}", response.text()),
     })
 }
 
-/// Runs clients that ask so many times each, and gives the histories.
+/// Runs clients that send so many requests each, and returns the histories.
 fn run(server: &mut Server, seed: u64, asks: u64, kills: u64, broken: Broken) -> Vec<Vec<Event>> {
     let record = Arc::new(Record::default());
     let address = server.http().unwrap();
@@ -138,7 +138,7 @@ fn run(server: &mut Server, seed: u64, asks: u64, kills: u64, broken: Broken) ->
                 let mut asked = 0;
                 while asked < asks || !record.is_over.load(Ordering::Relaxed) {
                     if client.http.is_none() {
-                        // The server may be gone at the moment.
+                        // The server may be restarting.
                         client.http = Http::try_connect(address).ok();
                         if client.http.is_none() {
                             pause(5);
@@ -191,7 +191,7 @@ fn every_history_is_linearizable(shards: &str, level: &str, kills: u64) {
     assert!(operations >= 2000, "{operations}");
 }
 
-/// A server that is started again must be found where it was.
+/// A restarted server must have the same port.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -232,7 +232,7 @@ fn broken_clients_are_caught() {
     }
 }
 
-/// Histories of thousands of requests must be checked in reasonable time, so that nobody turns the check off.
+/// Histories of thousands of requests must be checked in reasonable time.
 #[test]
 fn a_long_history_is_checked_quickly() {
     let watch = keystead_core::Stopwatch::start();

@@ -1,4 +1,4 @@
-//! Answers of the document door: documents, and what came of changes. Pure.
+//! Responses of the documents API: documents, and the results of changes. Pure.
 
 use hyper::StatusCode;
 use keystead_commands::documents::{Changed, Document};
@@ -8,9 +8,9 @@ use keystead_core::Millis;
 use super::super::error::ApiError;
 use crate::written;
 
-/// What came of a change, as an answer that can be kept.
+/// The response to a change, in the form that can be stored.
 pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> StoredResponse {
-    let refused = match changed {
+    let error = match changed {
         Changed::Done { document, created } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
             return StoredResponse {
@@ -24,9 +24,9 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Sto
         Changed::Conflict(current) => ApiError::Conflict(conflict, current),
         Changed::TestFailed(current) => ApiError::Test(current),
         Changed::Unfit(why) => ApiError::Unprocessable(why),
-        Changed::Flawed(flaw) => ApiError::flaw("what it would become", &flaw),
+        Changed::Flawed(flaw) => ApiError::flaw("the resulting document", &flaw),
     };
-    refused.kept()
+    error.stored()
 }
 
 /// `{"key":...,"value":...,"version":...}`; without a document only the key.

@@ -1,4 +1,4 @@
-//! Answers of the limit door. Pure.
+//! Responses of the limits API. Pure.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::reply::{self, Reply};
 use crate::policies::active::ActivePolicy;
 
-/// The answer that tells a decision, with more members where there are some.
+/// The response with a decision, and more members where there are some.
 pub(super) fn decided(
     active: &ActivePolicy,
     decision: &Decision,
@@ -23,27 +23,27 @@ pub(super) fn decided(
     Ok(reply)
 }
 
-/// The same as it can be kept.
-pub(super) fn kept(
+/// The same in the form that can be stored.
+pub(super) fn stored(
     decision: &Decision,
     more: &[(&str, Value)],
     denial: StatusCode,
 ) -> Result<StoredResponse> {
-    Ok(kept_text(status(decision, denial), &text(decision, more)?))
+    Ok(stored_text(status(decision, denial), &text(decision, more)?))
 }
 
-/// The first answer once more, with the headers of its decision. `Retry-After` is then that of the first answer, too.
-pub(super) fn again(active: &ActivePolicy, kept: StoredResponse, now: Millis) -> Reply {
-    let decision: Option<Decision> = serde_json::from_slice(&kept.body).ok();
-    let mut reply = reply::kept(kept);
+/// The stored response again, with the headers of its decision. `Retry-After` is then that of the first response, too.
+pub(super) fn repeat(active: &ActivePolicy, stored: StoredResponse, now: Millis) -> Reply {
+    let decision: Option<Decision> = serde_json::from_slice(&stored.body).ok();
+    let mut reply = reply::stored(stored);
     if let Some(decision) = decision {
         headers(&mut reply, active, &decision, now);
     }
     reply
 }
 
-/// An answer of this text, as it can be kept.
-pub(super) fn kept_text(status: StatusCode, text: &str) -> StoredResponse {
+/// A response with this text, in the form that can be stored.
+pub(super) fn stored_text(status: StatusCode, text: &str) -> StoredResponse {
     StoredResponse { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
 }
 
@@ -57,12 +57,12 @@ pub(super) fn text(decision: &Decision, more: &[(&str, Value)]) -> Result<String
     Ok(text)
 }
 
-/// The status of an answer.
+/// The status of a response.
 pub(super) fn status(decision: &Decision, denial: StatusCode) -> StatusCode {
     if decision.allowed { StatusCode::OK } else { denial }
 }
 
-/// Adds the headers that the policy asks for.
+/// Adds the headers of the policy.
 pub(super) fn headers(reply: &mut Reply, active: &ActivePolicy, decision: &Decision, now: Millis) {
     for (name, value) in active.headers(decision, now) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

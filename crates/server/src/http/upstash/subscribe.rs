@@ -1,7 +1,7 @@
-//! Messages of channels as server-sent events: `subscribe,ch,1`, then `message,ch,payload`; and every command, for those who
-//! watch. Touches the hub.
+//! Messages of channels as server-sent events: `subscribe,ch,1`, then `message,ch,payload`; and every command, for
+//! monitors. Touches the hub.
 //!
-//! A client that goes ends its connection, which drops the listener, which then no longer listens.
+//! When the client disconnects, its connection drops the [`Subscriber`], which ends its subscriptions.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::super::events::{self, Source};
 use super::super::reply::Reply;
 use super::super::request::HttpRequest;
 use super::body::BodyError;
-use super::{answer, path};
+use super::{path, response};
 use crate::bounds::REST_CHANNELS_MAX;
 
 pub(super) fn to_channels(context: &HttpContext, request: &HttpRequest) -> Reply {
@@ -31,17 +31,17 @@ pub(super) fn to_patterns(context: &HttpContext, request: &HttpRequest) -> Reply
 fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: &str) -> Reply {
     let names = match path::segments(request.head.uri.path()) {
         Ok(segments) => segments,
-        Err(refused) => return answer::refused(refused),
+        Err(error) => return response::bad_request(error),
     };
     let names = names.into_iter().skip(1).map(|name| Name::from(&*name)).filter(|name| !name.is_empty());
     let names: Vec<Name> = names.collect();
     if names.is_empty() {
-        return answer::refused(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
+        return response::bad_request(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
     }
     if names.len() > REST_CHANNELS_MAX {
-        return answer::refused(BodyError("ERR too many channels in one request"));
+        return response::bad_request(BodyError("ERR too many channels in one request"));
     }
-    let mut session = visitor(context);
+    let mut session = new_session(context);
     let mut first = Vec::new();
     for name in names {
         context.app.hub.bus.subscribe(kind, &name, session.client.id, &session.mailbox);
@@ -55,7 +55,7 @@ fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: 
 
 /// Every command that runs from now on.
 pub(super) fn to_commands(context: &HttpContext) -> Reply {
-    let (mut session, mailbox) = (visitor(context), Arc::new(Mailbox::default()));
+    let (mut session, mailbox) = (new_session(context), Arc::new(Mailbox::default()));
     context.app.hub.monitors.subscribe(session.client.id, &mailbox);
     session.monitor = Some(Arc::clone(&mailbox));
     let mut first = Vec::new();
@@ -63,8 +63,8 @@ pub(super) fn to_commands(context: &HttpContext) -> Reply {
     stream(context, session, mailbox, first, |message| String::from_utf8_lossy(&message.content).into_owned())
 }
 
-/// Somebody who listens for as long as its request lasts.
-fn visitor(context: &HttpContext) -> Session {
+/// A session that ends with its request.
+fn new_session(context: &HttpContext) -> Session {
     let address = context.session.borrow().client.address.clone();
     Session::new(context.app.hub.clients.unlisted(address, context.app.now()), true)
 }
@@ -78,29 +78,29 @@ fn stream(
 ) -> Reply {
     *context.listening.borrow_mut() = Arc::downgrade(&mailbox);
     let hub = Arc::clone(&context.app.hub);
-    events::stream(&context.app, Listener { hub, session, mailbox, first: Some(first.into()), text })
+    events::stream(&context.app, Subscriber { hub, session, mailbox, first: Some(first.into()), text })
 }
 
-/// What the client reads of a message.
+/// The text of a message for the client.
 type Text = fn(&Message) -> String;
 
-/// One who listens.
-struct Listener {
+/// One subscriber.
+struct Subscriber {
     hub: Arc<Hub>,
     session: Session,
     mailbox: Arc<Mailbox>,
-    /// What it is told before anything else.
+    /// The first events.
     first: Option<Bytes>,
     text: Text,
 }
 
-impl Source for Listener {
+impl Source for Subscriber {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
         match self.mailbox.take(cx.waker()) {
-            None => Poll::Ready(Some(Err(io::Error::other("this reader is too slow")))),
+            None => Poll::Ready(Some(Err(io::Error::other("this client reads too slowly")))),
             Some(messages) if messages.is_empty() => Poll::Pending,
             Some(messages) => {
                 let mut out = Vec::new();
@@ -111,7 +111,7 @@ impl Source for Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for Subscriber {
     fn drop(&mut self) {
         self.session.leave(&self.hub);
     }

@@ -1,4 +1,4 @@
-//! Answers of the REST door: which form is asked for, the body, the status. Pure.
+//! Responses of the Upstash-compatible API: their form, body and status. Pure.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
@@ -16,17 +16,17 @@ use super::body::BodyError;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BYTES: HeaderValue = HeaderValue::from_static(RESP2_MEDIA);
 
-/// The headers that ask for a form, what they can be, and the type of one that is not JSON.
+/// The headers that select a form, their values, and the media type of RESP2.
 pub(super) const ENCODING: &str = "upstash-encoding";
 pub(super) const BASE64: &str = "base64";
 pub(super) const FORMAT: &str = "upstash-response-format";
 pub(super) const RESP2: &str = "resp2";
 pub(super) const RESP2_MEDIA: &str = "application/octet-stream";
 
-/// The headers that say which form is asked for.
+/// The headers that select a form.
 pub(super) const FORM_HEADERS: &[&str] = &[ENCODING, FORMAT];
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json(Strings),
@@ -40,7 +40,7 @@ impl Default for Form {
 }
 
 impl Form {
-    /// What a request asks for.
+    /// The form that a request selects.
     pub(super) fn of(headers: &HeaderMap) -> Result<Form, BodyError> {
         let is = |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
         let strings = match headers.get(ENCODING) {
@@ -53,7 +53,7 @@ impl Form {
             Some(value) if is(value, "json") => Ok(Form::Json(strings)),
             Some(value) if is(value, RESP2) && strings == Strings::Plain => Ok(Form::Resp2),
             Some(value) if is(value, RESP2) => {
-                Err(BodyError("ERR resp2 answers cannot be encoded in base64"))
+                Err(BodyError("ERR resp2 responses cannot be encoded in base64"))
             }
             Some(_) => Err(BodyError("ERR unknown Upstash-Response-Format: it can be json or resp2")),
         }
@@ -68,46 +68,46 @@ impl Form {
     }
 }
 
-/// The answer of one command.
-pub(super) fn one(answer: &RedisReply, form: Form) -> Reply {
-    let (status, body) = one_in(answer, form);
+/// The response to one command.
+pub(super) fn one(redis_reply: &RedisReply, form: Form) -> Reply {
+    let (status, body) = one_in(redis_reply, form);
     let mut reply = made(status, form, body);
-    if matches!(answer, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+    if matches!(redis_reply, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
         reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
     }
     reply
 }
 
 /// Its status and body.
-pub(super) fn one_in(answer: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
-    let status = match answer {
+pub(super) fn one_in(redis_reply: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
+    let status = match redis_reply {
         RedisReply::Error(Fail::Broken(error)) => status::of(error.code()),
         RedisReply::Error(_) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let mut out = Vec::new();
     match form {
-        Form::Json(strings) => json::encode(answer, strings, &mut out),
-        Form::Resp2 => resp2::encode(answer, &mut out),
+        Form::Json(strings) => json::encode(redis_reply, strings, &mut out),
+        Form::Resp2 => resp2::encode(redis_reply, &mut out),
     }
     (status, out)
 }
 
-/// The answers of several.
-pub(super) fn all(answers: &[RedisReply], form: Form) -> Reply {
-    let (status, body) = all_in(answers, form);
+/// The response to several commands.
+pub(super) fn all(redis_replies: &[RedisReply], form: Form) -> Reply {
+    let (status, body) = all_in(redis_replies, form);
     made(status, form, body)
 }
 
-/// Their status and body. A refusal among them is no reason for another status.
-pub(super) fn all_in(answers: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>) {
+/// Its status and body. An error of one command does not change the status.
+pub(super) fn all_in(redis_replies: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>) {
     let mut out = Vec::new();
     match form {
-        Form::Resp2 => answers.iter().for_each(|answer| resp2::encode(answer, &mut out)),
+        Form::Resp2 => redis_replies.iter().for_each(|redis_reply| resp2::encode(redis_reply, &mut out)),
         Form::Json(strings) => {
-            for (n, answer) in answers.iter().enumerate() {
+            for (n, redis_reply) in redis_replies.iter().enumerate() {
                 out.push(if n == 0 { b'[' } else { b',' });
-                json::encode(answer, strings, &mut out);
+                json::encode(redis_reply, strings, &mut out);
             }
             out.push(b']');
         }
@@ -115,18 +115,18 @@ pub(super) fn all_in(answers: &[RedisReply], form: Form) -> (StatusCode, Vec<u8>
     (StatusCode::OK, out)
 }
 
-/// An answer that was kept, in the form that was asked for then and now.
-pub(super) fn kept(kept: StoredResponse, form: Form) -> Reply {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    made(status, form, kept.body)
+/// A stored response. The form is part of the fingerprint of a request, so it is the same.
+pub(super) fn stored(stored: StoredResponse, form: Form) -> Reply {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    made(status, form, stored.body)
 }
 
-/// The refusal of a request that is not understood.
-pub(super) fn refused(refused: BodyError) -> Reply {
-    words(StatusCode::BAD_REQUEST, refused.0)
+/// The response for an invalid request.
+pub(super) fn bad_request(error: BodyError) -> Reply {
+    words(StatusCode::BAD_REQUEST, error.0)
 }
 
-/// A refusal in these words.
+/// An error response with this text.
 pub(super) fn words(status: StatusCode, words: &str) -> Reply {
     let mut out = Vec::new();
     json::error(words, &mut out);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_what_the_headers_say() {
+    fn headers_select_the_form() {
         let (encoding, format) = (ENCODING, FORMAT);
         assert_eq!(form(&[]), Ok(Form::Json(Strings::Plain)));
         assert_eq!(form(&[(encoding, "Base64")]), Ok(Form::Json(Strings::Base64)));

@@ -1,0 +1,244 @@
+//! docs/configuration.md says what the tables of settings and of bounds say. Touches that file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use keystead_commands::bounds::{
+    ANSWER_KEPT_BYTES_MAX, ANSWER_KEPT_MS, ARGUMENTS_MAX, COMMAND_STEPS_MAX, JSON_BYTES_MAX, JSON_DEPTH_MAX,
+    PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX, REPEATED_BYTES_MAX, REPLIES_WAITING_BYTES_MAX,
+    REPLY_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX, STRING_BYTES_MAX,
+};
+use keystead_engine::bounds::JOB_BYTES_MAX;
+use keystead_limit::bounds::{CHECK_MANY_MAX, COMBINED_MAX};
+
+use super::table::{SETTINGS, Setting};
+use crate::bounds::*;
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The rows of the table under a heading, without its head.
+fn rows(page: &str, heading: &str) -> Vec<Vec<String>> {
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+    let lines = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    lines.take_while(|line| line.starts_with('|')).map(cells).collect()
+}
+
+/// The default as the page writes it: the value, or what the help says about a default that is no value.
+fn default_of(setting: &Setting) -> String {
+    let (_, said) = setting.help.split_once("[default: ").unwrap_or_default();
+    match (setting.default, said.trim_end_matches(']')) {
+        (Some(default), _) => default.to_owned(),
+        (None, "") => "not set".to_owned(),
+        (None, said) => said.to_owned(),
+    }
+}
+
+#[test]
+fn the_page_lists_every_setting_with_its_flag_variable_and_default() {
+    let listed: Vec<[String; 4]> = rows(&page(), "Settings")
+        .into_iter()
+        .map(|row| std::array::from_fn(|column| row[column].replace('`', "")))
+        .collect();
+    let expected: Vec<[String; 4]> = SETTINGS
+        .iter()
+        .map(|setting| [setting.name.to_owned(), setting.flag(), setting.variable(), default_of(setting)])
+        .collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn the_example_of_keystead_config_lists_every_setting() {
+    let page = page();
+    let (_, example) = page.split_once(" keystead config --http 127.0.0.1:0\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let lines: Vec<Vec<&str>> = example
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect())
+        .collect();
+    let names: Vec<&str> = lines.iter().map(|columns| columns[0]).collect();
+    assert_eq!(names, SETTINGS.iter().map(|setting| setting.name).collect::<Vec<_>>());
+    for (columns, setting) in lines.iter().zip(SETTINGS).filter(|(columns, _)| columns[2] == "default") {
+        assert_eq!(columns[1], setting.default.unwrap_or("(not set)"), "{}", setting.name);
+    }
+}
+
+/// `10,000`
+fn count(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().ok().unwrap().to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+/// `64 KiB`, in the largest unit that leaves a whole number.
+fn bytes(number: impl TryInto<u64>) -> String {
+    let number = number.try_into().ok().unwrap();
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| number.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", count(number / unit)),
+        None => format!("{} bytes", count(number)),
+    }
+}
+
+/// `75 s`, in the largest unit that leaves a whole number above 1.
+fn time(time: Duration) -> String {
+    let ms = time.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit) && ms / unit > 1).unwrap();
+    format!("{} {name}", ms / unit)
+}
+
+fn ms(ms: u64) -> String {
+    time(Duration::from_millis(ms))
+}
+
+/// The rows of the table of bounds, with the values that the second column must name in this order.
+fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
+    vec![
+        ("open connections of each listener", vec![count(CONNECTIONS_MAX)]),
+        ("request line and headers", vec![bytes(HEADER_BYTES_MAX)]),
+        ("time to send them, idle time included", vec![time(HEADER_TIMEOUT)]),
+        ("request body", vec![bytes(BODY_BYTES_MAX)]),
+        ("time to send the body", vec![time(BODY_TIMEOUT)]),
+        ("commands of one REST request", vec![count(REST_COMMANDS_MAX)]),
+        ("the response to one REST command, or to one `/pipeline`", vec![bytes(REST_ANSWER_BYTES_MAX)]),
+        (
+            "the response to one `/multi-exec`; the reply to one `EXEC`",
+            vec![bytes(REST_ANSWER_BYTES_MAX), bytes(REPLY_BYTES_MAX)],
+        ),
+        ("the reply to one Redis command", vec![bytes(REPLY_BYTES_MAX)]),
+        ("replies that wait for all clients together", vec![bytes(REPLIES_WAITING_BYTES_MAX)]),
+        (
+            "steps of matching a pattern, or of following paths, in one command",
+            vec![format!("{} million", COMMAND_STEPS_MAX / 1_000_000)],
+        ),
+        (
+            "values that `SUNION`, `ZINTER`, `PFCOUNT`, `BITOP`, `JSON.MGET` and similar commands read again because a key is named again",
+            vec![bytes(REPEATED_BYTES_MAX)],
+        ),
+        ("channels of one REST subscription", vec![count(REST_CHANNELS_MAX)]),
+        ("operations of one `/kv:batch`", vec![count(BATCH_OPERATIONS_MAX)]),
+        ("the response to a `/kv:batch`", vec![bytes(REST_ANSWER_BYTES_MAX)]),
+        ("documents on a page of `GET /kv`", vec![count(LIST_LIMIT_MAX), bytes(LIST_BYTES_MAX)]),
+        ("wait for the next change of a document", vec![ms(WAIT_MS_MAX)]),
+        (
+            "operations of a JSON patch; what they copy",
+            vec![count(PATCH_OPERATIONS_MAX), bytes(PATCH_COPIED_BYTES_MAX)],
+        ),
+        ("a document", vec![bytes(JSON_BYTES_MAX), format!("{JSON_DEPTH_MAX} levels")]),
+        ("an `Idempotency-Key`", vec![bytes(IDEMPOTENCY_KEY_BYTES_MAX), ms(ANSWER_KEPT_MS)]),
+        ("a response that is stored for an `Idempotency-Key`", vec![bytes(ANSWER_KEPT_BYTES_MAX)]),
+        ("policies; the name of one", vec![count(POLICIES_MAX), bytes(POLICY_NAME_BYTES_MAX)]),
+        (
+            "keys of one `/limit/{policy}/check`; checks of one `/limit`",
+            vec![count(CHECK_MANY_MAX), count(COMBINED_MAX)],
+        ),
+        ("commands or operations with a decision", vec![count(THEN_MAX)]),
+        ("time until a reservation must be settled", vec![ms(RESERVATION_MS_MAX), ms(RESERVATION_MS)]),
+        ("a settings file", vec![bytes(SETTINGS_BYTES_MAX)]),
+        (
+            "a token; a token file",
+            vec![format!("{} bytes", count(TOKEN_BYTES_MAX)), bytes(TOKEN_FILE_BYTES_MAX)],
+        ),
+        ("names in `allowed-hosts`", vec![count(ALLOWED_HOSTS_MAX)]),
+        ("what one request, script or transaction changes", vec![bytes(JOB_BYTES_MAX)]),
+        ("an argument of a Redis command", vec![bytes(STRING_BYTES_MAX)]),
+        ("arguments of a Redis command", vec![count(ARGUMENTS_MAX)]),
+        // The default of `client-query-buffer-limit`.
+        ("a Redis command in all", vec!["1 GiB".to_owned()]),
+        (
+            "before `AUTH`, where a token is set: arguments",
+            vec![count(STRANGER_ARGUMENTS_MAX), bytes(STRANGER_BULK_BYTES_MAX)],
+        ),
+        ("before `AUTH`: a command in all", vec![bytes(STRANGER_INPUT_BYTES_MAX)]),
+        ("before `AUTH`: replies that are not read", vec![bytes(STRANGER_OUTPUT_BYTES_MAX)]),
+        ("time to authenticate, over RESP", vec![time(AUTH_TIMEOUT)]),
+        ("wrong tokens of one connection", vec![count(AUTH_FAILURES_MAX), time(AUTH_FAILURE_DELAY)]),
+        (
+            "replies that wait for a Redis client while its next request runs",
+            vec![bytes(RESP_OUTPUT_PAUSE_BYTES)],
+        ),
+        ("replies that wait for a Redis client", vec![bytes(RESP_OUTPUT_BYTES_MAX)]),
+        ("idle time of a Redis client", vec!["none".to_owned()]),
+        ("time of a TLS handshake", vec![time(TLS_HANDSHAKE_TIMEOUT)]),
+    ]
+}
+
+#[test]
+fn the_page_lists_the_bounds_with_their_values() {
+    let (rows, expected) = (rows(&page(), "Bounds"), expected_bounds());
+    let listed: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(listed, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for (row, (name, values)) in rows.iter().zip(expected) {
+        let mut left = row[1].as_str();
+        for value in values {
+            let found = left.split_once(&value);
+            let (before, after) = found.unwrap_or_else(|| panic!("{name}: {value} is not in '{}'", row[1]));
+            let is_inside = before.ends_with(|c: char| c.is_ascii_digit() || c == ',');
+            assert!(!is_inside, "{name}: {value} is part of another number in '{}'", row[1]);
+            left = after;
+        }
+    }
+}
+
+/// Bounds that no client or operator meets: sizes of buffers, intervals, and times within the server.
+const NOT_ON_THE_PAGE: &[&str] = &[
+    "FILES_RESERVED",
+    "FILES_PER_SHARD",
+    "REFUSALS_MAX",
+    "REFUSAL_TIMEOUT",
+    "REST_TURN",
+    "LIST_SLICE",
+    "RELOAD_LOOK",
+    "RELOAD_AGAIN_LOOKS",
+    "MEMORY_KEYS_MAX",
+    "DENIED_KEYS",
+    "DENIED_KEY_BYTES",
+    "DENIED_KEYS_TOLD",
+    "REPLAY_LINE_BYTES_MAX",
+    "HEARTBEAT",
+    "TAKE_BACK_AFTER",
+    "BUSY_AFTER",
+    "BUSY_LOOK",
+    "HEALTH_PEEK_BYTES",
+    "PAUSE_LOOK",
+    "DRAIN_TIMEOUT",
+    "KILL_LOOK",
+    "CLOSE_TIMEOUT",
+    "ACCEPT_PAUSE",
+    "NOTICE_EVERY",
+    "TOKEN_BYTES_ADVISED",
+    "HOST_SHOWN_BYTES",
+    "MEMORY_BYTES_MIN",
+    "CONNECT_TIMEOUT",
+    "PROBE_TIMEOUT",
+    "ANSWER_BYTES_MAX",
+    "SILENCE",
+    "RESP_READ_BYTES",
+    "RESP_BUFFERS_KEPT",
+    "RESP_WAITING_INPUT_BYTES",
+    "RESP_OUTPUT_KEPT_BYTES",
+];
+
+#[test]
+fn every_bound_is_on_the_page_or_known_to_be_internal() {
+    let this = include_str!("page.rs");
+    let bounds = include_str!("../bounds.rs").lines().filter_map(|line| {
+        let (name, _) = line.strip_prefix("pub const ")?.split_once(':')?;
+        Some(name)
+    });
+    for bound in bounds {
+        let words = || this.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        assert!(
+            words().any(|word| word == bound),
+            "{bound} needs a row in docs/configuration.md, and one here"
+        );
+    }
+    for name in NOT_ON_THE_PAGE {
+        assert!(include_str!("../bounds.rs").contains(&format!("pub const {name}:")), "{name} is no bound");
+    }
+}
