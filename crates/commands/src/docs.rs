@@ -58,9 +58,8 @@ pub const SETTINGS_END: &str = "<!-- The end of what is made. -->\n";
 
 /// One row of a table.
 fn line(page: &mut String, container: Option<&Spec>, spec: &Spec) {
-    let name =
-        container.map_or(spec.name.to_owned(), |container| format!("{} {}", container.name, spec.name));
-    let call = format!("{name} {}", spec.syntax);
+    let container = container.map(|container| container.upper_name() + " ").unwrap_or_default();
+    let call = format!("{container}{} {}", spec.upper_name(), spec.syntax);
     let call = call.trim_end().replace('|', "\\|");
     let summary = spec.summary.replace('|', "\\|");
     let _ = writeln!(page, "| `{call}` | {} | {summary} | {} |", marks(spec), spec.since);
@@ -83,7 +82,7 @@ fn marks(spec: &Spec) -> String {
 }
 
 fn names(rows: &[Spec]) -> String {
-    rows.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+    rows.iter().map(Spec::upper_name).collect::<Vec<_>>().join(", ")
 }
 
 /// The link to a title, as Markdown makes it.

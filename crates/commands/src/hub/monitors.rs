@@ -93,9 +93,9 @@ fn line(spec: &Spec, address: &str, now: Millis, args: Args<'_>) -> Vec<u8> {
     let mut secrets = 0;
     for (place, argument) in args.from(0).enumerate() {
         line.push(b' ');
-        let secret = match spec.name {
-            "AUTH" => place > 0,
-            "HELLO" => secrets > 0,
+        let secret = match spec.full_name {
+            "auth" => place > 0,
+            "hello" => secrets > 0,
             _ => false,
         };
         let announces = secrets == 0 && argument.eq_ignore_ascii_case(b"AUTH");

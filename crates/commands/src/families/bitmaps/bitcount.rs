@@ -4,7 +4,7 @@ use crate::errors;
 use crate::families::strings::range;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(value) = ctx.keys.str(args.at(1), ctx.now)? else {
         return Ok(Reply::Int(0));
     };

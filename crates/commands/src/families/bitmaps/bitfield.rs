@@ -37,7 +37,7 @@ enum Kind {
     IncrBy,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitfield(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let ops = parse(args)?;
     match ops.iter().filter(|op| op.change.is_some()).map(Op::end).max() {
         None => look(ctx, args.at(1), &ops),
@@ -45,7 +45,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     }
 }
 
-pub(super) fn run_read_only(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let ops = parse(args)?;
     if ops.iter().any(|op| op.change.is_some()) {
         return Err(READ_ONLY);

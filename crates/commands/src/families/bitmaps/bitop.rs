@@ -38,7 +38,7 @@ const OPS: [(&str, Op); 8] = [
     ("ONE", Op::One),
 ];
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let op = OPS.iter().find(|(name, _)| args.at(1).eq_ignore_ascii_case(name.as_bytes()));
     let (name, op) = op.copied().ok_or(errors::SYNTAX)?;
     if op == Op::Not && args.len() != 4 {

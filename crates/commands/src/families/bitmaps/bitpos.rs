@@ -11,7 +11,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const BAD_BIT: Fail = Fail::Text(Cow::Borrowed("ERR The bit argument must be 1 or 0."));
 const NOWHERE: Reply = Reply::Int(-1);
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitpos(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let bit = match args.int(2)? {
         0 => false,
         1 => true,

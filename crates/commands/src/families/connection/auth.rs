@@ -10,7 +10,7 @@ use crate::reply::Reply;
 /// The only user.
 pub(crate) const USER: &str = "default";
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn auth(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     match args.len() {
         2 if !conn.hub.host.needs_token() => return Err(errors::AUTH_WITHOUT_PASSWORD),
         2 => bring(conn, USER.as_bytes(), args.at(1))?,

@@ -17,7 +17,7 @@ const NO_AUTH_HELLO: Fail = Fail::fixed(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
 );
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hello(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let protocol = match args.get(1) {
         None => None,
         Some(version) => Some(match number::parse_int(version).ok_or(NOT_A_VERSION)? {

@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use crate::errors::{self, CommandResult};
 use crate::families::zsets::zadd::{Mode, add};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn geoadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let mut mode = Mode::default();
     while mode.accept(&mut cursor) {}

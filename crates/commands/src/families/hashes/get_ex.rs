@@ -8,7 +8,7 @@ use super::fields;
 use super::moment::Form;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hgetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let mut hash = ctx.keys.hash_mut(args.at(1), now)?;
     let mut options = args.cursor(2);

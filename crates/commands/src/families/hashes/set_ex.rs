@@ -86,7 +86,7 @@ fn first_field(args: Args<'_>, at: usize) -> Result<usize, Fail> {
     Ok(at + 1)
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hsetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let options = Options::parse(args, now)?;
     let mut hash = ctx.keys.hash_mut(args.at(1), now)?;

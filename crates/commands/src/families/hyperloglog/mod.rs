@@ -31,19 +31,19 @@ const REGISTER_BITS: u32 = 14;
 const RANK_MAX: usize = (u64::BITS - REGISTER_BITS) as usize + 1;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("PFADD", "pfadd", -2, WRITE_OOM_FAST, Keys::At(1), pfadd::run).doc(
+    Spec::data("pfadd", -2, WRITE_OOM_FAST, Keys::At(1), pfadd::pfadd).doc(
         "key [element [element ...]]",
-        "Adds elements to a HyperLogLog, and creates it if it is absent.",
+        "Adds elements to a HyperLogLog. Creates the key if it does not exist.",
         "2.8.9",
     ),
-    Spec::data("PFCOUNT", "pfcount", -2, and(and(READ, MAY_WRITE), WHOLE), Keys::From(1), pfcount::run).doc(
+    Spec::data("pfcount", -2, and(and(READ, MAY_WRITE), WHOLE), Keys::From(1), pfcount::pfcount).doc(
         "key [key ...]",
-        "Estimates how many different elements were added to HyperLogLogs.",
+        "Returns the approximate number of distinct elements added to one or more HyperLogLogs.",
         "2.8.9",
     ),
-    Spec::data("PFMERGE", "pfmerge", -2, and(WRITE_OOM, WHOLE), Keys::From(1), pfmerge::run).doc(
+    Spec::data("pfmerge", -2, and(WRITE_OOM, WHOLE), Keys::From(1), pfmerge::pfmerge).doc(
         "destkey [sourcekey [sourcekey ...]]",
-        "Merges HyperLogLogs into one.",
+        "Merges one or more HyperLogLogs into a destination key.",
         "2.8.9",
     ),
 ];

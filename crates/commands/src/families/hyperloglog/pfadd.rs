@@ -4,7 +4,7 @@ use super::sketch::Sketch;
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let changed = ctx.keys.update_str(args.at(1), ctx.now, |old| {
         let mut sketch = Sketch::of_value(old)?;
         let mut changed = old.is_none();

@@ -7,7 +7,7 @@ use super::sketch::{Sketch, cardinality_of};
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = if args.len() == 2 { count_one(ctx, args.at(1))? } else { count_all(ctx, args)? };
     Ok(Reply::Int(count as i64))
 }

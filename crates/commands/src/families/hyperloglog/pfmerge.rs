@@ -5,7 +5,7 @@ use super::sketch::Sketch;
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfmerge(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut registers = [0; REGISTERS];
     let mut any_dense = false;
     for key in args.from(1) {

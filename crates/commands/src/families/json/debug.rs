@@ -10,14 +10,14 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply, help};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("MEMORY", "json.debug|memory", -3, READ, Keys::At(2), memory).doc(
+    Spec::data("json.debug|memory", -3, READ, Keys::At(2), memory).doc(
         "key [path]",
-        "Gives the bytes of the text of values.",
+        "Returns the length of the JSON text of the values at a path in bytes.",
         "1.0.0",
     ),
-    Spec::conn("HELP", "json.debug|help", 2, NONE, help::conn).doc(
+    Spec::conn("json.debug|help", 2, NONE, help::help).doc(
         "",
-        "Tells what JSON.DEBUG can do.",
+        "Returns a list of the subcommands of JSON.DEBUG.",
         "1.0.0",
     ),
 ];

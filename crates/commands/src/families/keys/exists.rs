@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn exists(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut found = 0;
     for key in args.from(1) {
         found += usize::from(ctx.keys.exists(key, ctx.now)?);

@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn flush(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut options = args.cursor(1);
     let _ = options.accept("ASYNC") || options.accept("SYNC");
     options.finish()?;

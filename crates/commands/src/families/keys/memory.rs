@@ -7,34 +7,34 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("USAGE", "memory|usage", -3, READ, Keys::At(2), usage).doc(
+    Spec::data("memory|usage", -3, READ, Keys::At(2), usage).doc(
         "key [SAMPLES count]",
-        "Gives the bytes that a key and its value take in memory.",
+        "Returns the number of bytes that a key and its value use in memory.",
         "4.0.0",
     ),
-    Spec::data("STATS", "memory|stats", 2, NONE, Keys::None, stats).doc(
+    Spec::data("memory|stats", 2, NONE, Keys::None, stats).doc(
         "",
-        "Gives figures on the memory of the server.",
+        "Returns statistics about the memory usage of the server.",
         "4.0.0",
     ),
-    Spec::data("DOCTOR", "memory|doctor", 2, NONE, Keys::None, doctor).doc(
+    Spec::data("memory|doctor", 2, NONE, Keys::None, doctor).doc(
         "",
-        "Says whether values have to leave memory.",
+        "Reports whether the memory limit is reached and values are evicted to disk.",
         "4.0.0",
     ),
-    Spec::data("MALLOC-STATS", "memory|malloc-stats", 2, NONE, Keys::None, malloc_stats).doc(
+    Spec::data("memory|malloc-stats", 2, NONE, Keys::None, malloc_stats).doc(
         "",
-        "Says that the allocator tells nothing.",
+        "Returns a notice: statistics of the allocator are not available.",
         "4.0.0",
     ),
-    Spec::data("PURGE", "memory|purge", 2, NONE, Keys::None, purge).doc(
+    Spec::data("memory|purge", 2, NONE, Keys::None, purge).doc(
         "",
-        "Does nothing: the allocator gives memory back by itself.",
+        "Does nothing and returns OK: the allocator releases memory itself.",
         "4.0.0",
     ),
-    Spec::data("HELP", "memory|help", 2, NONE, Keys::None, help).doc(
+    Spec::data("memory|help", 2, NONE, Keys::None, help).doc(
         "",
-        "Tells what MEMORY can do.",
+        "Returns a list of the subcommands of MEMORY.",
         "4.0.0",
     ),
 ];

@@ -4,7 +4,7 @@ use keystead_core::Millis;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn persist(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
     let expires = ctx.keys.expires_at(key, ctx.now)?.is_some_and(|at| at != Millis::NEVER);
     Ok(Reply::yes(expires && ctx.keys.set_expiry(key, Millis::NEVER, ctx.now)?))

@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn randomkey(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     let key = ctx.keys.random_key(ctx.random.next(), ctx.now)?;
     Ok(key.map_or(Reply::Nil, Reply::shared))
 }

@@ -5,7 +5,7 @@ use crate::bounds::SCAN_STRIDES_MAX;
 use crate::scan::{Scan, Walk};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let dialect = ctx.dialect;
     let walk = if ctx.is_upstash() { Walk::KeysOfUpstash } else { Walk::Keys };
     let scan = Scan::parse(&mut args.cursor(1), walk)?;

@@ -5,7 +5,7 @@ use keystead_model::value::Kind;
 use crate::ctx::Dialect;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn type_(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let kind = ctx.keys.kind(args.at(1), ctx.now)?;
     Ok(Reply::status(kind.map_or("none", |kind| name(kind, ctx.dialect))))
 }

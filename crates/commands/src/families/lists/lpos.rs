@@ -54,7 +54,7 @@ fn limit(text: &[u8], error: &'static str) -> Result<usize, Fail> {
     }
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lpos(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let wanted = Wanted::parse(args)?;
     let (element, most) = (args.at(2), wanted.count.unwrap_or(1));
     let mut found = Vec::new();

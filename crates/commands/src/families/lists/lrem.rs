@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lrem(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = args.int(2)?;
     if count == i64::MIN {
         return Err(errors::COUNT_OUT_OF_RANGE);

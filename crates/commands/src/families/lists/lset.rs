@@ -8,7 +8,7 @@ use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 use crate::span;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut list = ctx.keys.list_mut(args.at(1), ctx.now)?;
     if !list.is_there() {
         return Err(errors::NO_KEY);

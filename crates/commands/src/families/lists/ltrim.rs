@@ -6,7 +6,7 @@ use crate::errors::CommandResult;
 use crate::reply::Reply;
 use crate::span;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn ltrim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, stop) = (args.int(2)?, args.int(3)?);
     let mut list = ctx.keys.list_mut(args.at(1), ctx.now)?;
     let keep = span::span(start, stop, list.len());

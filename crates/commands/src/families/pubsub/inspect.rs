@@ -13,7 +13,7 @@ pub(super) fn channels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     names(conn, args, Subscribed::Channel)
 }
 
-pub(super) fn shard_channels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shardchannels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     names(conn, args, Subscribed::Shard)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn numsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     counts(conn, args, Subscribed::Channel)
 }
 
-pub(super) fn shard_numsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shardnumsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     counts(conn, args, Subscribed::Shard)
 }
 

@@ -10,7 +10,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 /// redis-cell's burst comes on top of the one request that is always there.
 const BESIDE: u64 = 1;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn cl_throttle(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let checked = check(ctx, args, "cl.throttle", BESIDE)?;
     let decision = checked.decision;
     let never = checked.quantity > decision.limit;

@@ -9,7 +9,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 /// throttlecrab's burst is all there is.
 const BESIDE: u64 = 0;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn throttle(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let checked = check(ctx, args, "throttle", BESIDE)?;
     let decision = checked.decision;
     let (reset_after, retry_after) = (checked.reset_after_ms / 1000, decision.retry_after_ms / 1000);

@@ -170,7 +170,7 @@ fn unknown(args: crate::Args<'_>) -> &'static str {
 
 /// Reading streams does not wait within scripts, and says so.
 fn blocks(spec: &Spec, args: crate::Args<'_>) -> Option<Fail> {
-    if !matches!(spec.name, "XREAD" | "XREADGROUP") {
+    if !matches!(spec.full_name, "xread" | "xreadgroup") {
         return None;
     }
     let is = |at: usize, word: &str| args.at(at).eq_ignore_ascii_case(word.as_bytes());
@@ -188,5 +188,5 @@ fn blocks(spec: &Spec, args: crate::Args<'_>) -> Option<Fail> {
 
 /// Publishing reaches others, so a script that only reads may not do it.
 fn is_message(spec: &Spec) -> bool {
-    matches!(spec.name, "PUBLISH" | "SPUBLISH")
+    matches!(spec.full_name, "publish" | "spublish")
 }

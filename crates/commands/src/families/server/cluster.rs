@@ -4,11 +4,11 @@ use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{CommandResult, Fail};
 
-pub(super) const SUMMARY: &str = "Is refused, as on a Redis that is not in a cluster.";
+pub(super) const SUMMARY: &str = "Always returns an error, as Redis does when cluster mode is disabled.";
 
 const DISABLED: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 
-pub(super) fn run(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn cluster(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Err(DISABLED)
 }
 

@@ -17,7 +17,7 @@ const HOUSE: &str = r"
 
  a home for keyed state";
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lolwut(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     // Redis has a drawing for each version, and wants at least a number.
     if args.len() > 2 && args.at(1).eq_ignore_ascii_case(b"version") {
         args.int(2)?;

@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-pub(super) fn run(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn monitor(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     let session = &mut *conn.session;
     // Who watches already is not answered, as Redis has it.
     if session.monitor.is_some() {

@@ -13,7 +13,7 @@ use crate::session::Replies;
 const REFUSED: Fail = Fail::fixed("ERR SHUTDOWN is not supported: end the process that serves with SIGTERM");
 const NOTHING_TO_ABORT: Fail = Fail::fixed("ERR No shutdown in progress.");
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shutdown(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (mut abort, mut others, mut how) = (false, false, ShutDown::Graceful);
     for option in args.from(1) {
         match option.to_ascii_lowercase().as_slice() {

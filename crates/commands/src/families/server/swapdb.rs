@@ -9,7 +9,7 @@ use crate::reply::Reply;
 const FIRST: Fail = Fail::fixed("ERR invalid first DB index");
 const SECOND: Fail = Fail::fixed("ERR invalid second DB index");
 
-pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn swapdb(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let index = |at| number::parse_int(args.at(at)).and_then(|index| i32::try_from(index).ok());
     match (index(1).ok_or(FIRST)?, index(2).ok_or(SECOND)?) {
         (0, 0) => Ok(Reply::Ok),

@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-pub(super) fn run(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn time(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     let (seconds, micros) = (conn.now.0 / 1000, conn.now.0 % 1000 * 1000);
     Ok(Reply::bulks([seconds.to_string(), micros.to_string()]))
 }

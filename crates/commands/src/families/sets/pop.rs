@@ -6,7 +6,7 @@ use crate::errors;
 use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn spop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     match args.len() {
         2 => one(ctx, args),
         3 => several(ctx, args),

@@ -7,7 +7,7 @@ use super::del_ex::none;
 use super::references::{Asked, Left, note_deleted};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xackdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     let asked = Asked::parse(args, 3)?;
     if stream.group(args.at(2)).is_none() {

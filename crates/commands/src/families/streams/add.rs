@@ -26,7 +26,7 @@ enum Wanted {
     Id(StreamId),
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut rest = args.cursor(2);
     let (mut options, mut no_create) = (Options::default(), false);
     let wanted = loop {

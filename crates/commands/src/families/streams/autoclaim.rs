@@ -20,7 +20,7 @@ const LOOKS: usize = 10;
 /// The highest count: what Redis can make a list of ids for.
 const COUNT_MAX: i64 = i64::MAX / size_of::<StreamId>() as i64;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xautoclaim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let min_idle_ms = number::parse_int(args.at(4)).ok_or(Fail::Text(BAD_MIN_IDLE.into()))?.max(0);
     let start = id::range_start(args.at(5))?;
     let (mut count, mut just_id) = (COUNT_DEFAULT, false);

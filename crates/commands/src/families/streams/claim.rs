@@ -26,7 +26,7 @@ struct Claim {
     last_id: StreamId,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xclaim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     let Some(group) = stream.group(args.at(2)) else {
         return Err(groups::none(args.at(1), args.at(2)));

@@ -4,7 +4,7 @@
 use super::references::{Asked, Left, note_deleted};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xdelex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     let asked = Asked::parse(args, 2)?;
     if !stream.is_there() {

@@ -12,36 +12,38 @@ use crate::spec::Spec;
 use crate::spec::flag::{NONE, WRITE, WRITE_OOM};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) const TABLE: &[Spec] =
-    &[
-        Spec::data("CREATE", "xgroup|create", -5, WRITE_OOM, Keys::At(2), create).doc(
-            "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
-            "Creates a group that reads behind an id.",
-            "5.0.0",
-        ),
-        Spec::data("SETID", "xgroup|setid", -5, WRITE, Keys::At(2), set_id).doc(
-            "key group <id | $> [ENTRIESREAD entries-read]",
-            "Sets the id behind which a group reads.",
-            "5.0.0",
-        ),
-        Spec::data("DESTROY", "xgroup|destroy", 4, WRITE, Keys::At(2), destroy).doc(
-            "key group",
-            "Removes a group with its consumers and what is pending.",
-            "5.0.0",
-        ),
-        Spec::data("CREATECONSUMER", "xgroup|createconsumer", 5, WRITE_OOM, Keys::At(2), create_consumer)
-            .doc("key group consumer", "Adds a consumer to a group.", "6.2.0"),
-        Spec::data("DELCONSUMER", "xgroup|delconsumer", 5, WRITE, Keys::At(2), del_consumer).doc(
-            "key group consumer",
-            "Removes a consumer from a group with what is pending for it.",
-            "5.0.0",
-        ),
-        Spec::data("HELP", "xgroup|help", 2, NONE, Keys::None, help).doc(
-            "",
-            "Tells what XGROUP can do.",
-            "5.0.0",
-        ),
-    ];
+pub(super) const TABLE: &[Spec] = &[
+    Spec::data("xgroup|create", -5, WRITE_OOM, Keys::At(2), create).doc(
+        "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+        "Creates a consumer group of a stream.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|setid", -5, WRITE, Keys::At(2), setid).doc(
+        "key group <id | $> [ENTRIESREAD entries-read]",
+        "Sets the last delivered ID of a consumer group.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|destroy", 4, WRITE, Keys::At(2), destroy).doc(
+        "key group",
+        "Deletes a consumer group with its consumers and pending entries.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|createconsumer", 5, WRITE_OOM, Keys::At(2), createconsumer).doc(
+        "key group consumer",
+        "Creates a consumer in a consumer group.",
+        "6.2.0",
+    ),
+    Spec::data("xgroup|delconsumer", 5, WRITE, Keys::At(2), delconsumer).doc(
+        "key group consumer",
+        "Deletes a consumer from a consumer group with its pending entries.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|help", 2, NONE, Keys::None, help).doc(
+        "",
+        "Returns a list of the subcommands of XGROUP.",
+        "5.0.0",
+    ),
+];
 
 const BUSY: &str = "BUSYGROUP Consumer Group name already exists";
 const NO_STREAM: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use \
@@ -124,7 +126,7 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn setid(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (_, entries_read) = parse_options(args, false)?;
     let (mut stream, group) = with_group(ctx, args)?;
     if args.len() > SETID_ARGS_MAX {
@@ -142,7 +144,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::yes(existing(ctx, args)?.remove_group(&Bytes::from(args.at(3)))))
 }
 
-fn create_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn createconsumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let (mut stream, group) = with_group(ctx, args)?;
     let consumer = Bytes::from(args.at(4));
@@ -150,7 +152,7 @@ fn create_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::yes(!known && stream.put_consumer(&group, &consumer, now, None)))
 }
 
-fn del_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn delconsumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (mut stream, group) = with_group(ctx, args)?;
     Ok(Reply::count(stream.remove_consumer(&group, &Bytes::from(args.at(4))).unwrap_or(0)))
 }

@@ -16,7 +16,7 @@ struct Range<'a> {
     consumer: Option<&'a [u8]>,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xpending(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let range = match args.len() {
         3 => None,
         6..=9 => Some(parse(args)?),

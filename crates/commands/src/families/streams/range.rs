@@ -4,11 +4,11 @@ use super::{entry, id};
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn forward(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     range(ctx, args, false)
 }
 
-pub(super) fn backward(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xrevrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     range(ctx, args, true)
 }
 

@@ -12,7 +12,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const NEW_IN_READ: &str =
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xread(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let reading = Reading::parse(args, false)?;
     let mut after = Vec::with_capacity(reading.streams);
     for n in 0..reading.streams {

@@ -27,7 +27,7 @@ enum Wanted {
     History(StreamId),
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xreadgroup(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let reading = Reading::parse(args, true)?;
     let (group, consumer) = reading.group.unwrap_or_default();
     let mut wanted = Vec::with_capacity(reading.streams);

@@ -4,7 +4,7 @@ use super::trimming::Options;
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xtrim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (mut rest, mut options) = (args.cursor(2), Options::default());
     while !rest.is_done() {
         if !options.take(&mut rest)? {

@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(value) = ctx.keys.str(args.at(1), ctx.now)?.cloned() else {
         return Ok(Reply::Nil);
     };

@@ -6,7 +6,7 @@ use keystead_model::Bytes;
 use super::range;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, end) = (args.int(2)?, args.int(3)?);
     let part = match ctx.keys.str(args.at(1), ctx.now)? {
         // A long part shares its bytes with the value.

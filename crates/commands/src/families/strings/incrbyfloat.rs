@@ -6,7 +6,7 @@ use crate::errors::Fail;
 use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn incrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let sum = ctx.keys.update_str(args.at(1), ctx.now, |old| {
         let old = old.map_or(&b"0"[..], |old| old);
         let sum = Bytes::from(number::add_long_double(old, args.at(2))?.as_bytes());

@@ -21,7 +21,7 @@ const TOO_LARGE: Fail =
 /// What Redis takes for each pair of beginnings. Ours is less, but what it refuses is refused here too: it is work as well.
 const REDIS_CELL_BYTES: usize = 4;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lcs(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (a, b) = (string(ctx, args.at(1))?, string(ctx, args.at(2))?);
     let options = Options::parse(args)?;
     let cells = (a.len() + 1).saturating_mul(b.len() + 1);

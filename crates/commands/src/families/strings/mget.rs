@@ -4,7 +4,7 @@ use keystead_model::keyspace::Miss;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut values = Vec::with_capacity(args.len() - 1);
     for key in args.from(1) {
         values.push(match ctx.keys.str(key, ctx.now) {

@@ -10,7 +10,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const NO_COUNT: Fail = Fail::fixed("ERR invalid numkeys value");
 const NO_PAIRS: Fail = Fail::fixed("ERR wrong number of key-value pairs");
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn msetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = number::parse_int(args.at(1)).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
     let count = usize::try_from(count.ok_or(NO_COUNT)?).map_err(|_| NO_COUNT)?;
     let end = 2 + 2 * count;

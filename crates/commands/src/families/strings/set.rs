@@ -10,7 +10,7 @@ use super::expire::Asked;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         ctx.keys.set_str(args.at(1), Bytes::from(args.at(2)), Expire::At(Millis::NEVER), ctx.now)?;
         return Ok(Reply::Ok);

@@ -6,7 +6,7 @@ use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn setrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let offset = usize::try_from(args.int(2)?).map_err(|_| errors::OFFSET_OUT_OF_RANGE)?;
     let part = args.at(3);
     let len = ctx.keys.update_str(args.at(1), ctx.now, |old| {

@@ -7,7 +7,7 @@ use crate::number::format_float;
 use crate::reply::Reply;
 use crate::scan::{Scan, Walk};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let scan = Scan::from_cursor(&mut cursor)?;
     let Some(zset) = ctx.keys.zset(args.at(1), ctx.now)? else {

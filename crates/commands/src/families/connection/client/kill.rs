@@ -29,7 +29,7 @@ struct Filter<'a> {
     with_me: bool,
 }
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn kill(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         let filter = Filter { address: Some(args.at(2)), with_me: true, ..Filter::default() };
         return if end(conn, &filter) > 0 { Ok(Reply::Ok) } else { Err(NO_SUCH_CLIENT) };

@@ -33,7 +33,7 @@ pub(super) fn tracking(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     }
 }
 
-pub(super) fn info(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn trackinginfo(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     let text = |text: &'static str| Reply::bulk(text.as_bytes());
     Ok(Reply::Map(vec![
         (text("flags"), Reply::Set(vec![text("off")])),

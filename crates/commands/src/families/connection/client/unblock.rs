@@ -8,7 +8,7 @@ use crate::reply::Reply;
 
 const BAD_REASON: Fail = Fail::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn unblock(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() > 4 {
         return Err(errors::subcommand_or_arity(args));
     }

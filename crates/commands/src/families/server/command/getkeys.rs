@@ -16,12 +16,12 @@ const NO_KEYS: Fail = Fail::fixed("ERR The command has no key arguments");
 const BAD_ARITY: Fail = Fail::fixed("ERR Invalid number of arguments specified for command");
 const BAD_ARGUMENTS: Fail = Fail::fixed("ERR Invalid arguments specified for command");
 
-pub(super) fn keys(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getkeys(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (_, keys) = find(args)?;
     Ok(Reply::bulks(keys))
 }
 
-pub(super) fn keys_and_flags(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getkeysandflags(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (spec, keys) = find(args)?;
     Ok(Reply::Array(keys.iter().map(|key| Reply::Array(vec![Reply::bulk(key), key_flags(spec)])).collect()))
 }

@@ -8,7 +8,7 @@ use crate::keys_of::Keys;
 use crate::reply::Reply;
 use crate::spec::Spec;
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn info(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 1 && conn.is_upstash() {
         return Ok(Reply::Array(Vec::new()));
     }

@@ -10,7 +10,7 @@ use crate::errors::CommandResult;
 use crate::reply::Reply;
 use section::{Look, SECTIONS};
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn info(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let wanted: BTreeSet<String> =
         args.from(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
     let default = wanted.is_empty() || wanted.contains("default");

@@ -14,22 +14,26 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("STREAM", "xinfo|stream", -3, READ, Keys::At(2), stream).doc(
+    Spec::data("xinfo|stream", -3, READ, Keys::At(2), stream).doc(
         "key [FULL [COUNT count]]",
-        "Tells what is known of a stream.",
+        "Returns information about a stream.",
         "5.0.0",
     ),
-    Spec::data("GROUPS", "xinfo|groups", 3, READ, Keys::At(2), groups_of).doc(
+    Spec::data("xinfo|groups", 3, READ, Keys::At(2), groups).doc(
         "key",
-        "Tells what is known of the groups of a stream.",
+        "Returns information about the consumer groups of a stream.",
         "5.0.0",
     ),
-    Spec::data("CONSUMERS", "xinfo|consumers", 4, READ, Keys::At(2), consumers).doc(
+    Spec::data("xinfo|consumers", 4, READ, Keys::At(2), consumers).doc(
         "key group",
-        "Tells what is known of the consumers of a group.",
+        "Returns information about the consumers of a consumer group.",
         "5.0.0",
     ),
-    Spec::data("HELP", "xinfo|help", 2, NONE, Keys::None, help).doc("", "Tells what XINFO can do.", "5.0.0"),
+    Spec::data("xinfo|help", 2, NONE, Keys::None, help).doc(
+        "",
+        "Returns a list of the subcommands of XINFO.",
+        "5.0.0",
+    ),
 ];
 
 const HELP: &[&str] = &[
@@ -103,7 +107,7 @@ fn common(stream: &Stream) -> Vec<(Reply, Reply)> {
     ]
 }
 
-fn groups_of(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn groups(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let stream = existing(ctx, args.at(2))?;
     let told = stream.groups().map(|(name, group)| {
         Reply::Map(vec![
