@@ -1,4 +1,4 @@
-//! `HELP` of a container, made from the rows of its subcommands. It touches nothing.
+//! `HELP` of a container, generated from the rows of its subcommands. It touches nothing.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -7,7 +7,7 @@ use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::table;
 
-/// HELP of the container that the command names.
+/// HELP of the container in the arguments.
 pub(crate) fn help(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Array(match table::find(args.name()) {
         Some(container) => lines(&container.upper_name(), container.subcommands()),
@@ -15,7 +15,7 @@ pub(crate) fn help(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     }))
 }
 
-/// One status line after the other, as Redis has it.
+/// Status lines, as in Redis.
 pub(crate) fn lines(name: &str, rows: &[Spec]) -> Vec<Reply> {
     let title = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
     let mut lines = vec![title];

@@ -1,4 +1,4 @@
-//! Any bytes, in any pieces: the parser finds the same requests, and never panics or reserves much.
+//! Any bytes, in any pieces: the parser finds the same requests, and never panics or reserves much memory.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Request = Vec<Vec<u8>>;
 
-/// Reads all requests when `bytes` arrive in pieces that end at these places.
+/// Parses all requests when `bytes` arrive in pieces that end at these offsets.
 fn read_all(bytes: &[u8], cuts: &[usize], bounds: Bounds) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut parser, mut found, mut start) = (Parser::default(), Vec::new(), 0);
     for end in cuts.iter().copied().chain([bytes.len()]) {

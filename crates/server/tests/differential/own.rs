@@ -15,7 +15,7 @@ const fn own(family: &'static str, request: &'static str, answer: &'static str) 
     Own { family, request, answer }
 }
 
-const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";
+const NOT_KEPT: &str = "-ERR nothing can be saved: the server stores its data in memory only (--durability fsync or commit persists it)";
 
 const NO_USERS: &str =
     "-ERR users cannot be changed: there is only \\'default\\', and its password is the server\\'s token";

@@ -282,7 +282,7 @@ fn an_answer_that_is_too_large_to_be_kept_undoes_the_request() {
         http.ask("POST", "/set/{k}", &[], &vec![b'x'; 9 * 1024 * 1024]);
         let body = br#"[["INCR","{k}n"],["GET","{k}"],["GET","{k}"]]"#;
         let came = http.ask("POST", "/pipeline", &[NAME], body);
-        let words = "ERR max response size exceeded. Limit: 16777216 bytes. Ask for less at a time. Nothing of it was changed";
+        let words = "ERR max response size exceeded. Limit: 16777216 bytes. Request less data at a time. Nothing was changed";
         refused(&came, 413, words);
         refused(&http.ask("POST", "/multi-exec", &["Idempotency-Key: m"], body), 413, words);
         // Every line break is two bytes in JSON.

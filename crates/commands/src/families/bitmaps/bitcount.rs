@@ -29,7 +29,7 @@ pub(super) fn bitcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if bits.is_empty() {
         return Ok(Reply::Int(0));
     }
-    // Whole bytes, without the bits of the first and the last that are outside.
+    // Whole bytes, without the bits of the first and the last that are outside the range.
     let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
     let before = value[first] & !(0xff >> (bits.start % 8));
     let behind = value[last] & (0x7f >> ((bits.end - 1) % 8));

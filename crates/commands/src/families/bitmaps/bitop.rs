@@ -17,17 +17,17 @@ enum Op {
     Or,
     Xor,
     Not,
-    /// In the first and in no other.
+    /// Set in the first and in no other.
     Diff,
-    /// In some other and not in the first.
+    /// Set in some other and not in the first.
     Diff1,
-    /// In the first and in some other.
+    /// Set in the first and in some other.
     AndOr,
-    /// In one only.
+    /// Set in exactly one.
     One,
 }
 
-const OPS: [(&str, Op); 8] = [
+const OPS: &[(&str, Op)] = &[
     ("AND", Op::And),
     ("OR", Op::Or),
     ("XOR", Op::Xor),
@@ -63,7 +63,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(len))
 }
 
-/// Shorter strings are filled up with zeros.
+/// Shorter strings are padded with zeros.
 fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
     if matches!(op, Op::Diff | Op::Diff1 | Op::AndOr) {
         return against_the_others(op, sources);
@@ -74,7 +74,7 @@ fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
         new.extend_from_slice(first);
     }
     new.resize(len, 0);
-    // ONE: bits that were met twice.
+    // ONE: bits that are set in two or more.
     let mut twice = vec![0; if op == Op::One { len } else { 0 }];
     for source in sources.iter().skip(1) {
         let pairs = new.iter_mut().zip(source.iter());
@@ -100,7 +100,7 @@ fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
     new
 }
 
-/// The first string beside what the others have together.
+/// The first string, and the union of the others.
 fn against_the_others(op: Op, sources: &[Bytes]) -> Vec<u8> {
     let Some((first, others)) = sources.split_first() else { return Vec::new() };
     let mut new = combine(Op::Or, others);

@@ -1,4 +1,4 @@
-//! Bits of strings: the table of this family.
+//! Bitmaps: the table of this family.
 
 mod bitcount;
 mod bitfield;

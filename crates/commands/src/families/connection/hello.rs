@@ -77,7 +77,7 @@ mod tests {
     const FACTS: &str = "*14 $6 server $5 redis $7 version $5 7.4.0 $5 proto :2 $2 id :1 $4 mode $10 standalone $4 role $6 master $7 modules *0";
 
     #[test]
-    fn hello_chooses_the_protocol_and_tells_about_the_server() {
+    fn hello_selects_the_protocol_and_describes_the_server() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HELLO", FACTS),
@@ -93,7 +93,7 @@ mod tests {
             ("HELLO 3 AUTH nobody x FOO", "-ERR Syntax error in HELLO option 'FOO'"),
             ("CLIENT GETNAME", "$2 me"),
         ]);
-        assert_eq!(desk.session.protocol, Protocol::Resp2, "a refusal changes nothing");
+        assert_eq!(desk.session.protocol, Protocol::Resp2, "an error changes nothing");
         assert_eq!(desk.resp("HELLO 3"), FACTS.replace("proto :2", "proto :3"));
         assert_eq!(desk.session.protocol, Protocol::Resp3);
         assert!(desk.run_args(&["HELLO", "3", "SETNAME", "a b"]).is_error());

@@ -48,7 +48,7 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec::within("client", client::TABLE).doc("", "A container for client connection commands.", "2.4.0"),
 ];
 
-/// RESET: the connection is as if it had just come. Its transaction is forgotten already.
+/// RESET: the initial state of a connection. Its transaction is already discarded.
 pub(crate) fn reset(session: &mut Session, hub: &Hub) {
     session.leave(hub);
     session.set_protocol(Protocol::Resp2);
@@ -65,7 +65,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn reset_makes_a_connection_new() {
+    fn reset_restores_the_initial_state() {
         let mut desk = Desk::new();
         for line in ["HELLO 3 SETNAME me", "SUBSCRIBE a", "CLIENT NO-TOUCH ON", "CLIENT REPLY OFF"] {
             desk.run(line);

@@ -1,4 +1,4 @@
-//! Places on the earth, in sorted sets: the table of this family.
+//! Geospatial indexes in sorted sets: the table of this family.
 
 mod cell;
 mod geoadd;

@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn fields_go_and_the_key_with_the_last() {
+    fn deleting_the_last_field_deletes_the_key() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HDEL h a", ":0"),

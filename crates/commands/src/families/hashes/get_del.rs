@@ -17,7 +17,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn fields_are_given_once() {
+    fn fields_are_returned_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HGETDEL h FIELDS 1 a", "*1 $-1"),

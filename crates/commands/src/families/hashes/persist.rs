@@ -1,4 +1,4 @@
-//! `HPERSIST key FIELDS numfields field [field ...]`: -2 for a field that is not there, -1 for one that does not expire, else 1.
+//! `HPERSIST key FIELDS numfields field [field ...]`: -2 for a field that does not exist, -1 for one without expiration, else 1.
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -9,7 +9,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 pub(super) fn hpersist(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut hash = ctx.keys.hash_mut(args.at(1), ctx.now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
-    let answers = fields.map(|field| {
+    let replies = fields.map(|field| {
         Reply::Int(if !hash.contains(field) {
             -2
         } else if hash.expires_at(field) == Millis::NEVER {
@@ -19,7 +19,7 @@ pub(super) fn hpersist(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             1
         })
     });
-    Ok(Reply::Array(answers.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) fn hscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Fields)?;
     let mut found = Vec::new();
     let next = hash.scan(scan.cursor, scan.count, |field, value| {
-        if scan.wants(field) {
+        if scan.matches(field) {
             found.push(Reply::bulk(field));
             if !scan.no_values {
                 found.push(Reply::bulk(value));

@@ -1,13 +1,13 @@
 //! HyperLogLog: the table of this family.
 //!
-//! A sketch is a string in Redis's own format, to the byte, so that what GET gives here can be SET there:
+//! A sketch is a string in Redis's format, byte for byte, so that values can be exchanged with GET and SET:
 //!
 //! | Bytes   | What                                                                                   |
 //! |---------|----------------------------------------------------------------------------------------|
 //! | 0..4    | `HYLL`                                                                                 |
 //! | 4       | 0: dense, 1: sparse                                                                    |
 //! | 5..8    | unused                                                                                 |
-//! | 8..16   | the cardinality as it was counted last, little end first; its highest bit: it is stale |
+//! | 8..16   | the last computed cardinality, little-endian; its highest bit: it is stale             |
 //! | 16..    | 16384 registers of 6 bits, or runs of them                                             |
 
 mod dense;
@@ -27,7 +27,7 @@ use crate::spec::flag::*;
 const REGISTERS: usize = 1 << REGISTER_BITS;
 const REGISTER_BITS: u32 = 14;
 
-/// The highest value of a register: one more than there are bits left of the hash.
+/// The highest value of a register: one more than the remaining bits of the hash.
 const RANK_MAX: usize = (u64::BITS - REGISTER_BITS) as usize + 1;
 
 pub(crate) const TABLE: &[Spec] = &[

@@ -1,6 +1,6 @@
 //! `PFCOUNT key [key ...]`
 //!
-//! The cardinality of one key is kept in its header, as Redis does it: this reading command may change the string.
+//! The cardinality of one key is cached in its header, as in Redis: this read command may change the string.
 
 use super::REGISTERS;
 use super::sketch::{Sketch, cardinality_of};
@@ -52,7 +52,7 @@ mod tests {
             ("PFCOUNT i h", ":4"),
         ]);
         let versions = [&b"h"[..], b"i"].map(|key| desk.keys.version(key, desk.now).unwrap());
-        assert_eq!(versions, [Some(2), Some(1)], "only the count of one is kept, once");
+        assert_eq!(versions, [Some(2), Some(1)], "only the count of one key is cached, once");
     }
 
     #[test]

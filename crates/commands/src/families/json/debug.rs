@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Spec] = &[
     ),
 ];
 
-/// A document is kept as text, so that is the memory it takes.
+/// A document is stored as text, so its length is the memory it uses.
 fn memory(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     edit::at_most(args, 4, "json.debug|memory")?;
     let path = edit::path_at(args, 3)?;
@@ -49,7 +49,7 @@ mod tests {
     use crate::families::json::testing::expect;
 
     #[test]
-    fn the_bytes_of_texts_are_told() {
+    fn the_bytes_of_texts_are_returned() {
         expect(&[
             ("JSON.DEBUG MEMORY d", ":0"),
             ("JSON.DEBUG MEMORY d $", "*0"),

@@ -1,12 +1,12 @@
-//! JSON documents: the table of this family, and the trees, paths and merging that other doors use, too.
+//! JSON documents: the table of this family, and the trees, paths and merging that other APIs use, too.
 //!
 //! | To find                                   | open                     |
 //! |-------------------------------------------|--------------------------|
 //! | text to tree and back, the stored form    | [`document`], `tree`     |
 //! | paths, what they select                   | [`path`]                 |
-//! | places in a tree, and changes there       | [`location`]                |
+//! | locations in a tree, and changes there    | [`location`]             |
 //! | RFC 7396 and shallow merging              | [`merge`]                |
-//! | text with indents                         | [`mod@print`]            |
+//! | formatted text                            | [`mod@print`]            |
 //! | a command                                 | its file                 |
 
 mod array;

@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn del_and_unlink_count_what_was_there() {
+    fn del_and_unlink_count_existing_keys() {
         let mut desk = Desk::new();
         desk.run("HSET a f v");
         desk.run("SADD b m");

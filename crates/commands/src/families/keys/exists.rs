@@ -1,4 +1,4 @@
-//! `EXISTS key [key ...]`, `TOUCH key [key ...]`: a key that is named twice counts twice. Every look is a use of the key.
+//! `EXISTS key [key ...]`, `TOUCH key [key ...]`: a key given twice counts twice. Every read marks the key as used.
 
 use crate::{Args, CommandResult, Ctx, Reply};
 

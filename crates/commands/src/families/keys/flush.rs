@@ -1,4 +1,4 @@
-//! `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`, `DBSIZE`. Either way of flushing is over when it is answered.
+//! `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`, `DBSIZE`. Both modes are complete when the reply is sent.
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn everything_goes() {
+    fn all_keys_are_deleted() {
         let mut desk = Desk::new();
         for flush in ["FLUSHDB", "FLUSHALL", "FLUSHDB async", "FLUSHALL SYNC"] {
             desk.expect(&[

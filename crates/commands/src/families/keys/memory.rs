@@ -56,7 +56,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// Every value knows its size, so no sample is taken.
+/// Every value knows its size, so no samples are taken.
 fn usage(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut options = args.cursor(3);
     while !options.is_done() {
@@ -88,7 +88,7 @@ fn doctor(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     let facts = ctx.hub.host.facts();
     let text = match facts.limit_bytes {
         Some(limit) if facts.used_bytes >= limit => {
-            "Keys and values have reached the memory limit: values that are not used rest on disk and are read when somebody asks for them."
+            "Keys and values have reached the memory limit: values that are not used are evicted to disk and read on access."
         }
         _ => "All keys and values fit into memory.",
     };
@@ -113,7 +113,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_usage_of_a_key_is_told() {
+    fn the_usage_of_a_key_is_returned() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("MEMORY USAGE a", "$-1"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_answers_in_its_type() {
+    fn the_other_subcommands_reply_in_their_types() {
         let mut desk = Desk::new();
         assert!(matches!(desk.run("MEMORY STATS"), Reply::Map(_)));
         assert!(matches!(desk.run("MEMORY DOCTOR"), Reply::Verbatim(_)));

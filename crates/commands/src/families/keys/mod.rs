@@ -1,4 +1,4 @@
-//! Keys, whatever they hold: being there, names, expiry, walking, sorting, and what all of them take.
+//! Generic commands on keys of any type: existence, names, expiration, iteration, sorting, memory.
 
 mod copy;
 mod del;

@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn objects_are_told_of() {
+    fn objects_are_described() {
         let mut desk = Desk::new();
         for (key, value) in [("n", "5"), ("t", "text")] {
             let value = Bytes::from(value.as_bytes());

@@ -12,7 +12,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_random_key_is_one_that_is_there() {
+    fn a_random_key_exists() {
         let mut desk = Desk::new();
         desk.expect(&[("RANDOMKEY", "$-1"), ("SADD a m", ":1"), ("RANDOMKEY", "$1 a")]);
     }

@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_first_list_that_is_there_gives() {
+    fn the_first_existing_list_is_popped() {
         Desk::new().expect(&[
             ("LMPOP 2 a b LEFT", "*-1"),
             ("RPUSH b 1 2 3 4", ":4"),

@@ -22,7 +22,7 @@ pub(super) fn lrem(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         let from_front = list.iter().zip(0..len);
         from_front.filter(|((_, value), _)| *value == element).map(|(_, index)| index).take(most).collect()
     };
-    // The last one first, so that the others keep their indices.
+    // From the last one to the first, so that the others keep their indices.
     found.sort_unstable_by(|a, b| b.cmp(a));
     for index in &found {
         list.remove(*index);

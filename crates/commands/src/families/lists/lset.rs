@@ -13,7 +13,7 @@ pub(super) fn lset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if !list.is_there() {
         return Err(errors::NO_KEY);
     }
-    let index = span::place(args.int(2)?, list.len()).ok_or(errors::OUT_OF_RANGE)?;
+    let index = span::position(args.int(2)?, list.len()).ok_or(errors::OUT_OF_RANGE)?;
     list.set(index, &Bytes::from(args.at(3)));
     Ok(Reply::Ok)
 }

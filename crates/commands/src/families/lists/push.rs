@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn with_x_only_a_list_that_is_there_grows() {
+    fn with_x_only_an_existing_list_grows() {
         Desk::new().expect(&[
             ("LPUSHX l a", ":0"),
             ("RPUSHX l a", ":0"),

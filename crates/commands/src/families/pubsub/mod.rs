@@ -1,4 +1,4 @@
-//! Messages: the table of this family.
+//! Pub/Sub: the table of this family.
 
 mod inspect;
 mod publish;
@@ -9,46 +9,46 @@ use crate::keys_of::Keys;
 use crate::spec::flag::{FAST, NO_REST, NO_SCRIPT, NONE, PUBSUB, and};
 use crate::spec::{Flags, Spec};
 
-const LISTENS: Flags = and(and(PUBSUB, NO_SCRIPT), NO_REST);
-const SENDS: Flags = and(PUBSUB, FAST);
+const SUBSCRIBER_FLAGS: Flags = and(and(PUBSUB, NO_SCRIPT), NO_REST);
+const PUBLISHER_FLAGS: Flags = and(PUBSUB, FAST);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::conn("subscribe", -2, LISTENS, subscribe::subscribe).doc(
+    Spec::conn("subscribe", -2, SUBSCRIBER_FLAGS, subscribe::subscribe).doc(
         "channel [channel ...]",
         "Subscribes to channels.",
         "2.0.0",
     ),
-    Spec::conn("psubscribe", -2, LISTENS, subscribe::psubscribe).doc(
+    Spec::conn("psubscribe", -2, SUBSCRIBER_FLAGS, subscribe::psubscribe).doc(
         "pattern [pattern ...]",
         "Subscribes to the channels that match one or more glob patterns.",
         "2.0.0",
     ),
-    Spec::conn("ssubscribe", -2, LISTENS, subscribe::ssubscribe).doc(
+    Spec::conn("ssubscribe", -2, SUBSCRIBER_FLAGS, subscribe::ssubscribe).doc(
         "shardchannel [shardchannel ...]",
         "Subscribes to shard channels.",
         "7.0.0",
     ),
-    Spec::conn("unsubscribe", -1, LISTENS, subscribe::unsubscribe).doc(
+    Spec::conn("unsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::unsubscribe).doc(
         "[channel [channel ...]]",
         "Unsubscribes from the given channels, or from all of them.",
         "2.0.0",
     ),
-    Spec::conn("punsubscribe", -1, LISTENS, subscribe::punsubscribe).doc(
+    Spec::conn("punsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::punsubscribe).doc(
         "[pattern [pattern ...]]",
         "Unsubscribes from the given patterns, or from all of them.",
         "2.0.0",
     ),
-    Spec::conn("sunsubscribe", -1, LISTENS, subscribe::sunsubscribe).doc(
+    Spec::conn("sunsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::sunsubscribe).doc(
         "[shardchannel [shardchannel ...]]",
         "Unsubscribes from the given shard channels, or from all of them.",
         "7.0.0",
     ),
-    Spec::data("publish", 3, SENDS, Keys::None, publish::publish).doc(
+    Spec::data("publish", 3, PUBLISHER_FLAGS, Keys::None, publish::publish).doc(
         "channel message",
         "Publishes a message to a channel and returns how many subscribers received it.",
         "2.0.0",
     ),
-    Spec::data("spublish", 3, SENDS, Keys::None, publish::spublish).doc(
+    Spec::data("spublish", 3, PUBLISHER_FLAGS, Keys::None, publish::spublish).doc(
         "shardchannel message",
         "Publishes a message to a shard channel and returns how many subscribers received it.",
         "7.0.0",

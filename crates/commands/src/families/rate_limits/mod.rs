@@ -1,4 +1,4 @@
-//! Rate limits whose numbers come with the command: the table of this family.
+//! Rate limits with their parameters in the command: the table of this family.
 
 mod check;
 mod cl_throttle;

@@ -7,38 +7,38 @@ use crate::spec::Flags;
 use crate::spec::Spec;
 use crate::spec::flag::{NO_SCRIPT, NONE, READ, WRITE, and};
 
-/// It may write, and does not call itself.
-const RUNS: Flags = and(WRITE, NO_SCRIPT);
+/// It may write, and cannot be called by a script.
+const WRITER_FLAGS: Flags = and(WRITE, NO_SCRIPT);
 /// It reads only.
-const READS: Flags = and(READ, NO_SCRIPT);
+const READER_FLAGS: Flags = and(READ, NO_SCRIPT);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("eval", -3, RUNS, Keys::Counted(2), eval::eval).doc(
+    Spec::data("eval", -3, WRITER_FLAGS, Keys::Counted(2), eval::eval).doc(
         "script numkeys [key [key ...]] [arg [arg ...]]",
         "Runs a Lua script on the server.",
         "2.6.0",
     ),
-    Spec::data("evalsha", -3, RUNS, Keys::Counted(2), eval::evalsha).doc(
+    Spec::data("evalsha", -3, WRITER_FLAGS, Keys::Counted(2), eval::evalsha).doc(
         "sha1 numkeys [key [key ...]] [arg [arg ...]]",
         "Runs a cached Lua script by its SHA-1 digest.",
         "2.6.0",
     ),
-    Spec::data("eval_ro", -3, READS, Keys::Counted(2), eval::eval_ro).doc(
+    Spec::data("eval_ro", -3, READER_FLAGS, Keys::Counted(2), eval::eval_ro).doc(
         "script numkeys [key [key ...]] [arg [arg ...]]",
         "Runs a Lua script that must not write.",
         "7.0.0",
     ),
-    Spec::data("evalsha_ro", -3, READS, Keys::Counted(2), eval::evalsha_ro).doc(
+    Spec::data("evalsha_ro", -3, READER_FLAGS, Keys::Counted(2), eval::evalsha_ro).doc(
         "sha1 numkeys [key [key ...]] [arg [arg ...]]",
         "Runs a cached Lua script that must not write by its SHA-1 digest.",
         "7.0.0",
     ),
-    Spec::data("fcall", -3, RUNS, Keys::Counted(2), fcall::fcall).doc(
+    Spec::data("fcall", -3, WRITER_FLAGS, Keys::Counted(2), fcall::fcall).doc(
         "function numkeys [key [key ...]] [arg [arg ...]]",
         "Calls a function of a library.",
         "7.0.0",
     ),
-    Spec::data("fcall_ro", -3, READS, Keys::Counted(2), fcall::fcall_ro).doc(
+    Spec::data("fcall_ro", -3, READER_FLAGS, Keys::Counted(2), fcall::fcall_ro).doc(
         "function numkeys [key [key ...]] [arg [arg ...]]",
         "Calls a function of a library that must not write.",
         "7.0.0",
@@ -81,17 +81,17 @@ const SCRIPT: &[Spec] = &[
 ];
 
 const FUNCTION: &[Spec] = &[
-    Spec::shared("function|load", -3, RUNS, function::load).doc(
+    Spec::shared("function|load", -3, WRITER_FLAGS, function::load).doc(
         "[REPLACE] function-code",
         "Creates a library of functions.",
         "7.0.0",
     ),
-    Spec::shared("function|delete", 3, RUNS, function::delete).doc(
+    Spec::shared("function|delete", 3, WRITER_FLAGS, function::delete).doc(
         "library-name",
         "Deletes a library and its functions.",
         "7.0.0",
     ),
-    Spec::shared("function|flush", -2, RUNS, function::flush).doc(
+    Spec::shared("function|flush", -2, WRITER_FLAGS, function::flush).doc(
         "[ASYNC | SYNC]",
         "Deletes all libraries.",
         "7.0.0",
@@ -111,7 +111,7 @@ const FUNCTION: &[Spec] = &[
         "Returns a serialized payload of all libraries.",
         "7.0.0",
     ),
-    Spec::shared("function|restore", -3, RUNS, function::restore).doc(
+    Spec::shared("function|restore", -3, WRITER_FLAGS, function::restore).doc(
         "serialized-value [FLUSH | APPEND | REPLACE]",
         "Restores libraries from a payload of FUNCTION DUMP.",
         "7.0.0",

@@ -1,7 +1,7 @@
 //! `ACL WHOAMI`, `ACL USERS`, `ACL LIST`, `ACL GETUSER username`, `ACL CAT [category]`, `ACL LOG [count | RESET]`
 //! `ACL DRYRUN username command [arg [arg ...]]`, `ACL DELUSER username [username ...]`
 //!
-//! There is one user, `default`, who may do everything; its secret is the server's token and is never shown.
+//! There is one user, `default`, who may do everything; its password is the server's token and is never shown.
 
 use super::command::about;
 use crate::args::{Args, Command};
@@ -9,7 +9,7 @@ use crate::conn::Conn;
 use crate::dispatch;
 use crate::errors::{self, CommandResult, Fail};
 use crate::families::connection::USER;
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::reply::Reply;
 use crate::spec::Spec;
@@ -28,36 +28,48 @@ pub(super) const TABLE: &[Spec] = &[
         "Returns the user of the connection: always `default`.",
         "6.0.0",
     ),
-    Spec::conn("acl|users", 2, RUNS, users).doc(
+    Spec::conn("acl|users", 2, ADMIN_FLAGS, users).doc(
         "",
         "Returns the names of the users: only `default`.",
         "6.0.0",
     ),
-    Spec::conn("acl|list", 2, RUNS, list).doc("", "Returns the users with their rules.", "6.0.0"),
-    Spec::conn("acl|getuser", 3, RUNS, getuser).doc("username", "Returns the rules of a user.", "6.0.0"),
+    Spec::conn("acl|list", 2, ADMIN_FLAGS, list).doc("", "Returns the users with their rules.", "6.0.0"),
+    Spec::conn("acl|getuser", 3, ADMIN_FLAGS, getuser).doc(
+        "username",
+        "Returns the rules of a user.",
+        "6.0.0",
+    ),
     Spec::conn("acl|cat", -2, NO_SCRIPT, cat).doc(
         "[category]",
         "Returns the categories of commands, or the commands of one category.",
         "6.0.0",
     ),
-    Spec::conn("acl|log", -2, RUNS, log).doc(
+    Spec::conn("acl|log", -2, ADMIN_FLAGS, log).doc(
         "[count | RESET]",
         "Returns the denied requests: always empty, as they are not recorded.",
         "6.0.0",
     ),
-    Spec::conn("acl|setuser", -3, RUNS, setuser).doc(
+    Spec::conn("acl|setuser", -3, ADMIN_FLAGS, setuser).doc(
         "username [rule [rule ...]]",
         "Always returns an error: users cannot be changed.",
         "6.0.0",
     ),
-    Spec::conn("acl|load", 2, RUNS, load).doc("", "Always returns an error: there is no ACL file.", "6.0.0"),
-    Spec::conn("acl|save", 2, RUNS, save).doc("", "Always returns an error: there is no ACL file.", "6.0.0"),
-    Spec::conn("acl|dryrun", -4, RUNS, dryrun).doc(
+    Spec::conn("acl|load", 2, ADMIN_FLAGS, load).doc(
+        "",
+        "Always returns an error: there is no ACL file.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|save", 2, ADMIN_FLAGS, save).doc(
+        "",
+        "Always returns an error: there is no ACL file.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|dryrun", -4, ADMIN_FLAGS, dryrun).doc(
         "username command [arg [arg ...]]",
         "Returns whether a user may run a command. The user `default` may run all commands.",
         "7.0.0",
     ),
-    Spec::conn("acl|deluser", -3, RUNS, deluser).doc(
+    Spec::conn("acl|deluser", -3, ADMIN_FLAGS, deluser).doc(
         "username [username ...]",
         "Returns 0 for any user but `default`, which cannot be deleted.",
         "6.0.0",

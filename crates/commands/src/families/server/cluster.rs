@@ -1,4 +1,4 @@
-//! `CLUSTER subcommand ...`, `READONLY`, `READWRITE`, `ASKING`: as on a Redis that is not in a cluster.
+//! `CLUSTER subcommand ...`, `READONLY`, `READWRITE`, `ASKING`: as in Redis when cluster mode is disabled.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -18,12 +18,12 @@ mod tests {
 
     #[test]
     fn there_is_no_cluster() {
-        let refused = "-ERR This instance has cluster support disabled";
+        let disabled = "-ERR This instance has cluster support disabled";
         Desk::new().expect(&[
-            ("CLUSTER INFO", refused),
-            ("READONLY", refused),
-            ("READWRITE", refused),
-            ("ASKING", refused),
+            ("CLUSTER INFO", disabled),
+            ("READONLY", disabled),
+            ("READWRITE", disabled),
+            ("ASKING", disabled),
             ("CLUSTER", "-ERR wrong number of arguments for 'cluster' command"),
         ]);
     }

@@ -5,7 +5,7 @@
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{self, CommandResult, Fail};
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::hub::ConfigError;
 use crate::reply::Reply;
@@ -18,22 +18,22 @@ const OF_UPSTASH: &[u8] = b"notify-keyspace-events";
 const NO_FILE: Fail = Fail::fixed("ERR The server is running without a config file");
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("config|get", -3, RUNS, get).doc(
+    Spec::conn("config|get", -3, ADMIN_FLAGS, get).doc(
         "parameter [parameter ...]",
         "Returns the values of configuration parameters that match glob patterns.",
         "2.0.0",
     ),
-    Spec::conn("config|set", -4, RUNS, set).doc(
+    Spec::conn("config|set", -4, ADMIN_FLAGS, set).doc(
         "parameter value [parameter value ...]",
         "Sets configuration parameters at runtime, all of them or none. They are lost at a restart.",
         "2.0.0",
     ),
-    Spec::conn("config|resetstat", 2, RUNS, resetstat).doc(
+    Spec::conn("config|resetstat", 2, ADMIN_FLAGS, resetstat).doc(
         "",
         "Resets the statistics that INFO returns.",
         "2.0.0",
     ),
-    Spec::conn("config|rewrite", 2, RUNS, rewrite).doc(
+    Spec::conn("config|rewrite", 2, ADMIN_FLAGS, rewrite).doc(
         "",
         "Always returns an error: persistent settings are in `keystead.toml`.",
         "2.8.0",
@@ -99,7 +99,7 @@ mod tests {
             ("CONFIG GET hz timeout", "*4 $2 hz $2 20 $7 timeout $1 3"),
             (
                 "CONFIG SET maxmemory 10mb timeout 4",
-                "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - memory for values is bounded when the server starts (--memory), and no key is ever evicted",
+                "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - the memory limit is set at the start of the server (--memory), and no key is ever evicted",
             ),
             ("CONFIG GET maxmemory timeout", "*4 $9 maxmemory $1 0 $7 timeout $1 3"),
             ("CONFIG SET maxmemory 0 maxmemory-policy noeviction notify-keyspace-events ''", "+OK"),

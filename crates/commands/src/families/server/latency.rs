@@ -1,44 +1,44 @@
 //! `LATENCY LATEST`, `LATENCY HISTORY event`, `LATENCY RESET [event [event ...]]`, `LATENCY GRAPH event`
 //! `LATENCY HISTOGRAM [command [command ...]]`, `LATENCY DOCTOR`
 //!
-//! No events are recorded: /metrics has the figures.
+//! No events are recorded: /metrics has the statistics.
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{CommandResult, Fail};
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::spec::flag::NONE;
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("latency|latest", 2, RUNS, latest).doc(
+    Spec::conn("latency|latest", 2, ADMIN_FLAGS, latest).doc(
         "",
         "Returns the latest latency events: always empty, as they are not recorded.",
         "2.8.13",
     ),
-    Spec::conn("latency|history", 3, RUNS, history).doc(
+    Spec::conn("latency|history", 3, ADMIN_FLAGS, history).doc(
         "event",
         "Returns the history of a latency event: always empty.",
         "2.8.13",
     ),
-    Spec::conn("latency|reset", -2, RUNS, reset).doc(
+    Spec::conn("latency|reset", -2, ADMIN_FLAGS, reset).doc(
         "[event [event ...]]",
         "Resets latency events and returns how many were reset: always 0.",
         "2.8.13",
     ),
-    Spec::conn("latency|graph", 3, RUNS, graph).doc(
+    Spec::conn("latency|graph", 3, ADMIN_FLAGS, graph).doc(
         "event",
         "Always returns an error: no latency events are recorded.",
         "2.8.13",
     ),
-    Spec::conn("latency|histogram", -2, RUNS, histogram).doc(
+    Spec::conn("latency|histogram", -2, ADMIN_FLAGS, histogram).doc(
         "[command [command ...]]",
         "Returns the latency distribution of commands: always empty.",
         "7.0.0",
     ),
-    Spec::conn("latency|doctor", 2, RUNS, doctor).doc(
+    Spec::conn("latency|doctor", 2, ADMIN_FLAGS, doctor).doc(
         "",
         "Returns a notice that points to GET /metrics of the HTTP API.",
         "2.8.13",

@@ -20,22 +20,22 @@ mod time;
 use crate::spec::flag::{ADMIN, BLOCKING, FAST, NO_MULTI, NO_REST, NO_SCRIPT, NONE, WRITE_FAST, and};
 use crate::spec::{Flags, Spec};
 
-/// For people who run the server.
-const RUNS: Flags = and(ADMIN, NO_SCRIPT);
+/// For administrators.
+const ADMIN_FLAGS: Flags = and(ADMIN, NO_SCRIPT);
 /// The same, and it cannot be queued.
-const RUNS_ALONE: Flags = and(RUNS, NO_MULTI);
-/// How a connection asks a cluster.
-const OF_CLUSTER: Flags = and(FAST, NO_REST);
+const ADMIN_NO_MULTI: Flags = and(ADMIN_FLAGS, NO_MULTI);
+/// Commands of clients in cluster mode.
+const CLUSTER_FLAGS: Flags = and(FAST, NO_REST);
 
 pub(crate) const TABLE: &[Spec] = &[
     Spec::within("acl", acl::TABLE).doc("", "A container for access control commands.", "6.0.0"),
-    Spec::conn("asking", 1, OF_CLUSTER, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("bgrewriteaof", 1, RUNS, save::bgrewriteaof).doc(
+    Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("bgrewriteaof", 1, ADMIN_FLAGS, save::bgrewriteaof).doc(
         "",
         "Does nothing and replies as Redis does: the journal is compacted automatically.",
         "1.0.0",
     ),
-    Spec::conn("bgsave", -1, RUNS, save::bgsave).doc(
+    Spec::conn("bgsave", -1, ADMIN_FLAGS, save::bgsave).doc(
         "[SCHEDULE]",
         "Does nothing and replies as Redis does: writes are durable already. Returns an error at durability `memory`.",
         "1.0.0",
@@ -49,7 +49,7 @@ pub(crate) const TABLE: &[Spec] = &[
         .doc("", "A container for commands about the command table.", "2.8.13")
         .alone(),
     Spec::within("config", config::TABLE).doc("", "A container for configuration commands.", "2.0.0"),
-    Spec::conn("debug", -2, RUNS, debug::debug).doc(
+    Spec::conn("debug", -2, ADMIN_FLAGS, debug::debug).doc(
         "subcommand [argument [argument ...]]",
         "Debugging commands for test suites. DEBUG HELP lists the supported ones.",
         "1.0.0",
@@ -67,14 +67,14 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec::within("latency", latency::TABLE).doc("", "A container for latency diagnostics commands.", "2.8.13"),
     Spec::conn("lolwut", -1, FAST, lolwut::lolwut).doc("[VERSION version]", "Displays computer art and the version.", "5.0.0"),
     Spec::within("module", module::TABLE).doc("", "A container for module commands.", "4.0.0"),
-    Spec::conn("monitor", 1, and(RUNS_ALONE, NO_REST), monitor::monitor).doc(
+    Spec::conn("monitor", 1, and(ADMIN_NO_MULTI, NO_REST), monitor::monitor).doc(
         "",
         "Streams every command that the server processes to the connection.",
         "1.0.0",
     ),
-    Spec::conn("readonly", 1, OF_CLUSTER, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("readwrite", 1, OF_CLUSTER, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("replicaof", 3, RUNS, replication::replicaof).doc(
+    Spec::conn("readonly", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("readwrite", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("replicaof", 3, ADMIN_FLAGS, replication::replicaof).doc(
         "<host port | NO ONE>",
         "Accepts only NO ONE: replication is not supported.",
         "5.0.0",
@@ -84,17 +84,17 @@ pub(crate) const TABLE: &[Spec] = &[
         "Returns the replication role: a master without replicas.",
         "2.8.12",
     ),
-    Spec::conn("save", 1, RUNS_ALONE, save::save).doc(
+    Spec::conn("save", 1, ADMIN_NO_MULTI, save::save).doc(
         "",
         "Does nothing and returns OK: writes are durable already. Returns an error at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("shutdown", -1, and(RUNS_ALONE, NO_REST), shutdown::shutdown).doc(
+    Spec::conn("shutdown", -1, and(ADMIN_NO_MULTI, NO_REST), shutdown::shutdown).doc(
         "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
         "Shuts down the server as SIGTERM does. With NOSAVE or NOW it does not wait for scripts.",
         "1.0.0",
     ),
-    Spec::conn("slaveof", 3, RUNS, replication::replicaof).doc(
+    Spec::conn("slaveof", 3, ADMIN_FLAGS, replication::replicaof).doc(
         "<host port | NO ONE>",
         "Accepts only NO ONE: replication is not supported. Deprecated alias of REPLICAOF.",
         "1.0.0",

@@ -1,4 +1,4 @@
-//! `SLOWLOG GET [count]`, `SLOWLOG LEN`, `SLOWLOG RESET`: no slow commands are kept.
+//! `SLOWLOG GET [count]`, `SLOWLOG LEN`, `SLOWLOG RESET`: slow commands are not recorded.
 
 use crate::args::Args;
 use crate::conn::Conn;

@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn time_comes_from_the_door() {
+    fn time_comes_from_the_context() {
         let mut desk = Desk::new();
         desk.now = desk.now.plus_ms(42);
         desk.expect(&[("TIME", "*2 $10 1700000000 $5 42000")]);

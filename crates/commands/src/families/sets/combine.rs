@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_replaces_whatever_was_there() {
+    fn a_result_replaces_any_value() {
         desk().expect(&[
             ("EXPIRE h 10", ":1"),
             ("SINTERSTORE h a b", ":2"),

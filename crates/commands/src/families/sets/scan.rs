@@ -12,7 +12,7 @@ pub(super) fn sscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = set.scan(scan.cursor, scan.count, |member| {
-        if scan.wants(member) {
+        if scan.matches(member) {
             found.push(Reply::bulk(member));
         }
     });

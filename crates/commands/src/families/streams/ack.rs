@@ -20,7 +20,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_acknowledged_is_no_longer_pending() {
+    fn an_acknowledged_entry_is_no_longer_pending() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("XACK s g x", ":0"),

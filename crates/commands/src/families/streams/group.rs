@@ -70,7 +70,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// The most arguments of CREATE and SETID: options that are given again are one too many.
+/// The maximum arguments of CREATE and SETID: repeated options are one too many.
 const CREATE_ARGS_MAX: usize = 8;
 const SETID_ARGS_MAX: usize = 7;
 
@@ -94,13 +94,13 @@ fn parse_options(args: Args<'_>, create: bool) -> Result<(bool, Option<u64>), Fa
     Ok((make, entries_read))
 }
 
-/// The stream of a subcommand, which must be there.
+/// The stream of a subcommand, which must exist.
 fn existing<'a>(ctx: &'a mut Ctx<'_>, args: Args<'a>) -> Result<StreamMut<'a>, Fail> {
     let stream = ctx.keys.stream_mut(args.at(2), ctx.now)?;
     if stream.is_there() { Ok(stream) } else { Err(Fail::Text(NO_STREAM.into())) }
 }
 
-/// The stream of a subcommand, and the name of its group, which must both be there.
+/// The stream of a subcommand, and the name of its group, which must both exist.
 fn with_group<'a>(ctx: &'a mut Ctx<'_>, args: Args<'a>) -> Result<(StreamMut<'a>, Bytes), Fail> {
     let stream = existing(ctx, args)?;
     match stream.group(args.at(3)) {
@@ -166,7 +166,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn groups_come_and_go() {
+    fn groups_are_created_and_destroyed() {
         let mut desk = Desk::new();
         let no_stream = format!("-{}", super::NO_STREAM);
         let no_group = "-NOGROUP No such consumer group 'h' for key name 's'";
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let usage = "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.";
         desk.expect(&[

@@ -1,4 +1,4 @@
-//! Streams: entries in the order of their ids, and groups that share them out.
+//! Streams: entries in the order of their ids, and consumer groups.
 
 mod ack;
 mod ack_del;

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let bad_id = "-ERR Invalid stream ID specified as stream command argument";
         desk.expect(&[

@@ -41,7 +41,7 @@ pub(super) fn xread(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Dict(found))
 }
 
-/// The stream under a key. To a command that was woken a key of another kind is as good as none.
+/// The stream at a key. For a command that was woken, a key of another type is treated as absent.
 fn stream<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<Option<&'a Stream>, Fail> {
     let woken = ctx.woken;
     match ctx.keys.stream(key, ctx.now) {
@@ -50,7 +50,7 @@ fn stream<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<Option<&'a Stream>, Fa
     }
 }
 
-/// `+`: behind this id stands the last entry only.
+/// `+`: only the last entry follows this id.
 fn before_last(stream: Option<&Stream>) -> StreamId {
     stream.and_then(Stream::last).and_then(|(id, _)| id.prev()).unwrap_or_default()
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         filled().expect(&[
             ("SADD set m", ":1"),
             ("XREAD STREAMS s", "-ERR wrong number of arguments for 'xread' command"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_behind_what_was_there() {
+    fn blocking_continues_after_the_last_entry() {
         let mut desk = filled();
         desk.expect(&[("XREAD BLOCK 0 STREAMS s 0", &format!("*1 *2 $1 s *2 {ONE} {TWO}"))]);
         assert!(desk.wait.is_none());

@@ -56,7 +56,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_a_stream_remembers_is_set() {
+    fn the_metadata_of_a_stream_is_set() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("XSETID s 5", "-ERR no such key"),

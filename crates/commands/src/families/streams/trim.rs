@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_takes_about_for_exact() {
+    fn upstash_trims_exactly() {
         let mut desk = filled(250);
         desk.dialect = crate::ctx::Dialect::Upstash;
         desk.expect(&[

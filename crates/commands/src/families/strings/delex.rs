@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_redis_order_and_delete_nothing() {
+    fn errors_come_in_redis_order_and_delete_nothing() {
         let arity = "-ERR wrong number of arguments for 'delex' command";
         let no_digest = "-ERR must be exactly 16 hexadecimal characters";
         Desk::new().expect(&[

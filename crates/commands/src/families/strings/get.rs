@@ -11,7 +11,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_string_is_given_and_nothing_else() {
+    fn only_strings_are_returned() {
         Desk::new().expect(&[
             ("GET k", "$-1"),
             ("SET k v", "+OK"),

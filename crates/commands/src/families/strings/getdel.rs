@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_given_is_gone() {
+    fn the_value_is_returned_and_deleted() {
         let mut desk = Desk::new();
         desk.expect(&[("SET k v", "+OK"), ("GETDEL k", "$1 v"), ("GETDEL k", "$-1")]);
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());

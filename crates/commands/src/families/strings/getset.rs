@@ -18,7 +18,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_string_before_is_given_and_its_expiry_ends() {
+    fn the_previous_string_is_returned_and_its_expiry_removed() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("GETSET k 1", "$-1"),

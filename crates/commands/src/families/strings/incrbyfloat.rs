@@ -20,7 +20,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn sums_and_refusals() {
+    fn sums_and_errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -25,7 +25,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(len))
 }
 
-/// A copy with `part` at `offset`, and zeros where there was nothing before it.
+/// A copy with `part` at `offset`, and zeros in the gap before it.
 fn overwritten(old: &[u8], offset: usize, part: &[u8]) -> Vec<u8> {
     let end = offset + part.len();
     let mut new = Vec::with_capacity(old.len().max(end));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_stored_in_place_of_what_is_there() {
+    fn results_replace_the_destination() {
         desk().expect(&[
             ("ZUNIONSTORE t 2 a b", ":4"),
             ("ZRANGE t 0 -1", "*4 $1 x $1 y $1 z $1 w"),

@@ -16,8 +16,8 @@ pub(super) fn zscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = zset.scan(scan.cursor, scan.count, |member, score| {
-        if scan.wants(member) {
-            // Scores are texts here, in RESP3 too.
+        if scan.matches(member) {
+            // Scores are bulk strings here, in RESP3 too.
             found.extend([Reply::bulk(member), Reply::text(format_float(score))]);
         }
     });

@@ -1,12 +1,12 @@
 //! CLIENT: the table of its subcommands.
 
+mod flags;
 mod kill;
 mod list;
 mod name;
 mod pause;
 mod tracking;
 mod unblock;
-mod wish;
 
 use crate::help;
 use crate::spec::flag::{ADMIN, NO_MULTI, NO_REST, NO_SCRIPT, and};
@@ -14,7 +14,7 @@ use crate::spec::{Flags, Spec};
 
 pub(super) use name::check as check_name;
 
-/// About the connection that asks.
+/// Concerns the calling connection.
 const OWN: Flags = and(NO_SCRIPT, NO_REST);
 const OTHERS: Flags = and(ADMIN, OWN);
 
@@ -57,17 +57,17 @@ pub(super) const TABLE: &[Spec] = &[
         "Unblocks a connection that is blocked by a command such as BLPOP.",
         "5.0.0",
     ),
-    Spec::conn("client|reply", 3, and(OWN, NO_MULTI), wish::reply).doc(
+    Spec::conn("client|reply", 3, and(OWN, NO_MULTI), flags::reply).doc(
         "<ON | OFF | SKIP>",
         "Controls whether the server sends replies to the connection.",
         "3.2.0",
     ),
-    Spec::conn("client|no-evict", 3, OTHERS, wish::no_evict).doc(
+    Spec::conn("client|no-evict", 3, OTHERS, flags::no_evict).doc(
         "<ON | OFF>",
         "Sets a flag of the connection that has no effect: connections are never evicted.",
         "7.0.0",
     ),
-    Spec::conn("client|no-touch", 3, OWN, wish::no_touch).doc(
+    Spec::conn("client|no-touch", 3, OWN, flags::no_touch).doc(
         "<ON | OFF>",
         "Sets a flag of the connection that has no effect: the time of the last access to a key is not tracked.",
         "7.2.0",

@@ -1,7 +1,7 @@
 //! `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
 //! `CLIENT TRACKINGINFO`, `CLIENT GETREDIR`, `CLIENT CACHING <YES | NO>`
 //!
-//! Invalidation messages are not supported, so tracking is always off.
+//! Client-side caching is not supported, so tracking is always off.
 
 use crate::args::Args;
 use crate::conn::Conn;

@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_connection_that_waits_is_woken() {
+    fn a_blocked_connection_is_unblocked() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub).client;
         desk.expect(&[

@@ -1,4 +1,4 @@
-//! SORT as Redis 7.0 answers it.
+//! SORT, compared with the replies of Redis 7.0.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -121,7 +121,7 @@ fn the_result_may_be_stored() {
 }
 
 #[test]
-fn patterns_may_not_lead_to_other_shards() {
+fn patterns_may_not_refer_to_other_shards() {
     let mut desk = desk();
     desk.hub = Hub::new(Box::new(Shards(4)));
     desk.run("SADD {t}s 1");
@@ -130,8 +130,8 @@ fn patterns_may_not_lead_to_other_shards() {
     for (line, option) in
         [("SORT {t}s BY w_*", "BY"), ("SORT {t}s GET w_*", "GET"), ("SORT {t}s GET *{t}", "GET")]
     {
-        let answer = desk.run(line);
-        assert_eq!(shown(&answer), format!("-ERR {option} {denied}"), "{line}");
+        let reply = desk.run(line);
+        assert_eq!(shown(&reply), format!("-ERR {option} {denied}"), "{line}");
     }
     desk.expect(&[
         ("SORT {t}s BY nosort GET # GET plain", "*2 $1 1 $-1"),

@@ -73,7 +73,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn commands_tell_what_they_do() {
+    fn commands_are_documented() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("COMMAND DOCS nope", "*0"),

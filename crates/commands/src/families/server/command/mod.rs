@@ -1,4 +1,4 @@
-//! COMMAND: what the table says of itself.
+//! COMMAND: introspection of the command table.
 
 pub(super) mod about;
 mod docs;
@@ -11,7 +11,7 @@ use crate::help;
 use crate::spec::Spec;
 use crate::spec::flag::NONE;
 
-/// INFO comes first: `COMMAND` alone does the same.
+/// INFO is first: `COMMAND` alone does the same.
 pub(super) const TABLE: &[Spec] = &[
     Spec::conn("command|info", -2, NONE, info::info).doc(
         "[command-name [command-name ...]]",

@@ -48,7 +48,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// How much FULL tells of each list when nobody says.
+/// The default number of elements of each list in FULL.
 const COUNT_DEFAULT: usize = 10;
 
 fn existing<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<&'a Stream, Fail> {
@@ -73,7 +73,7 @@ fn stream(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Map(pairs))
 }
 
-/// How much FULL tells, where it is asked for.
+/// The number of elements in FULL, if it is requested.
 fn parse_full(args: Args<'_>) -> Result<Option<usize>, Fail> {
     let mut rest = args.cursor(3);
     if rest.is_done() {
@@ -109,7 +109,7 @@ fn common(stream: &Stream) -> Vec<(Reply, Reply)> {
 
 fn groups(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let stream = existing(ctx, args.at(2))?;
-    let told = stream.groups().map(|(name, group)| {
+    let replies = stream.groups().map(|(name, group)| {
         Reply::Map(vec![
             pair("name", Reply::shared(name.clone())),
             pair("consumers", Reply::count(group.consumers().len())),
@@ -119,7 +119,7 @@ fn groups(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             pair("lag", lag(stream, group)),
         ])
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn entries_read(group: &Group) -> Reply {
@@ -138,7 +138,7 @@ fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         None if is_upstash => return Ok(Reply::Array(Vec::new())),
         None => return Err(groups::none_of_key(args.at(2), args.at(3))),
     };
-    let told = group.consumers().map(|(name, consumer)| {
+    let replies = group.consumers().map(|(name, consumer)| {
         Reply::Map(vec![
             pair("name", Reply::shared(name.clone())),
             pair("pending", Reply::count(consumer.pending_len())),
@@ -146,7 +146,7 @@ fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             pair("inactive", Reply::Int(inactive_ms(now, consumer))),
         ])
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn ago_ms(now: Millis, then: Millis) -> i64 {
@@ -168,7 +168,7 @@ mod tests {
     const ONE: &str = "*2 $3 1-0 *2 $1 a $1 1";
 
     #[test]
-    fn a_stream_tells_what_it_is() {
+    fn a_stream_is_described() {
         let mut desk = Desk::new();
         desk.expect(&[("XINFO STREAM s", "-ERR no such key"), ("XGROUP CREATE s g 0 MKSTREAM", "+OK")]);
         let head = "$6 length :0 $15 radix-tree-keys :0 $16 radix-tree-nodes :1 $17 last-generated-id $3 0-0 \
@@ -207,8 +207,8 @@ mod tests {
         let mut desk = Desk::new();
         let mut lag = |lines: &[&str]| {
             lines.iter().for_each(|line| drop(desk.run(line)));
-            let told = desk.resp("XINFO GROUPS s");
-            told[told.find("$12 entries-read").unwrap_or(0)..].to_owned()
+            let replies = desk.resp("XINFO GROUPS s");
+            replies[replies.find("$12 entries-read").unwrap_or(0)..].to_owned()
         };
         let add = ["XADD s 1 a 1", "XADD s 2 a 1", "XADD s 3 a 1", "XADD s 4 a 1", "XADD s 5 a 1"];
         lag(&add);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let usage = "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.";
         desk.expect(&[
