@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_an_end() {
+    fn steps_are_bounded() {
         let fail = within(10, || {
             while steps(1 << 20) {}
             Ok(Reply::Ok)

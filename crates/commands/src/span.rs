@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_cut_to_what_is_there() {
+    fn spans_are_clipped() {
         for (start, stop, found) in [
             (0, -1, 0..3),
             (1, 1, 1..2),

@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sent_is_what_is_read(
+    fn the_value_sent_is_the_value_read(
         requests in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..8), 0..8),
         cuts in prop::collection::vec(0usize..2000, 0..20),
     ) {

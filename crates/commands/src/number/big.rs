@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_go_in_and_come_out() {
+    fn digits_round_trip() {
         let digits: Vec<u8> = (1..=60).map(|n| n % 10).collect();
         let text: String = digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         assert_eq!(Big::from_decimal(&digits).into_decimal(), text);

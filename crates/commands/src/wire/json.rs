@@ -186,13 +186,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(text in ".*") {
+        fn any_text_round_trips(text in ".*") {
             let read: serde_json::Value = serde_json::from_str(&shown(&Reply::text(text.as_str()), Strings::Plain)).unwrap();
             prop_assert_eq!(read["result"].as_str(), Some(text.as_str()));
         }
 
         #[test]
-        fn any_bytes_come_back_in_base64(bytes: Vec<u8>) {
+        fn any_bytes_round_trip_in_base64(bytes: Vec<u8>) {
             let read: serde_json::Value = serde_json::from_str(&shown(&Reply::bulk(&bytes), Strings::Base64)).unwrap();
             prop_assert_eq!(BASE64.decode(read["result"].as_str().unwrap().as_bytes()).unwrap(), bytes);
         }

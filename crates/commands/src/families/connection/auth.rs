@@ -84,7 +84,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn where_no_secret_is_needed() {
+    fn without_a_token() {
         Desk::new().expect(&[
             (
                 "AUTH x",

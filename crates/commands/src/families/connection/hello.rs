@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_needs_the_secret() {
+    fn hello_needs_the_token() {
         let mut desk = Desk::at(Box::new(Locked));
         assert!(desk.resp("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
         assert_eq!(desk.resp("HELLO 2 AUTH default sesame"), FACTS);

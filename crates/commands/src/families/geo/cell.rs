@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn any_score_is_somewhere() {
+    fn every_score_has_a_point() {
         for score in [f64::NEG_INFINITY, -1.5, 0.0, 1e15, 1e16, 1e19, 1e20, f64::INFINITY] {
             let point = Point::of_score(score);
             assert!(point.lon.abs() <= LON_MAX && point.lat.abs() <= LAT_MAX, "{score} {point:?}");

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_within_their_limits() {
+    fn steps_are_within_their_bounds() {
         for (radius, lat, step) in [
             (0.0, 0.0, 26),
             (0.1, 0.0, 26),

@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn an_expiry_is_taken_away_once() {
+    fn an_expiry_is_removed_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HPERSIST h FIELDS 2 a b", "*2 :-2 :-2"),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn several_documents_are_given() {
+    fn several_documents_are_returned() {
         expect(&[
             (r#"JSON.MSET a $ {"x":1,"n":{"x":2}} b $ {"y":[1.0]}"#, "+OK"),
             ("SET s v", "+OK"),

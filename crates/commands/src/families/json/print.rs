@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_an_end() {
+    fn a_text_is_bounded() {
         let value = parse(format!("[{}1]", "1,".repeat(2000)).as_bytes()).unwrap();
         let indent = vec![b' '; 1 << 20];
         let layout = Layout { indent: &indent, ..Layout::default() };

@@ -31,7 +31,7 @@ mod tests {
     use crate::families::json::testing::{expect, upstash};
 
     #[test]
-    fn texts_grow() {
+    fn strings_are_appended() {
         expect(&[
             (r#"JSON.STRAPPEND d "x""#, "-ERR could not perform this operation on a key that doesn't exist"),
             (r#"JSON.SET d $ {"a":"foo","n":{"a":"hello"},"m":{"a":31}}"#, "+OK"),

@@ -13,7 +13,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn there_is_nowhere_to_move() {
+    fn move_is_an_error() {
         Desk::new().expect(&[
             ("MOVE a 0", "-ERR source and destination objects are the same"),
             ("MOVE a 1", "-ERR DB index is out of range"),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_its_source() {
+    fn it_blocks_on_its_source() {
         let mut desk = Desk::new();
         desk.expect(&[("BLMOVE a b LEFT RIGHT 2", "*-1")]);
         let wait = desk.wait.clone().unwrap();

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_all_of_its_keys() {
+    fn it_blocks_on_all_of_its_keys() {
         let mut desk = Desk::new();
         desk.expect(&[("BLMPOP 1.5 2 a b LEFT", "*-1")]);
         let wait = desk.wait.clone().unwrap();

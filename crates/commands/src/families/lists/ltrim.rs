@@ -19,7 +19,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_outside_is_removed() {
+    fn elements_outside_are_removed() {
         Desk::new().expect(&[
             ("LTRIM l 0 1", "+OK"),
             ("RPUSH l a b c d e", ":5"),

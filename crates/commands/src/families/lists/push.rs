@@ -42,7 +42,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn elements_enter_one_by_one() {
+    fn elements_are_pushed_one_by_one() {
         Desk::new().expect(&[
             ("LPUSH l a b", ":2"),
             ("RPUSH l c d", ":4"),

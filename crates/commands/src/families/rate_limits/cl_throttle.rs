@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_burst_holds_at_once() {
+    fn a_smaller_burst_applies_at_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("CL.THROTTLE k 9 1 1 10", "*5 :0 :10 :0 :-1 :10"),

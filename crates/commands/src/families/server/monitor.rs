@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_seen_as_they_run() {
+    fn monitors_receive_commands_as_they_run() {
         let mut desk = Desk::new();
         desk.expect(&[("MONITOR", "+OK"), ("MONITOR", "")]);
         assert!(desk.resp("CLIENT INFO").contains(" flags=O "));

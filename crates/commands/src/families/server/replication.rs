@@ -57,7 +57,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_server_is_alone() {
+    fn the_server_has_no_replicas() {
         Desk::new().expect(&[
             ("ROLE", "*3 $6 master :0 *0"),
             ("REPLICAOF no one", "+OK"),

@@ -57,7 +57,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn nothing_is_slow() {
+    fn the_slow_log_is_empty() {
         Desk::new().expect(&[
             ("SLOWLOG GET", "*0"),
             ("SLOWLOG GET -1", "*0"),

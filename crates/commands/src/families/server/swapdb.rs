@@ -22,7 +22,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn there_is_nothing_to_swap() {
+    fn swapdb_accepts_only_0() {
         Desk::new().expect(&[
             ("SWAPDB 0 0", "+OK"),
             ("SWAPDB 0 1", "-ERR DB index is out of range"),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_change_hands() {
+    fn entries_are_claimed() {
         let mut desk = pending();
         desk.expect(&[
             ("XCLAIM s g b 101 1 2", "*0"),

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_ids_are_read() {
+    fn entries_after_ids_are_read() {
         let mut desk = filled();
         desk.expect(&[
             ("XREAD STREAMS s 0", &format!("*1 *2 $1 s *2 {ONE} {TWO}")),

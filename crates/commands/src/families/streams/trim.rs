@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entries_leave() {
+    fn the_oldest_entries_are_removed() {
         filled(10).expect(&[
             ("XTRIM x MAXLEN 0", ":0"),
             ("XTRIM s MAXLEN 8", ":2"),
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn about_means_whole_nodes() {
+    fn approximate_trimming_removes_whole_nodes() {
         filled(250).expect(&[
             ("XTRIM s MAXLEN ~ 151", ":0"),
             ("XTRIM s MAXLEN ~ 150 LIMIT 99", ":0"),

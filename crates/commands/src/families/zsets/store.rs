@@ -31,7 +31,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_there_is_replaced() {
+    fn an_existing_value_is_replaced() {
         Desk::new().expect(&[
             ("ZADD z 0 a 1 b", ":2"),
             ("SET d x", "+OK"),

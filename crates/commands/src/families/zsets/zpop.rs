@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_are_taken_from_an_end() {
+    fn members_are_popped_from_an_end() {
         Desk::new().expect(&[
             ("ZPOPMIN z", "*0"),
             ("ZPOPMIN z 2", "*0"),

@@ -42,7 +42,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_are_picked() {
+    fn members_are_chosen() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("ZRANDMEMBER z", "$-1"),

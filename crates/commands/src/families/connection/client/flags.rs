@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn wishes_are_remembered() {
+    fn flags_are_stored() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("CLIENT NO-EVICT ON", "+OK"),

@@ -108,7 +108,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn connections_end_by_filter() {
+    fn connections_are_closed_by_filter() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub).client;
         desk.expect(&[
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_form_ends_by_address() {
+    fn the_old_form_closes_by_address() {
         let mut desk = Desk::new();
         desk.expect(&[("CLIENT KILL 127.0.0.1:5000", "+OK")]);
         assert!(desk.session.closing);

@@ -50,7 +50,7 @@ fn elements_are_sorted_by_number_or_text() {
 }
 
 #[test]
-fn limits_are_bent_into_range() {
+fn limits_are_clamped() {
     desk().expect(&[
         ("SORT l LIMIT 0 0", "*0"),
         ("SORT l LIMIT -1 2", "*2 $1 1 $1 2"),
@@ -64,7 +64,7 @@ fn limits_are_bent_into_range() {
 }
 
 #[test]
-fn patterns_weigh_and_fetch() {
+fn by_and_get_patterns_are_resolved() {
     desk().expect(&[
         ("SORT l BY w_*", "*3 $1 3 $1 2 $1 1"),
         ("SORT l BY w_* GET # GET w_*", "*6 $1 3 $1 1 $1 2 $1 2 $1 1 $1 3"),

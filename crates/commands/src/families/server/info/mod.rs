@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_hub() {
+    fn statistics_are_those_of_the_hub() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub);
         other.client.shown().blocked = true;

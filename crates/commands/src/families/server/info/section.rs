@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_shown_to_people() {
+    fn bytes_are_human_readable() {
         for (bytes, text) in
             [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (965_816, "943.18K"), (25_274_793_984, "23.54G")]
         {
