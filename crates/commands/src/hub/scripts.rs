@@ -248,9 +248,9 @@ mod tests {
         assert!(
             scripts
                 .keep(digits(1), b"xx", Origin::Loaded)
-                .is_err_and(|fail| fail.line().contains("no space"))
+                .is_err_and(|fail| fail.line().contains("Too many loaded scripts"))
         );
         scripts.keep(digits(1), b"xx", Origin::Evaluated).unwrap();
-        assert!(!scripts.has(&digits(1)), "it ran, and is not remembered");
+        assert!(!scripts.has(&digits(1)), "it runs, and is not cached");
     }
 }
