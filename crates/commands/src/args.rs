@@ -1,21 +1,21 @@
 //! The arguments of one command, and the cursor that reads them. It touches nothing.
 //!
-//! Arguments stand where they were received: [`Args`] is a view of a buffer and of the places in it, so parsing a command
-//! copies nothing. [`Command`] is the same with a buffer of its own, for what must be kept (MULTI, waiting, other shards).
+//! Arguments stay where they were received: [`Args`] is a view of a buffer with the spans of the arguments, so parsing a command
+//! copies nothing. [`Command`] owns its buffer, for commands that are stored (MULTI, blocking, other shards).
 
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// Where one argument stands in its buffer.
+/// The span of one argument in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// Its length.
+    /// The length in bytes.
     pub len: u32,
 }
 
-/// All arguments of a command, its name first.
+/// All arguments of a command, starting with its name.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     buffer: &'a [u8],
@@ -23,25 +23,25 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments at these places of a buffer. A place outside of it is an empty argument.
+    /// The arguments at these spans of a buffer. A span outside of it is an empty argument.
     #[must_use]
     pub fn new(buffer: &'a [u8], parts: &'a [Part]) -> Self {
         Args { buffer, parts }
     }
 
-    /// How many there are, the name included.
+    /// The number of arguments, including the name.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether there is none, not even a name.
+    /// Whether there are no arguments, not even a name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The argument at `index` (0 is the name); empty when there is none. Arity was checked before a command runs.
+    /// The argument at `index` (0 is the name), or an empty one if there is none. Arity is checked before a command runs.
     #[inline]
     #[must_use]
     pub fn at(&self, index: usize) -> &'a [u8] {
@@ -72,7 +72,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A cursor that stands before the argument at `index`.
+    /// A cursor at the argument at `index`.
     #[must_use]
     pub fn cursor(self, index: usize) -> Cursor<'a> {
         Cursor { args: self, next: index }
@@ -81,19 +81,19 @@ impl<'a> Args<'a> {
     /// The integer at `index`.
     ///
     /// # Errors
-    /// Redis's text when it is none.
+    /// Redis's error if it is not an integer.
     pub fn int(&self, index: usize) -> Result<i64, Fail> {
         number::parse_int(self.at(index)).ok_or(errors::NOT_INT)
     }
 
-    /// The same arguments in a buffer of their own.
+    /// A copy of the arguments that owns its buffer.
     #[must_use]
     pub fn to_command(self) -> Command {
         Command::new(self.from(0))
     }
 }
 
-/// The arguments of a command, with a buffer of their own.
+/// The arguments of a command, with an owned buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     buffer: Vec<u8>,
@@ -101,7 +101,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command of these arguments, its name first.
+    /// A command with these arguments, starting with its name.
     pub fn new<T: AsRef<[u8]>>(arguments: impl IntoIterator<Item = T>) -> Self {
         let mut command = Command::default();
         for argument in arguments {
@@ -123,19 +123,19 @@ impl Command {
         self.parts.push(Part { start: start as u32, len: (self.buffer.len() - start) as u32 });
     }
 
-    /// Takes all arguments out.
+    /// Removes all arguments.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.parts.clear();
     }
 
-    /// Its arguments.
+    /// The arguments.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.buffer, &self.parts)
     }
 
-    /// Bytes that it holds on the heap.
+    /// The number of bytes on the heap.
     #[must_use]
     pub fn mem_bytes(&self) -> usize {
         self.buffer.capacity() + self.parts.capacity() * size_of::<Part>()
@@ -150,34 +150,34 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The index of the argument that comes next.
+    /// The index of the next argument.
     #[must_use]
     pub fn index(&self) -> usize {
         self.next
     }
 
-    /// How many arguments are left.
+    /// The number of arguments left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.args.len().saturating_sub(self.next)
     }
 
-    /// Whether none is left.
+    /// Whether no argument is left.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.left() == 0
     }
 
-    /// The next argument without taking it.
+    /// The next argument, without consuming it.
     #[must_use]
     pub fn peek(&self) -> Option<&'a [u8]> {
         self.args.get(self.next)
     }
 
-    /// Takes the next argument, if there is one.
+    /// Consumes the next argument, if there is one.
     #[allow(
         clippy::should_implement_trait,
-        reason = "a cursor is no iterator: it is asked for typed arguments"
+        reason = "a cursor is not an iterator: its callers read typed arguments"
     )]
     pub fn next(&mut self) -> Option<&'a [u8]> {
         let argument = self.peek()?;
@@ -185,54 +185,54 @@ impl<'a> Cursor<'a> {
         Some(argument)
     }
 
-    /// Takes the next argument.
+    /// Consumes the next argument.
     ///
     /// # Errors
-    /// `ERR syntax error` when there is none.
+    /// `ERR syntax error` if there is none.
     pub fn bytes(&mut self) -> Result<&'a [u8], Fail> {
         self.next().ok_or(errors::SYNTAX)
     }
 
-    /// Takes the next argument as an integer.
+    /// Consumes the next argument as an integer.
     ///
     /// # Errors
-    /// `ERR syntax error` when there is none, `ERR value is not an integer or out of range` when it is no integer.
+    /// `ERR syntax error` if there is none, `ERR value is not an integer or out of range` if it is not an integer.
     pub fn int(&mut self) -> Result<i64, Fail> {
         number::parse_int(self.bytes()?).ok_or(errors::NOT_INT)
     }
 
-    /// Takes the next argument as a double.
+    /// Consumes the next argument as a double.
     ///
     /// # Errors
-    /// `ERR syntax error` when there is none, `ERR value is not a valid float` when it is none.
+    /// `ERR syntax error` if there is none, `ERR value is not a valid float` if it is not a number.
     pub fn float(&mut self) -> Result<f64, Fail> {
         number::parse_float(self.bytes()?).ok_or(errors::NOT_FLOAT)
     }
 
-    /// Takes the next argument if it is `keyword`, in any case of letters.
+    /// Consumes the next argument if it is `keyword`, ignoring case.
     pub fn accept(&mut self, keyword: &str) -> bool {
         let found = self.peek().is_some_and(|next| next.eq_ignore_ascii_case(keyword.as_bytes()));
         self.next += usize::from(found);
         found
     }
 
-    /// Takes the next argument if it is `keyword` and at least `more` arguments follow it.
+    /// Consumes the next argument if it is `keyword` and at least `more` arguments follow it.
     ///
-    /// This is how Redis tells an option with a value: without the value it is a syntax error.
+    /// This is how Redis recognises an option with a value: without the value it is a syntax error.
     pub fn accept_with(&mut self, keyword: &str, more: usize) -> bool {
         self.left() > more && self.accept(keyword)
     }
 
-    /// Takes everything that is left.
+    /// Consumes all arguments that are left.
     pub fn rest(&mut self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let first = std::mem::replace(&mut self.next, self.args.len());
         self.args.from(first)
     }
 
-    /// Refuses what is left.
+    /// Rejects arguments that are left.
     ///
     /// # Errors
-    /// `ERR syntax error` when something is.
+    /// `ERR syntax error` if there are any.
     pub fn finish(&self) -> Result<(), Fail> {
         if self.is_done() { Ok(()) } else { Err(errors::SYNTAX) }
     }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_typed_arguments_and_refuses_leftovers() {
+    fn a_cursor_reads_typed_arguments_and_rejects_leftovers() {
         let command = Command::new(["SET", "k", "v", "ex", "10", "1.5"]);
         let mut cursor = command.args().cursor(1);
         assert_eq!(cursor.bytes().unwrap(), b"k");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_is_not_there_is_empty() {
+    fn a_missing_argument_is_empty() {
         let command = Command::new(["GET"]);
         assert_eq!((command.args().at(1), command.args().get(1)), (&b""[..], None));
         assert_eq!(command.args().to_command(), command);

@@ -1,4 +1,4 @@
-//! What commands that wait have in common: their timeout, and the first of several keys. It touches the keyspace.
+//! What blocking commands share: the timeout, and the choice of the first of several keys. It touches the keyspace.
 
 use keystead_model::value::Kind;
 
@@ -6,10 +6,10 @@ use crate::ctx::Ctx;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// The first of these keys that is there, if it is of this kind.
+/// The first of these keys that exists, if its value is of this kind.
 ///
 /// # Errors
-/// Redis's text when it is of another kind and the command has not waited yet; if it has, such a key is passed over.
+/// WRONGTYPE if the value is of another kind and the command has not blocked yet. Once it has blocked, such a key is skipped.
 pub fn first_of<'k>(
     ctx: &mut Ctx<'_>,
     keys: impl IntoIterator<Item = &'k [u8]>,
@@ -25,10 +25,10 @@ pub fn first_of<'k>(
     Ok(None)
 }
 
-/// Seconds with a fraction, as BLPOP and its kin take them; `None`: for ever.
+/// Seconds with a fraction, as BLPOP and similar commands take them. `None`: no timeout.
 ///
 /// # Errors
-/// Redis's texts for what is no number, negative, or too far away.
+/// Redis's errors for a value that is not a number, is negative, or is out of range.
 pub fn timeout_seconds(text: &[u8]) -> Result<Option<u64>, Fail> {
     let seconds = number::parse_float(text).ok_or(errors::TIMEOUT_NOT_FLOAT)?;
     let ms = (seconds * 1000.0).ceil();
@@ -41,7 +41,7 @@ pub fn timeout_seconds(text: &[u8]) -> Result<Option<u64>, Fail> {
     Ok(Some(ms as u64).filter(|ms| *ms > 0))
 }
 
-/// Milliseconds, as XREAD BLOCK takes them; `None`: for ever.
+/// Milliseconds, as XREAD BLOCK takes them. `None`: no timeout.
 ///
 /// # Errors
 /// As [`timeout_seconds`].

@@ -1,4 +1,4 @@
-//! Every limit of this crate, by name.
+//! All bounds of this crate, by name.
 
 /// Commands in one transaction.
 pub const MULTI_COMMANDS_MAX: usize = 1_000_000;
@@ -6,72 +6,73 @@ pub const MULTI_COMMANDS_MAX: usize = 1_000_000;
 /// Bytes of the commands in one transaction (Redis: the client's query buffer limit).
 pub const MULTI_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes of one string, as Redis's proto-max-bulk-len has it.
+/// Bytes of one string, as Redis's proto-max-bulk-len.
 pub const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// Bytes of one reply, what holds its parts together included: any one string, and some more. A larger one is answered
-/// `ERR max response size exceeded` before it is built, and what its command changed is undone. The replies of one `EXEC` have it together.
+/// Bytes of one reply, including its structure: enough for any one string. A larger reply is replaced by
+/// `ERR max response size exceeded` before it is built, and its command is rolled back. The replies of one `EXEC` share the bound.
 pub const REPLY_BYTES_MAX: usize = STRING_BYTES_MAX + 1024 * 1024;
 
-/// Bytes of all replies that wait for their clients, and of the one that is being built: what the largest takes, copied and encoded. A reply over [`REPLY_SMALL_BYTES`] that
-/// does not fit in is answered `ERR more than ... bytes of responses wait for clients`, and what its command changed is undone.
+/// Bytes of all replies that clients have not read yet, plus the one being built: the largest reply, copied and encoded. A reply over
+/// [`REPLY_SMALL_BYTES`] that does not fit is replaced by `ERR more than ... bytes of responses wait for clients`, and its command is rolled back.
 pub const REPLIES_WAITING_BYTES_MAX: usize = 2 * REPLY_BYTES_MAX;
 
-/// Bytes of a reply that is built however much waits.
+/// Bytes of a reply that is built however many bytes are pending.
 pub const REPLY_SMALL_BYTES: usize = 1024 * 1024;
 
-/// Steps of one command in work that its input does not bound in proportion: matching patterns again and again, visits of paths into
-/// documents, long names and weights of SORT. More is answered `ERR the pattern takes too many steps`, and what the command changed is undone. LCS has as many.
+/// Steps of one command in work that is not proportional to its input: repeated pattern matching, visits of JSON paths,
+/// long names and weights of SORT. Beyond it: `ERR the pattern takes too many steps`, and the command is rolled back. LCS has an
+/// equal bound of its own.
 pub const COMMAND_STEPS_MAX: usize = STRING_BYTES_MAX / 4;
 
-/// Bytes of a name or weight of SORT that are free; the others count as steps ([`COMMAND_STEPS_MAX`]).
+/// Bytes of a name or weight of SORT that are free; further bytes count as steps ([`COMMAND_STEPS_MAX`]).
 pub const SORT_TEXT_BYTES_FREE: usize = 256;
 
-/// Keys of one command that are looked at for repetition only where there are more.
+/// Keys of one command up to which repeated keys are not checked.
 pub const REPEATED_KEYS_FREE: usize = 16;
 
-/// Bytes of values that one command (SUNION, ZINTER, PFCOUNT, BITOP, JSON.MGET and their kin) goes through again because it names
-/// their keys again. More is answered `ERR the same large keys are named again and again`.
+/// Bytes of values that one command (SUNION, ZINTER, PFCOUNT, BITOP, JSON.MGET and similar) reads again because their keys
+/// occur more than once. Beyond it: `ERR the same large keys are repeated`.
 pub const REPEATED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Steps of matching a pattern that are free for each byte of the text. Few patterns take more than one.
+/// Steps of pattern matching that are free for each byte of the text. Few patterns need more than one.
 pub const PATTERN_STEPS_PER_BYTE: usize = 16;
 
-/// Bytes of one request, whatever `client-query-buffer-limit` says: places within it are 32 bits wide.
+/// Bytes of one request, whatever `client-query-buffer-limit` says: offsets within it have 32 bits.
 pub const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
 
 /// Arguments of one request.
 pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 
-/// Bytes of a request in one line of text, as people type it.
+/// Bytes of an inline request (one line of text).
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Arguments of a request before AUTH, as Redis has it. More are answered `unauthenticated multibulk length`, and the connection is closed.
+/// Arguments of a request before AUTH, as in Redis. Beyond it: `unauthenticated multibulk length`, and the connection is closed.
 pub const STRANGER_ARGUMENTS_MAX: usize = 10;
 
-/// Bytes of an argument before AUTH, as Redis has it. More are answered `unauthenticated bulk length`, and the connection is closed.
+/// Bytes of an argument before AUTH, as in Redis. Beyond it: `unauthenticated bulk length`, and the connection is closed.
 pub const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
 
-/// Elements that are picked at random with repetition in one answer (SRANDMEMBER, HRANDFIELD, ZRANDMEMBER with a negative
-/// count): what is picked does not end with the elements that are there.
+/// Elements in one reply of SRANDMEMBER, HRANDFIELD or ZRANDMEMBER with a negative count: they may repeat, so the size of
+/// the value is no bound.
 pub const RANDOM_PICKS_MAX: usize = 10_000_000;
 
-/// Bytes of the fields and values of one stream entry, as Redis has it.
+/// Bytes of the fields and values of one stream entry, as in Redis.
 pub const STREAM_ENTRY_BYTES_MAX: usize = 1 << 30;
 
-/// Strides of one SCAN that looks on until it has the keys that were asked for (Upstash); then it answers with what it has.
+/// Iterations of one SCAN that continues until it has as many keys as requested (Upstash); then it returns what it has.
 pub const SCAN_STRIDES_MAX: usize = 1000;
 
-/// Bytes of the text of one JSON document. Its tree takes some thirty times as much while a command works on it.
+/// Bytes of the text of one JSON document. Its tree uses about thirty times as much while a command works on it.
 pub const JSON_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Levels of arrays and objects in a JSON document: what serde_json reads, and so RedisJSON, too.
+/// Nesting depth of a JSON document: the limit of serde_json, and so of RedisJSON.
 pub const JSON_DEPTH_MAX: usize = 127;
 
 /// Bytes of a path into a document.
 pub const JSON_PATH_BYTES_MAX: usize = 16 * 1024;
 
-/// Filters, parentheses, negations and functions of a path within one another.
+/// Nesting depth of filters, parentheses, negations and functions in a path.
 pub const JSON_PATH_NESTING_MAX: usize = 16;
 
 /// Values that a path selects, at any of its steps.
@@ -89,63 +90,63 @@ pub const JSON_REGEX_BYTES_MAX: usize = 4096;
 /// Operations of one JSON patch (RFC 6902).
 pub const PATCH_OPERATIONS_MAX: usize = 1000;
 
-/// Bytes that the `copy` operations of one JSON patch copy in all: a few of them could double a document again and again.
+/// Bytes that the `copy` operations of one JSON patch copy in total: a few of them could double a document repeatedly.
 pub const PATCH_COPIED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Units of a rate limit (THROTTLE, CL.THROTTLE): the burst, those of a period, those that are asked for.
+/// Units of a rate limit (THROTTLE, CL.THROTTLE): the burst, the count per period, the quantity of a request.
 pub const THROTTLE_UNITS_MAX: u64 = keystead_limit::bounds::WHOLE_MAX;
 
 /// Seconds of the period of a rate limit: 100 years.
 pub const THROTTLE_PERIOD_SECONDS_MAX: u64 = keystead_limit::bounds::SPAN_MS_MAX / 1000;
 
-/// How long the answer to a request with an idempotency key is kept: a day.
+/// How long the response to a request with an idempotency key is stored: a day.
 pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Largest body of an answer that is kept, in bytes. A request with an idempotency key whose answer is larger is answered `413`,
-/// and what it changed is undone.
+/// Bytes of the largest response body that is stored. A request with an idempotency key whose response is larger gets `413`
+/// and is rolled back.
 pub const ANSWER_KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Bytes that wait for one who sees every command (MONITOR), where the setting for subscribers has no limit.
+/// Bytes pending for one MONITOR client when the setting for subscribers has no limit.
 pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Milliseconds that loading a library of functions may take, as Redis has it. How long a script may run is a setting
+/// Milliseconds that loading a function library may take, as in Redis. The time limit of a script is a setting
 /// (`busy-reply-threshold`, 5 seconds).
 pub const FUNCTION_LOAD_MS_MAX: u64 = 500;
 
-/// Bytes that one run of a script may take: its values, what is compiled and answered for it, and what it sends to others. One that
-/// wants more is stopped, and what it changed is undone.
+/// Bytes that one run of a script may use: its values, compiled code, reply, and the messages it publishes. A script that needs
+/// more is stopped and rolled back.
 pub const SCRIPT_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Tables within tables in what a script returns; what is deeper is an error in its place.
+/// Nesting depth of tables in the reply of a script; deeper tables are replaced by an error.
 pub const SCRIPT_REPLY_DEPTH_MAX: usize = 1000;
 
-/// Tables within tables that cjson and cmsgpack read or write, whatever `cjson.decode_max_depth` says.
+/// Nesting depth of tables that cjson and cmsgpack read or write, whatever `cjson.decode_max_depth` says.
 pub const SCRIPT_DECODE_DEPTH_MAX: usize = 1000;
 
-/// Values that one call of `cmsgpack.unpack` gives.
+/// Values that one call of `cmsgpack.unpack` returns.
 pub const SCRIPT_UNPACKED_MAX: usize = 7900;
 
 /// Lines that one script may write to the log; more are dropped.
 pub const SCRIPT_LOG_LINES_MAX: usize = 100;
 
-/// Bytes of one of those lines, as Redis has it; the rest of it is dropped.
+/// Bytes of one of those lines, as in Redis; the rest of it is dropped.
 pub const SCRIPT_LOG_LINE_BYTES_MAX: usize = 1024;
 
-/// Scripts that are remembered by their SHA1. Those that came with EVAL make room, oldest first; SCRIPT LOAD is refused when
-/// only loaded ones are left.
+/// Scripts in the script cache. Scripts from EVAL are evicted, oldest first; SCRIPT LOAD returns an error when only loaded
+/// scripts are left.
 pub const SCRIPTS_MAX: usize = 10_000;
 
 /// Bytes of the texts of those scripts.
 pub const SCRIPTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Scripts that one shard keeps compiled. When there are more, it forgets them all and compiles anew what is called.
+/// Scripts that one shard keeps compiled. Beyond it, all are dropped and compiled again when they are called.
 pub const SCRIPTS_COMPILED_MAX: usize = 2_000;
 
 /// Bytes of the texts of the scripts that one shard keeps compiled.
 pub const SCRIPTS_COMPILED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Bytes of the texts of all libraries of functions.
+/// Bytes of the texts of all function libraries.
 pub const LIBRARIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A script that takes more than this leaves nothing compiled, so that the memory is given back.
+/// A script that uses more than this is not kept compiled, so that its memory is freed.
 pub const SCRIPT_MEMORY_SWEEP_BYTES: usize = 16 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What a command about the connection or the server is given. It touches nothing.
+//! The context of a command that concerns the connection or the server. It touches nothing.
 
 use keystead_core::Millis;
 
@@ -6,25 +6,25 @@ use crate::ctx::Dialect;
 use crate::hub::Hub;
 use crate::session::Session;
 
-/// The surroundings of a command that touches no key.
+/// The context of a command that touches no key.
 pub struct Conn<'a> {
     /// The connection.
     pub session: &'a mut Session,
-    /// What all connections share.
+    /// The state that all connections share.
     pub hub: &'a Hub,
-    /// The present moment.
+    /// The current time.
     pub now: Millis,
-    /// Which service's answers are wanted where Redis and Upstash differ.
+    /// Which service's replies to return where Redis and Upstash differ.
     pub dialect: Dialect,
 }
 
 impl<'a> Conn<'a> {
-    /// The surroundings of the next command.
+    /// The context of the next command.
     pub fn new(session: &'a mut Session, hub: &'a Hub, now: Millis) -> Self {
         Conn { session, hub, now, dialect: Dialect::Redis }
     }
 
-    /// Whether Upstash's answers are wanted where it differs from Redis.
+    /// Whether to reply as Upstash does where it differs from Redis.
     #[must_use]
     pub fn is_upstash(&self) -> bool {
         self.dialect == Dialect::Upstash

@@ -1,6 +1,6 @@
-//! What a command on keys is given, and what it may leave beside its answer. It touches the keyspace.
+//! The context of a data command, and what it may produce besides its reply. It touches the keyspace.
 //!
-//! Time and chance come from here and from nowhere else, so a command can be run again.
+//! Time and random numbers come only from here, so a command can be run again with the same result.
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -13,33 +13,33 @@ use crate::meter::ReplyBound;
 use crate::random::Random;
 use crate::spec::Spec;
 
-/// The surroundings of a command on keys.
+/// The context of a data command.
 pub struct Ctx<'a> {
     /// The shard's keys.
     pub keys: &'a mut Keyspace,
-    /// The present moment.
+    /// The current time.
     pub now: Millis,
-    /// Chance.
+    /// The random number generator.
     pub random: &'a mut Random,
-    /// What all connections of the server share.
+    /// The state that all connections of the server share.
     pub hub: &'a Hub,
-    /// Set by a command that found nothing and would wait for it. Its answer is then what the client is told when the
-    /// time is up. Where nobody may wait (MULTI, scripts, REST) that answer is given at once.
+    /// Set by a command that found nothing and wants to block. Its reply is then the one that the client gets at the
+    /// timeout. Where blocking is not possible (MULTI, scripts, REST) that reply is returned at once.
     pub wait: Option<Wait>,
-    /// Whether it may wait at all.
+    /// Whether it may block at all.
     pub may_wait: bool,
-    /// Whether it has waited and runs again because a key changed. A key of another kind is then as good as none: what
-    /// woke the command was not meant for it, and it waits on.
+    /// Whether it has blocked and runs again because a key changed. A key of another type is then treated as absent, and
+    /// the command continues to block.
     pub woken: bool,
-    /// Which service's answers are wanted where Redis and Upstash differ.
+    /// Which service's replies to return where Redis and Upstash differ.
     pub dialect: Dialect,
-    /// The shard that this is. A script may not touch keys of others.
+    /// The shard on which it runs. A script may not touch keys of other shards.
     pub shard: usize,
-    /// Messages that leave when everything that the command tells is durable.
+    /// Messages that are sent once the effects of the command are durable.
     pub publish: Vec<Publication>,
-    /// How large its reply may be.
+    /// The bound of its reply.
     pub reply: ReplyBound,
-    /// What whoever sent it may do. It holds for the commands of a script, too.
+    /// What the client may do. It also holds for the commands of a script.
     pub rights: Rights,
 }
 
@@ -49,39 +49,39 @@ pub enum Rights {
     /// Everything.
     #[default]
     All,
-    /// Read keys, but neither change anything nor walk through all keys.
+    /// Read keys, but neither write nor iterate over all keys.
     ReadOnly,
 }
 
 impl Rights {
-    /// The refusal of a command that it may not run.
+    /// The error for a command that it may not run.
     #[must_use]
     #[inline]
-    pub fn refusal(self, spec: &Spec) -> Option<Fail> {
+    pub fn denial(self, spec: &Spec) -> Option<Fail> {
         (self == Rights::ReadOnly && !spec.read_only()).then(|| errors::no_permission(spec.full_name))
     }
 }
 
-/// Whose answers a door gives where Redis and Upstash differ.
+/// Which service's replies to return where Redis and Upstash differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Redis: the RESP door.
+    /// Redis: the RESP listener.
     #[default]
     Redis,
-    /// Upstash: the REST door.
+    /// Upstash: the REST API.
     Upstash,
 }
 
-/// Waiting for keys.
+/// A blocked command.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    /// A change of any of these lets the command run again.
+    /// The command runs again when one of these changes.
     pub keys: Vec<Bytes>,
-    /// How long; `None`: for ever.
+    /// The timeout; `None`: none.
     pub timeout_ms: Option<u64>,
-    /// What runs then, where it is not the command itself (`XREAD` with `$` waits behind the entry it found last).
+    /// The command to run then, if it is not the same one (`XREAD` with `$` continues after the last entry it found).
     pub again: Option<Command>,
-    /// Whether it also runs again when a key goes away or holds another type: `XREADGROUP` then answers with an error.
+    /// Whether it also runs again when a key is deleted or changes its type: `XREADGROUP` then returns an error.
     pub gone: bool,
 }
 
@@ -92,12 +92,12 @@ pub struct Publication {
     pub channel: Bytes,
     /// The message.
     pub message: Bytes,
-    /// Whether only subscribers of the shard channel (SSUBSCRIBE) get it.
+    /// Whether only subscribers of the shard channel (SSUBSCRIBE) receive it.
     pub sharded: bool,
 }
 
 impl<'a> Ctx<'a> {
-    /// The surroundings of the next command.
+    /// The context of the next command.
     pub fn new(keys: &'a mut Keyspace, now: Millis, random: &'a mut Random, hub: &'a Hub) -> Self {
         Ctx {
             keys,
@@ -115,13 +115,13 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Whether Upstash's answers are wanted where it differs from Redis.
+    /// Whether to reply as Upstash does where it differs from Redis.
     #[must_use]
     pub fn is_upstash(&self) -> bool {
         self.dialect == Dialect::Upstash
     }
 
-    /// Says that the command found nothing and waits for a change of `keys`.
+    /// Marks the command as blocked until one of `keys` changes.
     pub fn wait_for<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, timeout_ms: Option<u64>) {
         let keys = keys.into_iter().map(Bytes::from).collect();
         self.wait = Some(Wait { keys, timeout_ms, again: None, gone: false });

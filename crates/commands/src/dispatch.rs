@@ -1,6 +1,6 @@
 //! How a request becomes a call: finding the row, checking arity and rights, queueing in MULTI. It touches nothing.
 //!
-//! A door asks [`plan`] for every request, in order, and does what it says.
+//! A listener calls [`plan`] for every request, in order, and executes the result.
 
 use std::sync::atomic::Ordering;
 
@@ -20,10 +20,10 @@ use crate::session::{Multi, Protocol, Queued, Session};
 use crate::spec::{Control, Run, Spec, flag};
 use crate::table;
 
-/// What a door does with a request.
+/// What a listener does with a request.
 #[derive(Debug)]
 pub enum Plan {
-    /// Answer this; there is nothing to run.
+    /// Send this reply; there is nothing to run.
     Reply(Reply),
     /// Run it on the keyspace, with [`run_data`].
     Data(&'static Spec),
@@ -31,22 +31,22 @@ pub enum Plan {
     Conn(&'static Spec),
     /// Run the queued transaction.
     Exec,
-    /// Watch the keys that it names.
+    /// Watch the keys among its arguments.
     Watch,
-    /// Forget watched keys, then answer this. The transaction is forgotten already.
+    /// Unwatch all keys, then send this reply. The transaction is already discarded.
     Unwatch(Reply),
 }
 
-/// The row of a request whose number of arguments is right.
+/// The row of a request with a valid number of arguments.
 ///
 /// # Errors
-/// Redis's texts for unknown commands and wrong numbers of arguments.
+/// Redis's errors for unknown commands and wrong numbers of arguments.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Spec, Fail> {
     resolve_in(Dialect::Redis, args)
 }
 
-/// As [`resolve`], for those who want these answers: Upstash takes some commands without arguments.
+/// As [`resolve`], for a dialect: Upstash accepts some commands without arguments.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -72,11 +72,11 @@ pub fn resolve_in(dialect: Dialect, args: Args<'_>) -> Result<&'static Spec, Fai
 pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
     let spec = match resolve(args) {
         Ok(spec) => spec,
-        Err(fail) => return refuse(session, args, fail),
+        Err(fail) => return reject(session, args, fail),
     };
     if !session.authenticated && !spec.flags.has(flag::NO_AUTH) {
         if hub.host.needs_token() {
-            return refuse(session, args, errors::NO_AUTH);
+            return reject(session, args, errors::NO_AUTH);
         }
         session.authenticated = true;
     }
@@ -85,16 +85,16 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
             spec.full_name
         );
-        return refuse(session, args, Fail::text(words));
+        return reject(session, args, Fail::text(words));
     }
     if session.monitor.is_some() && matches!(spec.run, Run::Data(_)) {
-        return refuse(session, args, errors::WATCHES_COMMANDS);
+        return reject(session, args, errors::WATCHES_COMMANDS);
     }
     if !hub.monitors.is_empty() {
         monitor(session, hub, spec, args);
     }
     if let Run::Control(control) = spec.run {
-        return steer(session, hub, control);
+        return control_transaction(session, hub, control);
     }
     if session.multi.is_some() {
         return queue(session, spec, args);
@@ -105,8 +105,8 @@ pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
     }
 }
 
-/// Shows a request to those who watch: not when it is queued, but when the transaction runs, and EXEC behind it. QUIT runs
-/// nothing.
+/// Sends a request to the MONITOR clients: not when it is queued, but when the transaction runs, followed by EXEC. QUIT is not
+/// shown.
 #[cold]
 fn monitor(session: &Session, hub: &Hub, spec: &Spec, args: Args<'_>) {
     let (address, now) = (&session.client.address, Millis(session.client.last_ms.load(Ordering::Relaxed)));
@@ -122,8 +122,8 @@ fn monitor(session: &Session, hub: &Hub, spec: &Spec, args: Args<'_>) {
     }
 }
 
-/// A request that cannot even be queued spoils the transaction, and an EXEC that cannot run ends it.
-fn refuse(session: &mut Session, args: Args<'_>, fail: Fail) -> Plan {
+/// A request that cannot be queued marks the transaction as dirty; an EXEC that cannot run discards it.
+fn reject(session: &mut Session, args: Args<'_>, fail: Fail) -> Plan {
     if args.name().eq_ignore_ascii_case(b"EXEC") {
         end_multi(session);
         let line = fail.line();
@@ -139,13 +139,13 @@ fn refuse(session: &mut Session, args: Args<'_>, fail: Fail) -> Plan {
 
 fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
     if spec.flags.has(flag::NO_MULTI) {
-        return refuse(session, args, errors::NOT_IN_MULTI);
+        return reject(session, args, errors::NOT_IN_MULTI);
     }
     let Some(multi) = &mut session.multi else { return Plan::Reply(Reply::Ok) };
     let command = args.to_command();
     let bytes = command.mem_bytes() + size_of::<Queued>();
     if multi.queue.len() >= MULTI_COMMANDS_MAX || multi.bytes + bytes > MULTI_BYTES_MAX {
-        return refuse(session, args, errors::QUEUE_TOO_LONG);
+        return reject(session, args, errors::QUEUE_TOO_LONG);
     }
     multi.bytes += bytes;
     multi.queue.push(Queued { spec, command });
@@ -153,7 +153,7 @@ fn queue(session: &mut Session, spec: &'static Spec, args: Args<'_>) -> Plan {
     Plan::Reply(Reply::status("QUEUED"))
 }
 
-fn steer(session: &mut Session, hub: &Hub, control: Control) -> Plan {
+fn control_transaction(session: &mut Session, hub: &Hub, control: Control) -> Plan {
     match control {
         Control::Multi if session.multi.is_some() => Plan::Reply(Reply::Error(errors::MULTI_NESTED)),
         Control::Multi => {
@@ -193,7 +193,7 @@ fn steer(session: &mut Session, hub: &Hub, control: Control) -> Plan {
     }
 }
 
-/// Takes the transaction out of a session.
+/// Removes the transaction from a session.
 pub fn end_multi(session: &mut Session) -> Option<Multi> {
     session.client.shown().queued = None;
     session.multi.take()
@@ -207,8 +207,8 @@ fn allowed_while_subscribed(spec: &Spec) -> bool {
 #[inline]
 pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
     let Run::Data(run) = spec.run else { return Reply::Error(errors::unknown_command(args)) };
-    if let Some(refusal) = ctx.rights.refusal(spec) {
-        return Reply::Error(refusal);
+    if let Some(denial) = ctx.rights.denial(spec) {
+        return Reply::Error(denial);
     }
     if spec.flags.has(flag::WHOLE) && args.len() > REPEATED_KEYS_FREE && repeats(ctx, spec, args) {
         return Reply::Error(errors::REPEATED_KEYS);
@@ -216,13 +216,13 @@ pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
     meter::run(ctx.reply, ctx.hub.waiting.bytes(), || run(ctx, args)).into()
 }
 
-/// Whether a command names large keys again and again: its work would be their size times its own.
+/// Whether a command repeats large keys: its work would be their size times the number of repetitions.
 #[cold]
 fn repeats(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> bool {
     let (mut named, mut bytes) = (HashSet::with_hasher(RandomState::default()), 0_usize);
     for at in spec.keys(args).unwrap_or_default() {
         if !named.insert(args.at(at)) {
-            // What is wrong with a key, the command itself finds out.
+            // The command itself reports what is wrong with a key.
             let size = ctx.keys.mem_bytes_of(args.at(at), ctx.now).ok().flatten();
             bytes = bytes.saturating_add(size.unwrap_or(0));
         }

@@ -1,6 +1,6 @@
-//! The text of docs/commands.md and of a part of docs/redis.md, made from the tables. It touches nothing.
+//! The text of docs/commands.md and of a section of docs/redis.md, generated from the tables. It touches nothing.
 //!
-//! `tests/docs.rs` fails when a file says something else.
+//! `tests/docs.rs` fails when a file differs.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use crate::table::{self, FAMILIES};
 const HEAD: &str = "\
 # Commands
 
-Every command that Keystead knows, with its arguments as Redis documents them and the version of Redis that brought it (of RedisJSON for
+All commands of Keystead, with their arguments as Redis documents them and the version of Redis that introduced them (of RedisJSON for
 `JSON.*`, of Keystead for rate limits).
-How they differ from Redis, where they do, is in [redis.md](redis.md#differences).
+Differences from Redis are listed in [redis.md](redis.md#differences).
 
-This page is made from the table of commands: `KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs` writes it.
+This page is generated from the command table: `KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs` writes it.
 ";
 
 const MARKS: &str = "\
-**r** looks at keys, **w** may change them, **b** may wait for them. In a database of several shards, the keys of a command with
-**1** must live on one of them, which they do when they share a tag, `{like}:this` and `{like}:that`; else it answers
+**r** reads keys, **w** may write keys, **b** may block until keys change. In a database of several shards, the keys of a command with
+**1** must be on one shard, as keys with the same hash tag are (`{tag}:this` and `{tag}:that`); otherwise it returns
 `CROSSSLOT`. **a** runs on all shards, one after the other.
 ";
 
@@ -45,22 +45,21 @@ pub fn commands() -> String {
     page
 }
 
-/// The part of docs/redis.md about CONFIG SET, between [`SETTINGS_BEGIN`] and [`SETTINGS_END`].
+/// The section of docs/redis.md about CONFIG SET, between [`SETTINGS_BEGIN`] and [`SETTINGS_END`].
 #[must_use]
 pub fn settings() -> String {
     crate::hub::config_page()
 }
 
-/// The line before the part of docs/redis.md that is made.
+/// The line before the generated section of docs/redis.md.
 pub const SETTINGS_BEGIN: &str = "<!-- Made from the table of settings: KEYSTEAD_UPDATE=1 cargo test -p keystead-commands --test docs -->\n";
 /// The line after it.
 pub const SETTINGS_END: &str = "<!-- The end of what is made. -->\n";
 
 /// One row of a table.
 fn line(page: &mut String, container: Option<&Spec>, spec: &Spec) {
-    let name =
-        container.map_or(spec.name.to_owned(), |container| format!("{} {}", container.name, spec.name));
-    let call = format!("{name} {}", spec.syntax);
+    let container = container.map(|container| container.upper_name() + " ").unwrap_or_default();
+    let call = format!("{container}{} {}", spec.upper_name(), spec.syntax);
     let call = call.trim_end().replace('|', "\\|");
     let summary = spec.summary.replace('|', "\\|");
     let _ = writeln!(page, "| `{call}` | {} | {summary} | {} |", marks(spec), spec.since);
@@ -83,10 +82,10 @@ fn marks(spec: &Spec) -> String {
 }
 
 fn names(rows: &[Spec]) -> String {
-    rows.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+    rows.iter().map(Spec::upper_name).collect::<Vec<_>>().join(", ")
 }
 
-/// The link to a title, as Markdown makes it.
+/// The anchor of a title, as Markdown derives it.
 fn anchor(title: &str) -> String {
     title.to_lowercase().replace(' ', "-")
 }

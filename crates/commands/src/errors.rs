@@ -1,24 +1,24 @@
-//! Redis's own error texts, and what a command fails with. It touches nothing.
+//! Redis's error texts, and the error type of commands. It touches nothing.
 //!
-//! A text stands here once, to the letter; the first word is the error's code on the wire.
+//! Each text is defined once, byte for byte; its first word is the error code on the wire.
 
 use std::borrow::Cow;
 
 use keystead_core::Error;
 use keystead_model::keyspace::Miss;
 
-/// Why a command was refused.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Fail {
-    /// Redis's answer to what was asked. The command changed nothing.
+    /// Redis's error for the request. The command changed nothing.
     Text(Cow<'static, str>),
-    /// Redis's answer to what was stopped half way (a script that takes too long). What the job changed is undone.
+    /// Redis's error for a command that was stopped midway (a script that takes too long). The job is rolled back.
     Undone(Cow<'static, str>),
-    /// The database is broken, full or too slow. What the job changed is undone.
+    /// The database is broken, full or too slow. The job is rolled back.
     Broken(Error),
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub type CommandResult = Result<crate::Reply, Fail>;
 
 macro_rules! texts {
@@ -72,31 +72,31 @@ texts! {
     BUSY_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     BUSY_COMMAND = "BUSY A command takes long, and nothing else is served meanwhile: try again later. You can only call SHUTDOWN NOSAVE.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
-    REPEATED_KEYS = "ERR the same large keys are named again and again: name each key once";
+    REPEATED_KEYS = "ERR the same large keys are repeated: pass each key once";
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
     INVALID_START_ID = "ERR invalid start ID for the interval";
     INVALID_END_ID = "ERR invalid end ID for the interval";
 }
 
 impl Fail {
-    /// Whether what the job changed before it failed is taken back.
+    /// Whether the changes that the job made before it failed are rolled back.
     #[must_use]
     pub const fn undoes(&self) -> bool {
         matches!(self, Fail::Undone(_) | Fail::Broken(_))
     }
 
-    /// A text that is used in one place only, its code first.
+    /// A text that is used in one place only, starting with its code.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Fail {
         Fail::Text(Cow::Borrowed(text))
     }
 
-    /// A text that is made for the occasion, its code first.
+    /// A text that is formatted at run time, starting with its code.
     pub fn text(text: impl Into<String>) -> Fail {
         Fail::Text(Cow::Owned(text.into()))
     }
 
-    /// The line on the wire, without its mark and end. Line breaks become spaces, as Redis has it.
+    /// The line on the wire, without prefix and line end. Line breaks become spaces, as in Redis.
     #[must_use]
     pub fn line(&self) -> Cow<'_, str> {
         match self {
@@ -107,7 +107,7 @@ impl Fail {
     }
 }
 
-/// Two texts that read the same are the same error.
+/// Two errors with the same text are equal.
 impl PartialEq for Fail {
     fn eq(&self, other: &Self) -> bool {
         self.line() == other.line()
@@ -187,10 +187,10 @@ pub fn subcommand_or_arity(args: crate::Args<'_>) -> Fail {
     ))
 }
 
-/// How many bytes of what was sent an error shows.
+/// How many bytes of an argument an error shows.
 const SHOWN_MAX: usize = 128;
 
-/// An argument as C's printf shows it: it ends at a zero byte.
+/// An argument as C's printf shows it: up to the first zero byte.
 fn shown(bytes: &[u8], max: usize) -> String {
     let bytes = &bytes[..bytes.len().min(max)];
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

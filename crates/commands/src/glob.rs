@@ -1,22 +1,22 @@
-//! Patterns of names (`h?llo`, `h*llo`, `h[ae]llo`, `h[^e]llo`, `\*`), as Redis matches them. It touches nothing.
+//! Glob patterns (`h?llo`, `h*llo`, `h[ae]llo`, `h[^e]llo`, `\*`), as Redis matches them. It touches nothing.
 //!
-//! It backtracks to the last star only, so a pattern of many stars takes time in proportion to pattern times text. What is not in
-//! proportion to the text alone counts against the steps of the command (`meter.rs`), and ends there.
+//! It backtracks to the last star only, so a pattern of many stars takes time proportional to pattern times text. Work that is not
+//! proportional to the text alone counts as steps of the command (`meter.rs`), which are bounded.
 
 use crate::bounds::PATTERN_STEPS_PER_BYTE;
 use crate::meter;
 
-/// Steps after which the rest is counted, so that counting costs nothing.
+/// Steps before counting begins, so that ordinary patterns cost nothing to count.
 const STEPS_AT_ONCE: usize = 1024;
 
-/// Whether `text` matches `pattern`. It does not where the command has taken too many steps, which then fails.
+/// Whether `text` matches `pattern`. False if the command has used up its steps; it then fails.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     if meter::is_exceeded() {
         return false;
     }
     let mut free = text.len().saturating_add(1).saturating_mul(PATTERN_STEPS_PER_BYTE);
-    // In Redis no star matches an empty text. KEYS and the scans do not come here for a pattern of one star.
+    // In Redis no star matches an empty text. KEYS and the scans handle a pattern of one star themselves.
     if text.is_empty() {
         return pattern.is_empty();
     }
@@ -54,7 +54,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against the element of the pattern at `p`, and tells where the next element begins.
+/// Matches one byte against the element of the pattern at `p`, and returns where the next element begins.
 fn one(pattern: &[u8], p: usize, byte: u8, free: &mut usize) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),
@@ -64,7 +64,7 @@ fn one(pattern: &[u8], p: usize, byte: u8, free: &mut usize) -> Option<usize> {
     }
 }
 
-/// Matches one byte against the class whose content begins at `p`. A class without an end reaches to the pattern's end.
+/// Matches one byte against the class whose content begins at `p`. A class without an end extends to the end of the pattern.
 fn class(pattern: &[u8], mut p: usize, byte: u8, free: &mut usize) -> Option<usize> {
     let begin = p;
     let negated = pattern.get(p) == Some(&b'^');

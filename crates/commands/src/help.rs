@@ -1,4 +1,4 @@
-//! `HELP` of a container, made from the rows of its subcommands. It touches nothing.
+//! `HELP` of a container, generated from the rows of its subcommands. It touches nothing.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -7,20 +7,20 @@ use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::table;
 
-/// HELP of the container that the command names.
-pub(crate) fn conn(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+/// HELP of the container in the arguments.
+pub(crate) fn help(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Array(match table::find(args.name()) {
-        Some(container) => lines(container.name, container.subcommands()),
+        Some(container) => lines(&container.upper_name(), container.subcommands()),
         None => Vec::new(),
     }))
 }
 
-/// One status line after the other, as Redis has it.
+/// Status lines, as in Redis.
 pub(crate) fn lines(name: &str, rows: &[Spec]) -> Vec<Reply> {
     let title = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
     let mut lines = vec![title];
     for row in rows {
-        lines.push(format!("{} {}", row.name, row.syntax).trim_end().to_owned());
+        lines.push(format!("{} {}", row.upper_name(), row.syntax).trim_end().to_owned());
         lines.push(format!("    {}", row.summary));
     }
     lines.into_iter().map(|line| Reply::Status(line.into())).collect()
@@ -36,12 +36,12 @@ mod tests {
     fn help_names_every_subcommand() {
         let mut desk = Desk::new();
         for container in table::all().filter(|spec| matches!(spec.run, Run::Within(_))) {
-            if !container.subcommands().iter().any(|row| row.name == "HELP") {
+            if !container.subcommands().iter().any(|row| row.name == "help") {
                 continue;
             }
             let help = desk.resp(&format!("{} HELP", container.name));
             for row in container.subcommands() {
-                assert!(help.contains(row.name), "{}: {help}", row.full_name);
+                assert!(help.contains(&row.upper_name()), "{}: {help}", row.full_name);
             }
         }
     }

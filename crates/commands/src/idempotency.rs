@@ -1,9 +1,9 @@
-//! A request that is sent twice runs once: the first answer is kept beside what it changed, in the same atomic step.
+//! Idempotent requests: the response to the first request is stored with its changes, in one atomic step.
 //!
-//! Touches the keyspace that it is given. A name has one home among the shards, so that a second request of that name is seen
-//! wherever its keys live: there it is claimed first, where the change happens elsewhere. The answer rests under a key of its
-//! own on the shard of the change, which expires after [`ANSWER_KEPT_MS`]; it is an ordinary string that anybody can look at or
-//! delete: a line of JSON that says what was asked and which status it had, then the body as it was sent.
+//! It touches the keyspace. An idempotency key has one home shard, so that a second request with the same key is detected
+//! whatever shards its data is on: the key is claimed there first if the change happens elsewhere. The response is stored in a key
+//! of its own on the shard of the change, and expires after [`ANSWER_KEPT_MS`]. It is an ordinary string that clients can read or
+//! delete: a line of JSON with the fingerprint of the request and the status, then the body as it was sent.
 
 use keystead_core::{Millis, Result, key};
 use keystead_model::Bytes;
@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::bounds::{ANSWER_KEPT_BYTES_MAX, ANSWER_KEPT_MS};
 
-/// What such keys begin with.
+/// The prefix of such keys.
 pub const PREFIX: &str = "keystead:once:";
 
-/// Whether a key holds such a note: it is no document of anybody's.
+/// Whether a key holds such a record: it is not a user's document.
 #[must_use]
 pub fn is_note(key: &[u8]) -> bool {
     key.starts_with(PREFIX.as_bytes())
@@ -25,49 +25,49 @@ pub fn is_note(key: &[u8]) -> bool {
 /// A request that must not run twice.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKey {
-    /// What its sender calls it.
+    /// The idempotency key that the client sent.
     pub name: Bytes,
-    /// What tells it from others of that name.
+    /// The fingerprint that distinguishes it from other requests with the same key.
     pub fingerprint: u64,
 }
 
-/// An answer that can be given again.
+/// A response that can be sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
     /// The status.
     pub status: u16,
-    /// The version that it tells, for its header.
+    /// The version in its header, if any.
     pub version: Option<u64>,
-    /// The body. Its type follows from the request, which is the same whenever this is told.
+    /// The body. Its content type follows from the request, which is the same whenever this is sent.
     pub body: Vec<u8>,
 }
 
 impl StoredResponse {
-    /// Whether it is too large to be kept.
+    /// Whether it is too large to be stored.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.body.len() > ANSWER_KEPT_BYTES_MAX
     }
 }
 
-/// What rests under a name.
-enum Noted {
+/// What is stored for an idempotency key.
+enum Record {
     Nothing,
-    /// The name is this request's, which has not run here.
+    /// This request has claimed the key and has not run on this shard.
     Claimed,
-    Answered(StoredResponse),
-    /// Another request's, or nothing that was written here.
+    Done(StoredResponse),
+    /// Another request has the key, or the value was not written by this module.
     Other,
 }
 
-/// Whose a name is.
+/// The result of claiming an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// This request's, from now on.
+    /// This request has claimed it now.
     New,
-    /// This request's, already.
+    /// This request had claimed it before.
     Own,
-    /// Another's.
+    /// Another request has it.
     Other,
 }
 
@@ -76,57 +76,57 @@ pub enum Claim {
 pub enum Known {
     /// Nothing: it may run.
     New,
-    /// It has run, and this was the answer.
+    /// It has run, and this was the response.
     Again(StoredResponse),
-    /// Another request had this name.
+    /// Another request used this key.
     Other,
 }
 
 impl IdempotencyKey {
-    /// The request of this name that consists of these parts.
+    /// The request with this key that consists of these parts.
     #[must_use]
     pub fn new(name: &[u8], parts: &[&[u8]]) -> IdempotencyKey {
         let mut hash = Xxh3Default::new();
         for part in parts {
-            // With the lengths, parts cannot be cut elsewhere and give the same.
+            // Including the lengths, so that other splits of the same bytes differ.
             hash.update(&(part.len() as u64).to_le_bytes());
             hash.update(part);
         }
         IdempotencyKey { name: Bytes::from(name), fingerprint: hash.digest() }
     }
 
-    /// The shard that knows which request has this name.
+    /// The home shard of the key.
     #[must_use]
     pub fn home(&self, shards: usize) -> usize {
         key::shard_of(&self.name, shards)
     }
 
-    /// Takes the name for this request, unless another has it.
+    /// Claims the key for this request, unless another has it.
     ///
     /// # Errors
     /// As [`look`](IdempotencyKey::look) and [`keep`](IdempotencyKey::keep).
     pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<Claim> {
         let place = (self.home(shards), shards);
         match self.read(keys, place, now)? {
-            Noted::Nothing => self.write(keys, place, None, now).map(|()| Claim::New),
-            Noted::Claimed | Noted::Answered(_) => Ok(Claim::Own),
-            Noted::Other => Ok(Claim::Other),
+            Record::Nothing => self.write(keys, place, None, now).map(|()| Claim::New),
+            Record::Claimed | Record::Done(_) => Ok(Claim::Own),
+            Record::Other => Ok(Claim::Other),
         }
     }
 
-    /// Lets go of a name that this request has taken and that nothing came of: it may be given to another.
+    /// Releases a key that this request claimed without any effect: another request may use it.
     ///
     /// # Errors
-    /// As [`look`](IdempotencyKey::look), and when the keyspace refuses.
+    /// As [`look`](IdempotencyKey::look), and when the keyspace returns an error.
     pub fn release(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<()> {
         let place = (self.home(shards), shards);
-        if let Noted::Claimed = self.read(keys, place, now)? {
+        if let Record::Claimed = self.read(keys, place, now)? {
             keys.delete(&self.key(place.0, place.1), now)?;
         }
         Ok(())
     }
 
-    /// The key of its answer, on this shard.
+    /// The key of its response, on this shard.
     fn key(&self, shard: usize, shards: usize) -> Vec<u8> {
         let tag = (0u32..).map(|n| n.to_string()).find(|tag| key::shard_of(tag.as_bytes(), shards) == shard);
         let mut key = format!("{PREFIX}{{{}}}:", tag.unwrap_or_default()).into_bytes();
@@ -137,62 +137,62 @@ impl IdempotencyKey {
     /// Whether it has run already.
     ///
     /// # Errors
-    /// When the key of its answer cannot be read.
+    /// When the key of its response cannot be read.
     pub fn look(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Known> {
         Ok(match self.read(keys, place, now)? {
-            Noted::Nothing | Noted::Claimed => Known::New,
-            Noted::Answered(kept) => Known::Again(kept),
-            Noted::Other => Known::Other,
+            Record::Nothing | Record::Claimed => Known::New,
+            Record::Done(response) => Known::Again(response),
+            Record::Other => Known::Other,
         })
     }
 
-    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Noted> {
+    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Record> {
         match keys.str(&self.key(place.0, place.1), now) {
-            Ok(None) => Ok(Noted::Nothing),
-            Ok(Some(note)) => Ok(self.noted(note).unwrap_or(Noted::Other)),
-            Err(Miss::WrongType(_)) => Ok(Noted::Other),
+            Ok(None) => Ok(Record::Nothing),
+            Ok(Some(note)) => Ok(self.parse_record(note).unwrap_or(Record::Other)),
+            Err(Miss::WrongType(_)) => Ok(Record::Other),
             Err(Miss::Failed(error)) => Err(error),
         }
     }
 
-    /// What a note says, if it is this request's.
-    fn noted(&self, note: &[u8]) -> Option<Noted> {
+    /// What a record says, if it is of this request.
+    fn parse_record(&self, note: &[u8]) -> Option<Record> {
         let end = note.iter().position(|byte| *byte == b'\n')?;
         let head: Value = serde_json::from_slice(&note[..end]).ok()?;
         if head["fingerprint"].as_str()? != self.fingerprint.to_string() {
             return None;
         }
-        let Some(status) = head["status"].as_u64() else { return Some(Noted::Claimed) };
+        let Some(status) = head["status"].as_u64() else { return Some(Record::Claimed) };
         let (status, version) = (u16::try_from(status).ok()?, head["version"].as_u64());
-        Some(Noted::Answered(StoredResponse { status, version, body: note[end + 1..].to_vec() }))
+        Some(Record::Done(StoredResponse { status, version, body: note[end + 1..].to_vec() }))
     }
 
-    /// Keeps the answer.
+    /// Stores the response.
     ///
     /// # Errors
-    /// When the name is too long for a key, or the keyspace refuses.
+    /// When the key is too long, or the keyspace returns an error.
     pub fn keep(
         &self,
         keys: &mut Keyspace,
         place: (usize, usize),
-        kept: &StoredResponse,
+        response: &StoredResponse,
         now: Millis,
     ) -> Result<()> {
-        self.write(keys, place, Some(kept), now)
+        self.write(keys, place, Some(response), now)
     }
 
     fn write(
         &self,
         keys: &mut Keyspace,
         place: (usize, usize),
-        kept: Option<&StoredResponse>,
+        response: Option<&StoredResponse>,
         now: Millis,
     ) -> Result<()> {
         let mut head = json!({ "fingerprint": self.fingerprint.to_string() });
-        if let Some(StoredResponse { status, version, .. }) = kept {
+        if let Some(StoredResponse { status, version, .. }) = response {
             (head["status"], head["version"]) = (json!(status), json!(version));
         }
-        let body = kept.map_or(&[][..], |kept| &kept.body);
+        let body = response.map_or(&[][..], |response| &response.body);
         let note = [head.to_string().as_bytes(), b"\n", body].concat();
         let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
         keys.set_str(&self.key(place.0, place.1), Bytes::from(note), expire, now)?;
@@ -207,13 +207,13 @@ mod tests {
     const NOW: Millis = Millis(1_000_000);
 
     #[test]
-    fn the_first_answer_is_kept_for_a_day() {
+    fn the_first_response_is_stored_for_a_day() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX };
-        let kept = StoredResponse { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
+        let response = StoredResponse { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
         assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
-        idempotency_key.keep(&mut keys, (0, 1), &kept, NOW).unwrap();
-        assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(kept));
+        idempotency_key.keep(&mut keys, (0, 1), &response, NOW).unwrap();
+        assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(response));
         let other = IdempotencyKey { fingerprint: 1, ..idempotency_key.clone() };
         assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
         let later = Millis(NOW.0 + ANSWER_KEPT_MS);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_claimed_by_one_request() {
+    fn a_key_is_claimed_by_one_request() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT", b"/kv/a"]);
         assert_eq!(idempotency_key.claim(&mut keys, 4, NOW).unwrap(), Claim::New);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_let_go_of_by_who_has_it_and_only_before_the_answer() {
+    fn a_key_is_released_by_its_owner_and_only_before_the_response() {
         let mut keys = Keyspace::in_memory();
         let (idempotency_key, other) =
             (IdempotencyKey::new(b"n", &[b"1"]), IdempotencyKey::new(b"n", &[b"2"]));
@@ -241,15 +241,15 @@ mod tests {
         assert_eq!(other.claim(&mut keys, 1, NOW).unwrap(), Claim::Other);
         idempotency_key.release(&mut keys, 1, NOW).unwrap();
         assert_eq!(other.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
-        let kept = StoredResponse { status: 200, version: None, body: b"x".to_vec() };
-        other.keep(&mut keys, (0, 1), &kept, NOW).unwrap();
+        let response = StoredResponse { status: 200, version: None, body: b"x".to_vec() };
+        other.keep(&mut keys, (0, 1), &response, NOW).unwrap();
         other.release(&mut keys, 1, NOW).unwrap();
-        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(kept));
+        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(response));
     }
 
-    /// Whoever claimed a name and died before it ran may run when it comes again.
+    /// A client that claimed a key and crashed before the request ran may send it again.
     #[test]
-    fn a_claim_is_no_answer() {
+    fn a_claim_is_not_a_response() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         assert_eq!(idempotency_key.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_there_is_another_request() {
+    fn a_foreign_value_counts_as_another_request() {
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         for text in ["", "\n", "{}\n", "null\nx", "{\"fingerprint\":1}\n", "[1]"] {
             let mut keys = Keyspace::in_memory();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_lives_on_the_shard_of_the_change() {
+    fn the_response_is_stored_on_the_shard_of_the_change() {
         let idempotency_key = IdempotencyKey { name: Bytes::from(b"}{x".as_slice()), fingerprint: 0 };
         for shards in [1, 2, 16, 256] {
             for shard in 0..shards {

@@ -1,10 +1,10 @@
-//! Where the keys of a command stand among its arguments. It touches nothing.
+//! Which arguments of a command are keys. It touches nothing.
 
 use crate::args::Args;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// Where keys stand. Index 0 is the command's name.
+/// The positions of keys. Index 0 is the command's name.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
     /// There are none.
@@ -15,35 +15,35 @@ pub enum Keys {
     Two(usize, usize),
     /// Every argument from this index on.
     From(usize),
-    /// From the first index on, one every so many arguments (key value key value: 2).
+    /// From the first index on, every n-th argument (key value key value: 2).
     Every(usize, usize),
-    /// Every argument from the first index on but so many at the end.
+    /// Every argument from the first index on, except the last n.
     Until(usize, usize),
-    /// Their number stands at this index, and they follow it.
+    /// The number of keys is at this index; the keys follow it.
     Counted(usize),
-    /// Their number stands at index 1, and they follow it, each with its value.
+    /// The number of keys is at index 1; the keys follow it, each with its value.
     CountedPairs,
-    /// One at index 1, the number of the others at index 2, and they follow it.
+    /// One at index 1, the number of the others at index 2; the others follow it.
     StoreCounted,
-    /// The first half of what follows the word STREAMS.
+    /// The first half of the arguments after the word STREAMS.
     Streams,
-    /// One at index 1, and one after the last of these words: of an option that is given twice, the last counts.
+    /// One at index 1, and one after the last of these words: if an option occurs twice, the last one counts.
     AndAfter(&'static [&'static str]),
     /// One at index 1, and one after the last STORE or STOREDIST among the options, which begin at this index.
     AndStored(usize),
 }
 
 impl Keys {
-    /// Whether one command may name several.
+    /// Whether a command may have several keys.
     #[must_use]
     pub const fn may_be_several(&self) -> bool {
         !matches!(self, Keys::None | Keys::At(_))
     }
 
-    /// Their indices.
+    /// The indices of the keys.
     ///
     /// # Errors
-    /// Redis's text when the arguments do not tell where they are.
+    /// Redis's error when the keys cannot be determined from the arguments.
     pub fn find(&self, args: Args<'_>) -> Result<Vec<usize>, Fail> {
         let len = args.len();
         Ok(match *self {
@@ -80,7 +80,7 @@ impl Keys {
     }
 }
 
-/// The index behind the word STREAMS. A group or consumer of that name is passed over, as the command itself does.
+/// The index after the word STREAMS. A group or consumer of that name is skipped, as the command itself does.
 fn after_streams(args: Args<'_>) -> usize {
     let (mut index, len) = (1, args.len());
     while index < len {
@@ -121,7 +121,7 @@ mod tests {
     use crate::args::Command;
 
     #[test]
-    fn keys_are_found_wherever_they_stand() {
+    fn keys_are_found_at_any_position() {
         let streams = Keys::Streams;
         for (keys, line, found) in [
             (Keys::None, "PING", vec![]),

@@ -1,18 +1,18 @@
-//! Redis commands on a keyspace: what they mean, apart from any wire.
+//! Redis commands on a keyspace, independent of any wire protocol.
 //!
 //! | To find                                          | open            |
 //! |--------------------------------------------------|-----------------|
 //! | the row of a command, and all rows               | [`spec`], [`table`] |
-//! | arguments, and where keys stand among them       | [`args`], [`keys_of`] |
-//! | what a command is given                          | [`ctx`], [`conn`] |
-//! | what it answers, and Redis's error texts         | [`reply`], [`errors`] |
-//! | how much one command may take                    | [`meter`]       |
-//! | how a request becomes a call, MULTI and WATCH    | [`dispatch`], [`session`] |
-//! | what all connections share: messages, clients    | [`hub`]         |
-//! | requests from bytes, answers to bytes            | [`wire`]        |
+//! | arguments, and which of them are keys            | [`args`], [`keys_of`] |
+//! | the context of a command                         | [`ctx`], [`conn`] |
+//! | replies, and Redis's error texts                 | [`reply`], [`errors`] |
+//! | the bounds of one command                        | [`meter`]       |
+//! | dispatch, MULTI and WATCH                        | [`dispatch`], [`session`] |
+//! | state shared by all connections: Pub/Sub, clients | [`hub`]         |
+//! | parsing of requests, encoding of replies         | [`wire`]        |
 //! | documents as trees, paths into them, merging     | [`json`]        |
 //! | versioned documents, patches                     | [`documents`]   |
-//! | requests that are sent twice and run once        | [`idempotency`] |
+//! | idempotent requests                              | [`idempotency`] |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!

@@ -1,8 +1,8 @@
-//! What one command may take: bytes of its reply, and steps of work. It touches one cell of its thread.
+//! The bounds of one command: bytes of its reply, and steps of work. It touches one thread-local cell.
 //!
-//! A command runs on one thread from its beginning to its end, so that thread counts what it takes. Whatever holds bytes in a
-//! reply counts itself when it is made (`Reply::bulk`, `Reply::shared`), so no command can forget it. Beyond a bound nothing more
-//! is copied and the command ends soon; `run` then puts an error in the place of its reply, and what it changed is undone.
+//! A command runs on one thread from start to end, so the thread counts. Every constructor of a reply that holds bytes
+//! (`Reply::bulk`, `Reply::shared`) counts them, so no command can forget it. Beyond a bound nothing more
+//! is copied and the command ends soon; `run` then replaces its reply by an error, and the command is rolled back.
 
 use std::cell::Cell;
 
@@ -12,20 +12,20 @@ use crate::bounds::{COMMAND_STEPS_MAX, REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MA
 use crate::errors::{CommandResult, Fail};
 use crate::reply::Reply;
 
-/// What a part of a reply takes beside its bytes.
+/// Bytes of a part of a reply besides its content.
 pub(crate) const PART_BYTES: usize = size_of::<Reply>();
 
-/// How large the reply of a command may be.
+/// The bound of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyBound {
-    /// The bound, as the error names it.
+    /// The bound, as shown in the error.
     pub bytes_max: usize,
-    /// What is left of it: the commands of a transaction share one.
+    /// How much of it is left: the commands of a transaction share one.
     pub bytes_left: usize,
 }
 
 impl ReplyBound {
-    /// A bound of which nothing is used.
+    /// An unused bound.
     #[must_use]
     pub const fn new(bytes_max: usize) -> Self {
         ReplyBound { bytes_max, bytes_left: bytes_max }
@@ -47,9 +47,9 @@ enum Exceeded {
 }
 
 struct Meter {
-    /// Bytes that the reply may still hold.
+    /// Bytes that the reply may still use.
     reply: Cell<usize>,
-    /// Bytes that all replies of the server may still take, this one and its encoded form included.
+    /// Bytes that all replies of the server may still use, including this one and its encoded form.
     memory: Cell<usize>,
     steps: Cell<usize>,
     exceeded: Cell<Option<Exceeded>>,
@@ -90,7 +90,7 @@ impl Meter {
     }
 }
 
-/// Whether the reply may hold so many bytes more, which it shares with a stored value.
+/// Whether the reply may use so many more bytes, shared with a stored value.
 #[inline]
 pub(crate) fn shared(bytes: usize) -> bool {
     METER.with(|meter| {
@@ -99,7 +99,7 @@ pub(crate) fn shared(bytes: usize) -> bool {
     })
 }
 
-/// Whether the reply may hold so many bytes more, which are copied for it.
+/// Whether the reply may use so many more bytes, copied for it.
 #[inline]
 pub(crate) fn copied(bytes: usize) -> bool {
     METER.with(|meter| {
@@ -108,25 +108,25 @@ pub(crate) fn copied(bytes: usize) -> bool {
     })
 }
 
-/// Whether a text of so many bytes, which is still being written, will have room in the reply.
+/// Whether a text of so many bytes, which is still being written, will fit in the reply.
 #[inline]
 pub(crate) fn fits(bytes: usize) -> bool {
     METER.with(|meter| bytes <= meter.reply.get() || meter.exceed(Exceeded::Reply))
 }
 
-/// Whether the command may go on for so many steps.
+/// Whether the command may continue for so many steps.
 #[inline]
 pub(crate) fn steps(count: usize) -> bool {
     METER.with(|meter| meter.take(&meter.steps, count, Exceeded::Steps))
 }
 
-/// Whether a bound was exceeded, so that whatever the command still does is in vain.
+/// Whether a bound was exceeded, so that further work of the command is useless.
 #[inline]
 pub(crate) fn is_exceeded() -> bool {
     METER.with(|meter| meter.exceeded.get().is_some())
 }
 
-/// Runs a command within its bounds while `waiting_bytes` of replies wait for their clients. A command may run others.
+/// Runs a command within its bounds while `waiting_bytes` of replies are pending. A command may run others.
 #[inline]
 pub(crate) fn run(
     bound: ReplyBound,
@@ -134,14 +134,14 @@ pub(crate) fn run(
     command: impl FnOnce() -> CommandResult,
 ) -> CommandResult {
     let within = Within::enter(bound, waiting_bytes);
-    let answer = command();
+    let reply = command();
     match within.leave() {
         Some(exceeded) => Err(fail(exceeded, bound)),
-        None => answer,
+        None => reply,
     }
 }
 
-/// The bounds of the command around this one, put back at the end, also of one that panics.
+/// The bounds of the enclosing command, restored at the end, even after a panic.
 struct Within {
     reply: usize,
     memory: usize,
@@ -179,11 +179,11 @@ impl Drop for Within {
     }
 }
 
-/// What undoes a command, or a transaction, whose reply is larger than this.
+/// The error that rolls back a command or a transaction whose reply exceeds this bound.
 #[must_use]
 pub fn too_large(bytes_max: usize) -> Fail {
     let words = format!(
-        "max response size exceeded. Limit: {bytes_max} bytes. Ask for less at a time. Nothing of it was changed"
+        "max response size exceeded. Limit: {bytes_max} bytes. Request less data at a time. Nothing was changed"
     );
     Fail::Broken(Error::new(Code::TooLarge, words))
 }
@@ -196,12 +196,12 @@ fn fail(exceeded: Exceeded, bound: ReplyBound) -> Fail {
             Code::QueueFull,
             format!(
                 "more than {REPLIES_WAITING_BYTES_MAX} bytes of responses wait for clients that do not read them. \
-                 Ask for less, or try again later. Nothing of it was changed"
+                 Request less data, or try again later. Nothing was changed"
             ),
         ),
         Exceeded::Steps => Error::new(
             Code::BadRequest,
-            "the pattern takes too many steps. Use a shorter one, or fewer. Nothing of it was changed",
+            "the pattern takes too many steps. Use a shorter one, or fewer. Nothing was changed",
         ),
     })
 }
@@ -223,32 +223,32 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_nothing_is_held_and_lists_end() {
-        let mut looked = 0;
+        let mut examined = 0;
         let value = [b'x'; 1000];
-        let answer =
-            within(10_000, || Ok(Reply::bulks((0..1_000_000).inspect(|_| looked += 1).map(|_| &value))));
-        assert!(answer.is_err() && looked < 20, "{looked}");
-        let answer = within(10_000, || {
-            Ok(Reply::Array((0..20).map(|_| Reply::bulk(&value)).inspect(|_| looked += 1).collect()))
+        let reply =
+            within(10_000, || Ok(Reply::bulks((0..1_000_000).inspect(|_| examined += 1).map(|_| &value))));
+        assert!(reply.is_err() && examined < 20, "{examined}");
+        let reply = within(10_000, || {
+            Ok(Reply::Array((0..20).map(|_| Reply::bulk(&value)).inspect(|_| examined += 1).collect()))
         });
-        assert!(answer.is_err());
+        assert!(reply.is_err());
     }
 
     #[test]
     fn a_command_within_a_command_has_bounds_of_its_own() {
-        let answer = within(10_000, || {
+        let reply = within(10_000, || {
             for _ in 0..20 {
                 within(1000, || Ok(Reply::bulk(&[b'x'; 1000])))?;
             }
             assert!(within(1000, || Ok(Reply::bulk(&[b'x'; 2000]))).is_err());
             Ok(Reply::bulk(&[b'x'; 9000]))
         });
-        assert!(answer.is_ok());
+        assert!(reply.is_ok());
         assert!(!is_exceeded() && Reply::bulk(&[b'x'; 20_000]) != Reply::Nil, "outside there is no bound");
     }
 
     #[test]
-    fn while_much_waits_only_small_replies_are_made() {
+    fn with_many_pending_bytes_only_small_replies_are_built() {
         let large = vec![b'x'; REPLY_SMALL_BYTES + 1];
         let bound = ReplyBound::default();
         let fail = run(bound, REPLIES_WAITING_BYTES_MAX, || Ok(Reply::bulk(&large))).unwrap_err();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_an_end() {
+    fn steps_are_bounded() {
         let fail = within(10, || {
             while steps(1 << 20) {}
             Ok(Reply::Ok)

@@ -1,4 +1,4 @@
-//! The arguments of LMPOP, ZMPOP and of their kin that wait: `numkeys key [key ...] side [COUNT count]`. It touches
+//! The arguments of LMPOP, ZMPOP and their blocking variants: `numkeys key [key ...] side [COUNT count]`. It touches
 //! nothing.
 
 use std::ops::Range;
@@ -7,19 +7,19 @@ use crate::args::Args;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Debug)]
 pub(crate) struct MultiPop<S> {
-    /// Where the keys stand.
+    /// The indices of the keys.
     keys: Range<usize>,
-    /// From which side elements are taken.
+    /// The side from which elements are removed.
     pub(crate) side: S,
-    /// How many at most, at least one.
+    /// The maximum number of elements, at least one.
     pub(crate) count: usize,
 }
 
 impl<S> MultiPop<S> {
-    /// Reads the arguments from the number of keys on, which stands at index `at`.
+    /// Parses the arguments from the number of keys on, which is at index `at`.
     pub(crate) fn parse(
         args: Args<'_>,
         at: usize,
@@ -55,7 +55,7 @@ mod tests {
     use crate::args::Command;
 
     #[test]
-    fn keys_side_and_count_are_told_apart() {
+    fn keys_side_and_count_are_parsed() {
         let side = |text: &[u8]| (text == b"LEFT").then_some(());
         let parse = |line: &str| {
             let command = Command::new(line.split(' '));

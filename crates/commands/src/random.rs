@@ -1,4 +1,4 @@
-//! Chance for commands: SRANDMEMBER, SPOP, RANDOMKEY. It touches nothing; the door seeds it.
+//! The random number generator of commands: SRANDMEMBER, SPOP, RANDOMKEY. It touches nothing; the listener seeds it.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
@@ -7,12 +7,12 @@ use crate::bounds::RANDOM_PICKS_MAX;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// A small generator (SplitMix64). Nothing secret may rest on it.
+/// A small generator (SplitMix64). It is not cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that goes its own way for each seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed)
@@ -36,12 +36,12 @@ impl Random {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// `count` different numbers below `bound`, or all of them when there are not so many.
+    /// `count` distinct numbers below `bound`, or all of them if there are fewer.
     pub fn distinct(&mut self, count: usize, bound: usize) -> Vec<usize> {
         if count >= bound {
             return (0..bound).collect();
         }
-        // Floyd's way: each round adds one number from a range that grows by one.
+        // Floyd's algorithm: each round adds one number from a range that grows by one.
         let mut chosen = HashSet::with_capacity_and_hasher(count, RandomState::default());
         let mut picked = Vec::with_capacity(count);
         for last in bound - count..bound {
@@ -53,7 +53,7 @@ impl Random {
         picked
     }
 
-    /// The numbers of the elements that are picked out of `bound`.
+    /// The indices of the elements that are chosen out of `bound`.
     pub fn pick(&mut self, pick: Pick, bound: usize) -> Vec<usize> {
         match pick {
             Pick::Distinct(count) => self.distinct(count, bound),
@@ -63,29 +63,29 @@ impl Random {
     }
 }
 
-/// How many elements a command picks at random.
+/// How many elements a command chooses at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// At most so many, each once.
+    /// At most so many, without repetition.
     Distinct(usize),
-    /// Exactly so many, where one may come several times.
+    /// Exactly so many, with repetition.
     Repeated(usize),
 }
 
 impl Pick {
-    /// Reads a count, as Redis does before it looks at what follows.
+    /// Parses a count, as Redis does before it reads the arguments that follow.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub fn parse_count(text: &[u8]) -> Result<i64, Fail> {
         let count = number::parse_int(text).ok_or(errors::NOT_INT)?;
         if count == i64::MIN { Err(errors::COUNT_OUT_OF_RANGE) } else { Ok(count) }
     }
 
-    /// What a count means; `pairs`: each element comes with a value or a score.
+    /// The meaning of a count. `pairs`: each element comes with a value or a score.
     ///
     /// # Errors
-    /// Redis's text when the answer would be too large.
+    /// Redis's error when the reply would be too large.
     pub fn new(count: i64, pairs: bool) -> Result<Pick, Fail> {
         let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         let too_large = pairs && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_says_what_to_pick_and_has_limits() {
+    fn a_count_is_interpreted_and_bounded() {
         let mut random = Random::new(7);
         assert_eq!(Pick::new(5, false), Ok(Pick::Distinct(5)));
         assert_eq!(random.pick(Pick::new(-5, true).unwrap(), 1), [0; 5]);

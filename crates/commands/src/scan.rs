@@ -6,18 +6,18 @@ use crate::glob;
 use crate::number;
 use crate::reply::Reply;
 
-/// How many elements a call looks at when nobody says.
+/// The default COUNT.
 const COUNT_DEFAULT: usize = 10;
 
-/// The same, for SCAN of those who want Upstash's answers: databases of some hundreds of keys are walked at once.
+/// The same for SCAN in the Upstash dialect: databases of some hundreds of keys are returned at once.
 const COUNT_DEFAULT_UPSTASH: usize = 1000;
 
-/// What a scan walks, which tells the options that it takes beside MATCH and COUNT.
+/// What a scan iterates over, which determines its options besides MATCH and COUNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
     /// All keys: TYPE.
     Keys,
-    /// All keys, as Upstash has it: TYPE, WITHTYPE.
+    /// All keys, as in Upstash: TYPE, WITHTYPE.
     KeysOfUpstash,
     /// Fields of a hash: NOVALUES.
     Fields,
@@ -25,28 +25,28 @@ pub enum Walk {
     Members,
 }
 
-/// What a scan is asked for.
+/// The parsed arguments of a scan.
 #[derive(Clone, Debug)]
 pub struct Scan<'a> {
-    /// Where to go on.
+    /// The position to continue from.
     pub cursor: u64,
-    /// About how many elements to look at.
+    /// About how many elements to examine.
     pub count: usize,
-    /// What names must look like.
+    /// The pattern that names must match.
     pub pattern: Option<&'a [u8]>,
     /// SCAN: the type that keys must have, as it was sent.
     pub kind: Option<&'a [u8]>,
     /// HSCAN: fields without values.
     pub no_values: bool,
-    /// SCAN at Upstash: each key with its type.
+    /// SCAN in Upstash: each key with its type.
     pub with_types: bool,
 }
 
 impl<'a> Scan<'a> {
-    /// Reads the cursor and the options behind it.
+    /// Parses the cursor and the options after it.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub fn parse(args: &mut Cursor<'a>, walk: Walk) -> Result<Self, Fail> {
         let mut scan = Scan::from_cursor(args)?;
         if walk == Walk::KeysOfUpstash {
@@ -55,8 +55,8 @@ impl<'a> Scan<'a> {
         scan.options(args, walk)
     }
 
-    /// Reads the cursor only. The scans of a value look at their key before they read the options, so that the answer for
-    /// a key that is not there is empty whatever the options are.
+    /// Parses the cursor only. The scans of a value check their key before they parse the options, so that the reply for
+    /// an absent key is empty whatever the options are.
     ///
     /// # Errors
     /// `ERR invalid cursor`.
@@ -72,10 +72,10 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Reads the options behind the cursor.
+    /// Parses the options after the cursor.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub fn options(mut self, args: &mut Cursor<'a>, walk: Walk) -> Result<Self, Fail> {
         let keys = matches!(walk, Walk::Keys | Walk::KeysOfUpstash);
         while !args.is_done() {
@@ -100,20 +100,20 @@ impl<'a> Scan<'a> {
         Ok(self)
     }
 
-    /// What a scan answers: where to go on, and what it found.
+    /// The reply of a scan: the next cursor, and the elements.
     #[must_use]
     pub fn reply(cursor: u64, found: Vec<Reply>) -> Reply {
         Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(found)])
     }
 
-    /// Whether a name is wanted.
+    /// Whether a name matches.
     #[must_use]
-    pub fn wants(&self, name: &[u8]) -> bool {
+    pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
 }
 
-/// A cursor is an unsigned number of 64 bits as C's strtoul reads it: nothing at all is 0, and a negative one wraps.
+/// A cursor is an unsigned 64-bit number as C's strtoul reads it: an empty text is 0, and a negative number wraps.
 fn parse_cursor(text: &[u8]) -> Result<u64, Fail> {
     if text.is_empty() {
         return Ok(0);

@@ -1,6 +1,6 @@
-//! What one connection remembers between its commands. It touches nothing.
+//! The state of one connection between its commands. It touches nothing.
 //!
-//! Invariant: what others may see of it (name, counts, protocol) is copied to its [`Client`] row whenever it changes.
+//! Invariant: what other connections see of it (name, counts, protocol) is copied to its [`Client`] row on every change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,66 +12,66 @@ use crate::args::Command;
 use crate::hub::{Client, Hub, Kind, Mailbox, Subscribed};
 use crate::spec::Spec;
 
-/// The version of RESP that a connection speaks.
+/// The RESP version of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Strings, integers, lists.
     #[default]
     Resp2,
-    /// Maps, sets, doubles, messages beside answers.
+    /// Also maps, sets, doubles and push messages.
     Resp3,
 }
 
-/// Which answers a client wants (CLIENT REPLY).
+/// Which replies a client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     /// All.
     #[default]
     On,
-    /// None until further notice.
+    /// None until CLIENT REPLY ON.
     Off,
-    /// Not the next one.
+    /// Skip the next one.
     SkipNext,
-    /// Not this one.
+    /// Skip this one.
     Skip,
 }
 
-/// One connection's memory.
+/// The state of one connection.
 pub struct Session {
     /// Its row in the list of clients.
     pub client: Arc<Client>,
-    /// Messages for it.
+    /// Pub/Sub messages for it.
     pub mailbox: Arc<Mailbox>,
-    /// Lines for it, while it sees every command (MONITOR).
+    /// Lines for it, in MONITOR mode.
     pub monitor: Option<Arc<Mailbox>>,
-    /// What it speaks.
+    /// Its RESP version.
     pub protocol: Protocol,
-    /// Whether it brought the secret, or none is needed.
+    /// Whether it is authenticated, or no token is needed.
     pub authenticated: bool,
-    /// Wrong secrets that it brought since the last right one.
+    /// Failed authentications since the last success.
     pub auth_failures: u32,
-    /// Whether the answer that comes next is to a wrong secret, and is kept back for a while.
+    /// Whether the next reply is to a failed authentication, and is delayed.
     pub delay_reply: bool,
-    /// Whether answers are wanted.
+    /// Which replies it wants.
     pub replies: Replies,
     /// The transaction that is being queued.
     pub multi: Option<Multi>,
-    /// Channels, patterns and shard channels that it listens to.
+    /// The channels, patterns and shard channels it is subscribed to.
     pub channels: BTreeSet<Bytes>,
     /// See `channels`.
     pub patterns: BTreeSet<Bytes>,
     /// See `channels`.
     pub shard_channels: BTreeSet<Bytes>,
-    /// Whether the connection ends after this answer.
+    /// Whether the connection is closed after this reply.
     pub closing: bool,
 }
 
 /// A transaction that is being queued.
 #[derive(Default)]
 pub struct Multi {
-    /// What was queued.
+    /// The queued commands.
     pub queue: Vec<Queued>,
-    /// Whether something was refused while queueing, so that nothing will run.
+    /// Whether a command was rejected while queueing, so that EXEC fails.
     pub dirty: bool,
     /// Bytes of the queue.
     pub bytes: usize,
@@ -86,7 +86,7 @@ pub struct Queued {
 }
 
 impl Session {
-    /// A connection that has just come.
+    /// A new connection.
     #[must_use]
     pub fn new(client: Arc<Client>, authenticated: bool) -> Self {
         Session {
@@ -106,14 +106,14 @@ impl Session {
         }
     }
 
-    /// Chooses what it speaks.
+    /// Sets the RESP version.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
         let number = if protocol == Protocol::Resp3 { 3 } else { 2 };
         self.client.protocol.store(number, Ordering::Relaxed);
     }
 
-    /// Stops listening to everything. A door calls it when the connection ends.
+    /// Unsubscribes from everything. A listener calls it when the connection ends.
     pub fn leave(&mut self, hub: &Hub) {
         if self.monitor.take().is_some() {
             hub.monitors.unsubscribe(self.client.id);
@@ -127,7 +127,7 @@ impl Session {
         self.show_subscriptions();
     }
 
-    /// What it listens to.
+    /// Its subscriptions.
     pub fn names(&mut self, kind: Subscribed) -> &mut BTreeSet<Bytes> {
         match kind {
             Subscribed::Channel => &mut self.channels,
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Lets others see how many names it listens to.
+    /// Publishes the number of subscriptions to its client row.
     pub fn show_subscriptions(&self) {
         let mut shown = self.client.shown();
         let counts = [self.channels.len(), self.patterns.len(), self.shard_channels.len()];
@@ -144,13 +144,13 @@ impl Session {
         shown.kind = if self.is_subscribed() { Kind::Pubsub } else { Kind::Normal };
     }
 
-    /// How many channels and patterns it listens to, as SUBSCRIBE counts them.
+    /// The number of channels and patterns it is subscribed to, as SUBSCRIBE counts them.
     #[must_use]
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }
 
-    /// Whether it listens to anything.
+    /// Whether it is subscribed to anything.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
         self.subscriptions() + self.shard_channels.len() > 0

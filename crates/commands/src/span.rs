@@ -1,14 +1,14 @@
-//! Places counted from either end, as lists and sorted sets take them: 0 is the first, -1 the last. It touches nothing.
+//! Indices counted from either end, as lists and sorted sets take them: 0 is the first, -1 the last. It touches nothing.
 
 use std::ops::Range;
 
-/// The place at `index` among `len`, if there is one.
+/// The position of `index` among `len` elements, if it exists.
 #[must_use]
-pub fn place(index: i64, len: usize) -> Option<usize> {
-    usize::try_from(from_start(index, len)).ok().filter(|place| *place < len)
+pub fn position(index: i64, len: usize) -> Option<usize> {
+    usize::try_from(from_start(index, len)).ok().filter(|position| *position < len)
 }
 
-/// The places from `start` to `stop`, both included, among `len`.
+/// The positions from `start` to `stop`, both inclusive, among `len` elements.
 #[must_use]
 pub fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     let start = usize::try_from(from_start(start, len)).unwrap_or(0);
@@ -16,7 +16,7 @@ pub fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start < end { start..end } else { 0..0 }
 }
 
-/// A place counted from the start. What is before the start stays negative.
+/// A position counted from the start. An index before the start stays negative.
 fn from_start(index: i64, len: usize) -> i64 {
     if index < 0 { index.saturating_add_unsigned(len as u64) } else { index }
 }
@@ -26,17 +26,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_counted_from_either_end() {
+    fn indices_are_counted_from_either_end() {
         for (index, found) in
             [(0, Some(0)), (2, Some(2)), (3, None), (-1, Some(2)), (-3, Some(0)), (-4, None)]
         {
-            assert_eq!(place(index, 3), found, "{index}");
+            assert_eq!(position(index, 3), found, "{index}");
         }
-        assert_eq!((place(i64::MIN, 3), place(i64::MAX, 3), place(0, 0)), (None, None, None));
+        assert_eq!((position(i64::MIN, 3), position(i64::MAX, 3), position(0, 0)), (None, None, None));
     }
 
     #[test]
-    fn spans_are_cut_to_what_is_there() {
+    fn spans_are_clipped() {
         for (start, stop, found) in [
             (0, -1, 0..3),
             (1, 1, 1..2),

@@ -1,6 +1,6 @@
-//! What a command is: its row in the table. It touches nothing.
+//! A command's row in the table. It touches nothing.
 //!
-//! The row is the truth for dispatch, arity, key extraction, read-only tokens, `COMMAND` and docs/commands.md.
+//! Dispatch, arity checks, key extraction, read-only tokens, `COMMAND` and docs/commands.md all derive from this row.
 
 use std::ops::BitOr;
 
@@ -16,79 +16,79 @@ use crate::keys_of::Keys;
 /// One row of the table.
 #[derive(Debug)]
 pub struct Spec {
-    /// Its name, in capitals; of a subcommand only its own (`CREATE` of `XGROUP CREATE`).
+    /// The name in lower case. For a subcommand, only its own part: `create` of `xgroup|create`.
     pub name: &'static str,
     /// The name as Redis shows it in errors and in `COMMAND`: `xgroup|create`.
     pub full_name: &'static str,
-    /// How many arguments, the name included (the container's name too); negative: at least so many.
+    /// The number of arguments, including the name (and the container's name). Negative: the minimum.
     pub arity: i32,
-    /// What it may do.
+    /// What the command may do.
     pub flags: Flags,
-    /// Where its keys stand.
+    /// Which arguments are keys.
     pub keys: Keys,
-    /// What it does.
+    /// The entry point.
     pub run: Run,
-    /// How it runs on a database of several shards when it has no key.
+    /// How a command without keys runs on a database of several shards.
     pub spread: Spread,
-    /// Its arguments, as Redis documents them.
+    /// The arguments, as Redis documents them.
     pub syntax: &'static str,
-    /// One sentence.
+    /// What the command does, in one or two sentences.
     pub summary: &'static str,
-    /// The version of Redis that brought it.
+    /// The version of Redis that introduced it.
     pub since: &'static str,
-    /// Whether Upstash takes it without any argument.
+    /// Whether Upstash accepts it without any argument.
     pub bare: bool,
 }
 
-/// What a command does, by what it may touch.
+/// The entry point of a command, by what it may touch.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
-    /// It looks at or changes keys.
+    /// Reads or writes keys.
     Data(fn(&mut Ctx<'_>, Args<'_>) -> CommandResult),
-    /// It is about the connection or the server, and touches no key.
+    /// Concerns the connection or the server, and touches no key.
     Conn(fn(&mut Conn<'_>, Args<'_>) -> CommandResult),
-    /// It is about what all connections share and the commands on keys need: scripts and functions. In a transaction it runs
-    /// where it stands.
+    /// Concerns state that all connections share and that data commands use: scripts and functions. In a transaction it runs
+    /// in its place in the queue.
     Shared(fn(&Hub, Millis, Args<'_>) -> CommandResult),
-    /// It steers the transaction of a connection: the dispatcher knows it.
+    /// Controls the transaction of a connection. The dispatcher implements it.
     Control(Control),
-    /// It is a container of subcommands.
+    /// A container of subcommands.
     Within(&'static [Spec]),
 }
 
-/// The commands that steer a connection's transaction.
+/// The commands that control a connection's transaction or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Begins a transaction.
+    /// Starts a transaction.
     Multi,
-    /// Runs it.
+    /// Executes the transaction.
     Exec,
-    /// Forgets it.
+    /// Discards the transaction.
     Discard,
-    /// Lets it run only when keys stay as they are.
+    /// Makes the next transaction depend on keys staying unmodified.
     Watch,
-    /// Forgets the watched keys.
+    /// Unwatches all keys.
     Unwatch,
-    /// Begins the connection anew.
+    /// Resets the connection to its initial state.
     Reset,
-    /// Ends the connection.
+    /// Closes the connection.
     Quit,
 }
 
 /// How a command without keys runs on several shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Where the connection lives: its answer is the same everywhere.
+    /// On the connection's own shard: the reply is the same on all shards.
     Local,
-    /// On each shard; the integers are added.
+    /// On each shard; the integer replies are added.
     Sum,
-    /// On each shard; the lists are joined.
+    /// On each shard; the array replies are concatenated.
     Join,
-    /// On each shard; the first answer stands for all.
+    /// On each shard; the first reply is returned.
     Each,
-    /// On one shard after the other: the cursor names the shard.
+    /// On one shard after the other: the cursor contains the shard.
     Cursor,
-    /// On shards in turn, from a random one, until one has an answer.
+    /// On the shards in turn, starting at a random one, until one returns a value.
     Some,
 }
 
@@ -97,7 +97,7 @@ pub enum Spread {
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Whether all of `other` are set.
+    /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
@@ -112,21 +112,21 @@ impl BitOr for Flags {
     }
 }
 
-/// Names of flags, for `use crate::spec::flag::*` in the tables.
+/// The flags, for `use crate::spec::flag::*` in the tables.
 pub mod flag {
     use super::Flags;
 
-    /// Nothing special.
+    /// No flag.
     pub const NONE: Flags = Flags(0);
-    /// Looks at keys.
+    /// Reads keys.
     pub const READ: Flags = Flags(1);
-    /// May change keys.
+    /// May write keys.
     pub const WRITE: Flags = Flags(1 << 1);
     /// Takes constant or logarithmic time.
     pub const FAST: Flags = Flags(1 << 2);
-    /// May wait for keys.
+    /// May block until keys change.
     pub const BLOCKING: Flags = Flags(1 << 3);
-    /// For people who run the server.
+    /// For administrators.
     pub const ADMIN: Flags = Flags(1 << 4);
     /// Allowed before AUTH.
     pub const NO_AUTH: Flags = Flags(1 << 5);
@@ -134,21 +134,21 @@ pub mod flag {
     pub const NO_SCRIPT: Flags = Flags(1 << 6);
     /// Not allowed in MULTI.
     pub const NO_MULTI: Flags = Flags(1 << 7);
-    /// About messages.
+    /// Concerns Pub/Sub.
     pub const PUBSUB: Flags = Flags(1 << 8);
-    /// May take more memory.
+    /// May use more memory.
     pub const DENY_OOM: Flags = Flags(1 << 9);
-    /// Looks at keys and may note something there that no answer shows: PFCOUNT keeps its count.
+    /// Reads keys and may write something that no reply shows: PFCOUNT caches its count.
     pub const MAY_WRITE: Flags = Flags(1 << 10);
-    /// Is about a connection that lasts, which the REST door has not.
+    /// Needs a connection with state, which the REST API does not have.
     pub const NO_REST: Flags = Flags(1 << 11);
-    /// May look at all keys at once.
+    /// May read all keys of the database.
     pub const ALL_KEYS: Flags = Flags(1 << 12);
 
-    /// Goes through the whole of each key that it names, as often as it names it.
+    /// Reads the entire value of each key, once per occurrence among the arguments.
     pub const WHOLE: Flags = Flags(1 << 13);
 
-    /// Both, in a constant.
+    /// The union of two flag sets, usable in constants.
     #[must_use]
     pub const fn and(a: Flags, b: Flags) -> Flags {
         Flags(a.0 | b.0)
@@ -156,81 +156,65 @@ pub mod flag {
 
     /// A fast read.
     pub const READ_FAST: Flags = and(READ, FAST);
-    /// A fast write that only takes away.
+    /// A fast write that uses no more memory.
     pub const WRITE_FAST: Flags = and(WRITE, FAST);
-    /// A write that may take more memory.
+    /// A write that may use more memory.
     pub const WRITE_OOM: Flags = and(WRITE, DENY_OOM);
-    /// A fast write that may take more memory.
+    /// A fast write that may use more memory.
     pub const WRITE_OOM_FAST: Flags = and(WRITE_OOM, FAST);
 }
 
 impl Spec {
-    /// A command on keys. `full_name` is the lower-case name.
+    /// A command on keys. `full_name` is in lower case.
     #[must_use]
     pub const fn data(
-        name: &'static str,
         full_name: &'static str,
         arity: i32,
         flags: Flags,
         keys: Keys,
         run: fn(&mut Ctx<'_>, Args<'_>) -> CommandResult,
     ) -> Spec {
-        Spec::new(name, full_name, arity, flags, keys, Run::Data(run))
+        Spec::new(full_name, arity, flags, keys, Run::Data(run))
     }
 
-    /// A command about the connection or the server.
+    /// A command that concerns the connection or the server.
     #[must_use]
     pub const fn conn(
-        name: &'static str,
         full_name: &'static str,
         arity: i32,
         flags: Flags,
         run: fn(&mut Conn<'_>, Args<'_>) -> CommandResult,
     ) -> Spec {
-        Spec::new(name, full_name, arity, flags, Keys::None, Run::Conn(run))
+        Spec::new(full_name, arity, flags, Keys::None, Run::Conn(run))
     }
 
-    /// A command about what all connections share.
+    /// A command that concerns state shared by all connections.
     #[must_use]
     pub const fn shared(
-        name: &'static str,
         full_name: &'static str,
         arity: i32,
         flags: Flags,
         run: fn(&Hub, Millis, Args<'_>) -> CommandResult,
     ) -> Spec {
-        Spec::new(name, full_name, arity, flags, Keys::None, Run::Shared(run))
+        Spec::new(full_name, arity, flags, Keys::None, Run::Shared(run))
     }
 
-    /// A command that steers the transaction.
+    /// A command that controls the transaction.
     #[must_use]
-    pub const fn control(
-        name: &'static str,
-        full_name: &'static str,
-        arity: i32,
-        flags: Flags,
-        control: Control,
-    ) -> Spec {
+    pub const fn control(full_name: &'static str, arity: i32, flags: Flags, control: Control) -> Spec {
         let keys = if matches!(control, Control::Watch) { Keys::From(1) } else { Keys::None };
-        Spec::new(name, full_name, arity, flags, keys, Run::Control(control))
+        Spec::new(full_name, arity, flags, keys, Run::Control(control))
     }
 
     /// A container of subcommands.
     #[must_use]
-    pub const fn within(name: &'static str, full_name: &'static str, subcommands: &'static [Spec]) -> Spec {
-        Spec::new(name, full_name, -2, flag::NONE, Keys::None, Run::Within(subcommands))
+    pub const fn within(full_name: &'static str, subcommands: &'static [Spec]) -> Spec {
+        Spec::new(full_name, -2, flag::NONE, Keys::None, Run::Within(subcommands))
     }
 
-    const fn new(
-        name: &'static str,
-        full_name: &'static str,
-        arity: i32,
-        flags: Flags,
-        keys: Keys,
-        run: Run,
-    ) -> Spec {
+    const fn new(full_name: &'static str, arity: i32, flags: Flags, keys: Keys, run: Run) -> Spec {
         Spec {
-            name,
+            name: own_name(full_name),
             full_name,
             arity,
             flags,
@@ -244,35 +228,35 @@ impl Spec {
         }
     }
 
-    /// With its arguments, a sentence, and the version of Redis that brought it.
+    /// Adds the arguments, the summary, and the version of Redis that introduced the command.
     #[must_use]
     pub const fn doc(mut self, syntax: &'static str, summary: &'static str, since: &'static str) -> Spec {
         (self.syntax, self.summary, self.since) = (syntax, summary, since);
         self
     }
 
-    /// With how it runs on several shards.
+    /// Sets how the command runs on several shards.
     #[must_use]
     pub const fn spread(mut self, spread: Spread) -> Spec {
         self.spread = spread;
         self
     }
 
-    /// A container whose name alone does what its first subcommand does (`COMMAND`).
+    /// A container that runs its first subcommand when called without one (`COMMAND`).
     #[must_use]
     pub const fn alone(mut self) -> Spec {
         self.arity = -1;
         self
     }
 
-    /// A command that Upstash also takes without any argument (`UNLINK` of no keys).
+    /// A command that Upstash also accepts without any argument (`UNLINK` of no keys).
     #[must_use]
     pub const fn bare(mut self) -> Spec {
         self.bare = true;
         self
     }
 
-    /// Its subcommands, if it is a container.
+    /// The subcommands, if it is a container.
     #[must_use]
     pub const fn subcommands(&self) -> &'static [Spec] {
         match self.run {
@@ -281,7 +265,7 @@ impl Spec {
         }
     }
 
-    /// Whether so many arguments are right.
+    /// Whether `count` arguments satisfy the arity.
     #[must_use]
     pub const fn accepts(&self, count: usize) -> bool {
         if self.arity >= 0 {
@@ -291,39 +275,57 @@ impl Spec {
         }
     }
 
-    /// Whether so many arguments are right for those who want these answers.
+    /// Whether `count` arguments satisfy the arity in this dialect.
     #[must_use]
     pub fn accepts_in(&self, dialect: Dialect, count: usize) -> bool {
         self.accepts(count) || self.bare && count == 1 && dialect == Dialect::Upstash
     }
 
-    /// Whether the REST door takes it: it neither waits for keys nor is about a connection that lasts. Reading streams may
-    /// wait and need not, so it is taken and answers at once.
+    /// Whether the REST API accepts it: it neither blocks nor needs a connection with state. Reading streams may block but
+    /// need not, so it is accepted and replies at once.
     #[must_use]
     pub const fn over_rest(&self) -> bool {
-        let waits = self.flags.has(flag::BLOCKING)
+        let blocks = self.flags.has(flag::BLOCKING)
             && matches!(self.run, Run::Data(_))
             && !matches!(self.keys, Keys::Streams);
-        !waits && !self.flags.has(flag::NO_REST) && !matches!(self.run, Run::Control(_))
+        !blocks && !self.flags.has(flag::NO_REST) && !matches!(self.run, Run::Control(_))
     }
 
-    /// Whether somebody may run it who may only read: it looks at keys, and not at all of them at once.
+    /// Whether a read-only token may run it: it reads keys, but not all of them at once.
     #[must_use]
     pub const fn read_only(&self) -> bool {
         self.flags.has(flag::READ) && !self.flags.has(flag::ALL_KEYS) && !self.flags.has(flag::ADMIN)
     }
 
-    /// Whether it may change keys.
+    /// Whether it may write keys.
     #[must_use]
     pub const fn writes(&self) -> bool {
         self.flags.has(flag::WRITE) || self.flags.has(flag::MAY_WRITE)
     }
 
-    /// The keys among its arguments, by index.
+    /// The name in capitals, as documentation shows it: `CREATE` of `xgroup|create`.
+    #[must_use]
+    pub fn upper_name(&self) -> String {
+        self.name.to_ascii_uppercase()
+    }
+
+    /// The indices of the keys among the arguments.
     ///
     /// # Errors
-    /// Redis's text when the arguments do not tell where they are.
+    /// Redis's error when the keys cannot be determined from the arguments.
     pub fn keys(&self, args: Args<'_>) -> Result<Vec<usize>, Fail> {
         self.keys.find(args)
     }
+}
+
+/// The part of a full name behind the container's: `create` of `xgroup|create`.
+const fn own_name(full_name: &'static str) -> &'static str {
+    let (bytes, mut at) = (full_name.as_bytes(), 0);
+    while at < bytes.len() {
+        if bytes[at] == b'|' {
+            return full_name.split_at(at + 1).1;
+        }
+        at += 1;
+    }
+    full_name
 }

@@ -1,4 +1,4 @@
-//! Every command there is, by family, and finding one by its name. It touches nothing.
+//! All commands, by family, and the lookup by name. It touches nothing.
 
 use std::sync::OnceLock;
 
@@ -35,15 +35,15 @@ pub const FAMILIES: &[Family] = &[
     ("Server", server::TABLE),
 ];
 
-/// The longest name that is looked up; longer ones are unknown.
+/// The length of the longest name. Longer names are unknown commands.
 const NAME_MAX: usize = 32;
 
-/// All rows but those of subcommands.
+/// All rows except those of subcommands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
     FAMILIES.iter().flat_map(|(_, rows)| rows.iter())
 }
 
-/// All rows that run, those of subcommands included.
+/// All rows with an entry point: subcommands instead of their containers.
 pub fn leaves() -> impl Iterator<Item = &'static Spec> {
     all().flat_map(|spec| match spec.run {
         Run::Within(rows) => rows.iter(),
@@ -51,19 +51,19 @@ pub fn leaves() -> impl Iterator<Item = &'static Spec> {
     })
 }
 
-/// The row of a command, by its name in any case of letters.
+/// The row of a command. The name is case-insensitive.
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
     static INDEX: OnceLock<HashMap<&'static [u8], &'static Spec, FixedState>> = OnceLock::new();
     let index = INDEX.get_or_init(|| all().map(|spec| (spec.name.as_bytes(), spec)).collect());
-    let mut capitals = [0u8; NAME_MAX];
-    let capitals = capitals.get_mut(..name.len())?;
-    capitals.copy_from_slice(name);
-    capitals.make_ascii_uppercase();
-    index.get(&*capitals).copied()
+    let mut lower = [0u8; NAME_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    index.get(&*lower).copied()
 }
 
-/// The row of a subcommand in a container.
+/// The row of a subcommand. The name is case-insensitive.
 #[must_use]
 pub fn find_within(rows: &'static [Spec], name: &[u8]) -> Option<&'static Spec> {
     rows.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
@@ -82,13 +82,17 @@ mod tests {
         assert_eq!(names.len(), all().count());
         for spec in all() {
             assert!(spec.name.len() <= NAME_MAX);
-            assert_eq!(spec.name.to_ascii_lowercase(), spec.full_name, "{}", spec.name);
-            assert!(std::ptr::eq(find(spec.full_name.as_bytes()).unwrap(), spec));
-            if let Run::Within(rows) = spec.run {
-                for row in rows {
-                    let full = format!("{}|{}", spec.full_name, row.name.to_ascii_lowercase());
-                    assert_eq!(row.full_name, full);
-                }
+            assert_eq!(spec.name, spec.full_name);
+            assert_eq!(spec.name, spec.name.to_ascii_lowercase());
+            for name in [spec.name, &spec.upper_name()] {
+                assert!(std::ptr::eq(find(name.as_bytes()).unwrap(), spec));
+            }
+            for row in spec.subcommands() {
+                assert_eq!(row.full_name, format!("{}|{}", spec.name, row.name.to_ascii_lowercase()));
+                assert!(std::ptr::eq(
+                    find_within(spec.subcommands(), row.upper_name().as_bytes()).unwrap(),
+                    row
+                ));
             }
         }
         assert!(find(b"no-such-command").is_none() && find(&[b'x'; 100]).is_none());
@@ -101,21 +105,21 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_door_takes_all_but_these() {
+    fn the_rest_api_accepts_all_but_these() {
         let of_client = |spec: &Spec| spec.full_name.starts_with("client|");
-        let refused = names(|spec| !spec.over_rest() && !of_client(spec));
+        let rejected = names(|spec| !spec.over_rest() && !of_client(spec));
         let expected = "asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cluster discard exec \
             hello monitor multi psubscribe punsubscribe quit readonly readwrite reset select shutdown ssubscribe subscribe \
             sunsubscribe unsubscribe unwatch watch";
-        assert_eq!(refused, expected.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(rejected, expected.split_whitespace().collect::<Vec<_>>());
         assert!(names(|spec| spec.over_rest() && of_client(spec)).is_empty());
     }
 
     #[test]
-    fn who_may_only_read_may_run_what_looks_at_keys_but_these() {
-        let refused = names(|spec| spec.flags.has(flag::READ) && !spec.read_only());
-        assert_eq!(refused, ["keys", "randomkey", "scan", "sort_ro"]);
-        // PFCOUNT keeps its count, which no answer shows.
+    fn read_only_tokens_may_run_all_reads_but_these() {
+        let rejected = names(|spec| spec.flags.has(flag::READ) && !spec.read_only());
+        assert_eq!(rejected, ["keys", "randomkey", "scan", "sort_ro"]);
+        // PFCOUNT caches its count, which no reply shows.
         assert_eq!(names(|spec| spec.read_only() && spec.writes()), ["pfcount"]);
         assert!(names(|spec| spec.read_only() && !matches!(spec.run, Run::Data(_))).is_empty());
         for name in ["set", "flushall", "config|get", "info", "publish", "client|list"] {
@@ -128,8 +132,13 @@ mod tests {
 
     #[test]
     fn every_row_is_documented() {
-        for spec in leaves() {
-            assert!(!spec.summary.is_empty() && spec.summary.ends_with('.'), "{}", spec.full_name);
+        for spec in all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands())) {
+            let (summary, name) = (spec.summary, spec.full_name);
+            assert!(
+                summary.ends_with('.') && summary.starts_with(|c: char| c.is_ascii_uppercase()),
+                "{name}"
+            );
+            assert!(spec.since.split('.').filter_map(|part| part.parse::<u32>().ok()).count() == 3, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A desk for unit tests: a keyspace in memory, a clock that is set by hand, and commands as lines of text.
+//! A test fixture: a keyspace in memory, a manual clock, and commands as lines of text.
 
 use keystead_core::Millis;
 use keystead_model::keyspace::Keyspace;
@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::spec::Run;
 use crate::wire;
 
-/// A server without a secret, of so many shards.
+/// A server without a token, with so many shards.
 pub(crate) struct Shards(pub(crate) usize);
 
 impl Host for Shards {
@@ -40,13 +40,13 @@ pub(crate) struct Desk {
     pub(crate) now: Millis,
     pub(crate) random: Random,
     pub(crate) hub: Hub,
-    /// The connection that commands come from.
+    /// The connection that sends the commands.
     pub(crate) session: Session,
-    /// What the last command would wait for.
+    /// What the last command would block on.
     pub(crate) wait: Option<Wait>,
-    /// Whether commands run as if they had waited.
+    /// Whether commands run as if they had been blocked.
     pub(crate) woken: bool,
-    /// Whose answers are wanted.
+    /// The dialect of the replies.
     pub(crate) dialect: Dialect,
 }
 
@@ -55,12 +55,12 @@ impl Desk {
         Desk::at(Box::new(Shards(1)))
     }
 
-    /// A desk where Upstash's answers are wanted.
+    /// A desk in the Upstash dialect.
     pub(crate) fn upstash() -> Self {
         Desk { dialect: Dialect::Upstash, ..Desk::new() }
     }
 
-    /// A desk of this server.
+    /// A desk with this server.
     pub(crate) fn at(host: Box<dyn Host>) -> Self {
         let hub = Hub::new(host);
         let session = Desk::connect(&hub);
@@ -76,7 +76,7 @@ impl Desk {
         }
     }
 
-    /// One more connection.
+    /// Another connection.
     pub(crate) fn connect(hub: &Hub) -> Session {
         let now = Millis(1_700_000_000_000);
         let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), now, 100).unwrap();
@@ -109,20 +109,20 @@ impl Desk {
         reply
     }
 
-    /// The answer in RESP2, with its line ends shown as spaces: `*2 $1 a :1`.
+    /// The reply in RESP2, with line ends shown as spaces: `*2 $1 a :1`.
     pub(crate) fn resp(&mut self, line: &str) -> String {
         shown(&self.run(line))
     }
 
-    /// Runs each line and compares its answer in RESP2.
+    /// Runs each line and compares its reply in RESP2.
     pub(crate) fn expect(&mut self, lines: &[(&str, &str)]) {
-        for (line, answer) in lines {
-            assert_eq!(self.resp(line), *answer, "{line}");
+        for (line, expected) in lines {
+            assert_eq!(self.resp(line), *expected, "{line}");
         }
     }
 }
 
-/// An answer in RESP2, with its line ends shown as spaces.
+/// A reply in RESP2, with line ends shown as spaces.
 pub(crate) fn shown(reply: &Reply) -> String {
     let mut out = Vec::new();
     wire::resp2::encode(reply, &mut out);

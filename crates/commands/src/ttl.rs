@@ -1,37 +1,37 @@
-//! How TTL and its kin tell when a key or a field expires. It touches nothing.
+//! How TTL and similar commands return the expiration of a key or a field. It touches nothing.
 
 use keystead_core::Millis;
 
 use crate::reply::Reply;
 
-/// In which form it is told.
+/// The form of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// TTL: the seconds that are left.
+pub(crate) enum ExpiryForm {
+    /// TTL: the remaining seconds.
     SecondsLeft,
-    /// PTTL: the milliseconds that are left.
+    /// PTTL: the remaining milliseconds.
     MillisLeft,
-    /// EXPIRETIME: the moment in seconds.
+    /// EXPIRETIME: the Unix time in seconds.
     AtSeconds,
-    /// PEXPIRETIME: the moment in milliseconds.
+    /// PEXPIRETIME: the Unix time in milliseconds.
     AtMillis,
 }
 
-impl Told {
-    /// -2 where there is nothing, -1 where it does not expire. `seconds` makes whole ones of milliseconds: of keys Redis
-    /// tells the nearest, of fields those that have begun.
+impl ExpiryForm {
+    /// -2 if the key or field does not exist, -1 if it does not expire. `seconds` converts milliseconds: for keys Redis
+    /// rounds to the nearest second, for fields it rounds up.
     pub(crate) fn reply(self, expires_at: Option<Millis>, now: Millis, seconds: fn(u64) -> u64) -> Reply {
         let at = match expires_at {
             None => return Reply::Int(-2),
             Some(Millis::NEVER) => return Reply::Int(-1),
             Some(at) => at,
         };
-        let told = match self {
-            Told::SecondsLeft => seconds(at.since_ms(now)),
-            Told::MillisLeft => at.since_ms(now),
-            Told::AtSeconds => seconds(at.0),
-            Told::AtMillis => at.0,
+        let value = match self {
+            ExpiryForm::SecondsLeft => seconds(at.since_ms(now)),
+            ExpiryForm::MillisLeft => at.since_ms(now),
+            ExpiryForm::AtSeconds => seconds(at.0),
+            ExpiryForm::AtMillis => at.0,
         };
-        Reply::Int(i64::try_from(told).unwrap_or(i64::MAX))
+        Reply::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }

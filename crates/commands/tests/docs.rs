@@ -1,4 +1,4 @@
-//! docs/commands.md and docs/redis.md say what the tables say.
+//! docs/commands.md and docs/redis.md match the tables.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

@@ -1,4 +1,4 @@
-//! Any bytes, in any pieces: the parser finds the same requests, and never panics or reserves much.
+//! Any bytes, in any pieces: the parser finds the same requests, and never panics or reserves much memory.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 type Request = Vec<Vec<u8>>;
 
-/// Reads all requests when `bytes` arrive in pieces that end at these places.
+/// Parses all requests when `bytes` arrive in pieces that end at these offsets.
 fn read_all(bytes: &[u8], cuts: &[usize], bounds: Bounds) -> (Vec<Request>, Option<ProtocolError>) {
     let (mut parser, mut found, mut start) = (Parser::default(), Vec::new(), 0);
     for end in cuts.iter().copied().chain([bytes.len()]) {
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sent_is_what_is_read(
+    fn the_value_sent_is_the_value_read(
         requests in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..8), 0..8),
         cuts in prop::collection::vec(0usize..2000, 0..20),
     ) {

@@ -1,12 +1,12 @@
-//! Versioned documents: reading and changing them under a condition. Touches the keyspace that it is given.
+//! Versioned documents: reading and conditional changes. It touches the keyspace.
 //!
 //! | To find                              | open          |
 //! |--------------------------------------|---------------|
 //! | one document: get, put, patch, delete| here          |
 //! | the three forms of a patch           | [`patch`]     |
 //!
-//! A string is a document, too: the JSON string of its text, where it is text. Any other kind is not. Invariant: what is refused
-//! changes nothing, not even a version or an expiry.
+//! A string is a document, too: the JSON string of its text, if it is valid UTF-8. No other type is. Invariant: a failed change
+//! changes nothing, not even a version or an expiration.
 
 pub mod patch;
 
@@ -19,33 +19,33 @@ use serde_json::Value;
 use crate::families::json::document::{self, Flaw};
 use patch::Patch;
 
-/// A document that is there.
+/// A document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// Its compact text.
     pub text: Bytes,
     /// Starts at 1, grows by one with every change.
     pub version: u64,
-    /// When it expires; [`Millis::NEVER`]: not at all.
+    /// When it expires; [`Millis::NEVER`]: never.
     pub expires_at: Millis,
 }
 
-/// What must hold for a change.
+/// The condition of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing.
     #[default]
     Any,
-    /// The document is there.
+    /// The document exists.
     There,
-    /// It is not.
+    /// It does not exist.
     Absent,
-    /// It is there with one of these versions.
+    /// It exists with one of these versions.
     Version(Vec<u64>),
 }
 
 impl Condition {
-    /// Whether it holds for a key with this version, or without one.
+    /// Whether it holds for a key with this version, or for an absent key.
     #[must_use]
     pub fn holds(&self, current: Option<u64>) -> bool {
         match self {
@@ -57,45 +57,45 @@ impl Condition {
     }
 }
 
-/// What is to become of a document.
+/// A change of a document.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// This compact text takes its place.
+    /// Replace it by this compact text.
     Put(Bytes),
-    /// It is changed so.
+    /// Apply this patch.
     Patch(Patch),
-    /// It goes.
+    /// Delete it.
     Delete,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// It is so now.
+    /// It was written.
     Done {
-        /// The document as it is now.
+        /// The new document.
         document: Document,
-        /// Whether it was not there before.
+        /// Whether it did not exist before.
         created: bool,
     },
-    /// It is gone.
+    /// It was deleted.
     Deleted,
-    /// There is none to change.
+    /// There is no document to change.
     Absent,
-    /// The condition does not hold; this is the version that is there.
+    /// The condition does not hold; this is the current version.
     Conflict(Option<u64>),
-    /// A `test` of the patch does not hold.
+    /// A `test` of the patch failed.
     TestFailed(Option<u64>),
     /// The patch cannot be applied to this document; why.
     Unfit(String),
-    /// What it would become is too deep or too large.
+    /// The result would be too deep or too large.
     Flawed(Flaw),
 }
 
-/// The document under a key.
+/// The document at a key.
 ///
 /// # Errors
-/// [`Miss::WrongType`] where the key holds something else.
+/// [`Miss::WrongType`] if the key holds another type.
 pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Document>, Miss> {
     let Some(meta) = keys.meta(key, now)? else { return Ok(None) };
     let text = match meta.kind {
@@ -110,7 +110,7 @@ pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Docume
     Ok(text.map(|text| Document { text, version: meta.version, expires_at: meta.expires_at }))
 }
 
-/// Changes the document under a key, if the condition holds.
+/// Changes the document at a key, if the condition holds.
 ///
 /// # Errors
 /// As [`get`]. Nothing changed.
@@ -136,7 +136,7 @@ pub fn change(
         Change::Put(text) => text.clone(),
         Change::Patch(patch) => match patched(patch, before.as_ref()) {
             Ok(text) => text,
-            Err(refused) => return Ok(refused),
+            Err(error) => return Ok(error),
         },
     };
     let version = keys.set_json(key, text.clone(), expire, now)?;
@@ -148,7 +148,7 @@ pub fn change(
 fn patched(patch: &Patch, before: Option<&Document>) -> Result<Bytes, Changed> {
     let tree = before.map(|document| document::parse(&document.text)).transpose().map_err(Changed::Flawed)?;
     let version = before.map(|document| document.version);
-    let tree = patch.apply(tree).map_err(|refused| match refused {
+    let tree = patch.apply(tree).map_err(|error| match error {
         patch::PatchError::Absent => Changed::Absent,
         patch::PatchError::Test => Changed::TestFailed(version),
         patch::PatchError::Unfit(why) => Changed::Unfit(why),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_changes_nothing() {
+    fn an_error_changes_nothing() {
         let mut keys = Keyspace::in_memory();
         put(&mut keys, "[1]", &Condition::Any);
         let revision = keys.revision();
@@ -225,7 +225,7 @@ mod tests {
         assert!(matches!(get(&mut keys, b"b", NOW), Err(Miss::WrongType(Kind::Str))));
         keys.list_mut(b"l", NOW).unwrap().push_back(&Bytes::from(b"x".as_slice()));
         let put = Change::Put(Bytes::from(b"1".as_slice()));
-        let refused = change(&mut keys, b"l", &put, &Condition::Any, Expire::Keep, NOW);
-        assert!(matches!(refused, Err(Miss::WrongType(Kind::List))));
+        let error = change(&mut keys, b"l", &put, &Condition::Any, Expire::Keep, NOW);
+        assert!(matches!(error, Err(Miss::WrongType(Kind::List))));
     }
 }

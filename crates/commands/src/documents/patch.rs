@@ -13,7 +13,7 @@ use crate::bounds::{JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX
 use crate::families::json::document::{self, Flaw};
 use crate::families::json::merge::{merge_patch, merge_shallow};
 
-/// How the text of a patch is meant.
+/// The form of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Two objects merge their members, anything else replaces (`application/json`).
@@ -24,7 +24,7 @@ pub enum Form {
     Operations,
 }
 
-/// A patch that was read.
+/// A parsed patch.
 #[derive(Clone, Debug)]
 pub enum Patch {
     /// See [`Form::Shallow`].
@@ -40,16 +40,16 @@ pub enum Patch {
 pub enum PatchError {
     /// There is nothing to apply it to.
     Absent,
-    /// A `test` does not hold.
+    /// A `test` failed.
     Test,
-    /// The document has no such place; which.
+    /// The document has no such location; which.
     Unfit(String),
-    /// It would become too deep or too large.
+    /// The result would be too deep or too large.
     Flawed(Flaw),
 }
 
 impl Patch {
-    /// Reads a patch.
+    /// Parses a patch.
     ///
     /// # Errors
     /// What is wrong with its text.
@@ -74,7 +74,7 @@ impl Patch {
         })
     }
 
-    /// What becomes of a document, or of none.
+    /// Applies it to a document, or to none.
     ///
     /// # Errors
     /// Why it does not apply.
@@ -94,7 +94,7 @@ impl Patch {
             }
             Patch::Operations(operations) => {
                 let mut tree = before.ok_or(PatchError::Absent)?;
-                // The tree is this function's own, so a patch that stops half way needs no undoing.
+                // This function owns the tree, so a patch that fails midway needs no rollback.
                 operate(&mut tree, &operations.0)?;
                 Ok(tree)
             }
@@ -102,8 +102,8 @@ impl Patch {
     }
 }
 
-/// One operation. Members that it does not know mean nothing, as the RFC has it. Not by serde: that would give a meaning to some names
-/// of members of the value.
+/// One operation. Unknown members are ignored, as the RFC requires. Not parsed by serde, which would interpret some member
+/// names of the value.
 fn operation(one: Value) -> Result<PatchOperation, String> {
     let Value::Object(mut members) = one else { return Err("it is no object".to_owned()) };
     let path = pointer(&members, "path")?;
@@ -128,8 +128,8 @@ fn pointer(members: &Map<String, Value>, name: &str) -> Result<PointerBuf, Strin
     PointerBuf::parse(text).map_err(|error| format!("its \"{name}\" is a JSON pointer: {error}"))
 }
 
-/// Runs the operations one by one. A few of them could double a document again and again, or nest it without end, so what each
-/// adds is looked at before it does.
+/// Applies the operations one by one. A few of them could double a document repeatedly, or nest it without end, so what each
+/// adds is checked before it is applied.
 fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchError> {
     let mut copied_bytes = 0;
     for (n, operation) in operations.iter().enumerate() {
@@ -143,7 +143,7 @@ fn operate(tree: &mut Value, operations: &[PatchOperation]) -> Result<(), PatchE
                 value.map(|value| (&copy.path, value))
             }
             PatchOperation::Test(test) => {
-                // Numbers are the same when they are the same number, however they are written.
+                // Numbers are equal if they have the same value, however they are written.
                 let found = tree.pointer(test.path.as_str());
                 if !found.is_some_and(|found| document::equal(found, &test.value)) {
                     return Err(PatchError::Test);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_says_why() {
+    fn a_failed_patch_reports_why() {
         let test = r#"[{"op":"test","path":"/a","value":2}]"#;
         assert_eq!(patched(Form::Operations, Some(r#"{"a":1}"#), test), Err(PatchError::Test));
         assert_eq!(patched(Form::Operations, None, "[]"), Err(PatchError::Absent));

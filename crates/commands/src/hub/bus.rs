@@ -1,6 +1,6 @@
-//! Channels, and who listens to them. It touches nothing.
+//! Channels and their subscribers. It touches nothing.
 //!
-//! Invariant: a name is there only while somebody listens.
+//! Invariant: a name exists only while it has subscribers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::mailbox::{Mailbox, Message};
 use crate::ctx::Publication;
 use crate::glob;
 
-/// How a connection listens.
+/// The kind of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscribed {
     /// To a channel (SUBSCRIBE).
@@ -25,25 +25,25 @@ pub enum Subscribed {
     Shard,
 }
 
-type Listeners = HashMap<Bytes, HashMap<ClientId, Arc<Mailbox>, RandomState>, RandomState>;
+type Subscribers = HashMap<Bytes, HashMap<ClientId, Arc<Mailbox>, RandomState>, RandomState>;
 
-/// Channels and who listens.
+/// Channels and their subscribers.
 #[derive(Default)]
 pub struct Bus {
     inner: Mutex<Inner>,
-    /// Where nobody listens, publishing takes no lock.
+    /// When nobody is subscribed, publishing takes no lock.
     listening: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Inner {
-    channels: Listeners,
-    patterns: Listeners,
-    shards: Listeners,
+    channels: Subscribers,
+    patterns: Subscribers,
+    shards: Subscribers,
 }
 
 impl Inner {
-    fn of(&mut self, kind: Subscribed) -> &mut Listeners {
+    fn of(&mut self, kind: Subscribed) -> &mut Subscribers {
         match kind {
             Subscribed::Channel => &mut self.channels,
             Subscribed::Pattern => &mut self.patterns,
@@ -53,29 +53,29 @@ impl Inner {
 }
 
 impl Bus {
-    /// Begins to listen.
+    /// Subscribes.
     pub fn subscribe(&self, kind: Subscribed, name: &Bytes, client: ClientId, mailbox: &Arc<Mailbox>) {
         let mut inner = self.lock();
-        let listeners = inner.of(kind).entry(name.clone()).or_default();
-        if listeners.insert(client, Arc::clone(mailbox)).is_none() {
+        let subscribers = inner.of(kind).entry(name.clone()).or_default();
+        if subscribers.insert(client, Arc::clone(mailbox)).is_none() {
             self.listening.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Stops listening.
+    /// Unsubscribes.
     pub fn unsubscribe(&self, kind: Subscribed, name: &[u8], client: ClientId) {
         let mut inner = self.lock();
         let names = inner.of(kind);
-        let Some(listeners) = names.get_mut(name) else { return };
-        if listeners.remove(&client).is_some() {
+        let Some(subscribers) = names.get_mut(name) else { return };
+        if subscribers.remove(&client).is_some() {
             self.listening.fetch_sub(1, Ordering::Release);
         }
-        if listeners.is_empty() {
+        if subscribers.is_empty() {
             names.remove(name);
         }
     }
 
-    /// How many would get a message now.
+    /// How many subscribers would receive a message now.
     #[must_use]
     pub fn receivers(&self, channel: &[u8], sharded: bool) -> usize {
         if self.listening.load(Ordering::Acquire) == 0 {
@@ -87,10 +87,10 @@ impl Bus {
         }
         let by_pattern = inner.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
         inner.channels.get(channel).map_or(0, HashMap::len)
-            + by_pattern.map(|(_, listeners)| listeners.len()).sum::<usize>()
+            + by_pattern.map(|(_, subscribers)| subscribers.len()).sum::<usize>()
     }
 
-    /// Sends a message to all who listen, each of whom may have `limit_bytes` waiting.
+    /// Sends a message to all subscribers, each of which may have `limit_bytes` pending.
     pub fn publish(&self, publication: &Publication, limit_bytes: usize) {
         if self.listening.load(Ordering::Acquire) == 0 {
             return;
@@ -109,31 +109,31 @@ impl Bus {
         if publication.sharded {
             return;
         }
-        for (pattern, listeners) in &inner.patterns {
+        for (pattern, subscribers) in &inner.patterns {
             if glob::matches(pattern, &publication.channel) {
-                for mailbox in listeners.values() {
+                for mailbox in subscribers.values() {
                     mailbox.put(message(Some(pattern)), limit_bytes);
                 }
             }
         }
     }
 
-    /// Names of channels that somebody listens to, and how many do.
+    /// The channels with subscribers, and their numbers of subscribers.
     #[must_use]
     pub fn channels(&self, kind: Subscribed) -> Vec<(Bytes, usize)> {
         let mut inner = self.lock();
-        inner.of(kind).iter().map(|(name, listeners)| (name.clone(), listeners.len())).collect()
+        inner.of(kind).iter().map(|(name, subscribers)| (name.clone(), subscribers.len())).collect()
     }
 
-    /// How many names somebody listens to.
+    /// The number of names with subscribers.
     #[must_use]
     pub fn count(&self, kind: Subscribed) -> usize {
         self.lock().of(kind).len()
     }
 
-    /// How many listen to one name.
+    /// The number of subscribers of one name.
     #[must_use]
-    pub fn listeners(&self, kind: Subscribed, name: &[u8]) -> usize {
+    pub fn subscribers(&self, kind: Subscribed, name: &[u8]) -> usize {
         self.lock().of(kind).get(name).map_or(0, HashMap::len)
     }
 

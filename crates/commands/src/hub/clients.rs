@@ -1,4 +1,4 @@
-//! Who is connected: what CLIENT LIST shows, and how one connection ends or wakes another. It touches nothing.
+//! The connected clients: what CLIENT LIST shows, and how one connection closes or unblocks another. It touches nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -7,27 +7,27 @@ use std::task::Waker;
 
 use keystead_core::Millis;
 
-/// Numbers of connections grow and are never used again.
+/// Client ids grow and are never reused.
 pub type ClientId = u64;
 
-/// Everyone who is connected.
+/// All connected clients.
 #[derive(Default)]
 pub struct Clients {
     rows: Mutex<BTreeMap<ClientId, Arc<Client>>>,
     last_id: AtomicU64,
     /// Connections since the start.
     pub accepted: AtomicU64,
-    /// Connections that were refused because there were too many.
+    /// Connections rejected because of `maxclients`.
     pub refused: AtomicU64,
-    /// Wrong secrets that were brought since the start.
+    /// Failed authentications since the start.
     pub auth_failures: AtomicU64,
     /// Commands that ran since the start.
     pub commands: AtomicU64,
-    /// Bytes that were read and written.
+    /// Bytes that were read.
     pub bytes_in: AtomicU64,
     /// Bytes that were written.
     pub bytes_out: AtomicU64,
-    /// Until when nobody's commands run (CLIENT PAUSE), in ms; 0: they run.
+    /// Until when commands are paused (CLIENT PAUSE), in ms; 0: not paused.
     pub paused_until: AtomicU64,
     /// Whether only commands that may write are paused.
     pub paused_writes_only: AtomicBool,
@@ -35,15 +35,15 @@ pub struct Clients {
 
 /// One connection, as others see it.
 pub struct Client {
-    /// Its number.
+    /// The client id.
     pub id: ClientId,
-    /// Where it comes from.
+    /// The remote address.
     pub address: String,
-    /// The address of the door.
+    /// The address of the listener.
     pub local_address: String,
-    /// When it came.
+    /// When it connected.
     pub since: Millis,
-    /// What it looks like in lists; kept by its connection.
+    /// What lists show of it; updated by its connection.
     pub shown: Mutex<Shown>,
     /// When its last command ran, in ms.
     pub last_ms: AtomicU64,
@@ -65,11 +65,11 @@ pub struct Shown {
     pub lib_version: String,
     /// Its last command.
     pub command: &'static str,
-    /// What kind of connection it is.
+    /// The kind of connection.
     pub kind: Kind,
-    /// Whether it waits for keys.
+    /// Whether it is blocked on keys.
     pub blocked: bool,
-    /// Whether it sees every command.
+    /// Whether it is in MONITOR mode.
     pub monitor: bool,
     /// Numbers of channels, patterns, shard channels and watched keys.
     pub counts: [usize; 4],
@@ -81,27 +81,27 @@ pub struct Shown {
     pub no_touch: bool,
 }
 
-/// What kind of connection a client is.
+/// The kind of a client's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// It sends commands.
     #[default]
     Normal,
-    /// It listens to messages.
+    /// It receives messages.
     Pubsub,
 }
 
-/// How CLIENT UNBLOCK wakes a connection.
+/// How CLIENT UNBLOCK unblocks a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unblock {
-    /// As if the time were up.
+    /// As if the timeout had expired.
     Timeout,
     /// With an error.
     Error,
 }
 
 impl Clients {
-    /// Adds a connection; `None` when there are `max` already.
+    /// Adds a connection; `None` if there are `max` already.
     pub fn add(
         &self,
         address: String,
@@ -120,7 +120,7 @@ impl Clients {
         Some(client)
     }
 
-    /// Somebody who sends commands but is no connection that lists show: a request over HTTP.
+    /// A client that sends commands but is not listed as a connection: a request over HTTP.
     pub fn unlisted(&self, address: String, now: Millis) -> Arc<Client> {
         self.client(address, String::new(), now)
     }
@@ -130,7 +130,7 @@ impl Clients {
         Arc::new(Client::new(id, address, local_address, now))
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub fn remove(&self, id: ClientId) {
         self.lock().remove(&id);
     }
@@ -147,7 +147,7 @@ impl Clients {
         self.lock().get(&id).cloned()
     }
 
-    /// Pauses commands (or only those that may write) until then. A pause that lasts longer, or holds more back, stays.
+    /// Pauses commands (or only those that may write) until then. A pause that is longer, or covers more commands, stays.
     pub fn pause(&self, until: Millis, writes_only: bool, now: Millis) {
         let running = self.paused_until.load(Ordering::Acquire);
         let paused = running > now.0;
@@ -156,13 +156,13 @@ impl Clients {
         self.paused_until.store(if paused { running.max(until.0) } else { until.0 }, Ordering::Release);
     }
 
-    /// Ends the pause and wakes everybody.
+    /// Ends the pause and wakes all connections.
     pub fn unpause(&self) {
         self.paused_until.store(0, Ordering::Release);
         self.all().iter().for_each(|client| client.wake());
     }
 
-    /// Until when such a command has to wait; `None`: it may run.
+    /// Until when such a command is paused; `None`: it may run.
     #[must_use]
     pub fn paused(&self, writes: bool, now: Millis) -> Option<Millis> {
         let until = self.paused_until.load(Ordering::Acquire);
@@ -170,7 +170,7 @@ impl Clients {
         held.then_some(Millis(until))
     }
 
-    /// Begins to count anew (CONFIG RESETSTAT).
+    /// Resets the counters (CONFIG RESETSTAT).
     pub fn reset_counters(&self) {
         for count in [
             &self.accepted,
@@ -184,13 +184,13 @@ impl Clients {
         }
     }
 
-    /// How many there are.
+    /// The number of connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -217,38 +217,38 @@ impl Client {
         }
     }
 
-    /// A connection that is in no list: the one that a script's commands come from.
+    /// A connection that is not listed: the one that a script's commands use.
     #[must_use]
     pub fn unlisted() -> Client {
         Client::new(0, String::new(), String::new(), Millis(0))
     }
 
-    /// Ends the connection as soon as it looks.
+    /// Requests that the connection be closed.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether it must end.
+    /// Whether it must be closed.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Wakes it if it waits for keys, and tells whether it did.
+    /// Unblocks it if it is blocked on keys, and returns whether it was.
     pub fn unblock(&self, how: Unblock) -> bool {
         let shown = self.shown();
         if !shown.blocked {
             return false;
         }
-        // Before the wait can end, or it would be meant for the next one.
+        // Set before the block can end, or it would apply to the next one.
         self.unblock.store(if how == Unblock::Timeout { 1 } else { 2 }, Ordering::Release);
         drop(shown);
         self.wake();
         true
     }
 
-    /// How it was woken, if it was.
+    /// How it was unblocked, if it was.
     #[must_use]
     pub fn take_unblock(&self) -> Option<Unblock> {
         match self.unblock.swap(0, Ordering::AcqRel) {
@@ -263,12 +263,12 @@ impl Client {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom to wake when others want something of it.
+    /// The waker of its connection.
     pub fn set_waker(&self, waker: &Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
 
-    /// Lets its connection look around.
+    /// Wakes its connection.
     pub fn wake(&self) {
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             waker.wake_by_ref();

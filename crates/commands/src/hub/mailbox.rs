@@ -1,6 +1,6 @@
-//! Messages that wait for a connection to send them on. It touches nothing.
+//! Messages that are pending for a connection. It touches nothing.
 //!
-//! Invariant: it never holds more than its limit; a reader that is too slow is told so and its connection closed.
+//! Invariant: it never holds more than its limit; a reader that is too slow is marked and its connection closed.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -8,16 +8,16 @@ use std::task::Waker;
 
 use keystead_model::Bytes;
 
-/// A message on its way to one subscriber.
+/// A message for one subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where it was published.
+    /// The channel.
     pub channel: Bytes,
-    /// The pattern by which the subscriber gets it, if not by the channel's own name.
+    /// The pattern that matched, for a pattern subscription.
     pub pattern: Option<Bytes>,
-    /// What was published.
+    /// The payload.
     pub content: Bytes,
-    /// Whether it came over a shard channel.
+    /// Whether it was published to a shard channel.
     pub sharded: bool,
 }
 
@@ -42,7 +42,7 @@ struct Inner {
 }
 
 impl Mailbox {
-    /// Puts a message in and wakes the connection. What goes over `limit_bytes` is dropped, and marks the box.
+    /// Adds a message and wakes the connection. A message beyond `limit_bytes` is dropped, and marks the mailbox as overflowed.
     pub fn put(&self, message: Message, limit_bytes: usize) {
         let mut inner = self.lock();
         if inner.overflown {

@@ -1,4 +1,4 @@
-//! What all connections of a server share, whatever their door: messages, the list of clients, settings, facts.
+//! What all connections of a server share, whatever their protocol: Pub/Sub, the list of clients, settings, statistics.
 //!
 //! It touches nothing but memory. Locks are short and never held across a wait.
 
@@ -28,21 +28,21 @@ pub use waiting::{Waiting, WaitingBytes};
 
 /// Shared by all connections.
 pub struct Hub {
-    /// Channels and who listens.
+    /// Channels and their subscribers.
     pub bus: Bus,
-    /// Who is connected.
+    /// The connected clients.
     pub clients: Clients,
-    /// What CONFIG knows.
+    /// The settings of CONFIG.
     pub config: Config,
     /// Counters for INFO.
     pub stats: Stats,
-    /// Who sees every command.
+    /// The MONITOR clients.
     pub monitors: Monitors,
-    /// Replies that wait for their clients.
+    /// Replies that clients have not read yet.
     pub waiting: Arc<Waiting>,
-    /// Scripts and libraries of functions.
+    /// Scripts and function libraries.
     pub scripts: Scripts,
-    /// What the server knows of itself.
+    /// The interface to the server.
     pub host: Box<dyn Host>,
 }
 
@@ -63,21 +63,21 @@ impl Hub {
         }
     }
 
-    /// Brings back the libraries of functions that [`Host::keep_functions`] was given last, before this start.
+    /// Restores the function libraries that [`Host::keep_functions`] stored last, before this start.
     ///
     /// # Errors
-    /// When it is no dump, or a library in it cannot be loaded.
+    /// When it is not a dump, or a library in it cannot be loaded.
     pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
-        crate::families::scripting::restore_kept(self, dump)
+        crate::families::scripting::restore_stored(self, dump)
     }
 
-    /// Kills every script and function that runs; what they changed is undone. False when none runs.
+    /// Kills all running scripts and functions; they are rolled back. False if none runs.
     pub fn kill_scripts(&self) -> bool {
         let killed = [self.scripts.scripts.kill(), self.scripts.functions.kill()];
         killed.contains(&true)
     }
 
-    /// What Redis answers while a command takes so long that others are not served.
+    /// Redis's error while a command runs so long that others are not served.
     #[must_use]
     pub fn busy(&self) -> crate::Fail {
         if self.scripts.scripts.is_running() {
@@ -88,7 +88,7 @@ impl Hub {
         crate::errors::BUSY_COMMAND
     }
 
-    /// Scripts that are remembered, their bytes, libraries and functions.
+    /// The number of cached scripts, their bytes, and the numbers of libraries and functions.
     #[must_use]
     pub fn script_counts(&self) -> [usize; 4] {
         let ((scripts, bytes), (libraries, functions)) =

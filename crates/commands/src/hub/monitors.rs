@@ -1,6 +1,6 @@
-//! Who sees every command (MONITOR), and the line that they see. It touches nothing.
+//! The MONITOR clients, and the lines that they receive. It touches nothing.
 //!
-//! Invariant: where nobody watches, a command costs one look at a number.
+//! Invariant: without MONITOR clients, a command costs one atomic load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,13 +15,13 @@ use crate::args::Args;
 use crate::bounds::MONITOR_BYTES_MAX;
 use crate::spec::{Spec, flag};
 
-/// Where commands of a script come from, in Redis's words.
+/// The address of commands of a script, as in Redis.
 pub const SCRIPT: &str = "lua";
 
-/// What stands for what must stay secret, in Redis's words.
+/// The replacement of secrets, as in Redis.
 const SECRET: &[u8] = b"(redacted)";
 
-/// Who watches.
+/// The MONITOR clients.
 #[derive(Default)]
 pub struct Monitors {
     watching: Mutex<BTreeMap<ClientId, Arc<Mailbox>>>,
@@ -29,28 +29,28 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    /// Begins to watch. The lines come as the contents of messages.
+    /// Adds a client. The lines are sent as the contents of messages.
     pub fn subscribe(&self, client: ClientId, mailbox: &Arc<Mailbox>) {
         let mut watching = self.lock();
         watching.insert(client, Arc::clone(mailbox));
         self.count.store(watching.len(), Ordering::Release);
     }
 
-    /// Stops watching.
+    /// Removes a client.
     pub fn unsubscribe(&self, client: ClientId) {
         let mut watching = self.lock();
         watching.remove(&client);
         self.count.store(watching.len(), Ordering::Release);
     }
 
-    /// How many watch.
+    /// The number of clients.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody watches.
+    /// Whether there are none.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -63,7 +63,7 @@ impl Monitors {
 }
 
 impl Hub {
-    /// Shows a command to those who watch, if there are any. `address` is that of its client, or [`SCRIPT`].
+    /// Sends a command to the MONITOR clients, if there are any. `address` is that of its client, or [`SCRIPT`].
     #[inline]
     pub fn monitor(&self, spec: &Spec, address: &str, now: Millis, args: Args<'_>) {
         if !self.monitors.is_empty() {
@@ -73,7 +73,7 @@ impl Hub {
 
     #[cold]
     fn show(&self, spec: &Spec, address: &str, now: Millis, args: Args<'_>) {
-        // What people do who run the server is not for others.
+        // Administrative commands are not shown.
         if spec.flags.has(flag::ADMIN) {
             return;
         }
@@ -93,9 +93,9 @@ fn line(spec: &Spec, address: &str, now: Millis, args: Args<'_>) -> Vec<u8> {
     let mut secrets = 0;
     for (place, argument) in args.from(0).enumerate() {
         line.push(b' ');
-        let secret = match spec.name {
-            "AUTH" => place > 0,
-            "HELLO" => secrets > 0,
+        let secret = match spec.full_name {
+            "auth" => place > 0,
+            "hello" => secrets > 0,
             _ => false,
         };
         let announces = secrets == 0 && argument.eq_ignore_ascii_case(b"AUTH");
@@ -105,7 +105,7 @@ fn line(spec: &Spec, address: &str, now: Millis, args: Args<'_>) -> Vec<u8> {
     line
 }
 
-/// An argument between quotes; what cannot be printed is told by its number.
+/// An argument in quotes; bytes that cannot be printed are shown as hexadecimal numbers.
 fn quote(argument: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn only_who_watches_sees_and_who_is_too_slow_is_marked() {
+    fn only_monitors_receive_lines_and_a_slow_one_is_marked() {
         let desk = Desk::new();
         let (mailbox, waker) = (Arc::<Mailbox>::default(), Waker::noop());
         let command = Command::new(["GET", "k"]);
         let spec = dispatch::resolve(command.args()).unwrap();
-        let tell = || desk.hub.monitor(spec, SCRIPT, Millis(1), command.args());
-        tell();
+        let send = || desk.hub.monitor(spec, SCRIPT, Millis(1), command.args());
+        send();
         desk.hub.monitors.subscribe(7, &mailbox);
-        tell();
+        send();
         let seen = mailbox.take(waker).unwrap();
         assert_eq!(seen.len(), 1);
         assert_eq!(&seen[0].content[..], b"0.001000 [0 lua] \"GET\" \"k\"");
@@ -177,8 +177,8 @@ mod tests {
         assert!(mailbox.take(waker).unwrap().is_empty());
         let limit = "client-output-buffer-limit".as_bytes();
         desk.hub.config.set(&[(limit, b"pubsub 100 0 0")], &desk.hub.host.facts()).unwrap();
-        tell();
-        tell();
+        send();
+        send();
         assert!(mailbox.take(waker).is_none(), "more than 100 bytes wait");
         desk.hub.monitors.unsubscribe(7);
         assert!(desk.hub.monitors.is_empty());

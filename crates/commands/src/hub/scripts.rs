@@ -1,7 +1,7 @@
-//! Scripts and libraries of functions, as all shards share them: their texts, and how often they were flushed or killed.
+//! Scripts and function libraries, as all shards share them: their texts, and counters of flushes and kills.
 //! It touches nothing but memory.
 //!
-//! Each thread compiles what it runs for itself, and looks here whether that still holds.
+//! Each thread compiles what it runs for itself, and checks these counters to see whether that is still valid.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,23 +14,23 @@ use crate::ctx::Rights;
 use crate::errors::Fail;
 use crate::families::scripting::{Digits, Libraries};
 
-/// Scripts and libraries of functions.
+/// Scripts and function libraries.
 pub struct Scripts {
-    /// Tells the states of one hub from those of another that the same thread served.
+    /// Distinguishes this hub from another that the same thread served.
     pub(crate) id: u64,
     texts: Mutex<Texts>,
     flushes: AtomicU64,
     libraries: Mutex<Arc<Libraries>>,
     library_changes: AtomicU64,
-    /// Held while libraries change and are kept.
+    /// Held while libraries change and are stored.
     pub(crate) changing: Mutex<()>,
-    /// Scripts that run.
+    /// Running scripts.
     pub(crate) scripts: Runs,
-    /// Functions that run.
+    /// Running functions.
     pub(crate) functions: Runs,
 }
 
-/// How many run, and how often all of them were to be killed.
+/// How many run, and how often all of them were killed.
 #[derive(Default)]
 pub(crate) struct Runs {
     running: AtomicUsize,
@@ -38,7 +38,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Counts one more for as long as the guard lives.
+    /// Counts one more until the guard is dropped.
     pub(crate) fn enter(&self) -> Entered<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Entered(self)
@@ -49,7 +49,7 @@ impl Runs {
         self.running.load(Ordering::Relaxed) > 0
     }
 
-    /// Kills all that run; false when none does.
+    /// Kills all that run; false if none does.
     pub(crate) fn kill(&self) -> bool {
         let runs = self.is_running();
         if runs {
@@ -59,7 +59,7 @@ impl Runs {
     }
 }
 
-/// A script that runs.
+/// A running script.
 pub(crate) struct Entered<'a>(&'a Runs);
 
 impl Drop for Entered<'_> {
@@ -70,26 +70,26 @@ impl Drop for Entered<'_> {
 
 #[derive(Default)]
 struct Texts {
-    by_digits: HashMap<Digits, Kept, RandomState>,
+    by_digits: HashMap<Digits, CachedScript, RandomState>,
     bytes: usize,
-    /// Grows with every text: the lowest one is the oldest.
+    /// Grows with every script: the lowest one is the oldest.
     stamps: u64,
 }
 
-struct Kept {
+struct CachedScript {
     text: Arc<[u8]>,
     origin: Origin,
     stamp: u64,
 }
 
-/// How a script came, from those that make room first to those that never do.
+/// How a script was added, from those evicted first to those never evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// With EVAL_RO, of a client that may only read. It makes room for every other script, and takes none from them.
+    /// By EVAL_RO of a client that may only read. It is evicted for any other script, and evicts none of them.
     Reader,
-    /// With EVAL.
+    /// By EVAL.
     Evaluated,
-    /// With SCRIPT LOAD. It is kept until SCRIPT FLUSH.
+    /// By SCRIPT LOAD. It is kept until SCRIPT FLUSH.
     Loaded,
 }
 
@@ -126,55 +126,56 @@ impl Scripts {
 
     /// The text of a script.
     pub(crate) fn text(&self, digits: &Digits) -> Option<Arc<[u8]>> {
-        self.texts().by_digits.get(digits).map(|kept| Arc::clone(&kept.text))
+        self.texts().by_digits.get(digits).map(|cached| Arc::clone(&cached.text))
     }
 
-    /// Whether there is such a script.
+    /// Whether this script is cached.
     pub(crate) fn has(&self, digits: &[u8]) -> bool {
         let digits = Digits::try_from(digits.to_ascii_lowercase());
         digits.is_ok_and(|digits| self.texts().by_digits.contains_key(&digits))
     }
 
-    /// Keeps a text, if need be in the place of others whose origin is no better.
+    /// Caches a text, if necessary in place of others with the same or a lower origin.
     pub(crate) fn keep(&self, digits: Digits, text: &[u8], origin: Origin) -> Result<(), Fail> {
         let mut texts = self.texts();
         texts.stamps += 1;
         let stamp = texts.stamps;
-        if let Some(kept) = texts.by_digits.get_mut(&digits) {
-            kept.origin = kept.origin.max(origin);
-            // Who may only read does not decide which scripts of others are the oldest.
-            if origin != Origin::Reader || kept.origin == Origin::Reader {
-                kept.stamp = stamp;
+        if let Some(cached) = texts.by_digits.get_mut(&digits) {
+            cached.origin = cached.origin.max(origin);
+            // A client that may only read must not influence which scripts of others are evicted.
+            if origin != Origin::Reader || cached.origin == Origin::Reader {
+                cached.stamp = stamp;
             }
             return Ok(());
         }
         while texts.by_digits.len() >= SCRIPTS_MAX || texts.bytes + text.len() > SCRIPTS_BYTES_MAX {
-            let may_go = |kept: &Kept| kept.origin != Origin::Loaded && kept.origin <= origin;
-            let others = texts.by_digits.iter().filter(|(_, kept)| may_go(kept));
-            let oldest = others.min_by_key(|(_, kept)| (kept.origin, kept.stamp)).map(|(digits, _)| *digits);
+            let is_evictable =
+                |cached: &CachedScript| cached.origin != Origin::Loaded && cached.origin <= origin;
+            let others = texts.by_digits.iter().filter(|(_, cached)| is_evictable(cached));
+            let oldest =
+                others.min_by_key(|(_, cached)| (cached.origin, cached.stamp)).map(|(digits, _)| *digits);
             let Some(oldest) = oldest else {
-                // A script that came with EVAL runs all the same.
-                let full =
-                    "ERR There is no room for more scripts: SCRIPT FLUSH forgets those that are loaded";
+                // A script of EVAL runs even if it is not cached.
+                let full = "ERR Too many loaded scripts: remove them with SCRIPT FLUSH";
                 return if origin == Origin::Loaded { Err(Fail::fixed(full)) } else { Ok(()) };
             };
-            if let Some(gone) = texts.by_digits.remove(&oldest) {
-                texts.bytes -= gone.text.len();
+            if let Some(evicted) = texts.by_digits.remove(&oldest) {
+                texts.bytes -= evicted.text.len();
             }
         }
         texts.bytes += text.len();
-        texts.by_digits.insert(digits, Kept { text: text.into(), origin, stamp });
+        texts.by_digits.insert(digits, CachedScript { text: text.into(), origin, stamp });
         Ok(())
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts.
     pub(crate) fn flush(&self) {
         let mut texts = self.texts();
         *texts = Texts { stamps: texts.stamps, ..Texts::default() };
         self.flushes.fetch_add(1, Ordering::Release);
     }
 
-    /// How many scripts there are, and their bytes.
+    /// The number of scripts, and their bytes.
     pub(crate) fn count(&self) -> (usize, usize) {
         let texts = self.texts();
         (texts.by_digits.len(), texts.bytes)
@@ -185,12 +186,12 @@ impl Scripts {
         self.library_changes.load(Ordering::Acquire)
     }
 
-    /// The libraries as they are now.
+    /// The current libraries.
     pub(crate) fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts other libraries in their place.
+    /// Replaces the libraries.
     pub(crate) fn set_libraries(&self, libraries: Libraries) {
         *self.libraries.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(libraries);
         self.library_changes.fetch_add(1, Ordering::Release);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_evaluated_script_makes_room_and_loaded_ones_never() {
+    fn the_oldest_evaluated_script_is_evicted_and_loaded_ones_never() {
         let scripts = Scripts::default();
         scripts.keep(digits(0), b"loaded", Origin::Loaded).unwrap();
         for n in 1..=SCRIPTS_MAX {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_only_read_takes_no_room_from_others() {
+    fn scripts_of_readers_evict_no_others() {
         let scripts = Scripts::default();
         scripts.keep(digits(0), b"evaluated", Origin::Evaluated).unwrap();
         for n in 1..=2 * SCRIPTS_MAX {
@@ -234,20 +235,22 @@ mod tests {
         for n in 1..SCRIPTS_MAX {
             scripts.keep(digits(2 * SCRIPTS_MAX + n), b"evaluated", Origin::Evaluated).unwrap();
         }
-        assert!(scripts.has(&digits(0)), "those of readers make room first");
+        assert!(scripts.has(&digits(0)), "scripts of readers are evicted first");
         scripts.keep(digits(1), b"of a reader", Origin::Reader).unwrap();
         assert!(!scripts.has(&digits(1)) && scripts.count().0 == SCRIPTS_MAX);
     }
 
     #[test]
-    fn loading_is_refused_when_only_loaded_ones_are_left() {
+    fn loading_is_an_error_when_only_loaded_scripts_are_left() {
         let scripts = Scripts::default();
         let large = vec![b' '; SCRIPTS_BYTES_MAX - 1];
         scripts.keep(digits(0), &large, Origin::Loaded).unwrap();
         assert!(
-            scripts.keep(digits(1), b"xx", Origin::Loaded).is_err_and(|fail| fail.line().contains("no room"))
+            scripts
+                .keep(digits(1), b"xx", Origin::Loaded)
+                .is_err_and(|fail| fail.line().contains("Too many loaded scripts"))
         );
         scripts.keep(digits(1), b"xx", Origin::Evaluated).unwrap();
-        assert!(!scripts.has(&digits(1)), "it ran, and is not remembered");
+        assert!(!scripts.has(&digits(1)), "it runs, and is not cached");
     }
 }

@@ -1,4 +1,4 @@
-//! Counters for INFO that no connection keeps: refusals by their code, and rates between two looks. It touches nothing.
+//! Counters for INFO that no connection keeps: errors by code, and rates between two samples. It touches nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use keystead_core::Millis;
 use super::Clients;
 use crate::errors::Fail;
 
-/// Codes beyond so many are counted together: a code may come from a user (`EVAL`, `DEBUG ERROR`).
+/// Further codes are counted together: a code may come from a user (`EVAL`, `DEBUG ERROR`).
 const CODES_MAX: usize = 128;
 
-/// A rate is taken over at least this time.
+/// The minimum interval of a rate.
 const RATE_MS: u64 = 1000;
 
 /// Counters for INFO.
@@ -25,18 +25,18 @@ pub struct Stats {
 #[derive(Default)]
 struct Inner {
     errors: BTreeMap<String, u64>,
-    /// Since when the present rate is taken, and the one before it.
-    from: Option<Look>,
+    /// When the current rate interval began, and the previous rate.
+    from: Option<Sample>,
     shown: Rates,
 }
 
 #[derive(Clone, Copy)]
-struct Look {
+struct Sample {
     at: Millis,
     counts: [u64; 3],
 }
 
-/// What happens in a second, on average since INFO was asked for last.
+/// Events per second, on average since the last INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Commands.
@@ -48,7 +48,7 @@ pub struct Rates {
 }
 
 impl Stats {
-    /// Counts a refusal. Doors call it for every error that they send.
+    /// Counts an error. Listeners call it for every error that they send.
     pub fn failed(&self, fail: &Fail) {
         let line = fail.line();
         let code = line.split(' ').next().unwrap_or_default();
@@ -63,32 +63,32 @@ impl Stats {
         }
     }
 
-    /// Refusals by their code.
+    /// Errors by code.
     #[must_use]
     pub fn errors(&self) -> Vec<(String, u64)> {
         self.lock().errors.iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
-    /// What happens in a second.
+    /// The current rates.
     #[must_use]
     pub fn rates(&self, now: Millis, clients: &Clients) -> Rates {
         let counts = [&clients.commands, &clients.bytes_in, &clients.bytes_out]
             .map(|count| count.load(Ordering::Relaxed));
         let mut inner = self.lock();
         let Some(from) = inner.from else {
-            inner.from = Some(Look { at: now, counts });
+            inner.from = Some(Sample { at: now, counts });
             return inner.shown;
         };
         let passed_ms = now.since_ms(from.at);
         if passed_ms >= RATE_MS {
             let rate = |i: usize| counts[i].saturating_sub(from.counts[i]) as f64 * 1000.0 / passed_ms as f64;
             inner.shown = Rates { commands: rate(0), bytes_in: rate(1), bytes_out: rate(2) };
-            inner.from = Some(Look { at: now, counts });
+            inner.from = Some(Sample { at: now, counts });
         }
         inner.shown
     }
 
-    /// The most bytes that INFO has seen in use.
+    /// The highest memory usage that INFO has seen, in bytes.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_taken_between_looks() {
+    fn rates_are_computed_between_samples() {
         let (stats, clients) = (Stats::default(), Clients::default());
         assert_eq!(stats.rates(Millis(5_000), &clients), Rates::default());
         clients.commands.store(300, Ordering::Relaxed);

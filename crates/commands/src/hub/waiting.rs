@@ -1,16 +1,16 @@
-//! Bytes of replies that wait for clients to read them, of all connections together. It touches nothing.
+//! Bytes of replies that clients have not read yet, over all connections. It touches nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bounds::REPLY_SMALL_BYTES;
 
-/// Bytes that wait.
+/// Pending bytes.
 #[derive(Debug, Default)]
 pub struct Waiting(AtomicUsize);
 
 impl Waiting {
-    /// How many there are.
+    /// The number of bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -18,8 +18,8 @@ impl Waiting {
     }
 }
 
-/// The part of one connection, or of one reply, for as long as this lives. A small one is not counted, so that ordinary replies
-/// share no cache line.
+/// The share of one connection, or of one reply, until it is dropped. A small share is not counted, so that ordinary replies
+/// do not contend for a cache line.
 #[derive(Debug)]
 pub struct WaitingBytes {
     of: Arc<Waiting>,
@@ -27,13 +27,13 @@ pub struct WaitingBytes {
 }
 
 impl WaitingBytes {
-    /// A part of nothing.
+    /// An empty share.
     #[must_use]
     pub fn new(of: Arc<Waiting>) -> Self {
         WaitingBytes { of, counted: 0 }
     }
 
-    /// Says how many bytes it is now.
+    /// Sets the number of bytes.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         if bytes > REPLY_SMALL_BYTES || self.counted > 0 {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_large_is_counted_while_it_is_there() {
+    fn large_replies_are_counted_while_pending() {
         let waiting = Arc::new(Waiting::default());
         let (mut a, mut b) =
             (WaitingBytes::new(Arc::clone(&waiting)), WaitingBytes::new(Arc::clone(&waiting)));

@@ -1,12 +1,12 @@
-//! Whole numbers of any size, as far as reading and writing floats needs them. It touches nothing.
+//! Integers of arbitrary size, as far as parsing and formatting floats needs them. It touches nothing.
 //!
 //! Invariant: the last limb is not zero.
 
-/// Ten to this power is the largest that fits a limb.
+/// The largest power of ten that fits in a limb.
 const LIMB_DIGITS: u32 = 19;
 const LIMB_TEN: u64 = 10u64.pow(LIMB_DIGITS);
 
-/// A number, its limbs from the lowest to the highest.
+/// A number, with its limbs from the lowest to the highest.
 pub(super) struct Big(Vec<u64>);
 
 impl From<u64> for Big {
@@ -18,7 +18,7 @@ impl From<u64> for Big {
 }
 
 impl Big {
-    /// The number that these digits (0 to 9, as values) are.
+    /// The number with these digits (0 to 9, as values).
     pub(super) fn from_decimal(digits: &[u8]) -> Self {
         let mut big = Big(Vec::with_capacity(digits.len() / LIMB_DIGITS as usize + 1));
         for chunk in digits.chunks(LIMB_DIGITS as usize) {
@@ -28,7 +28,7 @@ impl Big {
         big
     }
 
-    /// How many bits it has.
+    /// The number of bits.
     pub(super) fn bits(&self) -> u64 {
         self.0.last().map_or(0, |top| self.0.len() as u64 * 64 - u64::from(top.leading_zeros()))
     }
@@ -40,7 +40,7 @@ impl Big {
         self.multiply_add(10u64.pow(power % LIMB_DIGITS), 0);
     }
 
-    /// Divides and tells whether something was left.
+    /// Divides, and returns whether there is a remainder.
     pub(super) fn divide_by_power_of_ten(&mut self, power: u32) -> bool {
         let mut left = 0;
         for _ in 0..power / LIMB_DIGITS {
@@ -58,7 +58,7 @@ impl Big {
         self.0.splice(0..0, std::iter::repeat_n(0, if self.0.is_empty() { 0 } else { limbs }));
     }
 
-    /// Its highest 128 bits, by how much they are shifted, and whether there are more bits below them.
+    /// Its highest 128 bits, by how much they are shifted, and whether there are more set bits below them.
     pub(super) fn top(&self) -> (u128, i64, bool) {
         let shift = self.bits().saturating_sub(128);
         let (limbs, bits) = (shift as usize / 64, shift % 64);
@@ -94,7 +94,7 @@ impl Big {
         }
     }
 
-    /// Divides and answers what is left.
+    /// Divides, and returns the remainder.
     fn divide(&mut self, divisor: u64) -> u64 {
         let mut left = 0u128;
         for limb in self.0.iter_mut().rev() {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_go_in_and_come_out() {
+    fn digits_round_trip() {
         let digits: Vec<u8> = (1..=60).map(|n| n % 10).collect();
         let text: String = digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         assert_eq!(Big::from_decimal(&digits).into_decimal(), text);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bits_stand_at_the_top() {
+    fn the_highest_bits_are_returned() {
         for shift in [0, 1, 63, 64, 65, 127, 128, 300] {
             let mut big = Big::from(5);
             big.shift_left(shift);

@@ -1,8 +1,8 @@
-//! The 80-bit float of x87, in which Redis does INCRBYFLOAT and HINCRBYFLOAT, in integers. It touches nothing.
+//! The 80-bit x87 float, in which Redis computes INCRBYFLOAT and HINCRBYFLOAT, implemented with integers. It touches nothing.
 //!
-//! Reading, adding and writing are exact but for the one rounding to nearest (ties to even) that each of them has on that
-//! machine, so the texts are Redis's on every machine. Invariant: a finite number is `mantissa * 2^exponent`, and its
-//! mantissa has its highest bit set unless the exponent is the smallest.
+//! Parsing, adding and formatting are exact except for the one rounding to nearest (ties to even) that each of them has on
+//! x87, so the texts are Redis's on every machine. Invariant: a finite number is `mantissa * 2^exponent`, and the highest bit
+//! of its mantissa is set unless the exponent is the smallest.
 
 use std::fmt::Write;
 
@@ -15,13 +15,13 @@ const MANTISSA_BITS: u32 = 64;
 const EXPONENT_MIN: i64 = -16_445;
 /// The exponent of the last bit of the largest numbers.
 const EXPONENT_MAX: i64 = 16_320;
-/// Digits before the point of the largest numbers, with room to spare.
+/// Digits before the point of the largest numbers, with a margin.
 const DIGITS_MAX: i64 = 4_940;
-/// Zeros behind the point after which only zeros matter, with room to spare.
+/// Zeros after the point beyond which only zeros matter, with a margin.
 const ZEROS_MAX: i64 = 4_990;
-/// Texts of this length are refused, as Redis's buffer has it.
+/// Texts of this length are rejected, as by Redis's buffer.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
-/// Digits behind the point that are written.
+/// Digits after the point that are written.
 const DECIMALS: usize = 17;
 
 /// A number that is not NaN.
@@ -40,11 +40,11 @@ enum Size {
 const ZERO: Size = Size::Finite { mantissa: 0, exponent: EXPONENT_MIN };
 
 impl LongDouble {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: LongDouble = LongDouble { negative: false, size: ZERO };
 
-    /// A number as Redis reads it (C's `strtold` without leading space): decimal, hexadecimal or `inf`. Refused is NaN, and
-    /// what is too large or so small that nothing is left of it.
+    /// A number as Redis parses it (C's `strtold` without leading space): decimal, hexadecimal or `inf`. NaN is rejected, and so
+    /// are numbers that overflow or underflow to zero.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_BYTES_MAX {
@@ -62,13 +62,13 @@ impl LongDouble {
         Some(LongDouble { negative, size })
     }
 
-    /// Whether it is no infinity.
+    /// Whether it is finite.
     #[must_use]
     pub fn is_finite(self) -> bool {
         self.size != Size::Infinite
     }
 
-    /// The sum; `None` when it is no finite number.
+    /// The sum; `None` if it is not finite.
     #[must_use]
     pub fn checked_add(self, other: LongDouble) -> Option<Self> {
         let (
@@ -84,7 +84,7 @@ impl LongDouble {
         if a == 0 {
             return Some(other);
         }
-        // The one that reaches higher, with 63 bits behind its last and one before its first.
+        // The one with the higher exponent, with 63 bits after its last and one before its first.
         let swap = (b_exponent, b) > (a_exponent, a);
         let ((large, exponent, negative), (small, small_exponent)) = if swap {
             ((b, b_exponent, other.negative), (a, a_exponent))
@@ -101,7 +101,7 @@ impl LongDouble {
         (size != Size::Infinite).then_some(LongDouble { negative, size })
     }
 
-    /// As Redis writes it: at most 17 digits behind the point, without zeros at the end, never `-0`.
+    /// As Redis writes it: at most 17 digits after the point, without trailing zeros, never `-0`.
     #[must_use]
     pub fn format(self) -> String {
         let Size::Finite { mantissa, exponent } = self.size else {
@@ -126,7 +126,7 @@ impl LongDouble {
     }
 }
 
-/// The nearest number to a decimal text; `None` when it is out of range.
+/// The nearest number to a decimal text; `None` if it is out of range.
 fn from_decimal(decimal: &text::Decimal<'_>) -> Option<Size> {
     let (digits, exponent) = decimal.value();
     if digits.is_empty() {
@@ -142,7 +142,7 @@ fn from_decimal(decimal: &text::Decimal<'_>) -> Option<Size> {
     if exponent >= 0 {
         big.multiply_by_power_of_ten(exponent as u32);
     } else {
-        // So many bits more that those of the quotient are enough to round by.
+        // So many more bits that those of the quotient suffice for rounding.
         let power = exponent.unsigned_abs() as u32;
         let divisor_bits = u64::from(power) * 3322 / 1000 + 1;
         let bits = (divisor_bits + u64::from(MANTISSA_BITS) + 4).saturating_sub(big.bits());
@@ -154,7 +154,7 @@ fn from_decimal(decimal: &text::Decimal<'_>) -> Option<Size> {
     from_scaled(top, scale + shift, sticky || more)
 }
 
-/// The nearest number to `top * 2^exponent` (and a little more, if `sticky`); `None` when it is out of range.
+/// The nearest number to `top * 2^exponent` (and a little more, if `sticky`); `None` if it is out of range.
 fn from_scaled(top: u128, exponent: i64, sticky: bool) -> Option<Size> {
     if top == 0 && !sticky {
         return Some(ZERO);
@@ -170,7 +170,7 @@ fn round(top: u128, exponent: i64, sticky: bool) -> Size {
     }
 }
 
-/// What is lost leaves a mark in the last bit.
+/// Lost bits leave a mark in the last bit.
 fn shift_right_sticky(value: u128, by: i64) -> u128 {
     match u32::try_from(by) {
         Ok(by) if by < u128::BITS => (value >> by) | u128::from(value & ((1 << by) - 1) != 0),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_finite_number_is_refused() {
+    fn infinite_numbers_are_rejected() {
         for text in [
             "",
             " 1",

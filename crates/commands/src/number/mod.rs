@@ -1,4 +1,4 @@
-//! Numbers as Redis reads and writes them. It touches nothing.
+//! Numbers as Redis parses and writes them. It touches nothing.
 
 mod big;
 mod long_double;
@@ -11,7 +11,7 @@ use text::Text;
 
 use crate::errors::{self, Fail};
 
-/// An integer as Redis reads it: no sign but `-`, no leading zeros, no spaces, within 64 bits.
+/// An integer as Redis parses it: no sign but `-`, no leading zeros, no spaces, within 64 bits.
 #[inline]
 #[must_use]
 pub fn parse_int(text: &[u8]) -> Option<i64> {
@@ -39,15 +39,15 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(value) } else { i64::try_from(value).ok() }
 }
 
-/// A double as Redis reads it (C's `strtod` without leading space): decimal, hexadecimal or `inf`. Refused is NaN, and what
-/// is too large or so small that nothing is left of it.
+/// A double as Redis parses it (C's `strtod` without leading space): decimal, hexadecimal or `inf`. NaN is rejected, and so are
+/// numbers that overflow or underflow to zero.
 #[must_use]
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let (negative, said) = text::scan(text)?;
     let value = match said {
         Text::Infinity => return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
         Text::Decimal(decimal) => {
-            // The standard library reads the same grammar, and rounds right.
+            // The standard library parses the same grammar, and rounds correctly.
             let value = std::str::from_utf8(text).ok()?.parse::<f64>().ok()?.abs();
             if value == 0.0 && !decimal.is_zero() {
                 return None;
@@ -72,10 +72,10 @@ fn from_hex(hex: &text::Hexadecimal<'_>) -> Option<f64> {
     (mantissa != 0 && bits < f64::INFINITY.to_bits()).then(|| f64::from_bits(bits))
 }
 
-/// The sum of two texts as INCRBYFLOAT gives it: in the 80-bit floats of x87, whatever the machine.
+/// The sum of two texts as INCRBYFLOAT computes it: in 80-bit x87 floats, whatever the machine.
 ///
 /// # Errors
-/// Redis's texts for what is no number, and for a sum that is none.
+/// Redis's errors for a text that is not a number, and for a sum that is not finite.
 pub fn add_long_double(a: &[u8], b: &[u8]) -> Result<String, Fail> {
     let a = LongDouble::parse(a).ok_or(errors::NOT_FLOAT)?;
     let b = LongDouble::parse(b).ok_or(errors::NOT_FLOAT)?;
@@ -88,7 +88,7 @@ pub fn push_int(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(int_digits(value, &mut [0; INT_BYTES_MAX]));
 }
 
-/// An integer as the value of a key: it stands in place, so this allocates nothing.
+/// An integer as the value of a key: it is stored inline, so this allocates nothing.
 #[inline]
 #[must_use]
 pub fn int_bytes(value: i64) -> Bytes {
@@ -117,7 +117,7 @@ fn int_digits(value: i64, digits: &mut [u8; INT_BYTES_MAX]) -> &[u8] {
     &digits[at..]
 }
 
-/// A double as Redis 7.2 and later write it: the shortest text that reads back as the same number.
+/// A double as Redis 7.2 and later write it: the shortest text that parses to the same number.
 #[must_use]
 pub fn format_float(value: f64) -> String {
     /// Whole numbers up to half of the highest integer are written in full.

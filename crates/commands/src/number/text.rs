@@ -1,9 +1,9 @@
 //! The grammar of C's `strtod` and `strtold`, and rounding to binary. It touches nothing.
 
-/// Exponents beyond this are all the same: out of range, whatever the digits say.
+/// Larger exponents are all the same: out of range, whatever the digits are.
 const EXPONENT_LIMIT: i64 = 1 << 40;
 
-/// What a text says, without its sign.
+/// A parsed text, without its sign.
 pub(super) enum Text<'a> {
     Infinity,
     Decimal(Decimal<'a>),
@@ -24,7 +24,7 @@ pub(super) struct Hexadecimal<'a> {
     exponent: i64,
 }
 
-/// Whether a text is negative, and what it says. `None` when it is no number, or NaN.
+/// Whether a text is negative, and its value. `None` if it is not a number, or NaN.
 pub(super) fn scan(text: &[u8]) -> Option<(bool, Text<'_>)> {
     let (negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -44,7 +44,7 @@ pub(super) fn scan(text: &[u8]) -> Option<(bool, Text<'_>)> {
     Some((negative, said))
 }
 
-/// The digits before and behind the point, and the exponent behind `mark`.
+/// The digits before and after the point, and the exponent after `mark`.
 fn parts(text: &[u8], is_digit: impl Fn(&u8) -> bool, mark: u8) -> Option<(&[u8], &[u8], i64)> {
     let split = |text: &'_ [u8]| text.iter().position(|c| !is_digit(c)).unwrap_or(text.len());
     let (whole, mut rest) = text.split_at(split(text));
@@ -97,7 +97,7 @@ impl Decimal<'_> {
 }
 
 impl Hexadecimal<'_> {
-    /// `(top, exponent, sticky)`: it is `top * 2^exponent`, and a little more if `sticky`.
+    /// `(top, exponent, sticky)`: the value is `top * 2^exponent`, and a little more if `sticky`.
     pub(super) fn value(&self) -> (u128, i64, bool) {
         let (mut top, mut exponent, mut sticky) =
             (0u128, self.exponent - 4 * self.fraction.len() as i64, false);

@@ -1,21 +1,21 @@
-//! Other protocols that arrive where Redis's is spoken, most of all HTTP. It touches nothing.
+//! Detection of other protocols on the RESP port, above all HTTP. It touches nothing.
 //!
-//! A page in a browser can send HTTP to any port of its machine or network: `fetch(.., {method: 'POST', mode: 'no-cors', body: ..})`, a form,
-//! an image. Its lines would be read as typed requests, and those in the body are the page's to choose. So the first line of an HTTP
-//! request ends the connection before anything behind it is read, and so does `Host:`, as in Redis. Arrays are not looked at: no browser
-//! can begin with one.
+//! A web page can send HTTP to any port of its machine or network: `fetch(.., {method: 'POST', mode: 'no-cors', body: ..})`, a form,
+//! an image. Its lines would be parsed as inline requests, and the page controls those of the body. So the first line of an HTTP
+//! request closes the connection before anything after it is read, and so does `Host:`, as in Redis. Arrays are not checked: a browser
+//! cannot begin with one.
 
 /// Another protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// HTTP/1 or HTTP/2.
     Http,
-    /// TLS, or something else that is no text.
+    /// TLS, or another binary protocol.
     Binary,
 }
 
 impl Foreign {
-    /// What the client is sent before it is closed.
+    /// What the client is sent before the connection is closed.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -25,16 +25,16 @@ impl Foreign {
     }
 }
 
-/// The protocol whose first byte this is: a record of TLS, or a message of STUN. Both may hold lines that a page has chosen. (Other control
-/// characters come from people's keyboards.)
+/// The protocol with this first byte: a TLS record, or a STUN message. Both may contain lines that a page controls. (Other control
+/// characters can come from a keyboard.)
 pub(super) fn by_first_byte(byte: u8) -> Option<Foreign> {
     matches!(byte, 0 | 1 | 20..=24).then_some(Foreign::Binary)
 }
 
-/// The protocol of a typed line, by its words.
+/// The protocol of an inline request, by its words.
 pub(super) fn by_words<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Foreign> {
     let name = words.next()?;
-    // What Redis looks at. `Host:` is in every request of a browser.
+    // Redis's check. `Host:` is in every request of a browser.
     if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
         return Some(Foreign::Http);
     }
@@ -46,7 +46,7 @@ pub(super) fn by_words<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<
     is_request_line.then_some(Foreign::Http)
 }
 
-/// Whether this is what an HTTP request asks for: a path, `*`, or a URL.
+/// Whether this is a request target of HTTP: a path, `*`, or a URL.
 fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word == b"*" || word.windows(3).any(|three| three == b"://")
 }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_of_any_http_request_is_known() {
+    fn the_first_line_of_any_http_request_is_recognised() {
         for text in [
             "POST / HTTP/1.1",
             "post",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_type_is_none() {
+    fn inline_requests_are_not_another_protocol() {
         for text in [
             "GET /",
             "GET k",
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_known_by_its_first_byte() {
+    fn binary_protocols_are_recognised_by_their_first_byte() {
         for byte in [0, 1, 22] {
             assert_eq!(by_first_byte(byte), Some(Foreign::Binary));
         }

@@ -1,7 +1,7 @@
-//! Answers as Upstash's JSON: `{"result":...}` or `{"error":"..."}`. It touches nothing.
+//! Replies as Upstash's JSON: `{"result":...}` or `{"error":"..."}`. It touches nothing.
 //!
-//! The shape is RESP2's: strings, integers, null and lists, never an object or a fraction under `result`, because the SDKs
-//! take those for broken answers.
+//! The shape is that of RESP2: strings, integers, null and arrays, never an object or a fraction under `result`, because the SDKs
+//! reject those.
 
 use data_encoding::BASE64;
 
@@ -11,28 +11,28 @@ use crate::reply::Reply;
 /// How strings are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strings {
-    /// As text; what is not UTF-8 becomes U+FFFD.
+    /// As text; invalid UTF-8 becomes U+FFFD.
     #[default]
     Plain,
-    /// In base64, all but the answer `OK` and errors.
+    /// In base64, except the reply `OK` and errors.
     Base64,
 }
 
-/// Appends the object of one answer.
+/// Appends the object of one reply.
 pub fn encode(reply: &Reply, strings: Strings, out: &mut Vec<u8>) {
     if let Reply::Error(fail) = reply {
         return error(&fail.line(), out);
     }
     out.extend_from_slice(b"{\"result\":");
     match reply {
-        // Within lists it is encoded like any other: one of the SDKs decodes it there.
+        // Within arrays it is encoded like any other string: one of the SDKs decodes it there.
         Reply::Ok => out.extend_from_slice(b"\"OK\""),
         reply => value(reply, strings, out),
     }
     out.push(b'}');
 }
 
-/// Appends the object of a refusal.
+/// Appends the object of an error.
 pub fn error(line: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"error\":");
     quoted(line.as_bytes(), out);
@@ -103,7 +103,7 @@ fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends text with what JSON cannot bear escaped; runs of plain bytes are copied whole.
+/// Appends text with JSON escapes; runs of plain bytes are copied as a whole.
 fn escaped(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut plain = 0;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_the_shape_of_resp2() {
+    fn replies_have_the_shape_of_resp2() {
         let pair = || (Reply::bulk(b"a"), Reply::Double(1.5));
         for (reply, plain, base64) in [
             (Reply::Ok, r#"{"result":"OK"}"#, r#"{"result":"OK"}"#),
@@ -186,13 +186,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back(text in ".*") {
+        fn any_text_round_trips(text in ".*") {
             let read: serde_json::Value = serde_json::from_str(&shown(&Reply::text(text.as_str()), Strings::Plain)).unwrap();
             prop_assert_eq!(read["result"].as_str(), Some(text.as_str()));
         }
 
         #[test]
-        fn any_bytes_come_back_in_base64(bytes: Vec<u8>) {
+        fn any_bytes_round_trip_in_base64(bytes: Vec<u8>) {
             let read: serde_json::Value = serde_json::from_str(&shown(&Reply::bulk(&bytes), Strings::Base64)).unwrap();
             prop_assert_eq!(BASE64.decode(read["result"].as_str().unwrap().as_bytes()).unwrap(), bytes);
         }

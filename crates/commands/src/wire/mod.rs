@@ -1,4 +1,4 @@
-//! Bytes: requests in, answers out. It touches nothing.
+//! The wire formats: requests in, replies out. It touches nothing.
 
 pub mod foreign;
 pub mod json;
@@ -9,7 +9,7 @@ pub mod resp3;
 use crate::reply::Reply;
 use crate::session::Protocol;
 
-/// Appends an answer.
+/// Appends a reply.
 #[inline]
 pub fn encode(protocol: Protocol, reply: &Reply, out: &mut Vec<u8>) {
     match protocol {

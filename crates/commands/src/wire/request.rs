@@ -1,30 +1,30 @@
-//! Requests from bytes: arrays of byte strings, and lines as people type them. It touches nothing.
+//! The request parser: arrays of bulk strings, and inline requests. It touches nothing.
 //!
-//! A request that arrives in pieces is not read twice: the parser remembers how far it came. It copies nothing but a typed
-//! line, whose quotes must be taken off. Errors have Redis's words; after one, the connection is closed.
+//! A request that arrives in pieces is not parsed twice: the parser remembers its position. It copies only inline
+//! requests, whose quotes must be removed. Errors have Redis's texts; after one, the connection is closed.
 
 use crate::args::{Args, Part};
 use crate::bounds::{ARGUMENTS_MAX, INLINE_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX};
 use crate::wire::foreign::{self, Foreign};
 
-/// Places for arguments that are made beforehand, whatever number is announced.
+/// Spans of arguments that are allocated in advance, whatever number is announced.
 const PARTS_RESERVED_MAX: usize = 1024;
 
-/// What a request may be.
+/// The bounds of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of one argument.
     pub bulk_bytes_max: usize,
-    /// Whether the client has brought the secret, or none is needed.
+    /// Whether the client is authenticated, or no token is needed.
     pub trusted: bool,
 }
 
-/// What is no request.
+/// A protocol error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError {
-    /// Redis's words for it.
+    /// Redis's text.
     pub words: String,
-    /// The protocol that it is, if it is a known one. Nothing that came behind it may run.
+    /// The protocol, if it is a known one. Nothing that follows it may run.
     pub foreign: Option<Foreign>,
 }
 
@@ -40,27 +40,27 @@ impl From<Foreign> for ProtocolError {
     }
 }
 
-/// Reads one request after the other from a buffer that grows.
+/// Parses requests from a buffer that grows.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// How much of the buffer was read.
+    /// How much of the buffer was parsed.
     at: usize,
-    /// Arguments that are still to come; `None` between requests.
+    /// The number of arguments still missing; `None` between requests.
     left: Option<usize>,
-    /// Length of the argument that is arriving.
+    /// The length of the argument that is arriving.
     bulk: Option<usize>,
     parts: Vec<Part>,
-    /// A typed line without its quotes; its parts stand here instead of in the buffer.
+    /// An inline request without its quotes; its arguments are here instead of in the buffer.
     line: Vec<u8>,
     typed: bool,
 }
 
 impl Parser {
-    /// Reads on in `buffer`, which begins where the present request begins. Answers the length of the request when it is
-    /// complete; until [`finish`](Parser::finish) it stays so.
+    /// Continues to parse `buffer`, which begins where the current request begins. Returns the length of the request when it is
+    /// complete; until [`finish`](Parser::finish) the result stays the same.
     ///
     /// # Errors
-    /// When this is no request.
+    /// When this is not a valid request.
     #[inline]
     pub fn read(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, ProtocolError> {
         let mut left = match self.left {
@@ -85,13 +85,13 @@ impl Parser {
         Ok(Some(self.at))
     }
 
-    /// The arguments of the request that is complete. An empty request has none and is passed over.
+    /// The arguments of the complete request. An empty request has none and is skipped.
     #[must_use]
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
         Args::new(if self.typed { &self.line } else { buffer }, &self.parts)
     }
 
-    /// Makes ready for the next request, which begins at the start of the buffer.
+    /// Prepares for the next request, which begins at the start of the buffer.
     pub fn finish(&mut self) {
         self.parts.clear();
         (self.at, self.left, self.bulk) = (0, None, None);
@@ -104,7 +104,7 @@ impl Parser {
         }
     }
 
-    /// How many bytes the buffer needs before it is worth while to read on; 0 when that is not known.
+    /// How many bytes the buffer needs before parsing can continue; 0 if unknown.
     #[must_use]
     pub fn wants(&self) -> usize {
         self.bulk.map_or(0, |len| self.at + len + 2)
@@ -150,7 +150,7 @@ impl Parser {
                 len
             }
         };
-        // Redis does not look at the two bytes that end an argument.
+        // Redis does not check the two bytes that end an argument.
         if buffer.len() < self.at + len + 2 {
             return Ok(false);
         }
@@ -183,27 +183,27 @@ impl Parser {
     }
 }
 
-/// Waits for the rest of a line, unless it is longer than any line may be.
+/// Waits for the rest of a line, unless it exceeds the bound.
 fn too_long<T: Default>(len: usize, words: &str) -> Result<T, ProtocolError> {
     if len > INLINE_BYTES_MAX { Err(ProtocolError::new(words)) } else { Ok(T::default()) }
 }
 
-/// The line from `start` on without its end, and where the next one begins.
+/// The line at `start` without its end, and where the next one begins.
 #[inline]
 fn line_at(buffer: &[u8], start: usize) -> Option<(&[u8], usize)> {
     let rest = buffer.get(start..)?;
     let end = rest.iter().position(|byte| *byte == b'\r')?;
-    // The line feed must be there as well, whatever it is.
+    // The line feed must have arrived as well, whatever it is.
     (rest.len() > end + 1).then(|| (&rest[..end], start + end + 2))
 }
 
-/// A number of a protocol line.
+/// A number in a protocol line.
 #[inline]
 fn signed(line: &[u8]) -> Option<i64> {
     crate::number::parse_int(line)
 }
 
-/// Splits a typed line into arguments; `None` when a quote is not closed, or something clings to one.
+/// Splits an inline request into arguments; `None` if a quote is not closed, or is followed by another character.
 fn split_line(line: &[u8], out: &mut Vec<u8>, parts: &mut Vec<Part>) -> Option<()> {
     let mut at = 0;
     loop {
@@ -276,7 +276,7 @@ fn single_quoted(line: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<usize>
     }
 }
 
-/// After a closing quote comes a space or the end.
+/// A closing quote is followed by a space or the end.
 fn closed(line: &[u8], at: usize) -> Option<usize> {
     line.get(at).is_none_or(u8::is_ascii_whitespace).then_some(at)
 }
@@ -291,7 +291,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { bulk_bytes_max: 1 << 20, trusted: true };
 
-    /// All requests in `bytes` when they arrive in pieces of `step` bytes, and the error at the end if there is one.
+    /// All requests in `bytes` when they arrive in pieces of `step` bytes, and the error at the end, if any.
     fn requests(bytes: &[u8], step: usize, bounds: Bounds) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
         let mut parser = Parser::default();
         let (mut start, mut found) = (0, Vec::new());
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_has_redis_words() {
+    fn protocol_errors_have_redis_texts() {
         let stranger = Bounds { trusted: false, ..BOUNDS };
         let long = "x".repeat(70_000);
         for (bytes, bounds, expected) in [
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_announcement_reserves_little() {
+    fn a_large_announced_length_reserves_little() {
         let mut parser = Parser::default();
         assert_eq!(parser.read(b"*1048576\r\n", BOUNDS), Ok(None));
         assert!(parser.parts.capacity() <= 2 * PARTS_RESERVED_MAX);

@@ -1,9 +1,9 @@
-//! Answers in RESP2. It touches nothing.
+//! The RESP2 encoder. It touches nothing.
 
 use crate::number::{format_float, push_int};
 use crate::reply::Reply;
 
-/// Appends an answer.
+/// Appends a reply.
 pub fn encode(reply: &Reply, out: &mut Vec<u8>) {
     match reply {
         Reply::Ok => out.extend_from_slice(b"+OK\r\n"),
@@ -52,7 +52,7 @@ pub(super) fn int(mark: u8, value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Room for so many bytes. A large buffer grows by steps: doubling one would take as much again for nothing.
+/// Reserves space for so many bytes. A large buffer grows in steps: doubling it would waste as much memory again.
 #[inline]
 pub(super) fn reserve(out: &mut Vec<u8>, bytes: usize) {
     const STEP_BYTES: usize = 16 * 1024 * 1024;

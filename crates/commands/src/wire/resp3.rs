@@ -1,10 +1,10 @@
-//! Answers in RESP3. It touches nothing.
+//! The RESP3 encoder. It touches nothing.
 
 use super::resp2::{bulk, int, line};
 use crate::number::format_float;
 use crate::reply::Reply;
 
-/// Appends an answer.
+/// Appends a reply.
 pub fn encode(reply: &Reply, out: &mut Vec<u8>) {
     match reply {
         Reply::Ok => out.extend_from_slice(b"+OK\r\n"),

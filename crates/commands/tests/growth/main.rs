@@ -1,8 +1,8 @@
-//! Work in proportion: every row of the table runs with large arguments on large values, at a size and at eight times that size. A
-//! row whose time grows much faster than n log n is found, and so is a reply larger than its bound.
+//! Work in proportion: every row of the table runs with large arguments on large values, at one size and at eight times that size. A
+//! row whose time grows much faster than n log n fails, and so does a reply larger than its bound.
 //!
-//! The short form takes small sizes and shows that every row runs. `KEYSTEAD_OPS=N` takes large sizes, N requests for each row, and
-//! measures. `KEYSTEAD_SEED=N` makes the same requests again.
+//! The short form uses small sizes and shows that every row runs. `KEYSTEAD_OPS=N` uses large sizes, N requests for each row, and
+//! measures. `KEYSTEAD_SEED=N` repeats the same requests.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
 #![allow(clippy::print_stdout, reason = "a test that measures is read by people")]
@@ -30,13 +30,13 @@ const TIMES: usize = 8;
 /// A time that grows by more than this is out of proportion: n log n grows by less than 12, n times n by 64.
 const GROWTH_MAX: f64 = 26.0;
 
-/// What takes less than this at the larger size is in proportion: caches and neighbours make it seem to grow.
+/// Times below this at the larger size are not judged: caches and other processes disturb them.
 const NOTICED: Duration = Duration::from_millis(250);
 
-/// How often a request is measured; the least time counts.
+/// How often a request is measured; the minimum counts.
 const ROUNDS: usize = 3;
 
-/// Rows that are bounded in another way than by their input's length, and how.
+/// Rows that are bounded by something other than the length of their input, and by what.
 const BOUNDED: &[(&str, &str)] =
     &[("lcs", "length times length by nature: LCS has a bound on that product, as in Redis")];
 
@@ -53,7 +53,7 @@ fn rows() -> Vec<&'static Spec> {
 }
 
 #[test]
-fn no_command_takes_more_than_its_input_explains() {
+fn no_command_takes_more_time_than_its_input_justifies() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     let (size, requests, measures) = sizes();
     println!("{SEED_VARIABLE}={seed}, sizes {size} and {}", size * TIMES);
@@ -82,15 +82,15 @@ fn no_command_takes_more_than_its_input_explains() {
             made.iter_mut().for_each(Vec::clear);
         }
     }
-    let refused: Vec<_> = served.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
-    println!("{} rows; always refused: {refused:?}", served.len());
+    let failing: Vec<_> = served.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    println!("{} rows; always failing: {failing:?}", served.len());
     assert_eq!(served.len(), rows().len(), "every row runs");
-    assert!(refused.len() * 5 <= served.len(), "of {} rows were always refused: {refused:?}", served.len());
+    assert!(failing.len() * 5 <= served.len(), "of {} rows were always failing: {failing:?}", served.len());
     found.retain(|name, _| BOUNDED.iter().all(|(bounded, _)| bounded != name));
     assert!(found.is_empty(), "out of proportion: {:?}", found.keys().collect::<Vec<_>>());
 }
 
-/// A command that makes a reply of its own, without counting it, would be found here.
+/// A command that builds a reply without counting it would be found here.
 #[test]
 fn no_reply_is_larger_than_its_bound() {
     const BOUND: usize = 2_000;
@@ -98,16 +98,16 @@ fn no_reply_is_larger_than_its_bound() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     println!("{SEED_VARIABLE}={seed}");
     let mut scene = Scene::new(SIZE);
-    let mut refused = 0;
+    let mut failing = 0;
     for row in rows().into_iter().filter(|row| matches!(row.run, Run::Data(_))) {
         for n in 0..12 {
             let mut rng = Rng::new(seed ^ (n as u64) << 32);
             let request = requests::make(&mut rng, row, SIZE);
             let reply = scene.run_within(row, &request, BOUND);
             let (bytes, words) = (scene::held_bytes(&reply), requests::shown(&request));
-            assert!(bytes <= BOUND, "{} answers {bytes} bytes to {words}", row.full_name);
-            refused += usize::from(matches!(&reply, keystead_commands::Reply::Error(fail) if fail.undoes()));
+            assert!(bytes <= BOUND, "{} replies {bytes} bytes to {words}", row.full_name);
+            failing += usize::from(matches!(&reply, keystead_commands::Reply::Error(fail) if fail.undoes()));
         }
     }
-    assert!(refused > 100, "only {refused} replies met the bound");
+    assert!(failing > 100, "only {failing} replies met the bound");
 }

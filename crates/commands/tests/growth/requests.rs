@@ -1,4 +1,4 @@
-//! Requests of a size: what a row's syntax repeats is repeated `size` times, texts are `size` bytes long, numbers count to `size`.
+//! Requests of a size: repeated parts of a row's syntax occur `size` times, texts are `size` bytes long, numbers count to `size`.
 
 use keystead_commands::Spec;
 use keystead_testkit::rng::Rng;
@@ -6,19 +6,19 @@ use keystead_testkit::rng::Rng;
 use super::scene::KINDS;
 use super::syntax::{Part, choices};
 
-/// Arguments of one request. What is decided by chance is the same for every size.
+/// Arguments of one request. Random choices are the same for every size.
 struct Filling<'a> {
     size: usize,
     family: &'a str,
-    /// Whether keys are the one large value again and again, one of large elements, or many small ones.
+    /// Whether keys are one large value repeatedly, one of large elements, or many small ones.
     keys: u64,
     /// Whether texts are long, or as many as there are.
     long: bool,
     arguments: Vec<Vec<u8>>,
     count: Option<(usize, usize)>,
-    /// Arguments that were made so far.
+    /// The arguments so far.
     made: usize,
-    /// Whether something is repeated already: what is repeated within it is not.
+    /// Whether this is inside a repeated part: nested parts are not repeated.
     within: bool,
 }
 
@@ -35,13 +35,13 @@ pub(super) fn make(rng: &mut Rng, spec: &Spec, size: usize) -> Vec<Vec<u8>> {
     filling.arguments
 }
 
-/// The beginning of a request, for people.
+/// The beginning of a request, for error messages.
 pub(super) fn shown(request: &[Vec<u8>]) -> String {
     let words = request.iter().take(12).map(|word| word[..word.len().min(40)].escape_ascii().to_string());
     format!("[{}] of {} words", words.collect::<Vec<_>>().join(" "), request.len())
 }
 
-/// The kind of value that a command is about.
+/// The type of value that a command uses.
 fn family(spec: &Spec, rng: &mut Rng) -> &'static str {
     let name = spec.full_name;
     match name.as_bytes()[0] {

@@ -1,4 +1,4 @@
-//! A keyspace whose values are of one size, and the time that a request takes there. What a request changes is taken back.
+//! A keyspace whose values have one size, and the time of a request on it. Changes of a request are rolled back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use keystead_model::keyspace::Keyspace;
 
 const NOW: Millis = Millis(1_700_000_000_000);
 
-struct Nobody;
+struct StubHost;
 
-impl Host for Nobody {
+impl Host for StubHost {
     fn needs_token(&self) -> bool {
         false
     }
@@ -42,15 +42,15 @@ pub(super) struct Scene {
     session: Session,
 }
 
-/// What a request took.
+/// The measurement of a request.
 pub(super) struct Measured {
     pub(super) time: Duration,
-    /// Whether it was answered and not refused.
+    /// Whether it succeeded.
     pub(super) served: bool,
 }
 
-/// The families of keys: each has one large value `name` and small ones `name:0`, `name:1` and so on.
-pub(super) const KINDS: [&str; 8] = ["str", "list", "set", "zset", "hash", "stream", "json", "hll"];
+/// The key names: each has one large value `name` and small ones `name:0`, `name:1` and so on.
+pub(super) const KINDS: &[&str] = &["str", "list", "set", "zset", "hash", "stream", "json", "hll"];
 
 impl Scene {
     pub(super) fn new(size: usize) -> Scene {
@@ -60,12 +60,12 @@ impl Scene {
         scene
     }
 
-    /// One value of each kind with `size` elements, one of few elements with `size` bytes, and `size` small ones.
+    /// One value of each type with `size` elements, one of few elements with `size` bytes, and `size` small ones.
     fn fill(&mut self) {
         let size = self.size;
         let long = |n: usize| format!("{}{n}", "a".repeat(size));
         let member = |n: usize| format!("m{n}");
-        for kind in KINDS {
+        for &kind in KINDS {
             for (key, count) in [(kind.to_owned(), size), (format!("{kind}:long"), 4)] {
                 let member = |n: usize| if count == size { member(n) } else { long(n) };
                 for n in 0..count {
@@ -101,7 +101,7 @@ impl Scene {
         let score = (n % 170).to_string();
         match kind {
             "str" => self.put(&["SET", key, member]),
-            // Every other element is the same, so that there is much to find.
+            // Every other element is the same, so that there are many matches.
             "list" if n % 2 == 1 => self.put(&["RPUSH", key, "m0"]),
             "list" => self.put(&["RPUSH", key, member]),
             "set" => self.put(&["SADD", key, member]),
@@ -122,11 +122,11 @@ impl Scene {
         assert!(!reply.is_error(), "{words:?}: {reply:?}");
     }
 
-    /// The least time of several rounds.
+    /// The minimum time of several rounds.
     pub(super) fn measure(&mut self, spec: &'static Spec, request: &[Vec<u8>], rounds: usize) -> Measured {
         let mut measured = Measured { time: Duration::MAX, served: false };
         for _ in 0..rounds {
-            // What a command does to the connection or the server stays, but for the names that it listens to.
+            // Effects on the connection or the server stay, except subscriptions.
             if spec.flags.has(flag::PUBSUB) && !matches!(spec.run, Run::Data(_)) {
                 (self.hub, self.session) = connected(self.size);
             }
@@ -161,9 +161,9 @@ impl Scene {
     }
 }
 
-/// A connection that listens to much.
+/// A connection with many subscriptions.
 fn connected(size: usize) -> (Hub, Session) {
-    let hub = Hub::new(Box::new(Nobody));
+    let hub = Hub::new(Box::new(StubHost));
     let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), NOW, 100).unwrap();
     let mut session = Session::new(Arc::clone(&client), true);
     for name in ["SUBSCRIBE", "PSUBSCRIBE"] {
@@ -175,7 +175,7 @@ fn connected(size: usize) -> (Hub, Session) {
     (hub, session)
 }
 
-/// The bytes of the strings in a reply. Integers and nothings have bounds of their own: arguments, or matches of a path.
+/// The bytes of the strings in a reply. Integers and nulls have bounds of their own: arguments, or matches of a path.
 pub(super) fn held_bytes(reply: &Reply) -> usize {
     match reply {
         Reply::Bulk(bytes) => bytes.len(),

@@ -1,12 +1,12 @@
 //! Random commands with random and hostile arguments, one after the other on one keyspace. Whatever is sent:
 //!
 //! - nothing panics, and the parts of the keyspace agree;
-//! - a refusal, and a command that does not write, changes nothing;
-//! - a command changes no key but those that its row tells;
-//! - the recorded effects give the same keyspace elsewhere, and what is rolled back leaves no trace;
-//! - every answer has a form in RESP2 and RESP3.
+//! - an error, and a command that does not write, changes nothing;
+//! - a command changes no key but those that its row declares;
+//! - the recorded effects produce the same keyspace elsewhere, and a rollback leaves no trace;
+//! - every reply can be encoded in RESP2 and RESP3.
 //!
-//! A failure names its seed: `KEYSTEAD_SEED=N` walks it again, `KEYSTEAD_OPS=N` walks farther.
+//! A failure prints its seed: `KEYSTEAD_SEED=N` repeats it, `KEYSTEAD_OPS=N` runs longer.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test that fails is read by people")]
@@ -31,18 +31,18 @@ use syntax::Requests;
 
 const START: Millis = Millis(1_700_000_000_000);
 
-/// How many commands are sent when nobody says.
+/// The default number of commands.
 const OPS_DEFAULT: usize = 20_000;
 
 /// How often the copy is compared.
 const COMPARE_EVERY: usize = 50;
 
-/// How many of the last commands a failure tells.
-const TOLD: usize = 8;
+/// How many of the last commands a failure prints.
+const HISTORY_MAX: usize = 8;
 
-struct Nobody;
+struct StubHost;
 
-impl Host for Nobody {
+impl Host for StubHost {
     fn needs_token(&self) -> bool {
         false
     }
@@ -60,13 +60,13 @@ impl Host for Nobody {
     }
 }
 
-/// The last commands; it tells them when the test fails, by a panic of whatever depth.
-struct Told {
+/// The last commands; printed when the test fails, also by a panic.
+struct History {
     seed: u64,
     lines: VecDeque<String>,
 }
 
-impl Drop for Told {
+impl Drop for History {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let lines: Vec<_> = self.lines.iter().map(String::as_str).collect();
@@ -78,22 +78,22 @@ impl Drop for Told {
 struct Walk {
     rng: Rng,
     keys: Keyspace,
-    /// Follows the effects.
+    /// A copy that applies the effects.
     copy: Keyspace,
     now: Millis,
     random: Random,
     hub: Hub,
     session: Session,
     requests: Requests,
-    /// Every key that ever was.
+    /// All keys that ever existed.
     names: BTreeSet<Bytes>,
-    told: Told,
-    /// Answers that were no refusals, by row.
+    history: History,
+    /// Replies that were not errors, by row.
     served: BTreeMap<&'static str, usize>,
 }
 
 #[test]
-fn whatever_is_sent_the_keyspace_holds() {
+fn the_keyspace_stays_consistent_whatever_is_sent() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     let ops = std::env::var("KEYSTEAD_OPS").ok().and_then(|ops| ops.trim().parse().ok());
     let rows: Vec<(usize, &'static Spec)> = (table::FAMILIES.iter().enumerate())
@@ -107,8 +107,8 @@ fn whatever_is_sent_the_keyspace_holds() {
     let mut walk = Walk::new(seed);
     for n in 0..ops.unwrap_or(OPS_DEFAULT) {
         let (family, row) = rows[walk.rng.below(rows.len() as u64) as usize];
-        // Removing everything is rare, or there would never be much.
-        if row.name.starts_with("FLUSH") && walk.rng.below(20) > 0 {
+        // Flushing is rare, or the keyspace would stay small.
+        if row.name.starts_with("flush") && walk.rng.below(20) > 0 {
             continue;
         }
         let request = walk.requests.make(&mut walk.rng, row, family);
@@ -123,7 +123,7 @@ fn whatever_is_sent_the_keyspace_holds() {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        let hub = Hub::new(Box::new(Nobody));
+        let hub = Hub::new(Box::new(StubHost));
         let client = hub.clients.add("127.0.0.1:5000".into(), "127.0.0.1:6379".into(), START, 100).unwrap();
         Walk {
             rng: Rng::new(seed),
@@ -135,7 +135,7 @@ impl Walk {
             hub,
             requests: Requests::new(),
             names: BTreeSet::new(),
-            told: Told { seed, lines: VecDeque::new() },
+            history: History { seed, lines: VecDeque::new() },
             served: BTreeMap::new(),
         }
     }
@@ -143,10 +143,10 @@ impl Walk {
     fn send(&mut self, request: &[Vec<u8>]) {
         self.now =
             self.now.plus_ms(if self.rng.below(50) == 0 { self.rng.span_ms() } else { self.rng.below(30) });
-        self.tell(request);
+        self.record(request);
         let command = Command::new(request);
         let Ok(spec) = dispatch::resolve(command.args()) else { return };
-        // Mostly what is expired goes first, so that what is left of a refusal is seen to the last effect.
+        // Mostly, expired keys are removed first, so that all effects of an error are seen.
         let tidy = self.rng.below(8) > 0;
         if tidy {
             self.reclaim();
@@ -159,7 +159,7 @@ impl Walk {
         self.keys.check().unwrap();
         if reply.is_error() || !spec.writes() {
             let wrong = self.keys.effects().iter().find(|effect| tidy || !is_reclaiming(&effect.fact));
-            assert!(wrong.is_none(), "{} answers {reply:?} and leaves {wrong:?}", spec.full_name);
+            assert!(wrong.is_none(), "{} replies {reply:?} and leaves {wrong:?}", spec.full_name);
         }
         if !reply.is_error() {
             *self.served.entry(spec.full_name).or_default() += 1;
@@ -168,11 +168,11 @@ impl Walk {
         self.follow();
     }
 
-    fn tell(&mut self, request: &[Vec<u8>]) {
+    fn record(&mut self, request: &[Vec<u8>]) {
         let words: Vec<_> = request.iter().map(|word| format!("'{}'", word.escape_ascii())).collect();
-        self.told.lines.push_back(format!("{:?} {}", self.now, words.join(" ")));
-        if self.told.lines.len() > TOLD {
-            self.told.lines.pop_front();
+        self.history.lines.push_back(format!("{:?} {}", self.now, words.join(" ")));
+        if self.history.lines.len() > HISTORY_MAX {
+            self.history.lines.pop_front();
         }
     }
 
@@ -191,7 +191,7 @@ impl Walk {
         reply
     }
 
-    /// Takes out everything that is expired: the wheel what it knows to be due, a look the rest.
+    /// Removes everything that is expired: the wheel what it knows to be due, a read the rest.
     fn reclaim(&mut self) {
         self.keys.reclaim(self.now, &mut { 1000 }).unwrap();
         for name in &self.names {
@@ -199,7 +199,7 @@ impl Walk {
         }
     }
 
-    /// Runs a command and takes it back.
+    /// Runs a command and rolls it back.
     fn run_in_vain(&mut self, spec: &'static Spec, command: &Command) {
         let (before, revision) = (self.keys.dump().unwrap(), self.keys.revision());
         self.keys.savepoint();
@@ -210,12 +210,12 @@ impl Walk {
         assert!(self.keys.effects().is_empty() && self.keys.dump().unwrap() == before, "rolled back in part");
     }
 
-    /// A row tells every key that a command changes, since that is how commands find their shard.
+    /// A row declares every key that a command changes, since that is how commands are routed to their shard.
     fn check_keys(&self, spec: &Spec, command: &Command, reply: &Reply, tidy: bool) {
         let Ok(keys) = spec.keys(command.args()) else {
             assert!(
                 reply.is_error(),
-                "{} answers though its keys cannot be found: {reply:?}",
+                "{} replies though its keys cannot be found: {reply:?}",
                 spec.full_name
             );
             return;
@@ -225,14 +225,15 @@ impl Walk {
             "{} has no such arguments: {keys:?}",
             spec.full_name
         );
-        let told = |effect: &Effect| keys.iter().any(|at| command.args().at(*at) == effect.key.as_slice());
+        let declared =
+            |effect: &Effect| keys.iter().any(|at| command.args().at(*at) == effect.key.as_slice());
         let wrong = self.keys.effects().iter().find(|effect| {
-            effect.fact != Fact::Flushed && !told(effect) && (tidy || !is_reclaiming(&effect.fact))
+            effect.fact != Fact::Flushed && !declared(effect) && (tidy || !is_reclaiming(&effect.fact))
         });
-        assert!(wrong.is_none(), "{} does not tell the key of {wrong:?}", spec.full_name);
+        assert!(wrong.is_none(), "{} does not declare the key of {wrong:?}", spec.full_name);
     }
 
-    /// Gives the copy what was recorded.
+    /// Applies the recorded effects to the copy.
     fn follow(&mut self) {
         let mut effects = Vec::new();
         self.keys.take_effects(&mut effects);
@@ -242,13 +243,13 @@ impl Walk {
         }
     }
 
-    /// A walk on which everything is refused shows nothing.
+    /// A run in which everything fails shows nothing.
     fn check_served(&self, rows: &[(usize, &'static Spec)]) {
-        let refused = rows.iter().filter(|(_, row)| !self.served.contains_key(row.full_name));
-        let refused: Vec<_> = refused.map(|(_, row)| row.full_name).collect();
-        let answers: usize = self.served.values().sum();
-        println!("{answers} answers, {} keys; always refused: {refused:?}", self.keys.len());
-        assert!(refused.len() * 5 <= rows.len(), "of {} rows were always refused: {refused:?}", rows.len());
+        let failing = rows.iter().filter(|(_, row)| !self.served.contains_key(row.full_name));
+        let failing: Vec<_> = failing.map(|(_, row)| row.full_name).collect();
+        let replies: usize = self.served.values().sum();
+        println!("{replies} replies, {} keys; always failing: {failing:?}", self.keys.len());
+        assert!(failing.len() * 5 <= rows.len(), "of {} rows were always failing: {failing:?}", rows.len());
     }
 
     fn compare(&mut self) {
@@ -261,7 +262,7 @@ impl Walk {
     }
 }
 
-/// What a look at an expired key or field leaves.
+/// What a read of an expired key or field leaves.
 fn is_reclaiming(fact: &Fact) -> bool {
     matches!(fact, Fact::Deleted | Fact::HashFieldDeleted(_))
 }

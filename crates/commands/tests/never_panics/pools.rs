@@ -1,10 +1,10 @@
-//! What arguments are made of: few keys, so that everything meets everything, and what nobody should send.
+//! The pools of arguments: few keys, so that commands interact, and hostile input.
 
 use keystead_commands::table;
 use keystead_testkit::rng::Rng;
 
-/// Integers and what almost is one. None asks for a string of hundreds of megabytes, which would be granted.
-const NUMBERS: [&str; 28] = [
+/// Integers and near misses. None requests a string of hundreds of megabytes, which would be granted.
+const NUMBERS: &[&str] = &[
     "9223372036854775807",
     "-9223372036854775808",
     "9223372036854775808",
@@ -35,8 +35,8 @@ const NUMBERS: [&str; 28] = [
     "",
 ];
 
-/// Ids of stream entries and what almost is one.
-const IDS: [&str; 17] = [
+/// Ids of stream entries and near misses.
+const IDS: &[&str] = &[
     "*",
     "$",
     ">",
@@ -56,19 +56,19 @@ const IDS: [&str; 17] = [
     "x",
 ];
 
-/// Other things that some command gives a meaning to.
-const WORDS: [&str; 26] = [
+/// Other texts that some command gives a meaning to.
+const WORDS: &[&str] = &[
     "u8", "i64", "u63", "u64", "i65", "u0", "#0", "#7", "*", "h?llo", "[a-", "\\", "[", "(", "[a", "(a",
     "(1.5", "(inf", "-", "+", "weight_*", "*->f", "m", "km", "default", "lib-name",
 ];
 
-/// A member, field, value or pattern; small ones are frequent, so that they meet.
+/// A member, field, value or pattern; small ones are frequent, so that they repeat.
 pub(super) fn text(rng: &mut Rng) -> Vec<u8> {
     match rng.below(20) {
         0 => Vec::new(),
         1 => b"\xff\x00\r\n\x80".to_vec(),
         2 => vec![b'x'; rng.below(300) as usize],
-        3 => pick(rng, &WORDS),
+        3 => pick(rng, WORDS),
         4 => number(rng),
         5 => float(rng),
         n if n < 12 => format!("{}", rng.below(10)).into_bytes(),
@@ -76,10 +76,10 @@ pub(super) fn text(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// An integer, more often than not a small one.
+/// An integer, usually a small one.
 pub(super) fn number(rng: &mut Rng) -> Vec<u8> {
     match rng.below(10) {
-        0 => pick(rng, &NUMBERS),
+        0 => pick(rng, NUMBERS),
         1 => format!("{}", rng.below(2000)).into_bytes(),
         2 => format!("-{}", rng.below(10) + 1).into_bytes(),
         _ => format!("{}", rng.below(8)).into_bytes(),
@@ -89,15 +89,15 @@ pub(super) fn number(rng: &mut Rng) -> Vec<u8> {
 /// A double.
 pub(super) fn float(rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
-        0 => pick(rng, &NUMBERS),
-        1 => pick(rng, &WORDS),
+        0 => pick(rng, NUMBERS),
+        1 => pick(rng, WORDS),
         2 => format!("{}", rng.finite_f64()).into_bytes(),
         3 => format!("-{}.5", rng.below(90)).into_bytes(),
         _ => format!("{}", rng.below(80)).into_bytes(),
     }
 }
 
-/// An end of a range of scores, or of names where all scores are the same.
+/// A bound of a range of scores, or of members if all scores are equal.
 pub(super) fn edge(rng: &mut Rng) -> Vec<u8> {
     match rng.below(4) {
         0 => pick(rng, &["-", "+", "[", "(", "[m2", "(m2", "[m5", "(m5"]),
@@ -109,15 +109,15 @@ pub(super) fn edge(rng: &mut Rng) -> Vec<u8> {
 /// The id of a stream entry.
 pub(super) fn stream_id(rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
-        0 => pick(rng, &IDS),
+        0 => pick(rng, IDS),
         1 => b">".to_vec(),
         2 => format!("{}", rng.below(60)).into_bytes(),
         _ => format!("{}-{}", rng.below(60), rng.below(3)).into_bytes(),
     }
 }
 
-/// Paths into documents: those that mostly match, and those that nobody should send.
-const PATHS: [&str; 30] = [
+/// Paths into documents: mostly matching ones, and hostile ones.
+const PATHS: &[&str] = &[
     "$",
     ".",
     "$.a",
@@ -150,8 +150,8 @@ const PATHS: [&str; 30] = [
     "$.new",
 ];
 
-/// Documents, and what almost is one.
-const DOCUMENTS: [&str; 22] = [
+/// Documents, and near misses.
+const DOCUMENTS: &[&str] = &[
     "{}",
     "[]",
     "null",
@@ -178,7 +178,7 @@ const DOCUMENTS: [&str; 22] = [
 
 /// A path into a document.
 pub(super) fn path(rng: &mut Rng) -> Vec<u8> {
-    if rng.below(30) == 0 { text(rng) } else { pick(rng, &PATHS) }
+    if rng.below(30) == 0 { text(rng) } else { pick(rng, PATHS) }
 }
 
 /// A document.
@@ -191,11 +191,11 @@ pub(super) fn json(rng: &mut Rng) -> Vec<u8> {
             let levels = rng.below(130) as usize;
             format!("{}{}", "[".repeat(levels), "]".repeat(levels)).into_bytes()
         }
-        _ => pick(rng, &DOCUMENTS),
+        _ => pick(rng, DOCUMENTS),
     }
 }
 
-/// A key; one that usually holds what the family is about, or any.
+/// A key; usually one that holds the type of the family.
 pub(super) fn key(rng: &mut Rng, family: usize) -> Vec<u8> {
     match rng.below(20) {
         0 => text(rng),
@@ -210,9 +210,9 @@ fn family_key(rng: &mut Rng, family: usize) -> Vec<u8> {
     format!("{family}:{}", rng.below(3)).into_bytes()
 }
 
-/// A script that touches no key but its own, and no key before it fails.
+/// A script that touches only its own keys, and none before it fails.
 pub(super) fn script(rng: &mut Rng) -> Vec<u8> {
-    const SCRIPTS: [&str; 10] = [
+    const SCRIPTS: &[&str] = &[
         "return {KEYS, ARGV}",
         "return redis.pcall('SET', KEYS[1], ARGV[1] or '')",
         "return redis.pcall('INCR', KEYS[1])",
@@ -224,27 +224,27 @@ pub(super) fn script(rng: &mut Rng) -> Vec<u8> {
         "return struct.unpack(ARGV[1], ARGV[2])",
         "return string.gsub(ARGV[1], ARGV[2], ARGV[3])",
     ];
-    pick(rng, &SCRIPTS)
+    pick(rng, SCRIPTS)
 }
 
-/// A library of one function, or something like it.
+/// A library of one function, or a near miss.
 pub(super) fn library(rng: &mut Rng) -> Vec<u8> {
-    const LIBRARIES: [&str; 3] = [
+    const LIBRARIES: &[&str] = &[
         "#!lua name=l\nredis.register_function('f', function(keys) return redis.pcall('GET', keys[1]) end)",
         "#!lua name=l\nredis.register_function('f', function(keys, args) return redis.pcall('SET', keys[1], args[1]) end)",
         "#!lua name=l\nreturn",
     ];
-    pick(rng, &LIBRARIES)
+    pick(rng, LIBRARIES)
 }
 
-/// A word that some command knows as an option.
+/// A word that some command accepts as an option.
 pub(super) fn keyword(rng: &mut Rng, keywords: &[&'static str]) -> Vec<u8> {
     let word = keywords.get(rng.below(keywords.len().max(1) as u64) as usize);
     let word = word.copied().unwrap_or_default();
     if rng.below(8) == 0 { word.to_ascii_lowercase().into_bytes() } else { word.as_bytes().to_vec() }
 }
 
-/// Every word in capitals of every row's syntax.
+/// Every upper-case word of every row's syntax.
 pub(super) fn keywords() -> Vec<&'static str> {
     let words = table::leaves().flat_map(|row| row.syntax.split(|c: char| !c.is_ascii_alphanumeric()));
     let mut words: Vec<_> =

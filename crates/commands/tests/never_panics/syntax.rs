@@ -1,7 +1,7 @@
-//! Requests that look like what a row's syntax says, and some that look like it less.
+//! Requests that follow a row's syntax, and some that follow it less.
 //!
-//! A syntax is a sequence of words and groups: `[x]` may be left out, `<x>` may not, `x | y` is one of them, `...` repeats
-//! its group. A word in small letters stands for an argument, any other for itself.
+//! A syntax is a sequence of words and groups: `[x]` is optional, `<x>` is required, `x | y` is one of them, `...` repeats
+//! its group. A word in lower case is an argument, any other is a keyword.
 
 use keystead_commands::Spec;
 use keystead_testkit::rng::Rng;
@@ -14,7 +14,7 @@ pub(super) enum Part<'a> {
     Group { choices: Vec<Vec<Part<'a>>>, optional: bool, repeats: bool },
 }
 
-/// Makes requests.
+/// Generates requests.
 pub(super) struct Requests {
     keywords: Vec<&'static str>,
 }
@@ -119,7 +119,7 @@ impl Requests {
     }
 }
 
-/// Arguments, and the place of a number that counts those behind it.
+/// Arguments, and the index of a number that counts those after it.
 struct Filled {
     arguments: Vec<Vec<u8>>,
     count: Option<(usize, usize)>,
@@ -138,7 +138,7 @@ impl Filled {
         self.arguments.push(Vec::new());
     }
 
-    /// The arguments; the count is right more often than not.
+    /// The arguments; the count is usually right.
     fn finish(mut self, rng: &mut Rng) -> Vec<Vec<u8>> {
         if let Some((at, count)) = self.count {
             self.arguments[at] =
@@ -148,7 +148,7 @@ impl Filled {
     }
 }
 
-/// The choices of a syntax.
+/// The alternatives of a syntax.
 pub(super) fn choices(syntax: &str) -> Vec<Vec<Part<'_>>> {
     parse(&mut tokens(syntax).into_iter().peekable())
 }
@@ -168,7 +168,7 @@ fn tokens(syntax: &str) -> Vec<&str> {
     tokens
 }
 
-/// The choices up to the end of the group. It stops there, in the middle of whatever does not fit.
+/// The alternatives up to the end of the group. It stops there, in the middle of whatever does not fit.
 fn parse<'a>(tokens: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> Vec<Vec<Part<'a>>> {
     let mut choices = vec![Vec::new()];
     while let Some(token) = tokens.next() {

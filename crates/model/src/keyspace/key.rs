@@ -64,18 +64,10 @@ impl Keyspace {
     /// # Errors
     /// `too_large` when the new name is; when the value cannot be brought into memory. Nothing changed.
     pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
-        check_size(to.len())?;
-        let Some(source) = self.find(from, now)? else {
-            return Ok(Renamed::Absent);
+        let (source, target) = match self.source_and_target(from, to, overwrite, now)? {
+            Ok(found) => found,
+            Err(outcome) => return Ok(outcome),
         };
-        let target = self.find(to, now)?;
-        if target.is_some() && !overwrite {
-            return Ok(Renamed::Taken);
-        }
-        if target == Some(source) {
-            return Ok(Renamed::Done);
-        }
-        self.load(source)?;
         let Some(entry) = self.table.get(source) else {
             return Ok(Renamed::Absent);
         };
@@ -117,24 +109,40 @@ impl Keyspace {
     /// # Errors
     /// As [`rename`](Keyspace::rename).
     pub fn copy(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
-        check_size(to.len())?;
-        let Some(source) = self.find(from, now)? else {
-            return Ok(Renamed::Absent);
+        let source = match self.source_and_target(from, to, overwrite, now)? {
+            Ok((source, _)) => source,
+            Err(outcome) => return Ok(outcome),
         };
-        let target = self.find(to, now)?;
-        if target.is_some() && !overwrite {
-            return Ok(Renamed::Taken);
-        }
-        if target == Some(source) {
-            return Ok(Renamed::Done);
-        }
-        self.load(source)?;
         let Some(entry) = self.table.get(source) else {
             return Ok(Renamed::Absent);
         };
         let (value, expires_at) = (entry.value.clone(), self.table.expires_at(source));
         self.replace(to, value, Expire::At(expires_at), now)?;
         Ok(Renamed::Done)
+    }
+
+    /// The entries that renaming or copying reads and replaces, with the source in memory; or the outcome, if nothing is left
+    /// to do.
+    fn source_and_target(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        overwrite: bool,
+        now: Millis,
+    ) -> Result<std::result::Result<(Id, Option<Id>), Renamed>> {
+        check_size(to.len())?;
+        let Some(source) = self.find(from, now)? else {
+            return Ok(Err(Renamed::Absent));
+        };
+        let target = self.find(to, now)?;
+        if target.is_some() && !overwrite {
+            return Ok(Err(Renamed::Taken));
+        }
+        if target == Some(source) {
+            return Ok(Err(Renamed::Done));
+        }
+        self.load(source)?;
+        Ok(Ok((source, target)))
     }
 
     /// Removes every key, as one effect.

@@ -70,7 +70,7 @@ impl Worker {
             return None;
         }
         let writes = || {
-            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.name, "EXEC" | "PUBLISH"))
+            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.full_name, "exec" | "publish"))
         };
         if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
             return None;

@@ -15,7 +15,7 @@ const fn own(family: &'static str, request: &'static str, reply: &'static str) -
     Own { family, request, reply }
 }
 
-const NOT_KEPT: &str = "-ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)";
+const NOT_KEPT: &str = "-ERR nothing can be saved: the server stores its data in memory only (--durability fsync or commit persists it)";
 
 const NO_USERS: &str =
     "-ERR users cannot be changed: there is only \\'default\\', and its password is the server\\'s token";
@@ -93,7 +93,7 @@ pub(crate) const OWN: &[Own] = &[
     own(
         "keys",
         "JSON.DEBUG HELP",
-        r#"[+JSON.DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, +MEMORY key [path], +    Gives the bytes of the text of values., +HELP, +    Tells what JSON.DEBUG can do.]"#,
+        r#"[+JSON.DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:, +MEMORY key [path], +    Returns the length of the JSON text of the values at a path in bytes., +HELP, +    Returns a list of the subcommands of JSON.DEBUG.]"#,
     ),
     own("keys", r#"JSON.DEL own:json $.l"#, r#":1"#),
     own("keys", r#"JSON.FORGET own:json"#, r#":1"#),

@@ -96,7 +96,7 @@ fn a_large_key_that_one_request_names_thousands_of_times_is_rejected() {
         format!("JSON.MGET {}$.a", named("j")),
     ] {
         let reply = client.ask(&attack);
-        let repeats = "-ERR the same large keys are named again and again: name each key once";
+        let repeats = "-ERR the same large keys are repeated: pass each key once";
         assert_eq!(reply, repeats, "{}", &attack[..30]);
     }
     client.expect(&[("SCARD s", ":50000"), ("ZCARD z", ":50000"), ("STRLEN b", ":1048576")]);

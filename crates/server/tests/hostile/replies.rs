@@ -9,7 +9,7 @@ use crate::{assert_unharmed, common, until, victim};
 
 const MEBIBYTE: usize = 1 << 20;
 const TIMES: usize = 5_000;
-const TOO_LARGE: &str = "-ERR max response size exceeded. Limit: 537919488 bytes. Ask for less at a time. Nothing of it was changed";
+const TOO_LARGE: &str = "-ERR max response size exceeded. Limit: 537919488 bytes. Request less data at a time. Nothing was changed";
 
 /// A client of a server with a value of each type that holds a string of 1 MiB.
 fn prepared(server: &Server) -> Client {
@@ -53,7 +53,7 @@ fn a_value_that_one_request_reads_thousands_of_times_is_rejected() {
         assert_eq!(reply, TOO_LARGE, "{}", &attack[..attack.len().min(40)]);
         assert_unharmed(&server);
     }
-    let repeats = "-ERR the same large keys are named again and again: name each key once";
+    let repeats = "-ERR the same large keys are repeated: pass each key once";
     assert_eq!(
         client.ask(&repeated("JSON.MGET", "j", "$")),
         repeats,
@@ -153,7 +153,7 @@ fn a_script_that_reads_gigabytes_is_rolled_back() {
 fn the_rest_api_rejects_a_reply_of_gigabytes() {
     let server = victim(&[]);
     let mut redis = prepared(&server);
-    let words = "max response size exceeded. Limit: 134217728 bytes. Ask for less at a time. Nothing of it was changed";
+    let words = "max response size exceeded. Limit: 134217728 bytes. Request less data at a time. Nothing was changed";
     let attack = format!(r#"["SRANDMEMBER","s",-{TIMES}]"#);
     for (path, body, status) in [
         ("/", attack.clone(), 413),
@@ -182,7 +182,7 @@ fn many_clients_that_read_no_replies_take_at_most_a_gigabyte() {
     let server = victim(&[]);
     let mut client = prepared(&server);
     let mut silent = Vec::new();
-    let full = "-ERR more than 1075838976 bytes of responses wait for clients that do not read them. Ask for less, or try again later. Nothing of it was changed";
+    let full = "-ERR more than 1075838976 bytes of responses wait for clients that do not read them. Request less data, or try again later. Nothing was changed";
     until(|| {
         silent.push(Client::connect(&server));
         silent.iter_mut().for_each(|silent| silent.send("SRANDMEMBER s -200"));

@@ -80,7 +80,7 @@ fn a_pipeline_whose_replies_are_too_large_stops_running() {
             |n: usize| items[n]["result"].as_str().is_some_and(|text| text.len() == BODY_BYTES_MAX);
         let whole = (0..20).take_while(|n| is_whole(*n)).count();
         assert_eq!(whole, 12, "128 MB have no room for the thirteenth");
-        let words = "ERR max response size exceeded. Limit: 134217728 bytes. Ask for less at a time. Nothing of it was changed";
+        let words = "ERR max response size exceeded. Limit: 134217728 bytes. Request less data at a time. Nothing was changed";
         assert_eq!(items[whole]["error"], words);
         let words = "ERR max response size exceeded. Limit: 134217728 bytes. The command did not run";
         assert!(items[whole + 1..].iter().all(|item| item["error"] == words), "{shards}");
@@ -99,7 +99,7 @@ fn a_transaction_whose_replies_are_too_large_is_undone() {
             let gets = |count| r#"["GET","k"],"#.repeat(count);
             let response =
                 http.post("/multi-exec", &format!(r#"[["APPEND","k","y"],{}["DEL","k"]]"#, gets(13)));
-            let words = "ERR max response size exceeded. Limit: 134217728 bytes. Ask for less at a time. Nothing of it was changed";
+            let words = "ERR max response size exceeded. Limit: 134217728 bytes. Request less data at a time. Nothing was changed";
             assert_eq!((response.status, response.error().as_str()), (413, words), "{shards} {n}");
             assert_eq!(http.get("/strlen/k").text(), format!(r#"{{"result":{BODY_BYTES_MAX}}}"#));
             let response = http.post("/multi-exec", &format!(r#"[{}["DEL","k"]]"#, gets(12)));

@@ -283,7 +283,7 @@ fn a_response_that_is_too_large_to_be_stored_undoes_the_request() {
         http.ask("POST", "/set/{k}", &[], &vec![b'x'; 9 * 1024 * 1024]);
         let body = br#"[["INCR","{k}n"],["GET","{k}"],["GET","{k}"]]"#;
         let response = http.ask("POST", "/pipeline", &[NAME], body);
-        let words = "ERR max response size exceeded. Limit: 16777216 bytes. Ask for less at a time. Nothing of it was changed";
+        let words = "ERR max response size exceeded. Limit: 16777216 bytes. Request less data at a time. Nothing was changed";
         is_error(&response, 413, words);
         is_error(&http.ask("POST", "/multi-exec", &["Idempotency-Key: m"], body), 413, words);
         // A line break is two bytes in JSON.

@@ -4,7 +4,7 @@ use crate::errors;
 use crate::families::strings::range;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(value) = ctx.keys.str(args.at(1), ctx.now)? else {
         return Ok(Reply::Int(0));
     };
@@ -29,7 +29,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if bits.is_empty() {
         return Ok(Reply::Int(0));
     }
-    // Whole bytes, without the bits of the first and the last that are outside.
+    // Whole bytes, without the bits of the first and the last that are outside the range.
     let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
     let before = value[first] & !(0xff >> (bits.start % 8));
     let behind = value[last] & (0x7f >> ((bits.end - 1) % 8));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -37,28 +37,28 @@ enum Kind {
     IncrBy,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitfield(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let ops = parse(args)?;
     match ops.iter().filter(|op| op.change.is_some()).map(Op::end).max() {
-        None => look(ctx, args.at(1), &ops),
+        None => read(ctx, args.at(1), &ops),
         Some(end) => change(ctx, args.at(1), &ops, end),
     }
 }
 
-pub(super) fn run_read_only(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let ops = parse(args)?;
     if ops.iter().any(|op| op.change.is_some()) {
         return Err(READ_ONLY);
     }
-    look(ctx, args.at(1), &ops)
+    read(ctx, args.at(1), &ops)
 }
 
-fn look(ctx: &mut Ctx<'_>, key: &[u8], ops: &[Op]) -> CommandResult {
+fn read(ctx: &mut Ctx<'_>, key: &[u8], ops: &[Op]) -> CommandResult {
     let value = ctx.keys.str(key, ctx.now)?.map_or(&[][..], |value| value);
     Ok(Reply::Array(ops.iter().map(|op| Reply::Int(op.field.get(value, op.offset))).collect()))
 }
 
-/// The string is made `end` bytes long at least, also when every change fails.
+/// The string is extended to at least `end` bytes, even if every change fails.
 fn change(ctx: &mut Ctx<'_>, key: &[u8], ops: &[Op], end: usize) -> CommandResult {
     let replies = ctx.keys.update_str(key, ctx.now, |old| {
         let old = old.map_or(&[][..], |old| old);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_redis_order() {
+    fn errors_come_in_redis_order() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         let bad_type = "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";

@@ -17,17 +17,17 @@ enum Op {
     Or,
     Xor,
     Not,
-    /// In the first and in no other.
+    /// Set in the first and in no other.
     Diff,
-    /// In some other and not in the first.
+    /// Set in some other and not in the first.
     Diff1,
-    /// In the first and in some other.
+    /// Set in the first and in some other.
     AndOr,
-    /// In one only.
+    /// Set in exactly one.
     One,
 }
 
-const OPS: [(&str, Op); 8] = [
+const OPS: &[(&str, Op)] = &[
     ("AND", Op::And),
     ("OR", Op::Or),
     ("XOR", Op::Xor),
@@ -38,7 +38,7 @@ const OPS: [(&str, Op); 8] = [
     ("ONE", Op::One),
 ];
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let op = OPS.iter().find(|(name, _)| args.at(1).eq_ignore_ascii_case(name.as_bytes()));
     let (name, op) = op.copied().ok_or(errors::SYNTAX)?;
     if op == Op::Not && args.len() != 4 {
@@ -63,7 +63,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(len))
 }
 
-/// Shorter strings are filled up with zeros.
+/// Shorter strings are padded with zeros.
 fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
     if matches!(op, Op::Diff | Op::Diff1 | Op::AndOr) {
         return against_the_others(op, sources);
@@ -74,7 +74,7 @@ fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
         new.extend_from_slice(first);
     }
     new.resize(len, 0);
-    // ONE: bits that were met twice.
+    // ONE: bits that are set in two or more.
     let mut twice = vec![0; if op == Op::One { len } else { 0 }];
     for source in sources.iter().skip(1) {
         let pairs = new.iter_mut().zip(source.iter());
@@ -100,7 +100,7 @@ fn combine(op: Op, sources: &[Bytes]) -> Vec<u8> {
     new
 }
 
-/// The first string beside what the others have together.
+/// The first string, and the union of the others.
 fn against_the_others(op: Op, sources: &[Bytes]) -> Vec<u8> {
     let Some((first, others)) = sources.split_first() else { return Vec::new() };
     let mut new = combine(Op::Or, others);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -11,29 +11,29 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const BAD_BIT: Fail = Fail::Text(Cow::Borrowed("ERR The bit argument must be 1 or 0."));
 const NOWHERE: Reply = Reply::Int(-1);
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn bitpos(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let bit = match args.int(2)? {
         0 => false,
         1 => true,
         _ => return Err(BAD_BIT),
     };
     let Some(value) = ctx.keys.str(args.at(1), ctx.now)? else {
-        // Nothing but zeros, for ever.
+        // All bits are clear, and zeros follow without end.
         return Ok(if bit { NOWHERE } else { Reply::Int(0) });
     };
-    let bits = bits_asked_for(args, value.len())?;
+    let bits = requested_bits(args, value.len())?;
     if bits.is_empty() {
         return Ok(NOWHERE);
     }
     Ok(match find(value, bit, bits) {
         Some(place) => Reply::count(place),
-        // Behind the end there are zeros, unless it was said where to end.
+        // Zeros follow the end, unless an end was given.
         None if !bit && args.len() < 5 => Reply::count(value.len() * 8),
         None => NOWHERE,
     })
 }
 
-fn bits_asked_for(args: Args<'_>, len: usize) -> Result<Range<usize>, Fail> {
+fn requested_bits(args: Args<'_>, len: usize) -> Result<Range<usize>, Fail> {
     if args.len() > 6 {
         return Err(errors::SYNTAX);
     }
@@ -52,7 +52,7 @@ fn bits_asked_for(args: Args<'_>, len: usize) -> Result<Range<usize>, Fail> {
 
 /// The first such bit in a range that is not empty.
 fn find(value: &[u8], bit: bool, bits: Range<usize>) -> Option<usize> {
-    // A byte, with ones where there is what we look for.
+    // A byte, with ones at the wanted bits.
     let sought = |index: usize| if bit { value[index] } else { !value[index] };
     let (first, last) = (bits.start / 8, (bits.end - 1) / 8);
     let head = sought(first) & (0xff >> (bits.start % 8));
@@ -67,7 +67,7 @@ fn find(value: &[u8], bit: bool, bits: Range<usize>) -> Option<usize> {
     (place < bits.end).then_some(place)
 }
 
-/// The first byte that is another one.
+/// The first byte with a wanted bit.
 fn first_other(bytes: &[u8], skip: u8) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
     let skipped = words.iter().take_while(|word| **word == [skip; 8]).count() * 8;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_agrees_with_looking_at_every_bit() {
+    fn the_result_agrees_with_a_bitwise_search() {
         let mut value = [0u8; 30];
         value[20] = 0x10;
         for flip in [0, 0xff] {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -1,12 +1,12 @@
-//! Integers of 1 to 64 bits at any place of a string, and what happens when one overflows. It touches nothing.
+//! Integers of 1 to 64 bits at any bit offset of a string, and their overflow. It touches nothing.
 
 /// What happens when a value does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Overflow {
-    /// Higher bits are lost.
+    /// Higher bits are dropped.
     #[default]
     Wrap,
-    /// The nearest value that fits is taken.
+    /// The nearest value that fits is used.
     Sat,
     /// Nothing is done.
     Fail,
@@ -36,14 +36,14 @@ impl Field {
         self.bits
     }
 
-    /// The value at a bit; behind the end there are zeros.
+    /// The value at a bit offset; zeros follow the end.
     pub(super) fn get(self, bytes: &[u8], offset: usize) -> i64 {
         let window = load(bytes, offset / 8) << (offset % 8);
         let unused = u128::BITS - self.bits;
         if self.signed { (window as i128 >> unused) as i64 } else { (window >> unused) as i64 }
     }
 
-    /// Puts the low bits of a value at a bit of a string that is long enough.
+    /// Writes the low bits of a value at a bit offset of a string that is long enough.
     pub(super) fn put(self, bytes: &mut [u8], offset: usize, value: i64) {
         let shift = u128::BITS - self.bits - (offset % 8) as u32;
         let mask = (u128::MAX >> (u128::BITS - self.bits)) << shift;
@@ -53,9 +53,9 @@ impl Field {
         }
     }
 
-    /// What a value and an increment come to in this type; `None` when it does not fit and must.
+    /// The sum of a value and an increment in this type; `None` if it does not fit and must.
     ///
-    /// An unsigned field takes a value that is set as 64 bits without a sign, so one below zero is too large.
+    /// SET on an unsigned field reads the value as unsigned 64 bits, so a negative one is too large.
     pub(super) fn add(self, value: i64, increment: i64, overflow: Overflow) -> Option<i64> {
         let value = if self.signed { i128::from(value) } else { i128::from(value as u64) };
         let sum = value + i128::from(increment);
@@ -70,8 +70,8 @@ impl Field {
                 Some(if self.signed { low as i64 >> unused } else { (low >> unused) as i64 })
             }
             Overflow::Sat => {
-                // Redis takes the distance to the highest value in 64 bits: of a value that is set so far below that it
-                // does not fit, it finds that it is too high.
+                // Redis computes the distance to the highest value in 64 bits: if the value is so far below that the distance
+                // does not fit, Redis takes it for an overflow.
                 let far_below = self.bits < u64::BITS && i64::try_from(max - value).is_err();
                 Some(if sum > max || far_below { max } else { min } as i64)
             }
@@ -89,7 +89,7 @@ impl Field {
     }
 }
 
-/// Sixteen bytes from `first` on, zeros where there are none.
+/// Sixteen bytes from `first` on, padded with zeros.
 fn load(bytes: &[u8], first: usize) -> u128 {
     let mut window = [0; 16];
     let there = bytes.get(first..).unwrap_or_default();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_got_and_nothing_else_changes() {
+    fn a_written_field_reads_back_and_nothing_else_changes() {
         for bits in 1..=64 {
             for offset in 0..20 {
                 let field = Field { signed: true, bits };

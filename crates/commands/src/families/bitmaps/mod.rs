@@ -1,4 +1,4 @@
-//! Bits of strings: the table of this family.
+//! Bitmaps: the table of this family.
 
 mod bitcount;
 mod bitfield;
@@ -13,40 +13,40 @@ use crate::spec::Spec;
 use crate::spec::flag::*;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("BITCOUNT", "bitcount", -2, READ, Keys::At(1), bitcount::run).doc(
+    Spec::data("bitcount", -2, READ, Keys::At(1), bitcount::bitcount).doc(
         "key [start end [BYTE | BIT]]",
-        "Counts the bits that are set in the string under a key.",
+        "Returns the number of set bits in a string value.",
         "2.6.0",
     ),
-    Spec::data("BITFIELD", "bitfield", -2, WRITE_OOM, Keys::At(1), bitfield::run).doc(
+    Spec::data("bitfield", -2, WRITE_OOM, Keys::At(1), bitfield::bitfield).doc(
         "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | \
          INCRBY encoding offset increment ...]",
-        "Looks at and changes integers of any width at any bit of the string under a key.",
+        "Reads, sets and increments integers of arbitrary width at arbitrary bit offsets of a string value.",
         "3.2.0",
     ),
-    Spec::data("BITFIELD_RO", "bitfield_ro", -2, READ_FAST, Keys::At(1), bitfield::run_read_only).doc(
+    Spec::data("bitfield_ro", -2, READ_FAST, Keys::At(1), bitfield::bitfield_ro).doc(
         "key [GET encoding offset [GET encoding offset ...]]",
-        "Looks at integers of any width at any bit of the string under a key.",
+        "Reads integers of arbitrary width at arbitrary bit offsets of a string value. Read-only variant of BITFIELD.",
         "6.0.0",
     ),
-    Spec::data("BITOP", "bitop", -4, and(WRITE_OOM, WHOLE), Keys::From(2), bitop::run).doc(
+    Spec::data("bitop", -4, and(WRITE_OOM, WHOLE), Keys::From(2), bitop::bitop).doc(
         "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
-        "Puts what a logical operation makes of the bits of strings.",
+        "Performs a bitwise operation on several string values and stores the result in a key.",
         "2.6.0",
     ),
-    Spec::data("BITPOS", "bitpos", -3, READ, Keys::At(1), bitpos::run).doc(
+    Spec::data("bitpos", -3, READ, Keys::At(1), bitpos::bitpos).doc(
         "key bit [start [end [BYTE | BIT]]]",
-        "Finds the first bit that is set, or the first that is not.",
+        "Returns the position of the first bit in a string value that is set or clear.",
         "2.8.7",
     ),
-    Spec::data("GETBIT", "getbit", 3, READ_FAST, Keys::At(1), setbit::getbit).doc(
+    Spec::data("getbit", 3, READ_FAST, Keys::At(1), setbit::getbit).doc(
         "key offset",
-        "Gives a bit of the string under a key.",
+        "Returns the bit at an offset of a string value.",
         "2.2.0",
     ),
-    Spec::data("SETBIT", "setbit", 4, WRITE_OOM, Keys::At(1), setbit::setbit).doc(
+    Spec::data("setbit", 4, WRITE_OOM, Keys::At(1), setbit::setbit).doc(
         "key offset value",
-        "Sets or clears a bit of the string under a key, and gives what it was before.",
+        "Sets or clears the bit at an offset of a string value and returns the previous bit. Creates the key if it does not exist.",
         "2.2.0",
     ),
 ];

@@ -1,4 +1,4 @@
-//! Places of bits as commands name them. It touches nothing.
+//! Bit offsets as arguments. It touches nothing.
 //!
 //! Bit 0 is the highest of the first byte.
 
@@ -10,12 +10,12 @@ use crate::number;
 
 const BAD_OFFSET: Fail = Fail::Text(Cow::Borrowed("ERR bit offset is not an integer or out of range"));
 
-/// A place within the longest string.
+/// An offset within the longest string.
 pub(super) fn parse(text: &[u8]) -> Result<usize, Fail> {
     within(number::parse_int(text))
 }
 
-/// The same; with `#` before it, it is counted in fields of so many bits.
+/// The same; with the prefix `#` it is counted in fields of so many bits.
 pub(super) fn parse_field(text: &[u8], bits: u32) -> Result<usize, Fail> {
     match text.strip_prefix(b"#") {
         Some(count) => within(number::parse_int(count).and_then(|count| count.checked_mul(i64::from(bits)))),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         let bad_offset = "-ERR bit offset is not an integer or out of range";

@@ -10,7 +10,7 @@ use crate::reply::Reply;
 /// The only user.
 pub(crate) const USER: &str = "default";
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn auth(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     match args.len() {
         2 if !conn.hub.host.needs_token() => return Err(errors::AUTH_WITHOUT_PASSWORD),
         2 => bring(conn, USER.as_bytes(), args.at(1))?,
@@ -20,16 +20,16 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Checks a user and a secret. Where no secret is needed any will do, as for Redis's user without a password.
+/// Checks a user and a password. If no token is needed any password is accepted, as for Redis's user without a password.
 pub(super) fn bring(conn: &mut Conn<'_>, user: &[u8], secret: &[u8]) -> Result<(), Fail> {
-    // The secret is looked at whoever the user is, so that time tells nothing about users.
+    // The password is compared whoever the user is, so that the time reveals nothing about users.
     let right = conn.hub.host.is_token(secret) || !conn.hub.host.needs_token();
     if right && user == USER.as_bytes() {
         conn.session.authenticated = true;
         conn.session.auth_failures = 0;
         return Ok(());
     }
-    // Where there is no secret nobody guesses.
+    // Without a token there are no failed authentications.
     if conn.hub.host.needs_token() {
         conn.session.auth_failures = conn.session.auth_failures.saturating_add(1);
         conn.session.delay_reply = true;
@@ -43,7 +43,7 @@ pub(super) mod tests {
     use crate::hub::{Facts, Host};
     use crate::testing::Desk;
 
-    /// A server whose secret is `sesame`.
+    /// A server whose token is `sesame`.
     pub(in crate::families::connection) struct Locked;
 
     impl Host for Locked {
@@ -67,7 +67,7 @@ pub(super) mod tests {
     const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
 
     #[test]
-    fn the_secret_opens_the_connection() {
+    fn the_token_authenticates_the_connection() {
         let mut desk = Desk::at(Box::new(Locked));
         desk.expect(&[
             ("AUTH open", WRONG),
@@ -84,7 +84,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn where_no_secret_is_needed() {
+    fn without_a_token() {
         Desk::new().expect(&[
             (
                 "AUTH x",

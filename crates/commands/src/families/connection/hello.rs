@@ -17,7 +17,7 @@ const NO_AUTH_HELLO: Fail = Fail::fixed(
     "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
 );
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hello(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let protocol = match args.get(1) {
         None => None,
         Some(version) => Some(match number::parse_int(version).ok_or(NOT_A_VERSION)? {
@@ -77,7 +77,7 @@ mod tests {
     const FACTS: &str = "*14 $6 server $5 redis $7 version $5 7.4.0 $5 proto :2 $2 id :1 $4 mode $10 standalone $4 role $6 master $7 modules *0";
 
     #[test]
-    fn hello_chooses_the_protocol_and_tells_about_the_server() {
+    fn hello_selects_the_protocol_and_describes_the_server() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HELLO", FACTS),
@@ -93,14 +93,14 @@ mod tests {
             ("HELLO 3 AUTH nobody x FOO", "-ERR Syntax error in HELLO option 'FOO'"),
             ("CLIENT GETNAME", "$2 me"),
         ]);
-        assert_eq!(desk.session.protocol, Protocol::Resp2, "a refusal changes nothing");
+        assert_eq!(desk.session.protocol, Protocol::Resp2, "an error changes nothing");
         assert_eq!(desk.resp("HELLO 3"), FACTS.replace("proto :2", "proto :3"));
         assert_eq!(desk.session.protocol, Protocol::Resp3);
         assert!(desk.run_args(&["HELLO", "3", "SETNAME", "a b"]).is_error());
     }
 
     #[test]
-    fn hello_needs_the_secret() {
+    fn hello_needs_the_token() {
         let mut desk = Desk::at(Box::new(Locked));
         assert!(desk.resp("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
         assert_eq!(desk.resp("HELLO 2 AUTH default sesame"), FACTS);

@@ -18,37 +18,37 @@ use crate::spec::{Control, Flags, Spec};
 const BEFORE_AUTH: Flags = and(and(NO_AUTH, NO_SCRIPT), and(FAST, NO_REST));
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::conn("AUTH", "auth", -2, BEFORE_AUTH, auth::run).doc(
+    Spec::conn("auth", -2, BEFORE_AUTH, auth::auth).doc(
         "[username] password",
-        "Brings the secret: the server's token. The only user is `default`.",
+        "Authenticates the connection with the server's token. The only user is `default`.",
         "1.0.0",
     ),
-    Spec::conn("HELLO", "hello", -1, BEFORE_AUTH, hello::run).doc(
+    Spec::conn("hello", -1, BEFORE_AUTH, hello::hello).doc(
         "[protover [AUTH username password] [SETNAME clientname]]",
-        "Chooses RESP2 or RESP3 and tells about the server.",
+        "Selects RESP2 or RESP3 and returns information about the server.",
         "6.0.0",
     ),
-    Spec::conn("PING", "ping", -1, FAST, ping::ping).doc(
+    Spec::conn("ping", -1, FAST, ping::ping).doc(
         "[message]",
-        "Answers `PONG`, or the message.",
+        "Returns `PONG`, or the message if there is one.",
         "1.0.0",
     ),
-    Spec::conn("ECHO", "echo", 2, FAST, ping::echo).doc("message", "Answers the message.", "1.0.0"),
-    Spec::conn("SELECT", "select", 2, and(FAST, NO_REST), select::run).doc(
+    Spec::conn("echo", 2, FAST, ping::echo).doc("message", "Returns the message.", "1.0.0"),
+    Spec::conn("select", 2, and(FAST, NO_REST), select::select).doc(
         "index",
-        "Chooses a database: there is only 0.",
+        "Selects the logical database. Only 0 exists.",
         "1.0.0",
     ),
-    Spec::control("QUIT", "quit", -1, BEFORE_AUTH, Control::Quit).doc("", "Ends the connection.", "1.0.0"),
-    Spec::control("RESET", "reset", 1, BEFORE_AUTH, Control::Reset).doc(
+    Spec::control("quit", -1, BEFORE_AUTH, Control::Quit).doc("", "Closes the connection.", "1.0.0"),
+    Spec::control("reset", 1, BEFORE_AUTH, Control::Reset).doc(
         "",
-        "Makes the connection as if it had just come.",
+        "Resets the connection to its initial state.",
         "6.2.0",
     ),
-    Spec::within("CLIENT", "client", client::TABLE).doc("", "Looks at connections.", "2.4.0"),
+    Spec::within("client", client::TABLE).doc("", "A container for client connection commands.", "2.4.0"),
 ];
 
-/// RESET: the connection is as if it had just come. Its transaction is forgotten already.
+/// RESET: the initial state of a connection. Its transaction is already discarded.
 pub(crate) fn reset(session: &mut Session, hub: &Hub) {
     session.leave(hub);
     session.set_protocol(Protocol::Resp2);
@@ -65,7 +65,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn reset_makes_a_connection_new() {
+    fn reset_restores_the_initial_state() {
         let mut desk = Desk::new();
         for line in ["HELLO 3 SETNAME me", "SUBSCRIBE a", "CLIENT NO-TOUCH ON", "CLIENT REPLY OFF"] {
             desk.run(line);

@@ -11,7 +11,7 @@ pub(super) fn ping(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() > 2 {
         return Err(errors::wrong_arity("ping"));
     }
-    // In RESP2 a connection that listens gets nothing but lists.
+    // In RESP2 a subscribed connection receives arrays only.
     if conn.session.is_subscribed() && conn.session.protocol == Protocol::Resp2 {
         return Ok(Reply::bulks([&b"pong"[..], args.at(1)]));
     }
@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn pings_are_answered() {
+    fn pings_get_replies() {
         Desk::new().expect(&[
             ("PING", "+PONG"),
             ("ping hi", "$2 hi"),

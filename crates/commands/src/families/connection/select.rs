@@ -5,7 +5,7 @@ use crate::conn::Conn;
 use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 
-pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn select(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     match args.int(1)? {
         0 => Ok(Reply::Ok),
         index if i32::try_from(index).is_ok() => Err(errors::DB_INDEX),

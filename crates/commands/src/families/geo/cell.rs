@@ -1,5 +1,5 @@
-//! Cells of the earth's surface, and the 52 bits that are the score of a member: those of latitude and longitude in
-//! turn, so that cells that are near each other mostly have scores that are. It touches nothing.
+//! Cells of the earth's surface, and the 52 bits that are the score of a member: the bits of latitude and longitude
+//! interleaved, so that nearby cells mostly have nearby scores. It touches nothing.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) const STEP_MAX: u32 = 26;
 
 const SCORE_BITS: u32 = 2 * STEP_MAX;
 
-/// A place on the earth.
+/// A point on the earth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) lon: f64,
@@ -20,12 +20,12 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The score of a member that is there.
+    /// The score of a member at this point.
     pub(super) fn score(self) -> f64 {
         Cell::around(self, STEP_MAX).bits() as f64
     }
 
-    /// Where a member with this score is: in the middle of a tiny cell. Any number is somewhere.
+    /// The point of a member with this score: the centre of a tiny cell. Every number is a valid score.
     pub(super) fn of_score(score: f64) -> Point {
         let bits = bits_of(score);
         let area = Cell { lat: gathered(bits), lon: gathered(bits >> 1), step: STEP_MAX }.area();
@@ -36,7 +36,7 @@ impl Point {
     }
 }
 
-/// The part of the world between two numbers out of 2^step, from the west and from the south.
+/// The cell at these coordinates out of 2^step, from the west and from the south.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) lon: u32,
@@ -44,7 +44,7 @@ pub(super) struct Cell {
     pub(super) step: u32,
 }
 
-/// What a cell covers, in degrees.
+/// The bounds of a cell, in degrees.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
     pub(super) lon: Range<f64>,
@@ -52,12 +52,12 @@ pub(super) struct Area {
 }
 
 impl Cell {
-    /// The cell in which a point is.
+    /// The cell that contains a point.
     pub(super) fn around(point: Point, step: u32) -> Cell {
         Cell::within(point, step, LAT_MAX)
     }
 
-    /// The cell in which a point is, on a map up to another latitude.
+    /// The cell that contains a point, on a map up to another latitude.
     pub(super) fn within(point: Point, step: u32, lat_max: f64) -> Cell {
         let parts = (1u64 << step) as f64;
         let lat = (point.lat + lat_max) / (lat_max + lat_max) * parts;
@@ -65,7 +65,7 @@ impl Cell {
         Cell { lon: lon as u32, lat: lat as u32, step }
     }
 
-    /// The bits of both numbers in turn, that of the longitude first.
+    /// The bits of both numbers interleaved, that of the longitude first.
     pub(super) fn bits(self) -> u64 {
         spread(self.lat) | spread(self.lon) << 1
     }
@@ -85,7 +85,7 @@ impl Cell {
         }
     }
 
-    /// The cell so many to the east and to the north. The map has no edge: beyond one is the opposite one.
+    /// The cell so many to the east and to the north. The map wraps around.
     pub(super) fn beside(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
         let moved =
@@ -94,7 +94,7 @@ impl Cell {
     }
 }
 
-/// A score as the bits it stands for. One that is none of ours becomes what the processors make of it that Redis runs on.
+/// A score as bits. Scores outside the range are converted as by the processors that Redis runs on.
 fn bits_of(score: f64) -> u64 {
     const TOO_LARGE: f64 = u64::MAX as f64;
     if score < 0.0 {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn any_score_is_somewhere() {
+    fn every_score_has_a_point() {
         for score in [f64::NEG_INFINITY, -1.5, 0.0, 1e15, 1e16, 1e19, 1e20, f64::INFINITY] {
             let point = Point::of_score(score);
             assert!(point.lon.abs() <= LON_MAX && point.lat.abs() <= LAT_MAX, "{score} {point:?}");

@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use crate::errors::{self, CommandResult};
 use crate::families::zsets::zadd::{Mode, add};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn geoadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let mut mode = Mode::default();
     while mode.accept(&mut cursor) {}
@@ -25,7 +25,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_get_the_scores_of_their_places() {
+    fn members_get_the_scores_of_their_coordinates() {
         Desk::new().expect(&[
             ("GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania", ":2"),
             ("ZSCORE g Palermo", "$16 3479099956230698"),
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn all_places_are_checked_before_the_key() {
+    fn all_offsets_are_checked_before_the_key() {
         Desk::new().expect(&[
             ("SET s x", "+OK"),
             ("GEOADD s NX XX 1 1 a", "-ERR syntax error"),

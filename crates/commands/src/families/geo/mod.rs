@@ -1,4 +1,4 @@
-//! Places on the earth, in sorted sets: the table of this family.
+//! Geospatial indexes in sorted sets: the table of this family.
 
 mod cell;
 mod geoadd;
@@ -13,55 +13,54 @@ use crate::spec::Spec;
 use crate::spec::flag::*;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("GEOADD", "geoadd", -5, WRITE_OOM, Keys::At(1), geoadd::run).doc(
+    Spec::data("geoadd", -5, WRITE_OOM, Keys::At(1), geoadd::geoadd).doc(
         "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
-        "Sets the places of members, which become their scores.",
+        "Adds members to a geospatial index or updates their coordinates. The index is a sorted set.",
         "3.2.0",
     ),
-    Spec::data("GEOPOS", "geopos", -2, READ, Keys::At(1), read::geopos).doc(
+    Spec::data("geopos", -2, READ, Keys::At(1), read::geopos).doc(
         "key [member [member ...]]",
-        "Gives the longitudes and latitudes of members.",
+        "Returns the longitude and latitude of members of a geospatial index.",
         "3.2.0",
     ),
-    Spec::data("GEODIST", "geodist", -4, READ, Keys::At(1), read::geodist).doc(
+    Spec::data("geodist", -4, READ, Keys::At(1), read::geodist).doc(
         "key member1 member2 [M | KM | FT | MI]",
-        "Gives the distance between two members.",
+        "Returns the distance between two members of a geospatial index.",
         "3.2.0",
     ),
-    Spec::data("GEOHASH", "geohash", -2, READ, Keys::At(1), read::geohash).doc(
+    Spec::data("geohash", -2, READ, Keys::At(1), read::geohash).doc(
         "key [member [member ...]]",
-        "Gives the places of members as standard geohash texts.",
+        "Returns the coordinates of members of a geospatial index as standard geohash strings.",
         "3.2.0",
     ),
-    Spec::data("GEOSEARCH", "geosearch", -7, READ, Keys::At(1), search::geosearch).doc(
+    Spec::data("geosearch", -7, READ, Keys::At(1), search::geosearch).doc(
         "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> \
          | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] \
          [WITHDIST] [WITHHASH]",
-        "Gives the members inside of a circle or box.",
+        "Returns the members of a geospatial index inside a circle or a box.",
         "6.2.0",
     ),
-    Spec::data("GEOSEARCHSTORE", "geosearchstore", -8, WRITE_OOM, Keys::Two(1, 2), search::geosearchstore)
+    Spec::data("geosearchstore", -8, WRITE_OOM, Keys::Two(1, 2), search::geosearchstore)
         .doc(
             "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M \
          | KM | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] \
          [STOREDIST]",
-            "Keeps the members inside of a circle or box under another key.",
+            "Stores the members of a geospatial index inside a circle or a box in a key.",
             "6.2.0",
         ),
-    Spec::data("GEORADIUS", "georadius", -6, WRITE_OOM, Keys::AndStored(6), search::georadius).doc(
+    Spec::data("georadius", -6, WRITE_OOM, Keys::AndStored(6), search::georadius).doc(
         "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT \
          count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
-        "Gives or keeps the members inside of a circle around a point.",
+        "Returns or stores the members of a geospatial index within a distance of a point. Deprecated in favour of GEOSEARCH and GEOSEARCHSTORE.",
         "3.2.0",
     ),
-    Spec::data("GEORADIUS_RO", "georadius_ro", -6, READ, Keys::At(1), search::georadius_ro).doc(
+    Spec::data("georadius_ro", -6, READ, Keys::At(1), search::georadius_ro).doc(
         "key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT \
          count [ANY]] [ASC | DESC]",
-        "Gives the members inside of a circle around a point.",
+        "Returns the members of a geospatial index within a distance of a point. Deprecated in favour of GEOSEARCH.",
         "3.2.10",
     ),
     Spec::data(
-        "GEORADIUSBYMEMBER",
         "georadiusbymember",
         -5,
         WRITE_OOM,
@@ -71,11 +70,10 @@ pub(crate) const TABLE: &[Spec] = &[
     .doc(
         "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
          [ASC | DESC] [STORE key | STOREDIST key]",
-        "Gives or keeps the members inside of a circle around a member.",
+        "Returns or stores the members of a geospatial index within a distance of a member. Deprecated in favour of GEOSEARCH and GEOSEARCHSTORE.",
         "3.2.0",
     ),
     Spec::data(
-        "GEORADIUSBYMEMBER_RO",
         "georadiusbymember_ro",
         -5,
         READ,
@@ -85,7 +83,7 @@ pub(crate) const TABLE: &[Spec] = &[
     .doc(
         "key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] \
          [ASC | DESC]",
-        "Gives the members inside of a circle around a member.",
+        "Returns the members of a geospatial index within a distance of a member. Deprecated in favour of GEOSEARCH.",
         "3.2.10",
     ),
 ];

@@ -1,4 +1,4 @@
-//! The arguments of GEOSEARCH, GEORADIUS and their kin. It touches nothing.
+//! The arguments of GEOSEARCH, GEORADIUS and similar commands. It touches nothing.
 
 use keystead_model::value::ZSet;
 
@@ -12,7 +12,7 @@ const UNKNOWN_MEMBER: &str = "ERR could not decode requested zset member";
 const COUNT_TOO_SMALL: &str = "ERR COUNT must be > 0";
 const ANY_WITHOUT_COUNT: &str = "ERR the ANY argument requires COUNT argument";
 
-/// Where a command says what its shape is.
+/// How a command specifies its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `key longitude latitude radius unit`
@@ -23,7 +23,7 @@ pub(super) enum Form {
     Search,
 }
 
-/// Whether a command keeps what it finds.
+/// Whether a command stores its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storing {
     Never,
@@ -39,31 +39,31 @@ pub(super) enum Order {
     Descending,
 }
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Debug, Default)]
 pub(super) struct Query<'a> {
     centre: Option<Point>,
     extent: Option<Extent>,
-    /// How many metres the unit of distances has.
+    /// Metres per unit of distance.
     pub(super) unit_m: f64,
     pub(super) with_distance: bool,
     pub(super) with_hash: bool,
     pub(super) with_point: bool,
     pub(super) order: Option<Order>,
-    /// At most so many.
+    /// The maximum number of members.
     pub(super) count: Option<usize>,
-    /// Any ones, not the nearest.
+    /// Any members, not the nearest.
     pub(super) any: bool,
-    /// Where it is kept.
+    /// The destination key.
     pub(super) store: Option<&'a [u8]>,
-    /// Distances are kept in place of scores.
+    /// Distances are stored instead of scores.
     pub(super) store_distance: bool,
     from_member: bool,
     from_point: bool,
 }
 
 impl<'a> Query<'a> {
-    /// Reads everything behind the key, at index `key_at`, of the sorted set. A member is looked up when it is read.
+    /// Parses everything after the key of the sorted set, at index `key_at`. A member is looked up when it is parsed.
     pub(super) fn parse(
         args: Args<'a>,
         key_at: usize,
@@ -90,12 +90,12 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// The shape, where there is something to look into.
+    /// The shape, if there is something to search.
     pub(super) fn shape(&self) -> Option<Shape> {
         Some(Shape { centre: self.centre?, extent: self.extent?, unit_m: self.unit_m })
     }
 
-    /// What stands at fixed places behind the key.
+    /// The arguments at fixed positions after the key.
     fn parse_places(&mut self, cursor: &mut Cursor<'a>, form: Form, zset: Option<&ZSet>) -> Result<(), Fail> {
         match form {
             Form::Radius => {
@@ -178,7 +178,7 @@ impl<'a> Query<'a> {
         accepted
     }
 
-    /// A centre of one kind only, and an extent of one kind only.
+    /// Exactly one kind of centre, and one kind of extent.
     fn accept_shape(&mut self, cursor: &mut Cursor<'a>, zset: Option<&ZSet>) -> Result<bool, Fail> {
         let is_box = matches!(self.extent, Some(Extent::Box { .. }));
         let is_circle = matches!(self.extent, Some(Extent::Circle { .. }));
@@ -198,7 +198,7 @@ impl<'a> Query<'a> {
         Ok(true)
     }
 
-    /// What options must not or must stand together.
+    /// Which options exclude or require each other.
     fn check(&self, args: Args<'_>, form: Form) -> Result<(), Fail> {
         let name = || String::from_utf8_lossy(args.name());
         let is_search = form == Form::Search;
@@ -227,7 +227,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Where a member is; nowhere without a sorted set.
+/// The point of a member; `None` without a sorted set.
 fn place(zset: Option<&ZSet>, member: &[u8]) -> Result<Option<Point>, Fail> {
     let Some(zset) = zset else { return Ok(None) };
     let score = zset.score(member).ok_or_else(|| Fail::text(UNKNOWN_MEMBER))?;

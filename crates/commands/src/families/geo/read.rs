@@ -14,7 +14,7 @@ use crate::reply::Reply;
 
 const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 
-/// The standard goes up to the poles.
+/// The standard extends to the poles.
 const STANDARD_LAT_MAX: f64 = 90.0;
 
 pub(super) fn geopos(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
@@ -46,7 +46,7 @@ fn place(zset: Option<&ZSet>, member: &[u8]) -> Option<Point> {
     zset?.score(member).map(Point::of_score)
 }
 
-/// The hash that other programs know: eleven letters of five bits. There are not enough bits for the last one.
+/// The standard geohash: eleven characters of five bits. There are not enough bits for the last one.
 fn standard(point: Point) -> Reply {
     let bits = Cell::within(point, STEP_MAX, STANDARD_LAT_MAX).bits();
     let letter = |i: usize| if i == 10 { b'0' } else { ALPHABET[(bits >> (47 - 5 * i) & 31) as usize] };
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told() {
+    fn positions_are_returned() {
         desk().expect(&[
             ("GEOPOS g Palermo none", "*2 *2 $20 13.36138933897018433 $20 38.11555639549629859 *-1"),
             ("GEOPOS none a", "*1 *-1"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_told() {
+    fn distances_are_returned() {
         desk().expect(&[
             ("GEODIST g Palermo Catania", "$11 166274.1516"),
             ("GEODIST g Palermo Catania km", "$8 166.2742"),

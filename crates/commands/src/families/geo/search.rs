@@ -47,12 +47,12 @@ pub(super) fn georadiusbymember_ro(ctx: &mut Ctx<'_>, args: Args<'_>) -> Command
     run(ctx, args, 1, Form::RadiusByMember, Storing::Never)
 }
 
-/// A member inside of a shape.
+/// A member inside a shape.
 struct Found<'k> {
     member: &'k [u8],
     score: f64,
     point: Point,
-    /// From the centre.
+    /// The distance from the centre.
     distance_m: f64,
 }
 
@@ -91,7 +91,7 @@ fn find<'k>(zset: &'k ZSet, shape: &Shape, query: &Query<'_>) -> Vec<Found<'k>> 
     match query.order {
         Some(Order::Descending) => found.sort_by(|a, b| nearer(b, a)),
         Some(Order::Ascending) => found.sort_by(nearer),
-        // The nearest ones are wanted where some are left out.
+        // If some are left out, the nearest ones are returned.
         None if query.count.is_some() && !query.any => found.sort_by(nearer),
         None => {}
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_kept() {
+    fn results_are_stored() {
         desk().expect(&[
             ("GEOSEARCHSTORE s g FROMLONLAT 15 37 BYBOX 400 400 km ASC COUNT 3", ":3"),
             ("ZRANGE s 0 -1", "*3 $7 Palermo $7 Catania $5 edge2"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn places_and_shapes_are_checked_in_order() {
+    fn coordinates_and_shapes_are_checked_in_order() {
         desk().expect(&[
             ("GEOSEARCH s FROMMEMBER a BYRADIUS x m", WRONG_TYPE),
             ("GEORADIUS s x 1 1 m", WRONG_TYPE),

@@ -1,17 +1,17 @@
-//! Circles and boxes on the earth: how far it is from their centre, what is inside, and which cells to look into. It
+//! Circles and boxes on the earth: distances from their centre, containment, and the cells to search. It
 //! touches nothing.
 //!
-//! The sums are done in the order in which Redis does them, so that the last bit of a distance is the same.
+//! The sums are computed in the same order as in Redis, so that distances are equal to the last bit.
 
 use super::cell::{Area, Cell, Point, STEP_MAX};
 
 const RADIANS: f64 = std::f64::consts::PI / 180.0;
-/// The earth as a ball, in metres.
+/// The radius of the earth as a sphere, in metres.
 const EARTH_RADIUS_M: f64 = 6372797.560856;
 /// Half of the length of the equator on the map, in metres.
 const MERCATOR_MAX_M: f64 = 20037726.37;
 
-/// How far it is from one point to another, in metres.
+/// The distance between two points, in metres.
 pub(super) fn distance_m(a: Point, b: Point) -> f64 {
     let v = ((b.lon * RADIANS - a.lon * RADIANS) / 2.0).sin();
     if v == 0.0 {
@@ -27,7 +27,7 @@ fn lat_distance_m(a: f64, b: f64) -> f64 {
     EARTH_RADIUS_M * (b * RADIANS - a * RADIANS).abs()
 }
 
-/// How far a shape reaches, in a unit.
+/// The extent of a shape, in its unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Extent {
     Circle { radius: f64 },
@@ -39,12 +39,12 @@ pub(super) enum Extent {
 pub(super) struct Shape {
     pub(super) centre: Point,
     pub(super) extent: Extent,
-    /// How many metres the unit has.
+    /// Metres per unit.
     pub(super) unit_m: f64,
 }
 
 impl Shape {
-    /// How far a point inside is from the centre, in metres; `None` outside.
+    /// The distance of a point inside from the centre, in metres; `None` if it is outside.
     pub(super) fn distance_inside_m(&self, point: Point) -> Option<f64> {
         let distance_m = match self.extent {
             Extent::Circle { radius } => {
@@ -68,7 +68,7 @@ impl Shape {
         Some(distance_m)
     }
 
-    /// The cells to look into, in this order: they cover the shape.
+    /// The cells to search, in this order: they cover the shape.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut step = self.step();
@@ -78,7 +78,7 @@ impl Shape {
             cell = Cell::around(self.centre, step);
         }
         let area = cell.area();
-        // A direction is left out where the middle cell covers the shape by itself.
+        // A direction is skipped if the middle cell covers the shape there.
         let near = step >= 2;
         let no_south = near && area.lat.start < bounds.lat.start;
         let no_north = near && area.lat.end > bounds.lat.end;
@@ -92,7 +92,7 @@ impl Shape {
                 || (east < 0 && no_west)
                 || (east > 0 && no_east);
             let other = cell.beside(east, north);
-            // Of large cells there are so few that neighbours may be the same.
+            // There are so few large cells that neighbours may be the same.
             let again = cells.len() > 1 && cells.last() == Some(&other);
             if !left_out && !again {
                 cells.push(other);
@@ -101,7 +101,7 @@ impl Shape {
         cells
     }
 
-    /// The degrees between which the shape is.
+    /// The bounds of the shape, in degrees.
     fn bounds(&self) -> Area {
         let (width_m, height_m) = match self.extent {
             Extent::Circle { radius } => (self.unit_m * radius, self.unit_m * radius),
@@ -115,7 +115,7 @@ impl Shape {
         Area { lon: lon - lon_delta..lon + lon_delta, lat: lat - lat_delta..lat + lat_delta }
     }
 
-    /// How small cells may be so that nine of them most probably cover the shape.
+    /// The cell size at which nine cells most probably cover the shape.
     fn step(&self) -> u32 {
         let radius_m = self.unit_m
             * match self.extent {
@@ -139,11 +139,11 @@ impl Shape {
     }
 }
 
-/// Whether the neighbours of a cell reach to the bounds.
+/// Whether the neighbours of a cell reach the bounds.
 fn reaches(cell: Cell, bounds: &Area) -> bool {
     let (north, south) = (cell.beside(0, 1).area(), cell.beside(0, -1).area());
     let (east, west) = (cell.beside(1, 0).area(), cell.beside(-1, 0).area());
-    // Bounds that are no number are reached.
+    // NaN bounds count as reached.
     let short = north.lat.end < bounds.lat.end
         || south.lat.start > bounds.lat.start
         || east.lon.end < bounds.lon.end
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_within_their_limits() {
+    fn steps_are_within_their_bounds() {
         for (radius, lat, step) in [
             (0.0, 0.0, 26),
             (0.1, 0.0, 26),

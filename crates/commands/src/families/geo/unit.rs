@@ -7,14 +7,14 @@ use crate::reply::Reply;
 
 const UNKNOWN_UNIT: &str = "ERR unsupported unit provided. please use M, KM, FT, MI";
 
-/// How many metres a unit has.
+/// Metres per unit.
 pub(super) fn unit_m(text: &[u8]) -> Result<f64, Fail> {
     let units: [(&[u8], f64); 4] = [(b"m", 1.0), (b"km", 1000.0), (b"ft", 0.3048), (b"mi", 1609.34)];
     let unit = units.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
     unit.map(|(_, metres)| *metres).ok_or_else(|| Fail::text(UNKNOWN_UNIT))
 }
 
-/// A longitude and a latitude on the map.
+/// A longitude and a latitude.
 pub(super) fn point(lon: &[u8], lat: &[u8]) -> Result<Point, Fail> {
     let lon = number::parse_float(lon).ok_or(errors::NOT_FLOAT)?;
     let lat = number::parse_float(lat).ok_or(errors::NOT_FLOAT)?;
@@ -29,7 +29,7 @@ pub(super) fn length(text: &[u8], error: &'static str) -> Result<f64, Fail> {
     number::parse_float(text).ok_or_else(|| Fail::text(error))
 }
 
-/// A distance, with four digits behind the point.
+/// A distance, with four digits after the point.
 pub(super) fn distance_reply(distance: f64) -> Reply {
     Reply::text(format!("{distance:.4}"))
 }
@@ -39,7 +39,7 @@ pub(super) fn point_reply(point: Point) -> Reply {
     Reply::Array(vec![Reply::Number(degrees(point.lon)), Reply::Number(degrees(point.lat))])
 }
 
-/// Degrees with up to 17 digits behind the point.
+/// Degrees with up to 17 digits after the point.
 fn degrees(value: f64) -> String {
     let text = format!("{value:.17}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

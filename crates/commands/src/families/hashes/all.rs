@@ -24,7 +24,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_hash_is_given_whole_or_by_halves() {
+    fn a_hash_is_returned_whole_or_by_halves() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HGETALL h", "*0"),

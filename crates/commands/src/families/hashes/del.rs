@@ -4,7 +4,7 @@ use keystead_model::Bytes;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut hash = ctx.keys.hash_mut(args.at(1), ctx.now)?;
     let removed = args.from(2).filter(|field| hash.remove(&Bytes::from(*field)).is_some()).count();
     Ok(Reply::count(removed))
@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn fields_go_and_the_key_with_the_last() {
+    fn deleting_the_last_field_deletes_the_key() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HDEL h a", ":0"),

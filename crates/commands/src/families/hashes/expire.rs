@@ -1,7 +1,7 @@
 //! `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`, `HPEXPIRE key milliseconds ...`,
 //! `HEXPIREAT key unix-time-seconds ...`, `HPEXPIREAT key unix-time-milliseconds ...`
 //!
-//! Each field is answered by -2 (there is none), 0 (the condition is not met), 1 (set) or 2 (gone: the moment is past).
+//! The reply for each field is -2 (no such field), 0 (condition not met), 1 (set) or 2 (deleted: the time is in the past).
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -30,13 +30,13 @@ pub(super) fn hpexpireat(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
 #[derive(Clone, Copy)]
 enum Condition {
     Always,
-    /// The field does not expire yet.
+    /// The field has no expiration.
     Nx,
-    /// It does.
+    /// The field has an expiration.
     Xx,
-    /// It expires, and earlier.
+    /// The new expiration is later.
     Gt,
-    /// It expires later, or not.
+    /// The new expiration is earlier.
     Lt,
 }
 
@@ -51,7 +51,7 @@ impl Condition {
         }
     }
 
-    /// [`Millis::NEVER`] is later than every moment.
+    /// [`Millis::NEVER`] is later than any time.
     fn allows(self, old: Millis, new: Millis) -> bool {
         match self {
             Condition::Always => true,
@@ -70,8 +70,8 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>, name: &str, form: Form) -> CommandResu
     let condition = Condition::parse(args.at(3));
     let fields_at = if matches!(condition, Condition::Always) { 3 } else { 4 };
     let fields = fields::parse(args, fields_at, fields::NOT_ABOVE_ZERO)?;
-    let answers = fields.map(|field| Reply::Int(set_one(&mut hash, &Bytes::from(field), condition, at, now)));
-    Ok(Reply::Array(answers.collect()))
+    let replies = fields.map(|field| Reply::Int(set_one(&mut hash, &Bytes::from(field), condition, at, now)));
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn set_one(hash: &mut HashMut<'_>, field: &Bytes, condition: Condition, at: Millis, now: Millis) -> i64 {
@@ -94,7 +94,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn each_field_is_answered() {
+    fn each_field_gets_a_reply() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HEXPIRE h 10 FIELDS 2 a b", "*2 :-2 :-2"),

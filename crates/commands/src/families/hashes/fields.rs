@@ -1,4 +1,4 @@
-//! `FIELDS numfields field [field ...]`, as the commands on expiring fields take it. It touches nothing.
+//! `FIELDS numfields field [field ...]`, as the commands on field expirations take it. It touches nothing.
 
 use crate::Args;
 use crate::errors::Fail;
@@ -7,12 +7,12 @@ use crate::number;
 const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
 const NO_MATCH: &str = "ERR The `numfields` parameter must match the number of arguments";
 
-/// What HTTL, HPERSIST, HGETDEL and HGETEX say when the number is not one.
+/// The error of HTTL, HPERSIST, HGETDEL and HGETEX for a wrong number.
 pub(super) const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
-/// What HEXPIRE and its kin say then.
+/// The error of HEXPIRE and similar commands for a wrong number.
 pub(super) const NOT_ABOVE_ZERO: &str = "ERR Parameter `numFields` should be greater than 0";
 
-/// The fields, where the word FIELDS stands at `at`. They are all that follows.
+/// The fields, if the word FIELDS is at `at`. They are all arguments that follow.
 pub(super) fn parse<'a>(
     args: Args<'a>,
     at: usize,

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_field_is_gone_at_its_moment() {
+    fn an_expired_field_disappears_at_its_expiry() {
         let mut desk = Desk::new();
         desk.expect(&[("HSET h a 1 b 2", ":2"), ("HPEXPIRE h 100 FIELDS 1 a", "*1 :1")]);
         desk.now = desk.now.plus_ms(99);

@@ -5,7 +5,7 @@ use keystead_model::Bytes;
 use super::fields;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hgetdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut hash = ctx.keys.hash_mut(args.at(1), ctx.now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
     let removed = fields.map(|field| hash.remove(&Bytes::from(field)).map_or(Reply::Nil, Reply::shared));
@@ -17,7 +17,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn fields_are_given_once() {
+    fn fields_are_returned_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HGETDEL h FIELDS 1 a", "*1 $-1"),

@@ -8,7 +8,7 @@ use super::fields;
 use super::moment::Form;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hgetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let mut hash = ctx.keys.hash_mut(args.at(1), now)?;
     let mut options = args.cursor(2);
@@ -18,13 +18,13 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         options.accept("PERSIST").then_some(Millis::NEVER)
     };
     let fields = fields::parse(args, options.index(), fields::NOT_POSITIVE)?;
-    let mut answers = Vec::with_capacity(fields.len());
+    let mut replies = Vec::with_capacity(fields.len());
     for field in fields {
         let Some(value) = hash.get(field).map(Reply::bulk) else {
-            answers.push(Reply::Nil);
+            replies.push(Reply::Nil);
             continue;
         };
-        answers.push(value);
+        replies.push(value);
         match at {
             Some(at) if at <= now => {
                 hash.remove(&Bytes::from(field));
@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             _ => {}
         }
     }
-    Ok(Reply::Array(answers))
+    Ok(Reply::Array(replies))
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn fields_are_given_and_their_expiry_set() {
+    fn fields_are_returned_and_their_expiry_set() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HGETEX h FIELDS 1 a", "*1 $-1"),

@@ -1,4 +1,4 @@
-//! `HINCRBY key field increment`, `HINCRBYFLOAT key field increment`. When the field expires does not change.
+//! `HINCRBY key field increment`, `HINCRBYFLOAT key field increment`. The expiration of the field does not change.
 
 use keystead_model::Bytes;
 

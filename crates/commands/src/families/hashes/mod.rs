@@ -27,136 +27,136 @@ const HSETEX_SYNTAX: &str = "key [FNX | FXX] [EX seconds | PX milliseconds | EXA
     unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]";
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("HSET", "hset", -4, WRITE_OOM_FAST, Keys::At(1), set::hset).doc(
+    Spec::data("hset", -4, WRITE_OOM_FAST, Keys::At(1), set::hset).doc(
         "key field value [field value ...]",
-        "Sets fields and counts the new ones.",
+        "Sets the values of one or more fields of a hash and returns how many are new.",
         "2.0.0",
     ),
-    Spec::data("HMSET", "hmset", -4, WRITE_OOM_FAST, Keys::At(1), set::hmset).doc(
+    Spec::data("hmset", -4, WRITE_OOM_FAST, Keys::At(1), set::hmset).doc(
         "key field value [field value ...]",
-        "Sets fields.",
+        "Sets the values of one or more fields of a hash. Deprecated in favour of HSET.",
         "2.0.0",
     ),
-    Spec::data("HSETNX", "hsetnx", 4, WRITE_OOM_FAST, Keys::At(1), set::hsetnx).doc(
+    Spec::data("hsetnx", 4, WRITE_OOM_FAST, Keys::At(1), set::hsetnx).doc(
         "key field value",
-        "Sets a field that is not there.",
+        "Sets the value of a field of a hash, only if the field does not exist.",
         "2.0.0",
     ),
-    Spec::data("HGET", "hget", 3, READ_FAST, Keys::At(1), get::hget).doc(
+    Spec::data("hget", 3, READ_FAST, Keys::At(1), get::hget).doc(
         "key field",
-        "Gives the value of a field.",
+        "Returns the value of a field of a hash.",
         "2.0.0",
     ),
-    Spec::data("HMGET", "hmget", -3, READ_FAST, Keys::At(1), get::hmget).doc(
+    Spec::data("hmget", -3, READ_FAST, Keys::At(1), get::hmget).doc(
         "key field [field ...]",
-        "Gives the values of fields.",
+        "Returns the values of one or more fields of a hash.",
         "2.0.0",
     ),
-    Spec::data("HGETALL", "hgetall", 2, READ, Keys::At(1), all::hgetall).doc(
+    Spec::data("hgetall", 2, READ, Keys::At(1), all::hgetall).doc(
         "key",
-        "Gives all fields and values.",
+        "Returns all fields and values of a hash.",
         "2.0.0",
     ),
-    Spec::data("HKEYS", "hkeys", 2, READ, Keys::At(1), all::hkeys).doc("key", "Gives all fields.", "2.0.0"),
-    Spec::data("HVALS", "hvals", 2, READ, Keys::At(1), all::hvals).doc("key", "Gives all values.", "2.0.0"),
-    Spec::data("HDEL", "hdel", -3, WRITE_FAST, Keys::At(1), del::run).doc(
+    Spec::data("hkeys", 2, READ, Keys::At(1), all::hkeys).doc("key", "Returns all fields of a hash.", "2.0.0"),
+    Spec::data("hvals", 2, READ, Keys::At(1), all::hvals).doc("key", "Returns all values of a hash.", "2.0.0"),
+    Spec::data("hdel", -3, WRITE_FAST, Keys::At(1), del::hdel).doc(
         "key field [field ...]",
-        "Removes fields.",
+        "Deletes one or more fields of a hash. Deletes the hash when no field remains.",
         "2.0.0",
     ),
-    Spec::data("HEXISTS", "hexists", 3, READ_FAST, Keys::At(1), get::hexists).doc(
+    Spec::data("hexists", 3, READ_FAST, Keys::At(1), get::hexists).doc(
         "key field",
-        "Tells whether a field is there.",
+        "Returns whether a field of a hash exists.",
         "2.0.0",
     ),
-    Spec::data("HLEN", "hlen", 2, READ_FAST, Keys::At(1), get::hlen).doc(
+    Spec::data("hlen", 2, READ_FAST, Keys::At(1), get::hlen).doc(
         "key",
-        "Counts the fields.",
+        "Returns the number of fields of a hash.",
         "2.0.0",
     ),
-    Spec::data("HSTRLEN", "hstrlen", 3, READ_FAST, Keys::At(1), get::hstrlen).doc(
+    Spec::data("hstrlen", 3, READ_FAST, Keys::At(1), get::hstrlen).doc(
         "key field",
-        "Gives the length of a field's value.",
+        "Returns the length of the value of a field of a hash in bytes.",
         "3.2.0",
     ),
-    Spec::data("HINCRBY", "hincrby", 4, WRITE_OOM_FAST, Keys::At(1), incr::hincrby).doc(
+    Spec::data("hincrby", 4, WRITE_OOM_FAST, Keys::At(1), incr::hincrby).doc(
         "key field increment",
-        "Adds to the integer in a field.",
+        "Increments the integer value of a field of a hash by a number. Uses 0 as the initial value if the field does not exist.",
         "2.0.0",
     ),
-    Spec::data("HINCRBYFLOAT", "hincrbyfloat", 4, WRITE_OOM_FAST, Keys::At(1), incr::hincrbyfloat).doc(
+    Spec::data("hincrbyfloat", 4, WRITE_OOM_FAST, Keys::At(1), incr::hincrbyfloat).doc(
         "key field increment",
-        "Adds to the decimal number in a field.",
+        "Increments the floating-point value of a field of a hash by a number. Uses 0 as the initial value if the field does not exist.",
         "2.6.0",
     ),
-    Spec::data("HRANDFIELD", "hrandfield", -2, READ, Keys::At(1), random_field::run).doc(
+    Spec::data("hrandfield", -2, READ, Keys::At(1), random_field::hrandfield).doc(
         "key [count [WITHVALUES]]",
-        "Gives random fields.",
+        "Returns one or more random fields of a hash.",
         "6.2.0",
     ),
-    Spec::data("HSCAN", "hscan", -3, READ, Keys::At(1), scan::run).doc(
+    Spec::data("hscan", -3, READ, Keys::At(1), scan::hscan).doc(
         "key cursor [MATCH pattern] [COUNT count] [NOVALUES]",
-        "Walks the fields, some at a time.",
+        "Iterates over the fields and values of a hash with a cursor.",
         "2.8.0",
     ),
-    Spec::data("HEXPIRE", "hexpire", -6, WRITE_FAST, Keys::At(1), expire::hexpire).doc(
+    Spec::data("hexpire", -6, WRITE_FAST, Keys::At(1), expire::hexpire).doc(
         "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-        "Lets fields expire in so many seconds.",
+        "Sets the expiration of fields of a hash in seconds from now.",
         "7.4.0",
     ),
-    Spec::data("HPEXPIRE", "hpexpire", -6, WRITE_FAST, Keys::At(1), expire::hpexpire).doc(
+    Spec::data("hpexpire", -6, WRITE_FAST, Keys::At(1), expire::hpexpire).doc(
         "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-        "Lets fields expire in so many milliseconds.",
+        "Sets the expiration of fields of a hash in milliseconds from now.",
         "7.4.0",
     ),
-    Spec::data("HEXPIREAT", "hexpireat", -6, WRITE_FAST, Keys::At(1), expire::hexpireat).doc(
+    Spec::data("hexpireat", -6, WRITE_FAST, Keys::At(1), expire::hexpireat).doc(
         "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-        "Lets fields expire at a moment in seconds.",
+        "Sets the expiration of fields of a hash to a Unix time in seconds.",
         "7.4.0",
     ),
-    Spec::data("HPEXPIREAT", "hpexpireat", -6, WRITE_FAST, Keys::At(1), expire::hpexpireat).doc(
+    Spec::data("hpexpireat", -6, WRITE_FAST, Keys::At(1), expire::hpexpireat).doc(
         "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]",
-        "Lets fields expire at a moment in milliseconds.",
+        "Sets the expiration of fields of a hash to a Unix time in milliseconds.",
         "7.4.0",
     ),
-    Spec::data("HTTL", "httl", -5, READ_FAST, Keys::At(1), ttl::httl).doc(
+    Spec::data("httl", -5, READ_FAST, Keys::At(1), ttl::httl).doc(
         FIELDS,
-        "Gives the seconds until fields expire.",
+        "Returns the remaining time to live of fields of a hash in seconds.",
         "7.4.0",
     ),
-    Spec::data("HPTTL", "hpttl", -5, READ_FAST, Keys::At(1), ttl::hpttl).doc(
+    Spec::data("hpttl", -5, READ_FAST, Keys::At(1), ttl::hpttl).doc(
         FIELDS,
-        "Gives the milliseconds until fields expire.",
+        "Returns the remaining time to live of fields of a hash in milliseconds.",
         "7.4.0",
     ),
-    Spec::data("HEXPIRETIME", "hexpiretime", -5, READ_FAST, Keys::At(1), ttl::hexpiretime).doc(
+    Spec::data("hexpiretime", -5, READ_FAST, Keys::At(1), ttl::hexpiretime).doc(
         FIELDS,
-        "Gives the moments at which fields expire, in seconds.",
+        "Returns the expiration of fields of a hash as Unix times in seconds.",
         "7.4.0",
     ),
-    Spec::data("HPEXPIRETIME", "hpexpiretime", -5, READ_FAST, Keys::At(1), ttl::hpexpiretime).doc(
+    Spec::data("hpexpiretime", -5, READ_FAST, Keys::At(1), ttl::hpexpiretime).doc(
         FIELDS,
-        "Gives the moments at which fields expire, in milliseconds.",
+        "Returns the expiration of fields of a hash as Unix times in milliseconds.",
         "7.4.0",
     ),
-    Spec::data("HPERSIST", "hpersist", -5, WRITE_FAST, Keys::At(1), persist::run).doc(
+    Spec::data("hpersist", -5, WRITE_FAST, Keys::At(1), persist::hpersist).doc(
         FIELDS,
-        "Lets fields expire no more.",
+        "Removes the expiration of fields of a hash.",
         "7.4.0",
     ),
-    Spec::data("HGETDEL", "hgetdel", -5, WRITE_FAST, Keys::At(1), get_del::run).doc(
+    Spec::data("hgetdel", -5, WRITE_FAST, Keys::At(1), get_del::hgetdel).doc(
         FIELDS,
-        "Gives the values of fields and removes them.",
+        "Returns the values of fields of a hash and deletes the fields.",
         "8.0.0",
     ),
-    Spec::data("HGETEX", "hgetex", -5, WRITE_FAST, Keys::At(1), get_ex::run).doc(
+    Spec::data("hgetex", -5, WRITE_FAST, Keys::At(1), get_ex::hgetex).doc(
         HGETEX_SYNTAX,
-        "Gives the values of fields and sets when they expire.",
+        "Returns the values of fields of a hash and sets or removes their expiration.",
         "8.0.0",
     ),
-    Spec::data("HSETEX", "hsetex", -6, WRITE_OOM_FAST, Keys::At(1), set_ex::run).doc(
+    Spec::data("hsetex", -6, WRITE_OOM_FAST, Keys::At(1), set_ex::hsetex).doc(
         HSETEX_SYNTAX,
-        "Sets fields and when they expire.",
+        "Sets the values of fields of a hash, optionally with an expiration and a condition.",
         "8.0.0",
     ),
 ];

@@ -1,4 +1,4 @@
-//! When a field expires, as HEXPIRE, HGETEX and HSETEX take it. It touches nothing.
+//! The expiration of a field, as HEXPIRE, HGETEX and HSETEX take it. It touches nothing.
 
 use keystead_core::Millis;
 
@@ -8,14 +8,14 @@ use crate::number;
 
 const NEGATIVE: &str = "ERR invalid expire time, must be >= 0";
 
-/// The last moment at which a field may expire: Redis keeps 46 bits of milliseconds.
+/// The latest expiration of a field: Redis stores 46 bits of milliseconds.
 const LAST_MS: i64 = (1 << 46) - 1;
 
-/// How a moment is given.
+/// The unit and base of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     unit_ms: i64,
-    /// From now on, and not since 1970.
+    /// Relative to now, not to 1970.
     relative: bool,
 }
 
@@ -29,14 +29,14 @@ impl Form {
     /// PXAT
     pub(super) const AT_MS: Form = Form { unit_ms: 1, relative: false };
 
-    /// Takes EX, PX, EXAT or PXAT.
+    /// Consumes EX, PX, EXAT or PXAT.
     pub(super) fn accept(options: &mut Cursor<'_>) -> Option<Form> {
         [("EX", Form::IN_SECONDS), ("PX", Form::IN_MS), ("EXAT", Form::AT_SECONDS), ("PXAT", Form::AT_MS)]
             .into_iter()
             .find_map(|(word, form)| options.accept(word).then_some(form))
     }
 
-    /// The moment that a number says, for the command of this name.
+    /// The time that a number means, for the command of this name.
     pub(super) fn moment(self, text: &[u8], now: Millis, name: &str) -> Result<Millis, Fail> {
         let number = number::parse_int(text).ok_or(errors::NOT_INT)?;
         if number < 0 {

@@ -1,4 +1,4 @@
-//! `HPERSIST key FIELDS numfields field [field ...]`: -2 for a field that is not there, -1 for one that does not expire, else 1.
+//! `HPERSIST key FIELDS numfields field [field ...]`: -2 for a field that does not exist, -1 for one without expiration, else 1.
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -6,10 +6,10 @@ use keystead_model::Bytes;
 use super::fields;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hpersist(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut hash = ctx.keys.hash_mut(args.at(1), ctx.now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
-    let answers = fields.map(|field| {
+    let replies = fields.map(|field| {
         Reply::Int(if !hash.contains(field) {
             -2
         } else if hash.expires_at(field) == Millis::NEVER {
@@ -19,7 +19,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             1
         })
     });
-    Ok(Reply::Array(answers.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn an_expiry_is_taken_away_once() {
+    fn an_expiry_is_removed_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HPERSIST h FIELDS 2 a b", "*2 :-2 :-2"),

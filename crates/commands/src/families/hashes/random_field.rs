@@ -4,7 +4,7 @@ use crate::meter;
 use crate::random::Pick;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 2 {
         return one(ctx, args);
     }

@@ -3,7 +3,7 @@
 use crate::scan::{Scan, Walk};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let scan = Scan::from_cursor(&mut cursor)?;
     let Some(hash) = ctx.keys.hash(args.at(1), ctx.now)? else {
@@ -12,7 +12,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Fields)?;
     let mut found = Vec::new();
     let next = hash.scan(scan.cursor, scan.count, |field, value| {
-        if scan.wants(field) {
+        if scan.matches(field) {
             found.push(Reply::bulk(field));
             if !scan.no_values {
                 found.push(Reply::bulk(value));

@@ -22,7 +22,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Int(1))
 }
 
-/// Sets fields, which do not expire any more, and answers how many are new.
+/// Sets fields, removes their expiration, and returns how many are new.
 fn put(ctx: &mut Ctx<'_>, args: Args<'_>, name: &str) -> Result<usize, Fail> {
     if args.len() % 2 == 1 {
         return Err(errors::wrong_arity(name));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_a_field_takes_its_expiry_away() {
+    fn setting_a_field_removes_its_expiry() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HSET h a 1", ":1"),

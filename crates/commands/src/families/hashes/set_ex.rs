@@ -13,10 +13,10 @@ const ONE_EXPIRY: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL argument
 const NO_TIME: &str = "ERR missing expire time";
 const NOT_A_COUNT: &str = "ERR invalid number of fields";
 
-/// When the fields expire.
+/// The expiration of the fields.
 #[derive(Clone, Copy)]
 enum Expiry {
-    /// As they did before.
+    /// Unchanged.
     Keep,
     At(Millis),
 }
@@ -24,9 +24,9 @@ enum Expiry {
 #[derive(Default)]
 struct Options {
     expiry: Option<Expiry>,
-    /// All fields must be there (`true`), or none (`false`).
+    /// All fields must exist (`true`), or none (`false`).
     all_there: Option<bool>,
-    /// Where the first field stands. All that follows is fields and values.
+    /// The index of the first field. All arguments that follow are fields and values.
     first: usize,
 }
 
@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-/// Where the first field stands, behind their number at `at`.
+/// The index of the first field, after their number at `at`.
 fn first_field(args: Args<'_>, at: usize) -> Result<usize, Fail> {
     let rest = args.len().saturating_sub(at + 1);
     if rest < 2 {
@@ -86,7 +86,7 @@ fn first_field(args: Args<'_>, at: usize) -> Result<usize, Fail> {
     Ok(at + 1)
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn hsetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let options = Options::parse(args, now)?;
     let mut hash = ctx.keys.hash_mut(args.at(1), now)?;

@@ -1,37 +1,37 @@
 //! `HTTL key FIELDS numfields field [field ...]`, `HPTTL`, `HEXPIRETIME`, `HPEXPIRETIME` with the same arguments: -2 for a
-//! field that is not there, -1 for one that does not expire.
+//! field that does not exist, -1 for one without expiration.
 
 use super::fields;
-use crate::ttl::Told;
+use crate::ttl::ExpiryForm;
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn httl(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::SecondsLeft)
+    expiry(ctx, args, ExpiryForm::SecondsLeft)
 }
 
 pub(super) fn hpttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::MillisLeft)
+    expiry(ctx, args, ExpiryForm::MillisLeft)
 }
 
 pub(super) fn hexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::AtSeconds)
+    expiry(ctx, args, ExpiryForm::AtSeconds)
 }
 
 pub(super) fn hpexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::AtMillis)
+    expiry(ctx, args, ExpiryForm::AtMillis)
 }
 
-/// Seconds, a part of one being a whole one.
+/// Seconds, rounded up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000)
 }
 
-fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, told: Told) -> CommandResult {
+fn expiry(ctx: &mut Ctx<'_>, args: Args<'_>, form: ExpiryForm) -> CommandResult {
     let now = ctx.now;
     let hash = ctx.keys.hash(args.at(1), now)?;
     let fields = fields::parse(args, 2, fields::NOT_POSITIVE)?;
     let expires_at = |field| hash.filter(|hash| hash.contains(field)).map(|hash| hash.expires_at(field));
-    Ok(Reply::Array(fields.map(|field| told.reply(expires_at(field), now, seconds)).collect()))
+    Ok(Reply::Array(fields.map(|field| form.reply(expires_at(field), now, seconds)).collect()))
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn time_is_told_in_both_units_and_from_both_ends() {
+    fn times_are_returned_in_both_units_relative_and_absolute() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("HTTL h FIELDS 1 a", "*1 :-2"),

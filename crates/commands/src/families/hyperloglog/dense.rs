@@ -1,6 +1,6 @@
-//! Registers of 6 bits, one after the other from the lowest bit on. It touches nothing.
+//! Registers of 6 bits, packed from the lowest bit on. It touches nothing.
 //!
-//! All functions take the bytes behind the header; there must be [`BYTES`] of them.
+//! All functions take the bytes after the header; there must be [`BYTES`] of them.
 
 use super::REGISTERS;
 
@@ -19,13 +19,13 @@ pub(super) fn get(bytes: &[u8], index: usize) -> u8 {
 pub(super) fn set(bytes: &mut [u8], index: usize, value: u8) {
     let (byte, shift) = place(index);
     let new = pair(bytes, byte) & !(MASK << shift) | (u16::from(value) & MASK) << shift;
-    // The last register ends with the last byte, so what is cut off there is nothing.
+    // The last register ends with the last byte, so nothing is cut off there.
     for (byte, new) in bytes.iter_mut().skip(byte).zip(new.to_le_bytes()) {
         *byte = new;
     }
 }
 
-/// Hands over the value of every register, in order.
+/// Visits the value of every register, in order.
 pub(super) fn each(bytes: &[u8], mut emit: impl FnMut(usize, u8)) {
     let (groups, _) = bytes.as_chunks::<3>();
     for (group, [a, b, c]) in groups.iter().enumerate() {

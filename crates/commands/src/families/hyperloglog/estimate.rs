@@ -1,17 +1,17 @@
-//! How many different elements registers tell of. It touches nothing.
+//! The estimate of the cardinality from registers. It touches nothing.
 //!
 //! The method is that of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", arXiv:1702.01284.
-//! The order of the operations is Redis's, so that the result is the same to the last bit.
+//! The order of the operations is that of Redis, so that the result is equal to the last bit.
 
 use super::{RANK_MAX, REGISTERS};
 
-/// How many registers have each value; there is room for every value of 6 bits.
+/// How many registers have each value; it covers all values of 6 bits.
 pub(super) type Histogram = [u32; 64];
 
 /// `1 / (2 ln 2)`
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// The cardinality that a histogram tells of.
+/// The cardinality estimated from a histogram.
 pub(super) fn cardinality(histogram: &Histogram) -> u64 {
     let m = REGISTERS as f64;
     let share = |value: usize| f64::from(histogram[value]) / m;
@@ -56,7 +56,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Whether a sum has come to rest.
+/// Whether a sum has converged.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits()
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_everything_and_between() {
+    fn empty_full_and_partial_matches() {
         let mut histogram = [0; 64];
         histogram[0] = REGISTERS as u32;
         assert_eq!(cardinality(&histogram), 0);

@@ -1,11 +1,11 @@
-//! Where an element counts, and for how much. It touches nothing.
+//! The register and rank of an element. It touches nothing.
 
 use super::{REGISTER_BITS, REGISTERS};
 
 /// The seed of all sketches.
 const SEED: u64 = 0xadc8_3b19;
 
-/// The register of an element and its rank: by how many zeros the rest of the hash begins, and one.
+/// The register of an element and its rank: the number of leading zeros of the rest of the hash, plus one.
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur(element);
     let rest = hash >> REGISTER_BITS | 1 << (u64::BITS - REGISTER_BITS);

@@ -1,13 +1,13 @@
 //! HyperLogLog: the table of this family.
 //!
-//! A sketch is a string in Redis's own format, to the byte, so that what GET gives here can be SET there:
+//! A sketch is a string in Redis's format, byte for byte, so that values can be exchanged with GET and SET:
 //!
 //! | Bytes   | What                                                                                   |
 //! |---------|----------------------------------------------------------------------------------------|
 //! | 0..4    | `HYLL`                                                                                 |
 //! | 4       | 0: dense, 1: sparse                                                                    |
 //! | 5..8    | unused                                                                                 |
-//! | 8..16   | the cardinality as it was counted last, little end first; its highest bit: it is stale |
+//! | 8..16   | the last computed cardinality, little-endian; its highest bit: it is stale             |
 //! | 16..    | 16384 registers of 6 bits, or runs of them                                             |
 
 mod dense;
@@ -27,23 +27,23 @@ use crate::spec::flag::*;
 const REGISTERS: usize = 1 << REGISTER_BITS;
 const REGISTER_BITS: u32 = 14;
 
-/// The highest value of a register: one more than there are bits left of the hash.
+/// The highest value of a register: one more than the remaining bits of the hash.
 const RANK_MAX: usize = (u64::BITS - REGISTER_BITS) as usize + 1;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("PFADD", "pfadd", -2, WRITE_OOM_FAST, Keys::At(1), pfadd::run).doc(
+    Spec::data("pfadd", -2, WRITE_OOM_FAST, Keys::At(1), pfadd::pfadd).doc(
         "key [element [element ...]]",
-        "Adds elements to a HyperLogLog, and creates it if it is absent.",
+        "Adds elements to a HyperLogLog. Creates the key if it does not exist.",
         "2.8.9",
     ),
-    Spec::data("PFCOUNT", "pfcount", -2, and(and(READ, MAY_WRITE), WHOLE), Keys::From(1), pfcount::run).doc(
+    Spec::data("pfcount", -2, and(and(READ, MAY_WRITE), WHOLE), Keys::From(1), pfcount::pfcount).doc(
         "key [key ...]",
-        "Estimates how many different elements were added to HyperLogLogs.",
+        "Returns the approximate number of distinct elements added to one or more HyperLogLogs.",
         "2.8.9",
     ),
-    Spec::data("PFMERGE", "pfmerge", -2, and(WRITE_OOM, WHOLE), Keys::From(1), pfmerge::run).doc(
+    Spec::data("pfmerge", -2, and(WRITE_OOM, WHOLE), Keys::From(1), pfmerge::pfmerge).doc(
         "destkey [sourcekey [sourcekey ...]]",
-        "Merges HyperLogLogs into one.",
+        "Merges one or more HyperLogLogs into a destination key.",
         "2.8.9",
     ),
 ];

@@ -4,7 +4,7 @@ use super::sketch::Sketch;
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let changed = ctx.keys.update_str(args.at(1), ctx.now, |old| {
         let mut sketch = Sketch::of_value(old)?;
         let mut changed = old.is_none();
@@ -25,7 +25,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn adding_tells_whether_anything_changed() {
+    fn adding_returns_whether_anything_changed() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("PFADD h", ":1"),
@@ -38,7 +38,7 @@ mod tests {
         assert_eq!(desk.keys.version(b"h", desk.now).unwrap(), Some(3));
     }
 
-    /// What a real server has after the same commands: how many elements, the length and a sum of the string, the count.
+    /// What a real server has after the same commands: the number of elements, the length and a sum of the string, the count.
     const RECORDED: [(usize, usize, u64, &str); 7] = [
         (1, 21, 13_189_852_858_201_688_076, ":1"),
         (2, 24, 5_814_513_926_651_044_384, ":2"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_change_nothing() {
+    fn errors_change_nothing() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

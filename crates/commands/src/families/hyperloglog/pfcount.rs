@@ -1,13 +1,13 @@
 //! `PFCOUNT key [key ...]`
 //!
-//! The cardinality of one key is kept in its header, as Redis does it: this reading command may change the string.
+//! The cardinality of one key is cached in its header, as in Redis: this read command may change the string.
 
 use super::REGISTERS;
 use super::sketch::{Sketch, cardinality_of};
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = if args.len() == 2 { count_one(ctx, args.at(1))? } else { count_all(ctx, args)? };
     Ok(Reply::Int(count as i64))
 }
@@ -52,11 +52,11 @@ mod tests {
             ("PFCOUNT i h", ":4"),
         ]);
         let versions = [&b"h"[..], b"i"].map(|key| desk.keys.version(key, desk.now).unwrap());
-        assert_eq!(versions, [Some(2), Some(1)], "only the count of one is kept, once");
+        assert_eq!(versions, [Some(2), Some(1)], "only the count of one key is cached, once");
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -5,7 +5,7 @@ use super::sketch::Sketch;
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn pfmerge(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut registers = [0; REGISTERS];
     let mut any_dense = false;
     for key in args.from(1) {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_change_nothing() {
+    fn errors_change_nothing() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -1,6 +1,6 @@
 //! A HyperLogLog as the string of a key. It touches nothing.
 //!
-//! Invariant: bytes are copied when they are changed for the first time, and not before.
+//! Invariant: bytes are copied when they are first changed, and not before.
 
 use std::borrow::Cow;
 
@@ -17,30 +17,30 @@ const CORRUPT: Fail = Fail::Text(Cow::Borrowed("INVALIDOBJ Corrupted HLL object 
 
 const MAGIC: &[u8; 4] = b"HYLL";
 const HEADER_BYTES: usize = 16;
-/// Where the header has its encoding.
+/// The offset of the encoding in the header.
 const ENCODING_AT: usize = 4;
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
-/// Where the header has the cardinality.
+/// The offset of the cardinality in the header.
 const CARDINALITY_AT: usize = 8;
-/// Where it has the bit that says that this is stale.
+/// The offset of the byte whose highest bit marks it as stale.
 const STALE_AT: usize = 15;
 const STALE: u8 = 0x80;
 
-/// A sparse sketch that would be longer becomes dense (Redis's hll-sparse-max-bytes, as it is unless it is changed).
+/// A sparse sketch that would be longer becomes dense (the default of Redis's hll-sparse-max-bytes).
 const SPARSE_BYTES_MAX: usize = 3000;
 
-/// Registers, one in each byte.
+/// Registers, one per byte.
 pub(super) type Registers = [u8; REGISTERS];
 
-/// A sketch whose header is right. Sparse registers may still be corrupt.
+/// A sketch with a valid header. Sparse registers may still be corrupt.
 pub(super) struct Sketch<'a> {
     header: Cow<'a, [u8]>,
     body: Cow<'a, [u8]>,
 }
 
 impl<'a> Sketch<'a> {
-    /// A sketch without elements.
+    /// An empty sketch.
     pub(super) fn new() -> Self {
         let mut header = vec![0; HEADER_BYTES];
         header[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -76,13 +76,13 @@ impl<'a> Sketch<'a> {
         self.header[ENCODING_AT] == DENSE
     }
 
-    /// Adds an element and tells whether a register rose.
+    /// Adds an element and returns whether a register rose.
     pub(super) fn add(&mut self, element: &[u8]) -> Result<bool, Fail> {
         let (index, value) = hash::place(element);
         self.raise(index, value)
     }
 
-    /// Raises a register if it is lower, and tells whether it was.
+    /// Raises a register if it is lower, and returns whether it was.
     pub(super) fn raise(&mut self, index: usize, value: u8) -> Result<bool, Fail> {
         if !self.is_dense() {
             match sparse::raise(&mut self.body, index, value, SPARSE_BYTES_MAX - HEADER_BYTES) {
@@ -99,7 +99,7 @@ impl<'a> Sketch<'a> {
         Ok(true)
     }
 
-    /// Makes it dense, if it is sparse.
+    /// Converts it to dense, if it is sparse.
     pub(super) fn make_dense(&mut self) -> Result<(), Fail> {
         if self.is_dense() {
             return Ok(());
@@ -130,24 +130,24 @@ impl<'a> Sketch<'a> {
         .ok_or(CORRUPT)
     }
 
-    /// The cardinality that was counted last, if nothing has changed since.
+    /// The cached cardinality, if it is not stale.
     pub(super) fn cached(&self) -> Option<u64> {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.header[CARDINALITY_AT..]);
         (self.header[STALE_AT] & STALE == 0).then_some(u64::from_le_bytes(bytes))
     }
 
-    /// Keeps the cardinality for the next time.
+    /// Caches the cardinality.
     pub(super) fn cache(&mut self, cardinality: u64) {
         self.header.to_mut()[CARDINALITY_AT..].copy_from_slice(&cardinality.to_le_bytes());
     }
 
-    /// Says that the cardinality that was counted last is no longer right.
+    /// Marks the cached cardinality as stale.
     pub(super) fn make_stale(&mut self) {
         self.header.to_mut()[STALE_AT] |= STALE;
     }
 
-    /// Counts.
+    /// Estimates the cardinality.
     pub(super) fn cardinality(&self) -> Result<u64, Fail> {
         let mut histogram: Histogram = [0; 64];
         if self.is_dense() {
@@ -165,7 +165,7 @@ impl<'a> Sketch<'a> {
     }
 }
 
-/// The cardinality that registers tell of.
+/// The cardinality estimated from registers.
 pub(super) fn cardinality_of(registers: &Registers) -> u64 {
     let mut histogram: Histogram = [0; 64];
     for value in registers {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sketch_is_refused() {
+    fn a_value_that_is_not_a_sketch_is_an_error() {
         let sketch = Sketch::new().to_bytes();
         assert!(Sketch::of(&sketch).is_ok());
         assert!(Sketch::of(&sketch[..16]).is_ok(), "it is corrupt, but its header is right");

@@ -6,8 +6,8 @@
 //! | `01llllll` `llllllll` | `l + 1` zeros                              |
 //! | `1vvvvvll`            | `l + 1` registers whose value is `v + 1`   |
 //!
-//! All functions take the bytes behind the header. Invariant: after a change the bytes are those that Redis would have;
-//! which runs it joins again is part of the format.
+//! All functions take the bytes after the header. Invariant: after a change the bytes are those that Redis would have;
+//! which runs are merged is part of the format.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const VALUE_MAX: u8 = 32;
 const VALUE_RUN_MAX: usize = 4;
 /// The longest run of zeros in one byte.
 const SHORT_ZEROS_MAX: usize = 64;
-/// How many runs are looked at for joining, from the one before the change on.
+/// How many runs are examined for merging, from the one before the change on.
 const JOIN_STEPS: usize = 5;
 
 /// Some registers of the same value.
@@ -30,13 +30,13 @@ struct Run {
     len: usize,
 }
 
-/// What came of raising a register.
+/// The result of raising a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// It was as high already.
+    /// It was at least as high already.
     No,
     Yes,
-    /// Runs cannot say it, or not in so many bytes.
+    /// Runs cannot represent it, or not in so many bytes.
     TooMuch,
     /// The runs end before it.
     Corrupt,
@@ -49,7 +49,7 @@ pub(super) fn empty() -> Vec<u8> {
     bytes
 }
 
-/// Raises a register to `value` if that is more than it has, in at most `bytes_max` bytes.
+/// Raises a register to `value` if it is lower, in at most `bytes_max` bytes.
 pub(super) fn raise(bytes: &mut Cow<'_, [u8]>, index: usize, value: u8, bytes_max: usize) -> Raised {
     if value > VALUE_MAX {
         return Raised::TooMuch;
@@ -73,7 +73,7 @@ pub(super) fn raise(bytes: &mut Cow<'_, [u8]>, index: usize, value: u8, bytes_ma
     Raised::Yes
 }
 
-/// Hands over runs of registers that are not zero: the first, the value, how many. `None` when the runs do not make up all
+/// Visits the runs of registers that are not zero: the first register, the value, the length. `None` if the runs do not cover all
 /// registers.
 pub(super) fn each(bytes: &[u8], mut emit: impl FnMut(usize, u8, usize)) -> Option<()> {
     let (mut at, mut first) = (0, 0);
@@ -96,7 +96,7 @@ struct Found {
     at: Range<usize>,
     /// Its first register.
     first: usize,
-    /// Where the run before it begins; where it does, if it is the first.
+    /// Where the previous run begins; its own start, if it is the first.
     before: usize,
 }
 
@@ -113,7 +113,7 @@ fn find(bytes: &[u8], index: usize) -> Option<Found> {
     }
 }
 
-/// Joins runs of the same value, a few of them from `at` on.
+/// Merges runs of the same value, a few of them from `at` on.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOIN_STEPS {
         let Some((run, size)) = decode(bytes, at) else { return };
@@ -130,7 +130,7 @@ fn join(bytes: &mut Vec<u8>, mut at: usize) {
     }
 }
 
-/// The run at a byte, and how many bytes it takes.
+/// The run at a byte, and its length in bytes.
 fn decode(bytes: &[u8], at: usize) -> Option<(Run, usize)> {
     let byte = *bytes.get(at)?;
     let low = usize::from(byte & 0x3f);
@@ -144,7 +144,7 @@ fn decode(bytes: &[u8], at: usize) -> Option<(Run, usize)> {
     })
 }
 
-/// Appends a run, if there is anything in it. It must not be longer than its kind allows.
+/// Appends a run, if it is not empty. It must not exceed the length of its kind.
 fn push(bytes: &mut Vec<u8>, run: Run) {
     match run {
         Run { len: 0, .. } => {}
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_corrupt_is_told_and_leaves_the_bytes() {
+    fn overflow_and_corruption_are_reported_and_leave_the_bytes() {
         let mut bytes = empty();
         assert_eq!(raised(&mut bytes, 5, 33), Raised::TooMuch);
         assert_eq!(raise(&mut Cow::Borrowed(&bytes), 5, 3, 3), Raised::TooMuch);

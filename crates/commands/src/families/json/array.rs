@@ -14,7 +14,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 
 const NOT_ARRAY: &str = "not an array";
 
-/// The values from an index of the arguments on, and their bytes.
+/// The values from an index of the arguments on, and their size in bytes.
 fn values(args: Args<'_>, first: usize) -> Result<(Vec<Value>, usize), Fail> {
     let values: Result<Vec<_>, _> = args.from(first).map(document::parse).collect();
     Ok((values?, args.from(first).map(<[u8]>::len).sum()))
@@ -29,11 +29,11 @@ fn change<T: Clone>(
     to_reply: impl Fn(T) -> Reply,
 ) -> CommandResult {
     let mut edit = Edit::begin(ctx, args, path)?;
-    let answers = edit.each(growth_bytes, |value| match value {
+    let results = edit.each(growth_bytes, |value| match value {
         Value::Array(items) => change(items),
         _ => Ok(None),
     })?;
-    let reply = edit.reply(answers, NOT_ARRAY, to_reply)?;
+    let reply = edit.reply(results, NOT_ARRAY, to_reply)?;
     edit.finish(ctx, args)?;
     Ok(reply)
 }
@@ -89,7 +89,7 @@ pub(super) fn json_arrtrim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     change(ctx, args, (path, 0), trim, Reply::count)
 }
 
-/// The place that an index means, or the nearest that there is. Of nothing it is 0.
+/// The position of an index, or the nearest one. 0 for an empty array.
 fn nearest(index: i64, len: usize) -> usize {
     let from_start = if index < 0 { index.saturating_add_unsigned(len as u64) } else { index };
     usize::try_from(from_start).unwrap_or(0).min(len.saturating_sub(1))
@@ -109,16 +109,16 @@ pub(super) fn json_arrindex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult 
         let found = index(first).ok_or_else(|| edit::wrong_kind("array", document::kind(first)))?;
         return Ok(Reply::Int(found));
     }
-    // The same long array may match again and again.
+    // The same long array may match repeatedly.
     let mut known = HashMap::new();
-    let answers = values.into_iter().map(|value| {
+    let results = values.into_iter().map(|value| {
         let found = *known.entry(std::ptr::from_ref(value)).or_insert_with(|| index(value));
         found.map_or(Reply::Nil, Reply::Int)
     });
-    Ok(Reply::Array(answers.collect()))
+    Ok(Reply::Array(results.collect()))
 }
 
-/// Where a value is first found from `start` up to but not including `stop`; 0 and what is beyond the end mean the end.
+/// The first position of a value from `start` up to but not including `stop`; 0 and values beyond the end mean the end.
 fn index_of(items: &[Value], wanted: &Value, start: i64, stop: i64) -> i64 {
     let (len, start) = (items.len(), nearest(start, items.len()));
     let end = match stop {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_answers_for_inner_matches_first() {
+    fn upstash_returns_inner_matches_first() {
         upstash(&[
             (r#"JSON.SET d $ {"int":1,"array":[],"object":{"array":[0]}}"#, "+OK"),
             ("JSON.ARRINSERT d $..array 0 9", "*2 :2 :1"),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_leaves_the_version() {
+    fn a_no_op_leaves_the_version() {
         let mut desk = Desk::new();
         desk.run(DOCUMENT);
         let revision = desk.keys.revision();

@@ -10,19 +10,19 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply, help};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("MEMORY", "json.debug|memory", -3, READ, Keys::At(2), memory).doc(
+    Spec::data("json.debug|memory", -3, READ, Keys::At(2), memory).doc(
         "key [path]",
-        "Gives the bytes of the text of values.",
+        "Returns the length of the JSON text of the values at a path in bytes.",
         "1.0.0",
     ),
-    Spec::conn("HELP", "json.debug|help", 2, NONE, help::conn).doc(
+    Spec::conn("json.debug|help", 2, NONE, help::help).doc(
         "",
-        "Tells what JSON.DEBUG can do.",
+        "Returns a list of the subcommands of JSON.DEBUG.",
         "1.0.0",
     ),
 ];
 
-/// A document is kept as text, so that is the memory it takes.
+/// A document is stored as text, so its length is the memory it uses.
 fn memory(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     edit::at_most(args, 4, "json.debug|memory")?;
     let path = edit::path_at(args, 3)?;
@@ -49,7 +49,7 @@ mod tests {
     use crate::families::json::testing::expect;
 
     #[test]
-    fn the_bytes_of_texts_are_told() {
+    fn the_bytes_of_texts_are_returned() {
         expect(&[
             ("JSON.DEBUG MEMORY d", ":0"),
             ("JSON.DEBUG MEMORY d $", "*0"),

@@ -1,4 +1,4 @@
-//! `JSON.DEL key [path]`, `JSON.FORGET key [path]`. The root goes with its key; a root that becomes empty stays.
+//! `JSON.DEL key [path]`, `JSON.FORGET key [path]`. Deleting the root deletes the key; a root that becomes empty stays.
 
 use super::edit::{self, Edit};
 use super::location;

@@ -1,10 +1,10 @@
-//! Documents as trees: reading them from text, writing them, what their values are. It touches nothing.
+//! Documents as trees: parsing, formatting, and the types of values. It touches nothing.
 //!
-//! The stored text of a document is its compact form: no white space, members in the order in which they were put, of
-//! members with the same name the last. Numbers keep their digits; only the exponent is
-//! written in one way (`1E5` is `1e+5`). Every door that puts a document takes [`normal`] or
-//! [`print()`], so all of them read the same bytes. A tree is at most [`JSON_DEPTH_MAX`] levels deep, wherever it came from,
-//! so walking it needs no more than a known part of the stack.
+//! The stored text of a document is its compact form: no white space, members in insertion order, and the last of
+//! members with the same name. Numbers keep their digits; only the exponent is
+//! normalised (`1E5` is `1e+5`). All APIs that write documents use [`normal`] or
+//! [`print()`], so all of them read the same bytes. A tree is at most [`JSON_DEPTH_MAX`] levels deep, whatever its source,
+//! so recursion over it uses a bounded part of the stack.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::errors::Fail;
 /// What is wrong with a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It is no JSON text; why.
+    /// It is not valid JSON; why.
     NotJson(String),
     /// Arrays and objects are nested too deeply.
     TooDeep,
@@ -56,7 +56,7 @@ pub fn parse(text: &[u8]) -> Result<Value, Flaw> {
 /// The compact text of a tree.
 ///
 /// # Errors
-/// When the tree is too deep or the text too long to be a document.
+/// When the tree is too deep or the text too long for a document.
 pub fn print(tree: &Value) -> Result<String, Flaw> {
     if !within(tree, JSON_DEPTH_MAX) {
         return Err(Flaw::TooDeep);
@@ -82,7 +82,7 @@ pub(crate) fn within(tree: &Value, levels: usize) -> bool {
     }
 }
 
-/// What a value is, as JSON.TYPE names it.
+/// The type of a value, as JSON.TYPE names it.
 #[must_use]
 pub fn kind(value: &Value) -> &'static str {
     match value {
@@ -102,7 +102,7 @@ pub fn is_integer(number: &serde_json::Number) -> bool {
     !number.as_str().contains(['.', 'e', 'E'])
 }
 
-/// Whether two values are equal as RFC 6902 has it: numbers by what they are, not by how they are written.
+/// Whether two values are equal as defined by RFC 6902: numbers by value, not by notation.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
@@ -117,7 +117,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether two values are the same as JSON.ARRINDEX has it: an integer is never a number with a fraction, the order of
+/// Whether two values are equal for JSON.ARRINDEX: an integer is never equal to a number with a fraction, and the order of
 /// members does not matter.
 #[must_use]
 pub fn same(a: &Value, b: &Value) -> bool {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn invalid_documents_are_rejected() {
         for text in ["", " ", "{", "[1,]", "{'a':1}", "01", "nul", "1 2", "\"\\ud800\"", "NaN"] {
             assert!(matches!(parse(text.as_bytes()), Err(Flaw::NotJson(_))), "{text}");
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sameness_tells_integers_from_other_numbers() {
+    fn equality_distinguishes_integers_from_other_numbers() {
         let same = |a: &str, b: &str| same(&parse(a.as_bytes()).unwrap(), &parse(b.as_bytes()).unwrap());
         assert!(same("1", "1") && same("1.0", "1.00") && same("1.5", "15e-1"));
         assert!(!same("1", "1.0") && !same("9007199254740993", "9007199254740992"));

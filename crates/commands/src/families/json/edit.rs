@@ -1,6 +1,6 @@
-//! What the commands on documents share: finding the document and its matches, putting it back. It touches the keyspace.
+//! What the commands on documents share: finding the document and its matches, writing it back. It touches the keyspace.
 //!
-//! A command works on a tree of its own and puts its text back as a whole, so that a refusal half way has changed nothing.
+//! A command works on its own tree and writes the text back as a whole, so that an error midway changes nothing.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -41,12 +41,12 @@ pub(super) fn path_at(args: Args<'_>, index: usize) -> Result<Path, Fail> {
     Ok(args.get(index).map_or_else(|| Ok(Path::root()), Path::read)?)
 }
 
-/// Refuses arguments behind the last that a command knows.
+/// Rejects arguments after the last that a command accepts.
 pub(super) fn at_most(args: Args<'_>, count: usize, name: &str) -> Result<(), Fail> {
     if args.len() > count { Err(crate::errors::wrong_arity(name)) } else { Ok(()) }
 }
 
-/// In which order `..` finds things for whoever asks.
+/// The order in which `..` finds values in the dialect of the client.
 pub(super) fn order(ctx: &Ctx<'_>) -> Order {
     match ctx.dialect {
         Dialect::Redis => Order::OuterFirst,
@@ -54,25 +54,25 @@ pub(super) fn order(ctx: &Ctx<'_>) -> Order {
     }
 }
 
-/// The document under a key.
+/// The document at a key.
 pub(super) fn load(ctx: &mut Ctx<'_>, key: &[u8]) -> Result<Option<Value>, Fail> {
     let Some(text) = ctx.keys.json(key, ctx.now)? else { return Ok(None) };
     Ok(Some(document::parse(text)?))
 }
 
-/// Puts a document that is printed already. When it expires stays as it is.
+/// Writes a document that is already formatted. Its expiration stays.
 pub(super) fn store_text(ctx: &mut Ctx<'_>, key: &[u8], text: String) -> Result<(), Fail> {
     ctx.keys.set_json(key, Bytes::from(text.into_bytes()), Expire::Keep, ctx.now)?;
     Ok(())
 }
 
-/// Refuses to put a value of so many bytes at so many places: the document would be too long, and so would its tree.
+/// Returns an error if a value of so many bytes at so many locations would make the document, and so its tree, too large.
 pub(super) fn check_growth(locations: usize, bytes: usize) -> Result<(), Fail> {
     let fits = locations.checked_mul(bytes).is_some_and(|bytes| bytes <= JSON_BYTES_MAX);
     if fits { Ok(()) } else { Err(document::Flaw::TooLong.into()) }
 }
 
-/// A document in the hands of a command that changes it.
+/// A document that a command is changing.
 pub(super) struct Edit {
     before: Bytes,
     pub(super) tree: Value,
@@ -80,11 +80,11 @@ pub(super) struct Edit {
     order: Order,
 }
 
-/// What a change of one match answers: `None` where the value is of another kind.
+/// The result of changing one match: `None` if the value is of another type.
 pub(super) type Changed<T> = Result<Option<T>, Fail>;
 
 impl Edit {
-    /// The document under the key at index 1, and a path.
+    /// The document at the key at index 1, and a path.
     pub(super) fn begin(ctx: &mut Ctx<'_>, args: Args<'_>, path: Path) -> Result<Edit, Fail> {
         let order = order(ctx);
         let before = ctx.keys.json(args.at(1), ctx.now)?.ok_or(NO_DOCUMENT)?.clone();
@@ -92,12 +92,12 @@ impl Edit {
         Ok(Edit { before, tree, path, order })
     }
 
-    /// The places of the matches.
+    /// The locations of the matches.
     pub(super) fn locations(&self) -> Result<Vec<Location>, Fail> {
         Ok(self.path.locations(&self.tree, self.order)?.into_iter().map(|(location, _)| location).collect())
     }
 
-    /// Changes each match where it stands, inner ones before outer ones, and answers in the order of the matches. What
+    /// Changes each match in place, inner ones before outer ones, and returns the results in the order of the matches. A value that
     /// matches several times is changed once. Each change may add so many bytes to the document.
     pub(super) fn each<T: Clone>(
         &mut self,
@@ -106,20 +106,20 @@ impl Edit {
     ) -> Result<Vec<Option<T>>, Fail> {
         let locations = self.locations()?;
         check_growth(locations.len(), growth_bytes)?;
-        let mut answers: Vec<Option<T>> = vec![None; locations.len()];
+        let mut results: Vec<Option<T>> = vec![None; locations.len()];
         let mut before: Option<usize> = None;
         for at in location::inside_out(&locations) {
             if let Some(same) = before.filter(|before| locations[*before] == locations[at]) {
-                answers[at] = answers[same].clone();
+                results[at] = results[same].clone();
             } else if let Some(value) = location::at_mut(&mut self.tree, &locations[at]) {
-                answers[at] = change(value)?;
+                results[at] = change(value)?;
             }
             before = Some(at);
         }
-        Ok(answers)
+        Ok(results)
     }
 
-    /// Puts the document back if it is another one now.
+    /// Writes the document back if it changed.
     pub(super) fn finish(&self, ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), Fail> {
         let text = document::print(&self.tree)?;
         if text.as_bytes() != self.before.as_slice() {
@@ -128,18 +128,18 @@ impl Edit {
         Ok(())
     }
 
-    /// The answer to what was changed: one for each match; for a legacy path that of the last value of the right kind.
+    /// The reply to a change: one element per match; for a legacy path that of the last value of the right type.
     pub(super) fn reply<T>(
         &self,
-        answers: Vec<Option<T>>,
+        results: Vec<Option<T>>,
         kind: &str,
         to_reply: impl Fn(T) -> Reply,
     ) -> Result<Reply, Fail> {
         if !self.path.is_legacy() {
-            let replies = answers.into_iter().map(|answer| answer.map_or(Reply::Nil, &to_reply));
+            let replies = results.into_iter().map(|result| result.map_or(Reply::Nil, &to_reply));
             return Ok(Reply::Array(replies.collect()));
         }
-        let last = answers.into_iter().flatten().last();
+        let last = results.into_iter().flatten().last();
         last.map(to_reply).ok_or_else(|| no_path_or(&self.path, kind))
     }
 }

@@ -1,7 +1,7 @@
 //! `JSON.GET key [INDENT indent] [NEWLINE newline] [SPACE space] [path [path ...]]`
 //! `JSON.MGET key [key ...] path`
 //!
-//! The whole document in its stored form is given without being read.
+//! The whole document in its stored form is returned without parsing.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ impl Serialize for Selected<'_> {
     }
 }
 
-/// What several paths select, by path.
+/// What several paths select, keyed by path.
 struct ByPath<'a>(Vec<(&'a str, Selected<'a>)>);
 
 impl Serialize for ByPath<'_> {
@@ -89,15 +89,15 @@ pub(super) fn json_mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Array(replies))
 }
 
-/// The stored text as the root's path has it.
+/// The stored text in the form of the root path.
 fn whole(stored: &Bytes, path: &Path) -> Bytes {
     if path.is_legacy() { stored.clone() } else { Bytes::concat_slices(&[b"[", stored, b"]"]) }
 }
 
-/// Paths, each with what it was written as.
+/// Paths, each with its original text.
 type Paths<'a> = Vec<(&'a str, Path)>;
 
-/// The options and the paths: the root where there is none.
+/// The options and the paths: the root if there is none.
 fn options(args: Args<'_>) -> Result<(Layout<'_>, Paths<'_>), Fail> {
     let (mut layout, mut paths) = (Layout::default(), Vec::new());
     let mut cursor = args.cursor(2);
@@ -154,7 +154,7 @@ fn select<'a>(
     order: Order,
 ) -> Result<Option<Selected<'a>>, Fail> {
     let values = path.values(tree, order)?;
-    // Until they are written, the matches of all paths are kept.
+    // The matches of all paths are held until they are written.
     meter::copied(size_of_val(&*values));
     Ok(if legacy { values.first().map(|value| Selected::First(value)) } else { Some(Selected::All(values)) })
 }
@@ -165,7 +165,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn matches_are_given_as_text() {
+    fn matches_are_returned_as_text() {
         expect(&[
             ("JSON.GET d", "$-1"),
             ("JSON.GET d $.a", "$-1"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn several_documents_are_given() {
+    fn several_documents_are_returned() {
         expect(&[
             (r#"JSON.MSET a $ {"x":1,"n":{"x":2}} b $ {"y":[1.0]}"#, "+OK"),
             ("SET s v", "+OK"),
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_has_a_limit() {
+    fn the_reply_is_bounded() {
         let mut desk = Desk::new();
         let deep = format!("{}\"{}\"{}", "[".repeat(120), "x".repeat(5_000_000), "]".repeat(120));
         desk.run_args(&["JSON.SET", "d", "$", &deep]);
-        let refused = desk.run("JSON.GET d $..*");
+        let rejected = desk.run("JSON.GET d $..*");
         assert_eq!(
-            crate::testing::shown(&refused),
+            crate::testing::shown(&rejected),
             "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"
         );
     }

@@ -1,10 +1,10 @@
-//! Places in a tree: where the matches of a path stand, and what is done there. It touches the tree that it is given.
+//! Locations in a tree: where the matches of a path are, and changes there. It touches the tree that it is given.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// One step from a container to what it holds.
+/// One step from a container to a child.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// To the member of this name.
@@ -16,7 +16,7 @@ pub enum Step {
 /// The steps from the root; none for the root itself.
 pub type Location = Vec<Step>;
 
-/// The value at a place, if the tree still has it.
+/// The value at a location, if the tree still has it.
 pub fn at_mut<'a>(root: &'a mut Value, location: &[Step]) -> Option<&'a mut Value> {
     location.iter().try_fold(root, |value, step| match (value, step) {
         (Value::Object(members), Step::Name(name)) => members.get_mut(name),
@@ -25,11 +25,11 @@ pub fn at_mut<'a>(root: &'a mut Value, location: &[Step]) -> Option<&'a mut Valu
     })
 }
 
-/// The places that lie in no other, each once.
+/// The locations that are not inside another, each once.
 #[must_use]
 pub fn topmost(locations: Vec<Location>) -> Vec<Location> {
     let mut top: Vec<Location> = Vec::new();
-    // In this order a place is followed by all that lie in it.
+    // In this order a location is followed by all that are inside it.
     for location in locations.into_iter().collect::<BTreeSet<_>>() {
         if !top.last().is_some_and(|last| location.starts_with(last)) {
             top.push(location);
@@ -38,7 +38,7 @@ pub fn topmost(locations: Vec<Location>) -> Vec<Location> {
     top
 }
 
-/// The order in which places may be changed so that none moves before its turn: inner before outer, last before first.
+/// The order in which locations can be changed so that none moves before its turn: inner before outer, last before first.
 #[must_use]
 pub fn inside_out(locations: &[Location]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..locations.len()).collect();
@@ -46,10 +46,10 @@ pub fn inside_out(locations: &[Location]) -> Vec<usize> {
     order
 }
 
-/// Takes what is at the places out of a tree and answers how many things these were. The root stays.
+/// Removes the values at the locations from a tree and returns how many there were. The root stays.
 pub fn remove_all(root: &mut Value, locations: Vec<Location>) -> usize {
     let locations = topmost(locations);
-    // What has the same parent goes together: one by one, a long list would take the square of its length.
+    // Children of the same parent are removed together: one by one, a long array would take quadratic time.
     let mut groups: BTreeMap<&[Step], Vec<&Step>> = BTreeMap::new();
     for (last, parent) in locations.iter().filter_map(|location| location.split_last()) {
         groups.entry(parent).or_default().push(last);
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_another_is_left_out() {
+    fn nested_locations_are_left_out() {
         let locations = ["a/b", "b", "a", "a/b/c", "ab", "b", "c/1", "c/10"].map(location).to_vec();
         assert_eq!(shown(&topmost(locations)), ["a", "ab", "b", "c/1", "c/10"]);
         assert_eq!(shown(&topmost(vec![location("a"), location("")])), [""]);
     }
 
     #[test]
-    fn inner_places_come_before_outer_ones() {
+    fn inner_locations_come_before_outer_ones() {
         let locations = ["a", "a/0", "a/10", "a/2/b", "a/2"].map(location);
         let ordered: Vec<Location> =
             inside_out(&locations).into_iter().map(|at| locations[at].clone()).collect();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_emptied_without_moving_the_others() {
+    fn removing_values_does_not_move_the_others() {
         let mut root = parse(br#"{"a":[0,1,2,3,{"x":1,"y":2}],"b":{"c":1,"d":2,"e":3}}"#).unwrap();
         let locations =
             ["a/0", "a/2", "a/4/x", "b/c", "b/e", "b/zz", "q/1", "a/9", "a/2"].map(location).to_vec();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Merges a patch as RFC 7396 has it: members of objects are merged, `null` takes a member away, anything else replaces.
+/// Merges a patch as defined by RFC 7396: members of objects are merged, `null` deletes a member, anything else replaces.
 pub fn merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -21,8 +21,8 @@ pub fn merge_patch(target: &mut Value, patch: Value) {
     }
 }
 
-/// Merges the members of a patch into an object without looking into them: each replaces what was there, `null` too.
-/// Answers whether both are objects; if not, nothing changed.
+/// Merges the members of a patch into an object without recursion: each replaces the old value, `null` too.
+/// Returns whether both are objects; if not, nothing changed.
 pub fn merge_shallow(target: &mut Value, patch: Value) -> bool {
     let (Value::Object(members), Value::Object(patch)) = (target, patch) else { return false };
     members.extend(patch);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shallow_merge_looks_into_nothing() {
+    fn a_shallow_merge_does_not_recurse() {
         let mut tree = parse(br#"{"a":{"b":1},"c":2}"#).unwrap();
         assert!(merge_shallow(&mut tree, parse(br#"{"a":{"d":null},"e":null}"#).unwrap()));
         assert_eq!(tree.to_string(), r#"{"a":{"d":null},"c":2,"e":null}"#);

@@ -1,6 +1,6 @@
 //! `JSON.NUMINCRBY key path number`, `JSON.NUMMULTBY key path number`
 //!
-//! Two integers make an integer, or are refused if it does not fit; anything else is reckoned in doubles.
+//! Two integers result in an integer, or in an error if it does not fit; anything else is computed in doubles.
 
 use serde_json::{Number, Value};
 
@@ -35,17 +35,17 @@ fn reckon(ctx: &mut Ctx<'_>, args: Args<'_>, operation: &Operation) -> CommandRe
         Err(flaw) => return Err(flaw.into()),
     };
     let mut edit = Edit::begin(ctx, args, path)?;
-    let answers = edit.each(0, |value| {
+    let results = edit.each(0, |value| {
         let Value::Number(number) = value else { return Ok(None) };
         *number = operation.apply(number, &operand)?;
         Ok(Some(number.clone()))
     })?;
     let reply = if edit.path.is_legacy() {
-        let last = answers.into_iter().flatten().last();
+        let last = results.into_iter().flatten().last();
         let last = last.ok_or_else(|| edit::no_path_or(&edit.path, "does not contains a number"))?;
         Reply::text(last.as_str())
     } else {
-        let numbers = answers.iter().map(|answer| answer.as_ref().map_or("null", |number| number.as_str()));
+        let numbers = results.iter().map(|result| result.as_ref().map_or("null", |number| number.as_str()));
         Reply::text(format!("[{}]", numbers.collect::<Vec<_>>().join(",")))
     };
     edit.finish(ctx, args)?;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_changes_nothing() {
+    fn an_overflow_changes_nothing() {
         let mut desk = Desk::new();
         desk.run(r#"JSON.SET d $ [1,9223372036854775807,1e308,18446744073709551616]"#);
         let (revision, text) = (desk.keys.revision(), desk.resp("JSON.GET d"));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_answers_for_inner_matches_first() {
+    fn upstash_returns_inner_matches_first() {
         upstash(&[
             (r#"JSON.SET d $ {"int":1,"str":"test","object":{"int":2}}"#, "+OK"),
             ("JSON.NUMINCRBY d $..int 1", "$ [3,2]"),

@@ -1,6 +1,6 @@
-//! Values as text with indents, line ends and spaces of one's own, as JSON.GET takes them. It touches nothing.
+//! Values as text with custom indents, line ends and spaces, as JSON.GET takes them. It touches nothing.
 //!
-//! What is written is bounded: many matches of a large value, or a long indent, end in a refusal and not in a full memory.
+//! The output is bounded: many matches of a large value, or a long indent, return an error instead of exhausting memory.
 
 use std::io;
 
@@ -11,21 +11,21 @@ use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
 use crate::meter;
 
-/// What stands between the parts of a text. All empty: the compact form.
+/// The separators of a text. All empty: the compact form.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout<'a> {
     /// Before each element, once per level.
     pub indent: &'a [u8],
     /// After each element and before the end of a container.
     pub newline: &'a [u8],
-    /// Behind the colon of a member.
+    /// After the colon of a member.
     pub space: &'a [u8],
 }
 
 /// The text of a value.
 ///
 /// # Errors
-/// `ERR string exceeds maximum allowed size` when it is longer than any string may be.
+/// `ERR string exceeds maximum allowed size` if it is longer than any string may be.
 pub fn text(value: &impl Serialize, layout: Layout<'_>) -> Result<Vec<u8>, Fail> {
     let mut out = Capped(Vec::new());
     let laid = Laid { layout, level: 0, filled: false };
@@ -53,7 +53,7 @@ impl io::Write for Capped {
 struct Laid<'a> {
     layout: Layout<'a>,
     level: usize,
-    /// Whether the container that just ends has elements.
+    /// Whether the container that just ended has elements.
     filled: bool,
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use crate::families::json::document::parse;
 
     #[test]
-    fn a_layout_stands_between_the_parts() {
+    fn a_layout_separates_the_parts() {
         let value = parse(br#"{"a":[1,{"b":[]}],"c":{}}"#).unwrap();
         let shown = |indent: &str, newline: &str, space: &str| {
             let (indent, newline, space) = (indent.as_bytes(), newline.as_bytes(), space.as_bytes());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_an_end() {
+    fn a_text_is_bounded() {
         let value = parse(format!("[{}1]", "1,".repeat(2000)).as_bytes()).unwrap();
         let indent = vec![b' '; 1 << 20];
         let layout = Layout { indent: &indent, ..Layout::default() };

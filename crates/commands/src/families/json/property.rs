@@ -1,4 +1,4 @@
-//! Random commands on random documents: nothing panics, and what is refused changes nothing.
+//! Random commands on random documents: nothing panics, and an error changes nothing.
 
 use proptest::prelude::*;
 
@@ -64,7 +64,7 @@ fn commands() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    /// What is printed is read as the same, and printed as the same.
+    /// Formatted text parses to the same value, and formats to the same text.
     #[test]
     fn the_compact_form_is_its_own(text in texts()) {
         let once = document::normal(text.as_bytes()).unwrap();
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refusal_changes_nothing(text in texts(), commands in proptest::collection::vec(commands(), 1..8)) {
+    fn an_error_changes_nothing(text in texts(), commands in proptest::collection::vec(commands(), 1..8)) {
         let mut desk = Desk::new();
         desk.run_args(&["JSON.SET", "d", "$", &text]);
         for command in commands {

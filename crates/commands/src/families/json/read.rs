@@ -1,8 +1,8 @@
 //! `JSON.TYPE key [path]`, `JSON.STRLEN key [path]`, `JSON.ARRLEN key [path]`, `JSON.OBJLEN key [path]`,
 //! `JSON.OBJKEYS key [path]`, `JSON.RESP key [path]`
 //!
-//! One answer for each match, nil for values of other kinds. A legacy path has one answer, and what it is when there is no
-//! key, no match or a value of another kind differs by command, as in RedisJSON.
+//! One element per match, nil for values of other types. A legacy path has a single reply; what it is if the key or match is
+//! absent or the value is of another type differs by command, as in RedisJSON.
 
 use serde_json::Value;
 
@@ -12,9 +12,9 @@ use crate::bounds::JSON_MATCHES_MAX;
 use crate::errors::Fail;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-/// The document, with a path to look at it.
+/// The document, with a path to read from it.
 struct View {
-    /// `None`: there is no such key.
+    /// `None`: the key does not exist.
     tree: Option<Value>,
     path: Path,
 }
@@ -25,10 +25,10 @@ fn view(ctx: &mut Ctx<'_>, args: Args<'_>, name: &str) -> Result<View, Fail> {
     Ok(View { tree: edit::load(ctx, args.at(1))?, path })
 }
 
-/// One answer for each match.
-fn each(ctx: &Ctx<'_>, tree: &Value, path: &Path, answer: impl Fn(&Value) -> Option<Reply>) -> CommandResult {
+/// One element per match.
+fn each(ctx: &Ctx<'_>, tree: &Value, path: &Path, result: impl Fn(&Value) -> Option<Reply>) -> CommandResult {
     let values = path.values(tree, edit::order(ctx))?;
-    Ok(Reply::Array(values.into_iter().map(|value| answer(value).unwrap_or(Reply::Nil)).collect()))
+    Ok(Reply::Array(values.into_iter().map(|value| result(value).unwrap_or(Reply::Nil)).collect()))
 }
 
 fn first<'a>(ctx: &Ctx<'_>, tree: &'a Value, path: &'a Path) -> Result<Option<&'a Value>, Fail> {
@@ -119,13 +119,13 @@ pub(super) fn json_resp(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Array(replies?))
 }
 
-/// Counts parts of an answer. The same large value may match again and again.
+/// Counts parts of a reply. The same large value may match repeatedly.
 fn take(left: &mut usize, parts: usize) -> Result<(), Fail> {
     *left = left.checked_sub(parts).ok_or(super::path::PathFlaw::TooMany)?;
     Ok(())
 }
 
-/// A value in the types of RESP: a container is a list that begins with its bracket.
+/// A value as RESP types: a container is an array that begins with its bracket.
 fn in_resp(value: &Value, left: &mut usize) -> CommandResult {
     take(left, 1)?;
     Ok(match value {
@@ -164,7 +164,7 @@ mod tests {
     const NO_KEY: &str = "-ERR could not perform this operation on a key that doesn't exist";
 
     #[test]
-    fn kinds_and_lengths_are_told() {
+    fn types_and_lengths_are_returned() {
         expect(&[
             (DOCUMENT, "+OK"),
             ("JSON.TYPE d", "$ object"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_in_the_types_of_resp() {
+    fn values_are_returned_as_resp_types() {
         expect(&[
             (DOCUMENT, "+OK"),
             ("JSON.RESP e", "$-1"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_answers_for_inner_matches_first() {
+    fn upstash_returns_inner_matches_first() {
         upstash(&[
             (r#"JSON.SET d $ {"a":[3],"nested":{"a":{"b":2,"c":1}}}"#, "+OK"),
             ("JSON.OBJLEN d $..a", "*2 :2 $-1"),
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_value_again_and_again_has_an_end() {
+    fn a_repeated_value_is_bounded() {
         let mut desk = Desk::new();
         let names: Vec<_> = (0..1000).map(|n| format!("\"{n}\":0")).collect();
         desk.run_args(&["JSON.SET", "d", "$", &format!("[{{{}}}]", names.join(","))]);
         let path = format!("$[{}0]", "0,".repeat(1100));
         for command in ["JSON.OBJKEYS", "JSON.RESP"] {
-            let refused = desk.run_args(&[command, "d", &path]);
-            assert_eq!(crate::testing::shown(&refused), "-ERR path selects too many values");
+            let rejected = desk.run_args(&[command, "d", &path]);
+            assert_eq!(crate::testing::shown(&rejected), "-ERR path selects too many values");
         }
     }
 }

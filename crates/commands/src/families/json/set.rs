@@ -2,7 +2,7 @@
 //! `JSON.MERGE key path value [FORMAT STRING | JSON]`
 //! `JSON.MSET key path value [key path value ...]`
 //!
-//! When a key expires stays as it is, at the root as well.
+//! The expiration of the key stays, even if the root is set.
 
 use std::collections::HashMap;
 
@@ -16,17 +16,17 @@ use crate::ctx::Dialect;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-/// When a value is put.
+/// The condition of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Always,
-    /// Where there is none.
+    /// Only if it does not exist.
     New,
-    /// In place of another.
+    /// Only if it exists.
     Old,
 }
 
-/// What becomes of a value that is there.
+/// What happens to an existing value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Replace,
@@ -70,11 +70,11 @@ fn put_one(ctx: &mut Ctx<'_>, args: Args<'_>, condition: Condition, manner: Mann
     let (key, path) = (args.at(1), Path::read(args.at(2))?);
     let before = ctx.keys.json(key, ctx.now)?.cloned();
     let value = document::parse(args.at(3))?;
-    let refused = if before.is_some() { condition == Condition::New } else { condition == Condition::Old };
-    if refused && (path.is_root() || before.is_none()) {
+    let rejected = if before.is_some() { condition == Condition::New } else { condition == Condition::Old };
+    if rejected && (path.is_root() || before.is_none()) {
         return Ok(Reply::Nil);
     }
-    // What is replaced as a whole is not read.
+    // A value that is replaced as a whole is not parsed.
     let whole = path.is_root() && (manner == Manner::Replace || before.is_none());
     let tree = match &before {
         _ if whole => Some(value),
@@ -95,7 +95,7 @@ fn put_one(ctx: &mut Ctx<'_>, args: Args<'_>, condition: Condition, manner: Mann
         }
         return Ok(Reply::Ok);
     }
-    // RedisJSON answers nil, Upstash refuses.
+    // RedisJSON returns nil, Upstash an error.
     if condition == Condition::Always && ctx.dialect == Dialect::Upstash {
         return Err(edit::no_path(&path));
     }
@@ -138,7 +138,7 @@ pub(super) fn json_mset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             return Err(edit::no_path(&path));
         }
     }
-    // All or nothing: nothing is put before everything is known to fit.
+    // All or nothing: nothing is written before everything is known to fit.
     let texts: Result<Vec<_>, _> =
         trees.iter().map(|(key, tree)| Ok((*key, document::print(tree)?))).collect();
     for (key, text) in texts.map_err(|flaw: document::Flaw| Fail::from(flaw))? {
@@ -147,7 +147,7 @@ pub(super) fn json_mset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Puts a value where a path says, and tells whether there was such a place.
+/// Writes a value at a path, and returns whether there was such a location.
 fn put(
     tree: &mut Value,
     path: &Path,
@@ -162,7 +162,7 @@ fn put(
         if condition == Condition::New {
             return Ok(false);
         }
-        // What lies in what is replaced goes with it; what is merged into stays.
+        // Values inside a replaced value are removed with it; a value that is merged into stays.
         let locations = if manner == Manner::Replace { location::topmost(locations) } else { locations };
         edit::check_growth(locations.len(), bytes)?;
         replace(tree, &locations, value, manner);
@@ -187,7 +187,7 @@ fn replace(tree: &mut Value, locations: &[Location], value: Value, manner: Manne
     put(location::at_mut(tree, last), value);
 }
 
-/// Adds a member that no match was found for. Elements are not added: an array has no holes.
+/// Adds a member that had no match. Elements are not added: an array has no gaps.
 fn add(tree: &mut Value, path: &Path, value: &Value, bytes: usize, order: Order) -> Result<bool, Fail> {
     if !path.is_static() {
         return Err(Fail::fixed("ERR wrong static path"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_leaves_the_version() {
+    fn an_error_leaves_the_version() {
         let mut desk = Desk::new();
         desk.run(r#"JSON.SET d $ {"a":1}"#);
         let revision = desk.keys.revision();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_refuses_a_place_that_cannot_be() {
+    fn upstash_rejects_an_impossible_location() {
         upstash(&[
             (r#"JSON.SET d $ {"int":1}"#, "+OK"),
             (r#"JSON.SET d $.nonexisting.str "test""#, "-ERR Path '$.nonexisting.str' does not exist"),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_depth_nor_length_grows_beyond_the_limits() {
+    fn depth_and_length_are_bounded() {
         let mut desk = Desk::new();
         let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
         desk.run_args(&["JSON.SET", "d", "$", &deep]);
@@ -338,13 +338,13 @@ mod tests {
         assert!(desk.keys.revision() > revision);
         let revision = desk.keys.revision();
         let path = format!("{path}[0]");
-        let refused = desk.run_args(&["JSON.SET", "d", &path, &deep]);
-        assert_eq!(crate::testing::shown(&refused), "-ERR recursion limit exceeded");
+        let rejected = desk.run_args(&["JSON.SET", "d", &path, &deep]);
+        assert_eq!(crate::testing::shown(&rejected), "-ERR recursion limit exceeded");
         let many = format!("[{}1]", "1,".repeat(10_000));
         desk.run_args(&["JSON.SET", "e", "$", &many]);
         let large = format!("\"{}\"", "x".repeat(10_000));
-        let refused = desk.run_args(&["JSON.SET", "e", "$[*]", &large]);
-        assert_eq!(crate::testing::shown(&refused), "-ERR document exceeds maximum allowed size");
+        let rejected = desk.run_args(&["JSON.SET", "e", "$[*]", &large]);
+        assert_eq!(crate::testing::shown(&rejected), "-ERR document exceeds maximum allowed size");
         assert_eq!(desk.keys.revision(), revision + 1);
     }
 }

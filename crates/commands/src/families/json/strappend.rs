@@ -16,12 +16,12 @@ pub(super) fn json_strappend(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult
         _ => return Err(edit::wrong_kind("string", &String::from_utf8_lossy(text))),
     };
     let mut edit = Edit::begin(ctx, args, path)?;
-    let answers = edit.each(more.len(), |value| {
+    let results = edit.each(more.len(), |value| {
         let Value::String(text) = value else { return Ok(None) };
         text.push_str(&more);
         Ok(Some(text.len()))
     })?;
-    let reply = edit.reply(answers, "not a string", Reply::count)?;
+    let reply = edit.reply(results, "not a string", Reply::count)?;
     edit.finish(ctx, args)?;
     Ok(reply)
 }
@@ -31,7 +31,7 @@ mod tests {
     use crate::families::json::testing::{expect, upstash};
 
     #[test]
-    fn texts_grow() {
+    fn strings_are_appended() {
         expect(&[
             (r#"JSON.STRAPPEND d "x""#, "-ERR could not perform this operation on a key that doesn't exist"),
             (r#"JSON.SET d $ {"a":"foo","n":{"a":"hello"},"m":{"a":31}}"#, "+OK"),

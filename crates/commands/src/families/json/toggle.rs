@@ -9,20 +9,20 @@ use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn json_toggle(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut edit = Edit::begin(ctx, args, Path::read(args.at(2))?)?;
-    let answers = edit.each(0, |value| {
+    let results = edit.each(0, |value| {
         let Value::Bool(yes) = value else { return Ok(None) };
         *yes = !*yes;
         Ok(Some(*yes))
     })?;
     let legacy = edit.path.is_legacy();
-    let reply = edit.reply(answers, "not a bool", |yes| {
+    let reply = edit.reply(results, "not a bool", |yes| {
         if legacy { Reply::text(yes.to_string()) } else { Reply::yes(yes) }
     })?;
     edit.finish(ctx, args)?;
     Ok(reply)
 }
 
-/// Containers become empty and numbers 0; what is so already does not count, nor does what lies in what becomes empty.
+/// Containers become empty and numbers 0. Values that are empty or 0 already do not count, nor do values inside a cleared one.
 pub(super) fn json_clear(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     edit::at_most(args, 3, "json.clear")?;
     let mut edit = Edit::begin(ctx, args, edit::path_at(args, 2)?)?;
@@ -53,7 +53,7 @@ mod tests {
     const NO_KEY: &str = "-ERR could not perform this operation on a key that doesn't exist";
 
     #[test]
-    fn booleans_are_turned_around() {
+    fn booleans_are_inverted() {
         expect(&[
             ("JSON.TOGGLE d $", NO_KEY),
             (r#"JSON.SET d $ {"t":true,"n":{"t":false,"x":1}}"#, "+OK"),

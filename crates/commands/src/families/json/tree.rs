@@ -1,18 +1,18 @@
-//! The tree of a JSON text, in which every member is only a member. It touches nothing.
+//! The tree of a JSON text, in which every member is an ordinary member. It touches nothing.
 //!
-//! serde_json passes a number that keeps its digits on as a map with one member of a private name, and its `Value` reads any map that
-//! begins with such a name as a number, or as JSON within a string. A client may use these names like any other, so they are read here:
-//! a name is serde_json's own only if it does not stand in the text.
+//! serde_json represents a number that keeps its digits as a map with one member of a private name, and its `Value` reads any map that
+//! begins with such a name as a number, or as JSON within a string. A client may use these names like any other, so they are handled here:
+//! a name is serde_json's own only if it does not occur in the text.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads a text.
+/// Parses a text.
 ///
 /// # Errors
-/// What serde_json says of it.
+/// The error of serde_json.
 pub(super) fn read(text: &str) -> serde_json::Result<Value> {
     let start = text.as_ptr().addr();
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> serde_json::Result<Value> {
     Ok(tree)
 }
 
-/// Reads a value of the text that is at these addresses.
+/// Parses a value of the text at these addresses.
 #[derive(Clone, Copy)]
 struct Tree {
     start: usize,
@@ -95,13 +95,13 @@ impl<'de> Visitor<'de> for Tree {
 
 /// The name of a member.
 enum Name {
-    /// One of the text.
+    /// A name in the text.
     Member(String),
-    /// serde_json's own, whose value are the digits of a number.
+    /// serde_json's own name, whose value is the digits of a number.
     OfNumber,
 }
 
-/// Reads the name of a member.
+/// Parses the name of a member.
 struct NameIn(Tree);
 
 impl<'de> DeserializeSeed<'de> for NameIn {
@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for NameIn {
         f.write_str("the name of a member")
     }
 
-    /// A name without escapes is lent from where it stands.
+    /// A name without escapes is borrowed from the text.
     #[inline]
     fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Name, E> {
         let at = name.as_ptr().addr();
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for NameIn {
         Ok(if is_of_text { Name::Member(name.to_owned()) } else { Name::OfNumber })
     }
 
-    /// One with escapes was copied.
+    /// A name with escapes was copied.
     fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
         Ok(Name::Member(name.to_owned()))
     }
@@ -138,8 +138,8 @@ impl<'de> Visitor<'de> for NameIn {
 mod tests {
     use super::*;
 
-    /// Every name that serde_json may give a meaning to.
-    const PRIVATE: [&str; 3] = [
+    /// All names to which serde_json may give a meaning.
+    const PRIVATE: &[&str] = &[
         "$serde_json::private::Number",
         "$serde_json::private::RawValue",
         r"\u0024serde_json::private::Number",

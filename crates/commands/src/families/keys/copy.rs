@@ -5,7 +5,7 @@ use keystead_model::keyspace::Renamed;
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn copy(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (source, destination) = (args.at(1), args.at(2));
     let mut options = args.cursor(3);
     let mut replace = false;

@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn del(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut deleted = 0;
     for key in args.from(1) {
         deleted += usize::from(ctx.keys.delete(key, ctx.now)?);
@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn del_and_unlink_count_what_was_there() {
+    fn del_and_unlink_count_existing_keys() {
         let mut desk = Desk::new();
         desk.run("HSET a f v");
         desk.run("SADD b m");

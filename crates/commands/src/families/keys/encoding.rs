@@ -1,25 +1,25 @@
-//! What Redis would call the inner form of a value of this size, by its default thresholds. It touches nothing.
+//! The encoding that Redis would report for a value of this size, by its default thresholds. It touches nothing.
 //!
-//! Clients and test suites ask for it; here it says how large a value is and nothing of how it is held.
+//! Clients and test suites read it; here it reflects the size of a value, not how it is stored.
 
 use keystead_model::value::{Hash, List, Set, Value, ZSet};
 
 use crate::number;
 
-/// Longest field, value or member of a listpack.
+/// Maximum length of a field, value or member in a listpack.
 const LISTPACK_ELEMENT_BYTES_MAX: usize = 64;
-/// Most fields of a hash in a listpack.
+/// Maximum fields of a hash in a listpack.
 const HASH_LISTPACK_LEN_MAX: usize = 512;
-/// Most members of a set, or of a sorted set, in a listpack.
+/// Maximum members of a set, or of a sorted set, in a listpack.
 const SET_LISTPACK_LEN_MAX: usize = 128;
-/// Most members of a set of integers.
+/// Maximum members of an intset.
 const INTSET_LEN_MAX: usize = 512;
-/// Most bytes of a list in one listpack.
+/// Maximum bytes of a list in one listpack.
 const LIST_LISTPACK_BYTES_MAX: usize = 8192;
-/// Longest string that Redis keeps in one piece with its header.
+/// Maximum length of a string that Redis embeds in its object.
 const EMBSTR_BYTES_MAX: usize = 44;
 
-/// The name of the form.
+/// The name of the encoding.
 pub(super) fn name(value: &Value) -> &'static str {
     match value {
         Value::Str(bytes) if number::parse_int(bytes).is_some() => "int",
@@ -62,7 +62,7 @@ fn of_zset(zset: &ZSet) -> &'static str {
 }
 
 fn of_list(list: &List) -> &'static str {
-    // Each element takes two bytes at least, so the walk is short. Redis asks before it adds one, by its bare length.
+    // Each element uses at least two bytes, so the loop is short. Redis checks before it adds one, by its bare length.
     let mut bytes = LISTPACK_FRAME_BYTES;
     let fits = list.iter().all(|(_, element)| {
         let fits = bytes + element.len() <= LIST_LISTPACK_BYTES_MAX;
@@ -72,10 +72,10 @@ fn of_list(list: &List) -> &'static str {
     if fits { "listpack" } else { "quicklist" }
 }
 
-/// A listpack's head and end mark.
+/// A listpack's header and end mark.
 const LISTPACK_FRAME_BYTES: usize = 7;
 
-/// What an element takes in a listpack: its form, and its length once more for the way back.
+/// Bytes of an element in a listpack: its encoding, and its length again for backward traversal.
 fn listpack_bytes(element: &[u8]) -> usize {
     let form = match number::parse_int(element) {
         Some(0..=127) => 1,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_told_by_what_they_hold() {
+    fn the_encoding_of_strings_follows_from_their_content() {
         for (text, form) in [
             ("1".to_owned(), "int"),
             ("-9223372036854775808".to_owned(), "int"),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_are_told_by_their_size() {
+    fn the_encoding_of_collections_follows_from_their_size() {
         let (mut hash, mut set, mut zset) = (Hash::new(), Set::new(), ZSet::new());
         let names = |hash: &Hash, set: &Set, zset: &ZSet| (of_hash(hash), of_set(set), of_zset(zset));
         for n in 0..512 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_by_its_bytes() {
+    fn the_encoding_of_a_list_follows_from_its_bytes() {
         let mut list = List::new();
         for _ in 0..4093 {
             list.push_back(&bytes("1"));

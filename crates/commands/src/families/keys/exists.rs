@@ -1,8 +1,8 @@
-//! `EXISTS key [key ...]`, `TOUCH key [key ...]`: a key that is named twice counts twice. Every look is a use of the key.
+//! `EXISTS key [key ...]`, `TOUCH key [key ...]`: a key given twice counts twice. Every read marks the key as used.
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn exists(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut found = 0;
     for key in args.from(1) {
         found += usize::from(ctx.keys.exists(key, ctx.now)?);

@@ -60,10 +60,10 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether a key that expires at `old` may expire at `new`, which may lie before the beginning of time.
+    /// Whether a key that expires at `old` may expire at `new`, which may be before 1970.
     fn allow(&self, old: Millis, new: i64) -> bool {
         let expires = old != Millis::NEVER;
-        // What never expires is later than everything.
+        // A key without expiration counts as later than any time.
         let later = expires && new > i64::try_from(old.0).unwrap_or(i64::MAX);
         let earlier = !expires || new < i64::try_from(old.0).unwrap_or(i64::MAX);
         !(self.nx && expires || self.xx && !expires || self.gt && !later || self.lt && !earlier)
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_compare_with_what_is_set() {
+    fn conditions_compare_with_the_current_value() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("SADD a m", ":1"),

@@ -1,8 +1,8 @@
-//! `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`, `DBSIZE`. Either way of flushing is over when it is answered.
+//! `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`, `DBSIZE`. Both modes are complete when the reply is sent.
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn flush(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut options = args.cursor(1);
     let _ = options.accept("ASYNC") || options.accept("SYNC");
     options.finish()?;
@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn everything_goes() {
+    fn all_keys_are_deleted() {
         let mut desk = Desk::new();
         for flush in ["FLUSHDB", "FLUSHALL", "FLUSHDB async", "FLUSHALL SYNC"] {
             desk.expect(&[

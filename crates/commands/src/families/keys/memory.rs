@@ -7,34 +7,34 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("USAGE", "memory|usage", -3, READ, Keys::At(2), usage).doc(
+    Spec::data("memory|usage", -3, READ, Keys::At(2), usage).doc(
         "key [SAMPLES count]",
-        "Gives the bytes that a key and its value take in memory.",
+        "Returns the number of bytes that a key and its value use in memory.",
         "4.0.0",
     ),
-    Spec::data("STATS", "memory|stats", 2, NONE, Keys::None, stats).doc(
+    Spec::data("memory|stats", 2, NONE, Keys::None, stats).doc(
         "",
-        "Gives figures on the memory of the server.",
+        "Returns statistics about the memory usage of the server.",
         "4.0.0",
     ),
-    Spec::data("DOCTOR", "memory|doctor", 2, NONE, Keys::None, doctor).doc(
+    Spec::data("memory|doctor", 2, NONE, Keys::None, doctor).doc(
         "",
-        "Says whether values have to leave memory.",
+        "Reports whether the memory limit is reached and values are evicted to disk.",
         "4.0.0",
     ),
-    Spec::data("MALLOC-STATS", "memory|malloc-stats", 2, NONE, Keys::None, malloc_stats).doc(
+    Spec::data("memory|malloc-stats", 2, NONE, Keys::None, malloc_stats).doc(
         "",
-        "Says that the allocator tells nothing.",
+        "Returns a notice: statistics of the allocator are not available.",
         "4.0.0",
     ),
-    Spec::data("PURGE", "memory|purge", 2, NONE, Keys::None, purge).doc(
+    Spec::data("memory|purge", 2, NONE, Keys::None, purge).doc(
         "",
-        "Does nothing: the allocator gives memory back by itself.",
+        "Does nothing and returns OK: the allocator releases memory itself.",
         "4.0.0",
     ),
-    Spec::data("HELP", "memory|help", 2, NONE, Keys::None, help).doc(
+    Spec::data("memory|help", 2, NONE, Keys::None, help).doc(
         "",
-        "Tells what MEMORY can do.",
+        "Returns a list of the subcommands of MEMORY.",
         "4.0.0",
     ),
 ];
@@ -56,7 +56,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// Every value knows its size, so no sample is taken.
+/// Every value knows its size, so no samples are taken.
 fn usage(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut options = args.cursor(3);
     while !options.is_done() {
@@ -88,7 +88,7 @@ fn doctor(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     let facts = ctx.hub.host.facts();
     let text = match facts.limit_bytes {
         Some(limit) if facts.used_bytes >= limit => {
-            "Keys and values have reached the memory limit: values that are not used rest on disk and are read when somebody asks for them."
+            "Keys and values have reached the memory limit: values that are not used are evicted to disk and read on access."
         }
         _ => "All keys and values fit into memory.",
     };
@@ -113,7 +113,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_usage_of_a_key_is_told() {
+    fn the_usage_of_a_key_is_returned() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("MEMORY USAGE a", "$-1"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_answers_in_its_type() {
+    fn the_other_subcommands_reply_in_their_types() {
         let mut desk = Desk::new();
         assert!(matches!(desk.run("MEMORY STATS"), Reply::Map(_)));
         assert!(matches!(desk.run("MEMORY DOCTOR"), Reply::Verbatim(_)));

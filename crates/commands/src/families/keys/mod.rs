@@ -1,4 +1,4 @@
-//! Keys, whatever they hold: being there, names, expiry, walking, sorting, and what all of them take.
+//! Generic commands on keys of any type: existence, names, expiration, iteration, sorting, memory.
 
 mod copy;
 mod del;
@@ -28,120 +28,128 @@ const SORT_RO_SYNTAX: &str =
     "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]";
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("DEL", "del", -2, WRITE, Keys::From(1), del::run)
-        .doc("key [key ...]", "Deletes keys.", "1.0.0")
+    Spec::data("del", -2, WRITE, Keys::From(1), del::del)
+        .doc("key [key ...]", "Deletes one or more keys and returns how many were deleted.", "1.0.0")
         .bare(),
-    Spec::data("UNLINK", "unlink", -2, WRITE_FAST, Keys::From(1), del::run)
-        .doc("key [key ...]", "Deletes keys.", "4.0.0")
+    Spec::data("unlink", -2, WRITE_FAST, Keys::From(1), del::del)
+        .doc(
+            "key [key ...]",
+            "Deletes one or more keys and returns how many were deleted, as DEL does.",
+            "4.0.0",
+        )
         .bare(),
-    Spec::data("EXISTS", "exists", -2, READ_FAST, Keys::From(1), exists::run).doc(
+    Spec::data("exists", -2, READ_FAST, Keys::From(1), exists::exists).doc(
         "key [key ...]",
-        "Counts the keys that are there.",
+        "Returns how many of the given keys exist. A key given twice counts twice.",
         "1.0.0",
     ),
-    Spec::data("TOUCH", "touch", -2, READ_FAST, Keys::From(1), exists::run).doc(
+    Spec::data("touch", -2, READ_FAST, Keys::From(1), exists::exists).doc(
         "key [key ...]",
-        "Uses keys, and counts those that are there.",
+        "Returns how many of the given keys exist and marks them as used.",
         "3.2.1",
     ),
-    Spec::data("TYPE", "type", 2, READ_FAST, Keys::At(1), type_of::run).doc(
+    Spec::data("type", 2, READ_FAST, Keys::At(1), type_of::type_).doc(
         "key",
-        "Gives the type of the value under a key.",
+        "Returns the type of the value stored at a key.",
         "1.0.0",
     ),
-    Spec::data("RENAME", "rename", 3, WRITE, Keys::Two(1, 2), rename::rename).doc(
+    Spec::data("rename", 3, WRITE, Keys::Two(1, 2), rename::rename).doc(
         "key newkey",
-        "Gives a key another name, and overwrites what has it.",
+        "Renames a key. Overwrites the destination if it exists.",
         "1.0.0",
     ),
-    Spec::data("RENAMENX", "renamenx", 3, WRITE_FAST, Keys::Two(1, 2), rename::renamenx).doc(
+    Spec::data("renamenx", 3, WRITE_FAST, Keys::Two(1, 2), rename::renamenx).doc(
         "key newkey",
-        "Gives a key another name that is free.",
+        "Renames a key, only if the new name does not exist.",
         "1.0.0",
     ),
-    Spec::data("COPY", "copy", -3, WRITE_OOM, Keys::Two(1, 2), copy::run).doc(
+    Spec::data("copy", -3, WRITE_OOM, Keys::Two(1, 2), copy::copy).doc(
         "source destination [DB destination-db] [REPLACE]",
-        "Copies the value and the expiry of a key to another one.",
+        "Copies the value and the expiration of a key to another key.",
         "6.2.0",
     ),
-    Spec::data("MOVE", "move", 3, WRITE_FAST, Keys::At(1), move_key::run).doc(
+    Spec::data("move", 3, WRITE_FAST, Keys::At(1), move_key::move_).doc(
         "key db",
-        "Refuses: there is one database only.",
+        "Always returns an error: there is only one database.",
         "1.0.0",
     ),
-    Spec::data("RANDOMKEY", "randomkey", 1, and(READ, ALL_KEYS), Keys::None, random_key::run)
-        .doc("", "Gives a random key.", "1.0.0")
+    Spec::data("randomkey", 1, and(READ, ALL_KEYS), Keys::None, random_key::randomkey)
+        .doc("", "Returns a random key.", "1.0.0")
         .spread(Spread::Some),
-    Spec::data("KEYS", "keys", 2, and(READ, ALL_KEYS), Keys::None, pattern::run)
-        .doc("pattern", "Gives all keys that match a pattern.", "1.0.0")
+    Spec::data("keys", 2, and(READ, ALL_KEYS), Keys::None, pattern::keys)
+        .doc("pattern", "Returns all keys that match a glob pattern.", "1.0.0")
         .spread(Spread::Join),
-    Spec::data("SCAN", "scan", -2, and(READ, ALL_KEYS), Keys::None, scan::run)
-        .doc("cursor [MATCH pattern] [COUNT count] [TYPE type]", "Walks all keys, some at a time.", "2.8.0")
+    Spec::data("scan", -2, and(READ, ALL_KEYS), Keys::None, scan::scan)
+        .doc(
+            "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+            "Iterates over the keys of the database with a cursor.",
+            "2.8.0",
+        )
         .spread(Spread::Cursor),
-    Spec::data("EXPIRE", "expire", -3, WRITE_FAST, Keys::At(1), expire::expire).doc(
+    Spec::data("expire", -3, WRITE_FAST, Keys::At(1), expire::expire).doc(
         "key seconds [NX | XX | GT | LT]",
-        "Lets a key expire in so many seconds.",
+        "Sets the expiration of a key in seconds from now.",
         "1.0.0",
     ),
-    Spec::data("PEXPIRE", "pexpire", -3, WRITE_FAST, Keys::At(1), expire::pexpire).doc(
+    Spec::data("pexpire", -3, WRITE_FAST, Keys::At(1), expire::pexpire).doc(
         "key milliseconds [NX | XX | GT | LT]",
-        "Lets a key expire in so many milliseconds.",
+        "Sets the expiration of a key in milliseconds from now.",
         "2.6.0",
     ),
-    Spec::data("EXPIREAT", "expireat", -3, WRITE_FAST, Keys::At(1), expire::expireat).doc(
+    Spec::data("expireat", -3, WRITE_FAST, Keys::At(1), expire::expireat).doc(
         "key unix-time-seconds [NX | XX | GT | LT]",
-        "Lets a key expire at a moment in seconds.",
+        "Sets the expiration of a key to a Unix time in seconds.",
         "1.2.0",
     ),
-    Spec::data("PEXPIREAT", "pexpireat", -3, WRITE_FAST, Keys::At(1), expire::pexpireat).doc(
+    Spec::data("pexpireat", -3, WRITE_FAST, Keys::At(1), expire::pexpireat).doc(
         "key unix-time-milliseconds [NX | XX | GT | LT]",
-        "Lets a key expire at a moment in milliseconds.",
+        "Sets the expiration of a key to a Unix time in milliseconds.",
         "2.6.0",
     ),
-    Spec::data("TTL", "ttl", 2, READ_FAST, Keys::At(1), ttl::ttl).doc(
+    Spec::data("ttl", 2, READ_FAST, Keys::At(1), ttl::ttl).doc(
         "key",
-        "Gives the seconds until a key expires.",
+        "Returns the remaining time to live of a key in seconds.",
         "1.0.0",
     ),
-    Spec::data("PTTL", "pttl", 2, READ_FAST, Keys::At(1), ttl::pttl).doc(
+    Spec::data("pttl", 2, READ_FAST, Keys::At(1), ttl::pttl).doc(
         "key",
-        "Gives the milliseconds until a key expires.",
+        "Returns the remaining time to live of a key in milliseconds.",
         "2.6.0",
     ),
-    Spec::data("EXPIRETIME", "expiretime", 2, READ_FAST, Keys::At(1), ttl::expiretime).doc(
+    Spec::data("expiretime", 2, READ_FAST, Keys::At(1), ttl::expiretime).doc(
         "key",
-        "Gives the moment at which a key expires, in seconds.",
+        "Returns the expiration of a key as a Unix time in seconds.",
         "7.0.0",
     ),
-    Spec::data("PEXPIRETIME", "pexpiretime", 2, READ_FAST, Keys::At(1), ttl::pexpiretime).doc(
+    Spec::data("pexpiretime", 2, READ_FAST, Keys::At(1), ttl::pexpiretime).doc(
         "key",
-        "Gives the moment at which a key expires, in milliseconds.",
+        "Returns the expiration of a key as a Unix time in milliseconds.",
         "7.0.0",
     ),
-    Spec::data("PERSIST", "persist", 2, WRITE_FAST, Keys::At(1), persist::run).doc(
+    Spec::data("persist", 2, WRITE_FAST, Keys::At(1), persist::persist).doc(
         "key",
-        "Lets a key expire no more.",
+        "Removes the expiration of a key.",
         "2.2.0",
     ),
-    Spec::data("SORT", "sort", -2, WRITE_OOM, Keys::AndAfter(&["STORE"]), sort::sort).doc(
+    Spec::data("sort", -2, WRITE_OOM, Keys::AndAfter(&["STORE"]), sort::sort).doc(
         SORT_SYNTAX,
-        "Sorts a list, a set or a sorted set, and may store the result.",
+        "Sorts the elements of a list, a set or a sorted set, and optionally stores the result.",
         "1.0.0",
     ),
-    Spec::data("SORT_RO", "sort_ro", -2, and(READ, ALL_KEYS), Keys::At(1), sort::sort_ro).doc(
+    Spec::data("sort_ro", -2, and(READ, ALL_KEYS), Keys::At(1), sort::sort_ro).doc(
         SORT_RO_SYNTAX,
-        "Sorts a list, a set or a sorted set.",
+        "Returns the sorted elements of a list, a set or a sorted set. Read-only variant of SORT.",
         "7.0.0",
     ),
-    Spec::within("OBJECT", "object", object::TABLE),
-    Spec::within("MEMORY", "memory", memory::TABLE),
-    Spec::data("DBSIZE", "dbsize", 1, READ_FAST, Keys::None, flush::dbsize)
-        .doc("", "Counts all keys.", "1.0.0")
+    Spec::within("object", object::TABLE).doc("", "A container for object introspection commands.", "2.2.3"),
+    Spec::within("memory", memory::TABLE).doc("", "A container for memory diagnostics commands.", "4.0.0"),
+    Spec::data("dbsize", 1, READ_FAST, Keys::None, flush::dbsize)
+        .doc("", "Returns the number of keys in the database.", "1.0.0")
         .spread(Spread::Sum),
-    Spec::data("FLUSHDB", "flushdb", -1, WRITE, Keys::None, flush::flush)
-        .doc("[ASYNC | SYNC]", "Deletes all keys.", "1.0.0")
+    Spec::data("flushdb", -1, WRITE, Keys::None, flush::flushall)
+        .doc("[ASYNC | SYNC]", "Deletes all keys of the database.", "1.0.0")
         .spread(Spread::Each),
-    Spec::data("FLUSHALL", "flushall", -1, WRITE, Keys::None, flush::flush)
-        .doc("[ASYNC | SYNC]", "Deletes all keys.", "1.0.0")
+    Spec::data("flushall", -1, WRITE, Keys::None, flush::flushall)
+        .doc("[ASYNC | SYNC]", "Deletes all keys of all databases. There is only one.", "1.0.0")
         .spread(Spread::Each),
 ];

@@ -3,7 +3,7 @@
 use crate::errors;
 use crate::{Args, CommandResult, Ctx};
 
-pub(super) fn run(_: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn move_(_: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let index = i32::try_from(args.int(2)?).map_err(|_| errors::NOT_INT_32)?;
     Err(if index == 0 { errors::SAME_OBJECT } else { errors::DB_INDEX })
 }
@@ -13,7 +13,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn there_is_nowhere_to_move() {
+    fn move_is_an_error() {
         Desk::new().expect(&[
             ("MOVE a 0", "-ERR source and destination objects are the same"),
             ("MOVE a 1", "-ERR DB index is out of range"),

@@ -8,29 +8,29 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("ENCODING", "object|encoding", 3, READ, Keys::At(2), encoding_of).doc(
+    Spec::data("object|encoding", 3, READ, Keys::At(2), encoding).doc(
         "key",
-        "Gives the inner form that Redis would have for a value of this size.",
+        "Returns the internal encoding that Redis would use for the value of a key.",
         "2.2.3",
     ),
-    Spec::data("FREQ", "object|freq", 3, READ, Keys::At(2), freq).doc(
+    Spec::data("object|freq", 3, READ, Keys::At(2), freq).doc(
         "key",
-        "Refuses: how often a key is used is not counted.",
+        "Returns an error for a key that exists: access frequencies are not tracked.",
         "4.0.0",
     ),
-    Spec::data("IDLETIME", "object|idletime", 3, READ, Keys::At(2), idletime).doc(
+    Spec::data("object|idletime", 3, READ, Keys::At(2), idletime).doc(
         "key",
-        "Gives 0 for a key that is there: when it was last used is not kept.",
+        "Returns 0 for a key that exists: the time of the last access is not tracked.",
         "2.2.3",
     ),
-    Spec::data("REFCOUNT", "object|refcount", 3, READ, Keys::At(2), refcount).doc(
+    Spec::data("object|refcount", 3, READ, Keys::At(2), refcount).doc(
         "key",
-        "Gives 1 for a key that is there: no value is shared between keys.",
+        "Returns 1 for a key that exists: values are not shared between keys.",
         "2.2.3",
     ),
-    Spec::data("HELP", "object|help", 2, NONE, Keys::None, help).doc(
+    Spec::data("object|help", 2, NONE, Keys::None, help).doc(
         "",
-        "Tells what OBJECT can do.",
+        "Returns a list of the subcommands of OBJECT.",
         "6.2.0",
     ),
 ];
@@ -56,7 +56,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-fn encoding_of(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn encoding(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let value = ctx.keys.value(args.at(2), ctx.now)?;
     Ok(value.map_or(Reply::Nil, |value| Reply::bulk(encoding::name(value).as_bytes())))
 }
@@ -85,7 +85,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn objects_are_told_of() {
+    fn objects_are_described() {
         let mut desk = Desk::new();
         for (key, value) in [("n", "5"), ("t", "text")] {
             let value = Bytes::from(value.as_bytes());

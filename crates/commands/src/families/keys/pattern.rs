@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply, glob};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn keys(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let pattern = args.at(1);
     let everything = pattern == b"*";
     let mut found = Vec::new();

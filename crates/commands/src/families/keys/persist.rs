@@ -4,7 +4,7 @@ use keystead_core::Millis;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn persist(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
     let expires = ctx.keys.expires_at(key, ctx.now)?.is_some_and(|at| at != Millis::NEVER);
     Ok(Reply::yes(expires && ctx.keys.set_expiry(key, Millis::NEVER, ctx.now)?))
@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn an_expiry_is_taken_away_once() {
+    fn an_expiry_is_removed_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("PERSIST a", ":0"),

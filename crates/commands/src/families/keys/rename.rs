@@ -13,7 +13,7 @@ pub(super) fn renamenx(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     renamed(ctx, args, false).map(Reply::yes)
 }
 
-/// Whether the key has the new name now.
+/// Whether the key was renamed.
 fn renamed(ctx: &mut Ctx<'_>, args: Args<'_>, overwrite: bool) -> Result<bool, Fail> {
     match ctx.keys.rename(args.at(1), args.at(2), overwrite, ctx.now)? {
         Renamed::Done => Ok(true),
@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn renaming_takes_value_and_expiry_along() {
+    fn renaming_moves_value_and_expiry() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("RENAME a b", "-ERR no such key"),

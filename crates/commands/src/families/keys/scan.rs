@@ -1,23 +1,23 @@
-//! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`, and at Upstash `WITHTYPE`
+//! `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`, and in Upstash `WITHTYPE`
 
 use super::type_of;
 use crate::bounds::SCAN_STRIDES_MAX;
 use crate::scan::{Scan, Walk};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let dialect = ctx.dialect;
     let walk = if ctx.is_upstash() { Walk::KeysOfUpstash } else { Walk::Keys };
     let scan = Scan::parse(&mut args.cursor(1), walk)?;
-    // Redis may answer with fewer keys than asked for, where many are gone; Upstash goes on until it has them.
+    // Redis may return fewer keys than requested, where many are deleted; Upstash continues until it has them.
     let strides = if walk == Walk::KeysOfUpstash { SCAN_STRIDES_MAX } else { 1 };
     let (mut found, mut cursor, mut left) = (Vec::new(), scan.cursor, scan.count);
     for _ in 0..strides {
         cursor = ctx.keys.scan(cursor, left, ctx.now, |key, kind| {
             left = left.saturating_sub(1);
             let name = type_of::name(kind, dialect);
-            let right_kind = scan.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(name.as_bytes()));
-            if right_kind && scan.wants(key) {
+            let right_kind = scan.kind.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
+            if right_kind && scan.matches(key) {
                 found.push(Reply::shared(key.clone()));
                 found.extend(scan.with_types.then(|| Reply::bulk(name.as_bytes())));
             }
@@ -34,7 +34,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_scan_comes_by_everything_in_steps() {
+    fn a_scan_visits_everything_in_steps() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("SCAN 0", "*2 $1 0 *0"),
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_walks_some_hundreds_at_once_and_tells_types() {
+    fn upstash_scans_hundreds_at_once_with_types() {
         let mut desk = Desk::upstash();
         desk.expect(&[
             ("SADD a m", ":1"),
@@ -65,7 +65,7 @@ mod tests {
         ]);
         (0..500).for_each(|n| drop(desk.run(&format!("SET k:{n} v"))));
         assert!(desk.resp("SCAN 0").starts_with("*2 $1 0 *502 "));
-        // Keys that are gone are passed over.
+        // Keys that have expired are skipped.
         (0..490).for_each(|n| drop(desk.run(&format!("DEL k:{n}"))));
         assert!(desk.resp("SCAN 2 COUNT 1").contains(" *1 "));
         desk.dialect = crate::ctx::Dialect::Redis;

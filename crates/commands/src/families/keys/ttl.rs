@@ -1,31 +1,31 @@
-//! `TTL key`, `PTTL key`, `EXPIRETIME key`, `PEXPIRETIME key`: -2 when there is no key, -1 when it does not expire.
+//! `TTL key`, `PTTL key`, `EXPIRETIME key`, `PEXPIRETIME key`: -2 if the key does not exist, -1 if it has no expiration.
 
-use crate::ttl::Told;
+use crate::ttl::ExpiryForm;
 use crate::{Args, CommandResult, Ctx};
 
 pub(super) fn ttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::SecondsLeft)
+    expiry(ctx, args, ExpiryForm::SecondsLeft)
 }
 
 pub(super) fn pttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::MillisLeft)
+    expiry(ctx, args, ExpiryForm::MillisLeft)
 }
 
 pub(super) fn expiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::AtSeconds)
+    expiry(ctx, args, ExpiryForm::AtSeconds)
 }
 
 pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    tell(ctx, args, Told::AtMillis)
+    expiry(ctx, args, ExpiryForm::AtMillis)
 }
 
-/// The nearest whole number of seconds.
+/// Rounded to the nearest second.
 fn seconds(ms: u64) -> u64 {
     ms.saturating_add(500) / 1000
 }
 
-fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, told: Told) -> CommandResult {
-    Ok(told.reply(ctx.keys.expires_at(args.at(1), ctx.now)?, ctx.now, seconds))
+fn expiry(ctx: &mut Ctx<'_>, args: Args<'_>, form: ExpiryForm) -> CommandResult {
+    Ok(form.reply(ctx.keys.expires_at(args.at(1), ctx.now)?, ctx.now, seconds))
 }
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn time_is_told_in_both_units_and_from_both_ends() {
+    fn times_are_returned_in_both_units_relative_and_absolute() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("TTL a", ":-2"),

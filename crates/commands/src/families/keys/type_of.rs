@@ -5,12 +5,12 @@ use keystead_model::value::Kind;
 use crate::ctx::Dialect;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn type_(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let kind = ctx.keys.kind(args.at(1), ctx.now)?;
     Ok(Reply::status(kind.map_or("none", |kind| name(kind, ctx.dialect))))
 }
 
-/// The name of a kind of value. RedisJSON is a module, and the name of its type stays; Upstash has its own.
+/// The name of a type. RedisJSON is a module and has its own type name; so does Upstash.
 pub(super) fn name(kind: Kind, dialect: Dialect) -> &'static str {
     match (kind, dialect) {
         (Kind::Json, Dialect::Upstash) => "json",

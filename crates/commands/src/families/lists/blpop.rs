@@ -36,7 +36,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_first_list_that_is_there_gives() {
+    fn the_first_existing_list_is_popped() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("RPUSH b 1 2 3", ":3"),

@@ -1,4 +1,4 @@
-//! The two ends of a list, and taking from or adding to either. It touches the list it is given.
+//! The two ends of a list, with removal and insertion. It touches the list that it is given.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::ListMut;
@@ -13,7 +13,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `LEFT` or `RIGHT`, in any case of letters.
+    /// `LEFT` or `RIGHT`, ignoring case.
     pub(super) fn of(text: &[u8]) -> Option<End> {
         if text.eq_ignore_ascii_case(b"LEFT") {
             Some(End::Left)
@@ -42,7 +42,7 @@ impl End {
         }
     }
 
-    /// Takes up to `count` elements, as they come.
+    /// Removes up to `count` elements, in order.
     pub(super) fn pop_many(self, list: &mut ListMut<'_>, count: usize) -> Reply {
         Reply::Array((0..count).map_while(|_| self.pop(list)).map(Reply::shared).collect())
     }

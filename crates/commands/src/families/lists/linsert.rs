@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn linsert(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let behind = if args.at(2).eq_ignore_ascii_case(b"AFTER") {
         1
     } else if args.at(2).eq_ignore_ascii_case(b"BEFORE") {

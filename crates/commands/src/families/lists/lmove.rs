@@ -36,18 +36,18 @@ fn transfer_or_wait(ctx: &mut Ctx<'_>, args: Args<'_>, from: End, to: End, timeo
         return Ok(reply);
     }
     ctx.wait_for([args.at(1)], timeout_ms);
-    // Redis tells these two cases apart.
+    // Redis distinguishes these two cases.
     Ok(if ctx.may_wait { Reply::NilArray } else { Reply::Nil })
 }
 
-/// Moves one element and answers it; `None` when there is no source, whatever the destination is.
+/// Moves one element and returns it; `None` if the source does not exist, whatever the destination is.
 fn transfer(ctx: &mut Ctx<'_>, args: Args<'_>, from: End, to: End) -> Result<Option<Reply>, Fail> {
     let (source, destination) = (args.at(1), args.at(2));
     if blocking::first_of(ctx, [source], Kind::List)?.is_none() {
         return Ok(None);
     }
     if source == destination {
-        // One handle, so that a list of one element does not end in between.
+        // One handle, so that a list of one element is not deleted in between.
         let mut list = ctx.keys.list_mut(source, ctx.now)?;
         let Some(value) = from.pop(&mut list) else { return Ok(None) };
         to.push(&mut list, &value);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_its_source() {
+    fn it_blocks_on_its_source() {
         let mut desk = Desk::new();
         desk.expect(&[("BLMOVE a b LEFT RIGHT 2", "*-1")]);
         let wait = desk.wait.clone().unwrap();

@@ -39,7 +39,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_first_list_that_is_there_gives() {
+    fn the_first_existing_list_is_popped() {
         Desk::new().expect(&[
             ("LMPOP 2 a b LEFT", "*-1"),
             ("RPUSH b 1 2 3 4", ":4"),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_all_of_its_keys() {
+    fn it_blocks_on_all_of_its_keys() {
         let mut desk = Desk::new();
         desk.expect(&[("BLMPOP 1.5 2 a b LEFT", "*-1")]);
         let wait = desk.wait.clone().unwrap();

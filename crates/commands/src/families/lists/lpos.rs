@@ -8,14 +8,14 @@ use crate::reply::Reply;
 
 const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list";
 
-/// Which matches are wanted.
+/// Which matches are requested.
 struct Wanted {
-    /// How many matches are passed over.
+    /// How many matches are skipped.
     skip: usize,
     from_back: bool,
-    /// How many are answered, in a list; one, by itself, when nobody says.
+    /// How many are returned, as an array; a single one if there is no COUNT.
     count: Option<usize>,
-    /// How many elements are looked at.
+    /// How many elements are examined.
     most: usize,
 }
 
@@ -45,7 +45,7 @@ impl Wanted {
     }
 }
 
-/// A limit, of which 0 is none.
+/// A limit; 0 means none.
 fn limit(text: &[u8], error: &'static str) -> Result<usize, Fail> {
     let limit = number::parse_int(text).and_then(|limit| usize::try_from(limit).ok());
     match limit.ok_or_else(|| Fail::text(error))? {
@@ -54,7 +54,7 @@ fn limit(text: &[u8], error: &'static str) -> Result<usize, Fail> {
     }
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lpos(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let wanted = Wanted::parse(args)?;
     let (element, most) = (args.at(2), wanted.count.unwrap_or(1));
     let mut found = Vec::new();

@@ -5,7 +5,7 @@ use crate::ctx::Ctx;
 use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lrem(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = args.int(2)?;
     if count == i64::MIN {
         return Err(errors::COUNT_OUT_OF_RANGE);
@@ -22,7 +22,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         let from_front = list.iter().zip(0..len);
         from_front.filter(|((_, value), _)| *value == element).map(|(_, index)| index).take(most).collect()
     };
-    // The last one first, so that the others keep their indices.
+    // From the last one to the first, so that the others keep their indices.
     found.sort_unstable_by(|a, b| b.cmp(a));
     for index in &found {
         list.remove(*index);

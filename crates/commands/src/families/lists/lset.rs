@@ -8,12 +8,12 @@ use crate::errors::{self, CommandResult};
 use crate::reply::Reply;
 use crate::span;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut list = ctx.keys.list_mut(args.at(1), ctx.now)?;
     if !list.is_there() {
         return Err(errors::NO_KEY);
     }
-    let index = span::place(args.int(2)?, list.len()).ok_or(errors::OUT_OF_RANGE)?;
+    let index = span::position(args.int(2)?, list.len()).ok_or(errors::OUT_OF_RANGE)?;
     list.set(index, &Bytes::from(args.at(3)));
     Ok(Reply::Ok)
 }

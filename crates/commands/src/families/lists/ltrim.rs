@@ -6,7 +6,7 @@ use crate::errors::CommandResult;
 use crate::reply::Reply;
 use crate::span;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn ltrim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, stop) = (args.int(2)?, args.int(3)?);
     let mut list = ctx.keys.list_mut(args.at(1), ctx.now)?;
     let keep = span::span(start, stop, list.len());
@@ -19,7 +19,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_outside_is_removed() {
+    fn elements_outside_are_removed() {
         Desk::new().expect(&[
             ("LTRIM l 0 1", "+OK"),
             ("RPUSH l a b c d e", ":5"),

@@ -21,114 +21,114 @@ const BLOCKING_POP: Flags = and(and(WRITE, NO_SCRIPT), BLOCKING);
 const BLOCKING_MOVE: Flags = and(BLOCKING_POP, DENY_OOM);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("LPUSH", "lpush", -3, WRITE_OOM_FAST, Keys::At(1), push::lpush).doc(
+    Spec::data("lpush", -3, WRITE_OOM_FAST, Keys::At(1), push::lpush).doc(
         "key element [element ...]",
-        "Puts elements before all others, one after the other, and gives the length.",
+        "Prepends one or more elements to a list and returns its length. Creates the key if it does not exist.",
         "1.0.0",
     ),
-    Spec::data("RPUSH", "rpush", -3, WRITE_OOM_FAST, Keys::At(1), push::rpush).doc(
+    Spec::data("rpush", -3, WRITE_OOM_FAST, Keys::At(1), push::rpush).doc(
         "key element [element ...]",
-        "Puts elements behind all others and gives the length.",
+        "Appends one or more elements to a list and returns its length. Creates the key if it does not exist.",
         "1.0.0",
     ),
-    Spec::data("LPUSHX", "lpushx", -3, WRITE_OOM_FAST, Keys::At(1), push::lpushx).doc(
+    Spec::data("lpushx", -3, WRITE_OOM_FAST, Keys::At(1), push::lpushx).doc(
         "key element [element ...]",
-        "Puts elements before all others of a list that is there.",
+        "Prepends one or more elements to a list, only if the list exists.",
         "2.2.0",
     ),
-    Spec::data("RPUSHX", "rpushx", -3, WRITE_OOM_FAST, Keys::At(1), push::rpushx).doc(
+    Spec::data("rpushx", -3, WRITE_OOM_FAST, Keys::At(1), push::rpushx).doc(
         "key element [element ...]",
-        "Puts elements behind all others of a list that is there.",
+        "Appends one or more elements to a list, only if the list exists.",
         "2.2.0",
     ),
-    Spec::data("LPOP", "lpop", -2, WRITE_FAST, Keys::At(1), pop::lpop).doc(
+    Spec::data("lpop", -2, WRITE_FAST, Keys::At(1), pop::lpop).doc(
         "key [count]",
-        "Takes the first elements.",
+        "Removes and returns the first elements of a list.",
         "1.0.0",
     ),
-    Spec::data("RPOP", "rpop", -2, WRITE_FAST, Keys::At(1), pop::rpop).doc(
+    Spec::data("rpop", -2, WRITE_FAST, Keys::At(1), pop::rpop).doc(
         "key [count]",
-        "Takes the last elements, the last one first.",
+        "Removes and returns the last elements of a list, last element first.",
         "1.0.0",
     ),
-    Spec::data("LLEN", "llen", 2, READ_FAST, Keys::At(1), read::llen).doc(
+    Spec::data("llen", 2, READ_FAST, Keys::At(1), read::llen).doc(
         "key",
-        "Gives the length of a list.",
+        "Returns the length of a list.",
         "1.0.0",
     ),
-    Spec::data("LINDEX", "lindex", 3, READ, Keys::At(1), read::lindex).doc(
+    Spec::data("lindex", 3, READ, Keys::At(1), read::lindex).doc(
         "key index",
-        "Gives the element at an index, counted from either end.",
+        "Returns the element of a list at an index. Negative indices count from the end.",
         "1.0.0",
     ),
-    Spec::data("LRANGE", "lrange", 4, READ, Keys::At(1), read::lrange).doc(
+    Spec::data("lrange", 4, READ, Keys::At(1), read::lrange).doc(
         "key start stop",
-        "Gives the elements from one index to another.",
+        "Returns the elements of a list between two indices, both inclusive.",
         "1.0.0",
     ),
-    Spec::data("LSET", "lset", 4, WRITE_OOM, Keys::At(1), lset::run).doc(
+    Spec::data("lset", 4, WRITE_OOM, Keys::At(1), lset::lset).doc(
         "key index element",
-        "Replaces the element at an index.",
+        "Sets the element of a list at an index.",
         "1.0.0",
     ),
-    Spec::data("LTRIM", "ltrim", 4, WRITE, Keys::At(1), ltrim::run).doc(
+    Spec::data("ltrim", 4, WRITE, Keys::At(1), ltrim::ltrim).doc(
         "key start stop",
-        "Removes all elements but those from one index to another.",
+        "Trims a list to the elements between two indices, both inclusive.",
         "1.0.0",
     ),
-    Spec::data("LREM", "lrem", 4, WRITE, Keys::At(1), lrem::run).doc(
+    Spec::data("lrem", 4, WRITE, Keys::At(1), lrem::lrem).doc(
         "key count element",
-        "Removes elements that are equal to one: the first (count > 0), the last (< 0) or all (0).",
+        "Removes elements equal to a value: the first ones (count > 0), the last ones (count < 0) or all of them (count = 0).",
         "1.0.0",
     ),
-    Spec::data("LINSERT", "linsert", 5, WRITE_OOM, Keys::At(1), linsert::run).doc(
+    Spec::data("linsert", 5, WRITE_OOM, Keys::At(1), linsert::linsert).doc(
         "key <BEFORE | AFTER> pivot element",
-        "Puts an element before or behind another one.",
+        "Inserts an element before or after another element of a list.",
         "2.2.0",
     ),
-    Spec::data("LPOS", "lpos", -3, READ, Keys::At(1), lpos::run).doc(
+    Spec::data("lpos", -3, READ, Keys::At(1), lpos::lpos).doc(
         "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
-        "Gives the indices of elements that are equal to one.",
+        "Returns the indices of the elements of a list that are equal to a value.",
         "6.0.6",
     ),
-    Spec::data("LMOVE", "lmove", 5, WRITE_OOM, Keys::Two(1, 2), lmove::lmove).doc(
+    Spec::data("lmove", 5, WRITE_OOM, Keys::Two(1, 2), lmove::lmove).doc(
         "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
-        "Takes an element from an end of a list, puts it at an end of another, and gives it.",
+        "Removes an element from one end of a list, adds it to one end of another list, and returns it.",
         "6.2.0",
     ),
-    Spec::data("RPOPLPUSH", "rpoplpush", 3, WRITE_OOM, Keys::Two(1, 2), lmove::rpoplpush).doc(
+    Spec::data("rpoplpush", 3, WRITE_OOM, Keys::Two(1, 2), lmove::rpoplpush).doc(
         "source destination",
-        "Takes the last element of a list, puts it before all others of another, and gives it.",
+        "Removes the last element of a list, prepends it to another list, and returns it. Deprecated in favour of LMOVE.",
         "1.2.0",
     ),
-    Spec::data("LMPOP", "lmpop", -4, WRITE, Keys::Counted(1), lmpop::lmpop).doc(
+    Spec::data("lmpop", -4, WRITE, Keys::Counted(1), lmpop::lmpop).doc(
         "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-        "Takes elements from the first of several lists that is there.",
+        "Removes and returns elements of the first list that is not empty.",
         "7.0.0",
     ),
-    Spec::data("BLPOP", "blpop", -3, BLOCKING_POP, Keys::Until(1, 1), blpop::blpop).doc(
+    Spec::data("blpop", -3, BLOCKING_POP, Keys::Until(1, 1), blpop::blpop).doc(
         "key [key ...] timeout",
-        "Takes the first element of the first of several lists that is there, or waits for one.",
+        "Removes and returns the first element of the first list that is not empty. Blocks until one is available or the timeout expires.",
         "2.0.0",
     ),
-    Spec::data("BRPOP", "brpop", -3, BLOCKING_POP, Keys::Until(1, 1), blpop::brpop).doc(
+    Spec::data("brpop", -3, BLOCKING_POP, Keys::Until(1, 1), blpop::brpop).doc(
         "key [key ...] timeout",
-        "Takes the last element of the first of several lists that is there, or waits for one.",
+        "Removes and returns the last element of the first list that is not empty. Blocks until one is available or the timeout expires.",
         "2.0.0",
     ),
-    Spec::data("BLMOVE", "blmove", 6, BLOCKING_MOVE, Keys::Two(1, 2), lmove::blmove).doc(
+    Spec::data("blmove", 6, BLOCKING_MOVE, Keys::Two(1, 2), lmove::blmove).doc(
         "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
-        "Moves an element from an end of a list to an end of another as LMOVE does, or waits for one.",
+        "Moves an element between two lists as LMOVE does. Blocks until one is available or the timeout expires.",
         "6.2.0",
     ),
-    Spec::data("BRPOPLPUSH", "brpoplpush", 4, BLOCKING_MOVE, Keys::Two(1, 2), lmove::brpoplpush).doc(
+    Spec::data("brpoplpush", 4, BLOCKING_MOVE, Keys::Two(1, 2), lmove::brpoplpush).doc(
         "source destination timeout",
-        "Moves the last element of a list to the front of another as RPOPLPUSH does, or waits for one.",
+        "Moves an element between two lists as RPOPLPUSH does. Blocks until one is available or the timeout expires. Deprecated in favour of BLMOVE.",
         "2.2.0",
     ),
-    Spec::data("BLMPOP", "blmpop", -5, and(WRITE, BLOCKING), Keys::Counted(2), lmpop::blmpop).doc(
+    Spec::data("blmpop", -5, and(WRITE, BLOCKING), Keys::Counted(2), lmpop::blmpop).doc(
         "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
-        "Takes elements from the first of several lists that is there, or waits for one.",
+        "Removes and returns elements of the first list that is not empty. Blocks until one is available or the timeout expires.",
         "7.0.0",
     ),
 ];

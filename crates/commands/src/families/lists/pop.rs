@@ -40,7 +40,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn elements_are_taken_from_an_end() {
+    fn elements_are_popped_from_an_end() {
         Desk::new().expect(&[
             ("RPUSH l a b c d e f", ":6"),
             ("LPOP l", "$1 a"),

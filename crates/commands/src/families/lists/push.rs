@@ -42,7 +42,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn elements_enter_one_by_one() {
+    fn elements_are_pushed_one_by_one() {
         Desk::new().expect(&[
             ("LPUSH l a b", ":2"),
             ("RPUSH l c d", ":4"),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn with_x_only_a_list_that_is_there_grows() {
+    fn with_x_only_an_existing_list_grows() {
         Desk::new().expect(&[
             ("LPUSHX l a", ":0"),
             ("RPUSHX l a", ":0"),

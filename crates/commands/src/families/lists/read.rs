@@ -18,7 +18,7 @@ pub(super) fn lindex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(list) = ctx.keys.list(args.at(1), ctx.now)? else {
         return Ok(Reply::Nil);
     };
-    Ok(Reply::maybe(span::place(args.int(2)?, list.len()).and_then(|index| list.get(index))))
+    Ok(Reply::maybe(span::position(args.int(2)?, list.len()).and_then(|index| list.get(index))))
 }
 
 pub(super) fn lrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_looks_at_its_key_first_and_a_range_last() {
+    fn an_index_checks_its_key_first_and_a_range_last() {
         let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value";
         Desk::new().expect(&[
             ("SET s x", "+OK"),

@@ -13,7 +13,7 @@ pub(super) fn channels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     names(conn, args, Subscribed::Channel)
 }
 
-pub(super) fn shard_channels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shardchannels(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     names(conn, args, Subscribed::Shard)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn numsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     counts(conn, args, Subscribed::Channel)
 }
 
-pub(super) fn shard_numsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shardnumsub(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     counts(conn, args, Subscribed::Shard)
 }
 
@@ -39,8 +39,8 @@ fn names(conn: &Conn<'_>, args: Args<'_>, kind: Subscribed) -> CommandResult {
 }
 
 fn counts(conn: &Conn<'_>, args: Args<'_>, kind: Subscribed) -> CommandResult {
-    let listeners = |name| Reply::count(conn.hub.bus.listeners(kind, name));
-    Ok(Reply::Array(args.from(2).flat_map(|name| [Reply::bulk(name), listeners(name)]).collect()))
+    let subscribers = |name| Reply::count(conn.hub.bus.subscribers(kind, name));
+    Ok(Reply::Array(args.from(2).flat_map(|name| [Reply::bulk(name), subscribers(name)]).collect()))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn channels_are_seen_while_somebody_listens() {
+    fn channels_are_listed_while_they_have_subscribers() {
         let mut desk = Desk::new();
         desk.run("SUBSCRIBE news");
         desk.run("SSUBSCRIBE shard");

@@ -1,4 +1,4 @@
-//! Messages: the table of this family.
+//! Pub/Sub: the table of this family.
 
 mod inspect;
 mod publish;
@@ -9,78 +9,82 @@ use crate::keys_of::Keys;
 use crate::spec::flag::{FAST, NO_REST, NO_SCRIPT, NONE, PUBSUB, and};
 use crate::spec::{Flags, Spec};
 
-const LISTENS: Flags = and(and(PUBSUB, NO_SCRIPT), NO_REST);
-const SENDS: Flags = and(PUBSUB, FAST);
+const SUBSCRIBER_FLAGS: Flags = and(and(PUBSUB, NO_SCRIPT), NO_REST);
+const PUBLISHER_FLAGS: Flags = and(PUBSUB, FAST);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::conn("SUBSCRIBE", "subscribe", -2, LISTENS, subscribe::subscribe).doc(
+    Spec::conn("subscribe", -2, SUBSCRIBER_FLAGS, subscribe::subscribe).doc(
         "channel [channel ...]",
-        "Listens to channels.",
+        "Subscribes to channels.",
         "2.0.0",
     ),
-    Spec::conn("PSUBSCRIBE", "psubscribe", -2, LISTENS, subscribe::psubscribe).doc(
+    Spec::conn("psubscribe", -2, SUBSCRIBER_FLAGS, subscribe::psubscribe).doc(
         "pattern [pattern ...]",
-        "Listens to all channels whose names fit a pattern.",
+        "Subscribes to the channels that match one or more glob patterns.",
         "2.0.0",
     ),
-    Spec::conn("SSUBSCRIBE", "ssubscribe", -2, LISTENS, subscribe::ssubscribe).doc(
+    Spec::conn("ssubscribe", -2, SUBSCRIBER_FLAGS, subscribe::ssubscribe).doc(
         "shardchannel [shardchannel ...]",
-        "Listens to shard channels.",
+        "Subscribes to shard channels.",
         "7.0.0",
     ),
-    Spec::conn("UNSUBSCRIBE", "unsubscribe", -1, LISTENS, subscribe::unsubscribe).doc(
+    Spec::conn("unsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::unsubscribe).doc(
         "[channel [channel ...]]",
-        "Stops listening to channels, or to all of them.",
+        "Unsubscribes from the given channels, or from all of them.",
         "2.0.0",
     ),
-    Spec::conn("PUNSUBSCRIBE", "punsubscribe", -1, LISTENS, subscribe::punsubscribe).doc(
+    Spec::conn("punsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::punsubscribe).doc(
         "[pattern [pattern ...]]",
-        "Stops listening to patterns, or to all of them.",
+        "Unsubscribes from the given patterns, or from all of them.",
         "2.0.0",
     ),
-    Spec::conn("SUNSUBSCRIBE", "sunsubscribe", -1, LISTENS, subscribe::sunsubscribe).doc(
+    Spec::conn("sunsubscribe", -1, SUBSCRIBER_FLAGS, subscribe::sunsubscribe).doc(
         "[shardchannel [shardchannel ...]]",
-        "Stops listening to shard channels, or to all of them.",
+        "Unsubscribes from the given shard channels, or from all of them.",
         "7.0.0",
     ),
-    Spec::data("PUBLISH", "publish", 3, SENDS, Keys::None, publish::publish).doc(
+    Spec::data("publish", 3, PUBLISHER_FLAGS, Keys::None, publish::publish).doc(
         "channel message",
-        "Sends a message to all who listen, and gives their number.",
+        "Publishes a message to a channel and returns how many subscribers received it.",
         "2.0.0",
     ),
-    Spec::data("SPUBLISH", "spublish", 3, SENDS, Keys::None, publish::spublish).doc(
+    Spec::data("spublish", 3, PUBLISHER_FLAGS, Keys::None, publish::spublish).doc(
         "shardchannel message",
-        "Sends a message to all who listen to a shard channel, and gives their number.",
+        "Publishes a message to a shard channel and returns how many subscribers received it.",
         "7.0.0",
     ),
-    Spec::within("PUBSUB", "pubsub", SUBCOMMANDS).doc("", "Looks at channels.", "2.8.0"),
+    Spec::within("pubsub", SUBCOMMANDS).doc("", "A container for Pub/Sub commands.", "2.8.0"),
 ];
 
 const SUBCOMMANDS: &[Spec] = &[
-    Spec::conn("CHANNELS", "pubsub|channels", -2, PUBSUB, inspect::channels).doc(
+    Spec::conn("pubsub|channels", -2, PUBSUB, inspect::channels).doc(
         "[pattern]",
-        "Gives the channels that somebody listens to.",
+        "Returns the active channels: those with at least one subscriber.",
         "2.8.0",
     ),
-    Spec::conn("NUMSUB", "pubsub|numsub", -2, PUBSUB, inspect::numsub).doc(
+    Spec::conn("pubsub|numsub", -2, PUBSUB, inspect::numsub).doc(
         "[channel [channel ...]]",
-        "Gives how many listen to channels, patterns aside.",
+        "Returns the number of subscribers of channels, without pattern subscriptions.",
         "2.8.0",
     ),
-    Spec::conn("NUMPAT", "pubsub|numpat", 2, PUBSUB, inspect::numpat).doc(
+    Spec::conn("pubsub|numpat", 2, PUBSUB, inspect::numpat).doc(
         "",
-        "Gives how many patterns somebody listens to.",
+        "Returns the number of distinct patterns that are subscribed to.",
         "2.8.0",
     ),
-    Spec::conn("SHARDCHANNELS", "pubsub|shardchannels", -2, PUBSUB, inspect::shard_channels).doc(
+    Spec::conn("pubsub|shardchannels", -2, PUBSUB, inspect::shardchannels).doc(
         "[pattern]",
-        "Gives the shard channels that somebody listens to.",
+        "Returns the active shard channels: those with at least one subscriber.",
         "7.0.0",
     ),
-    Spec::conn("SHARDNUMSUB", "pubsub|shardnumsub", -2, PUBSUB, inspect::shard_numsub).doc(
+    Spec::conn("pubsub|shardnumsub", -2, PUBSUB, inspect::shardnumsub).doc(
         "[shardchannel [shardchannel ...]]",
-        "Gives how many listen to shard channels.",
+        "Returns the number of subscribers of shard channels.",
         "7.0.0",
     ),
-    Spec::conn("HELP", "pubsub|help", 2, NONE, help::conn).doc("", "Prints this help.", "6.2.0"),
+    Spec::conn("pubsub|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of PUBSUB.",
+        "6.2.0",
+    ),
 ];

@@ -1,7 +1,7 @@
 //! `PUBLISH channel message`
 //! `SPUBLISH shardchannel message`
 //!
-//! A message leaves when everything that was told before it is durable; the number is of those who listen now.
+//! A message is sent once all earlier writes are durable; the returned number is of the current subscribers.
 
 use keystead_model::Bytes;
 

@@ -41,7 +41,7 @@ fn listen(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static 
         if conn.session.names(kind).insert(name.clone()) {
             conn.hub.bus.subscribe(kind, &name, conn.session.client.id, &conn.session.mailbox);
         }
-        replies.push(told(conn.session, kind, word, Reply::shared(name)));
+        replies.push(subscription_reply(conn.session, kind, word, Reply::shared(name)));
     }
     conn.session.show_subscriptions();
     Ok(Reply::Several(replies))
@@ -57,17 +57,17 @@ fn stop(conn: &mut Conn<'_>, args: Args<'_>, kind: Subscribed, word: &'static st
         if conn.session.names(kind).remove(&name) {
             conn.hub.bus.unsubscribe(kind, &name, conn.session.client.id);
         }
-        replies.push(told(conn.session, kind, word, Reply::shared(name)));
+        replies.push(subscription_reply(conn.session, kind, word, Reply::shared(name)));
     }
     if replies.is_empty() {
-        replies.push(told(conn.session, kind, word, Reply::Nil));
+        replies.push(subscription_reply(conn.session, kind, word, Reply::Nil));
     }
     conn.session.show_subscriptions();
     Ok(Reply::Several(replies))
 }
 
-/// What a client is told about one name: the word, the name, and to how many it listens now.
-fn told(session: &Session, kind: Subscribed, word: &'static str, name: Reply) -> Reply {
+/// The reply for one name: the kind, the name, and the current number of subscriptions.
+fn subscription_reply(session: &Session, kind: Subscribed, word: &'static str, name: Reply) -> Reply {
     let count = match kind {
         Subscribed::Shard => session.shard_channels.len(),
         _ => session.subscriptions(),
@@ -81,7 +81,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn each_name_is_answered_with_the_number_of_names() {
+    fn each_name_gets_a_reply_with_the_number_of_names() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("UNSUBSCRIBE", "*3 $11 unsubscribe $-1 :0"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_leaves_listens_no_more() {
+    fn a_closed_connection_has_no_subscriptions() {
         let mut desk = Desk::new();
         desk.run("SUBSCRIBE a");
         desk.run("PSUBSCRIBE b");

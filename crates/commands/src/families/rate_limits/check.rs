@@ -1,7 +1,7 @@
-//! What `THROTTLE` and `CL.THROTTLE` have in common: their arguments, and the check itself. It touches the keyspace.
+//! What `THROTTLE` and `CL.THROTTLE` share: their arguments, and the check itself. It touches the keyspace.
 //!
-//! The maths is `gcra` of keystead-limit. Its state rests under the key as that of any step, so a check is one change like
-//! any other, and a denied one or one for nothing changes nothing.
+//! The algorithm is `gcra` of keystead-limit. Its state is stored in the key like that of any step, so a check is an ordinary
+//! atomic write, and a denied check or one with quantity 0 writes nothing.
 
 use std::ops::RangeInclusive;
 
@@ -14,16 +14,16 @@ use crate::errors::{self, Fail};
 use crate::number;
 use crate::{Args, Ctx};
 
-/// What became of a check.
+/// The result of a check.
 pub(super) struct Checked {
     pub(super) decision: Decision,
-    /// How many units were asked for.
+    /// The requested units.
     pub(super) quantity: u64,
-    /// In how many milliseconds everything is replenished.
+    /// Milliseconds until the limit is fully replenished.
     pub(super) reset_after_ms: u64,
 }
 
-/// Runs the check that `key max_burst count_per_period period [quantity]` asks for. A key that rests admits `max_burst` and
+/// Runs the check of `key max_burst count_per_period period [quantity]`. A replenished key admits `max_burst` plus
 /// `beside` units at once.
 pub(super) fn check(ctx: &mut Ctx<'_>, args: Args<'_>, name: &str, beside: u64) -> Result<Checked, Fail> {
     if args.len() > 6 {
@@ -34,13 +34,13 @@ pub(super) fn check(ctx: &mut Ctx<'_>, args: Args<'_>, name: &str, beside: u64) 
     let count = whole(args, 3, "count_per_period", units)?;
     let period = whole(args, 4, "period", 1..=THROTTLE_PERIOD_SECONDS_MAX)?;
     let quantity = if args.len() == 6 { whole(args, 5, "quantity", 0..=THROTTLE_UNITS_MAX)? } else { 1 };
-    let strategy = Gcra::new(count, period * 1000, Some(burst)).map_err(|error| apart(&error))?;
+    let strategy = Gcra::new(count, period * 1000, Some(burst)).map_err(|error| inconsistent(&error))?;
     let (key, ask) = (args.at(1), Ask::units(quantity));
-    let told = match quantity {
+    let outcome = match quantity {
         0 => ctx.keys.apply(key, &Forecast { strategy, ask, after_ms: 0 }, ctx.now),
         _ => ctx.keys.apply(key, &Check { strategy, ask, at: None }, ctx.now),
     };
-    let (decision, now) = told.map_err(refused)?;
+    let (decision, now) = outcome.map_err(to_fail)?;
     Ok(Checked { decision, quantity, reset_after_ms: decision.reset_at.saturating_sub(now.0) })
 }
 
@@ -52,18 +52,18 @@ fn whole(args: Args<'_>, index: usize, name: &str, range: RangeInclusive<u64>) -
     })
 }
 
-/// Numbers that are fine each, but make no limit: one that is too fast, or takes too long to replenish.
+/// Numbers that are valid on their own, but not together: a rate that is too high, or a replenishment that takes too long.
 #[cold]
-fn apart(error: &Error) -> Fail {
+fn inconsistent(error: &Error) -> Fail {
     Fail::text(format!("ERR max_burst, count_per_period and period do not go together: {}", error.message()))
 }
 
 #[cold]
-fn refused(error: Error) -> Fail {
+fn to_fail(error: Error) -> Fail {
     if error.code() == Code::WrongType { errors::WRONG_TYPE } else { error.into() }
 }
 
-/// An integer of an answer. What a decision tells is at most 2^53 - 1.
+/// An integer of a reply. The numbers of a decision are at most 2^53 - 1.
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,16 +1,16 @@
 //! `CL.THROTTLE key max_burst count_per_period period [quantity]`
 //!
-//! As redis-cell has it: limited (1) or not (0), the limit (`max_burst` + 1), what is left of it, the seconds until the same
-//! would pass (-1 when it did, and when it never will), and the seconds until everything is replenished. Seconds are rounded
-//! up, so that nobody comes back too early.
+//! As in redis-cell: limited (1) or not (0), the limit (`max_burst` + 1), the remaining units, the seconds until the same
+//! request would pass (-1 if it did, or never will), and the seconds until the limit is fully replenished. Seconds are rounded
+//! up, so that no client retries too early.
 
 use super::check::{check, int};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-/// redis-cell's burst comes on top of the one request that is always there.
+/// redis-cell's burst is in addition to the one request that is always allowed.
 const BESIDE: u64 = 1;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn cl_throttle(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let checked = check(ctx, args, "cl.throttle", BESIDE)?;
     let decision = checked.decision;
     let never = checked.quantity > decision.limit;
@@ -29,12 +29,12 @@ fn seconds(ms: u64) -> i64 {
 mod tests {
     use crate::testing::Desk;
 
-    /// redis-cell's own table of cases: a limit of 5, one a second.
+    /// redis-cell's own test cases: a limit of 5, one a second.
     #[test]
-    fn the_cases_of_redis_cell_are_answered_as_it_does() {
+    fn the_cases_of_redis_cell_match() {
         let mut desk = Desk::new();
         let start = desk.now.0;
-        for (after_ms, quantity, answer) in [
+        for (after_ms, quantity, expected) in [
             (0, 6, ":1 :5 :5 :-1 :0"),
             (0, 1, ":0 :5 :4 :-1 :1"),
             (0, 1, ":0 :5 :3 :-1 :2"),
@@ -53,7 +53,7 @@ mod tests {
         ] {
             desk.now.0 = start + after_ms;
             let line = format!("CL.THROTTLE k 4 1 1 {quantity}");
-            assert_eq!(desk.resp(&line), format!("*5 {answer}"), "{line} after {after_ms} ms");
+            assert_eq!(desk.resp(&line), format!("*5 {expected}"), "{line} after {after_ms} ms");
         }
     }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_and_being_denied_change_nothing() {
+    fn quantity_0_and_denials_change_nothing() {
         let mut desk = Desk::new();
         desk.expect(&[("CL.THROTTLE k 4 1 1 0", "*5 :0 :5 :5 :-1 :0"), ("EXISTS k", ":0")]);
         desk.run("CL.THROTTLE k 4 1 1 5");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_burst_holds_at_once() {
+    fn a_smaller_burst_applies_at_once() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("CL.THROTTLE k 9 1 1 10", "*5 :0 :10 :0 :-1 :10"),
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn scripts_and_transactions_call_it() {
         let mut desk = Desk::new();
-        let answer =
+        let expected =
             desk.run_args(&["EVAL", "return redis.call('CL.THROTTLE', KEYS[1], 1, 1, 60)", "1", "k"]);
-        assert_eq!(crate::testing::shown(&answer), "*5 :0 :2 :1 :-1 :60");
+        assert_eq!(crate::testing::shown(&expected), "*5 :0 :2 :1 :-1 :60");
         desk.expect(&[
             ("CL.THROTTLE k 1 1 60", "*5 :0 :2 :0 :-1 :120"),
             ("CL.THROTTLE k 1 1 60", "*5 :1 :2 :0 :60 :120"),

@@ -1,4 +1,4 @@
-//! Rate limits whose numbers come with the command: the table of this family.
+//! Rate limits with their parameters in the command: the table of this family.
 
 mod check;
 mod cl_throttle;
@@ -9,14 +9,14 @@ use crate::spec::Spec;
 use crate::spec::flag::WRITE_OOM_FAST;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("CL.THROTTLE", "cl.throttle", -5, WRITE_OOM_FAST, Keys::At(1), cl_throttle::run).doc(
+    Spec::data("cl.throttle", -5, WRITE_OOM_FAST, Keys::At(1), cl_throttle::cl_throttle).doc(
         "key max_burst count_per_period period [quantity]",
-        "Asks a rate limit, and consumes when it is allowed; arguments and answer are those of redis-cell.",
+        "Checks a GCRA rate limit and consumes quota if the request is allowed. Compatible with redis-cell in arguments and reply.",
         "0.1.0",
     ),
-    Spec::data("THROTTLE", "throttle", -5, WRITE_OOM_FAST, Keys::At(1), throttle::run).doc(
+    Spec::data("throttle", -5, WRITE_OOM_FAST, Keys::At(1), throttle::throttle).doc(
         "key max_burst count_per_period period [quantity]",
-        "Asks a rate limit, and consumes when it is allowed; arguments and answer are those of throttlecrab.",
+        "Checks a GCRA rate limit and consumes quota if the request is allowed. Compatible with throttlecrab in arguments and reply.",
         "0.1.0",
     ),
 ];

@@ -1,15 +1,15 @@
 //! `THROTTLE key max_burst count_per_period period [quantity]`
 //!
-//! As throttlecrab has it over RESP: allowed (1) or not (0), the limit (`max_burst`), what is left of it, the seconds until
-//! everything is replenished, and the seconds until the same would pass (0 when it did). Seconds are cut off.
+//! As in throttlecrab over RESP: allowed (1) or not (0), the limit (`max_burst`), the remaining units, the seconds until
+//! the limit is fully replenished, and the seconds until the same request would pass (0 if it did). Seconds are rounded down.
 
 use super::check::{check, int};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-/// throttlecrab's burst is all there is.
+/// throttlecrab's burst is the whole limit.
 const BESIDE: u64 = 0;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn throttle(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let checked = check(ctx, args, "throttle", BESIDE)?;
     let decision = checked.decision;
     let (reset_after, retry_after) = (checked.reset_after_ms / 1000, decision.retry_after_ms / 1000);
@@ -38,9 +38,9 @@ mod tests {
         desk.expect(&[("THROTTLE k 3 2 3", "*5 :1 :3 :0 :4 :0")]);
     }
 
-    /// throttlecrab lets a key that rested fill up to nearly twice its burst.
+    /// throttlecrab lets an idle key fill up to nearly twice its burst.
     #[test]
-    fn a_key_that_rested_admits_its_burst_and_no_more() {
+    fn a_replenished_key_admits_its_burst_and_no_more() {
         let mut desk = Desk::new();
         desk.run("THROTTLE k 10 1 1");
         desk.now.0 += 8900;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_another_kind_is_refused_and_stays() {
+    fn a_key_of_another_type_is_an_error_and_stays() {
         let mut desk = Desk::new();
         desk.run("SET s 1");
         desk.keys.set_state(b"c", "[1,2]", keystead_model::keyspace::Expire::Keep, desk.now).unwrap();
@@ -72,8 +72,8 @@ mod tests {
             for key in ["s", "c"] {
                 for quantity in ["", " 0"] {
                     let line = format!("{name} {key} 2 1 60{quantity}");
-                    let answer = "-WRONGTYPE Operation against a key holding the wrong kind of value";
-                    assert_eq!(desk.resp(&line), answer, "{line}");
+                    let expected = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+                    assert_eq!(desk.resp(&line), expected, "{line}");
                 }
             }
         }
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_limit_is_refused_and_changes_nothing() {
+    fn invalid_limits_are_errors_and_change_nothing() {
         let mut desk = Desk::new();
         let (units, seconds) = (THROTTLE_UNITS_MAX, THROTTLE_PERIOD_SECONDS_MAX);
         let invalid = |name: &str, min: u64, max: u64| {
             format!("-ERR invalid {name}: it must be a whole number from {min} to {max}")
         };
-        let apart = "-ERR max_burst, count_per_period and period do not go together: ";
-        for (arguments, answer) in [
+        let prefix = "-ERR max_burst, count_per_period and period do not go together: ";
+        for (arguments, expected) in [
             ("x 1 1", invalid("max_burst", 1, units)),
             ("0 1 1", invalid("max_burst", 1, units)),
             ("9007199254740992 1 1", invalid("max_burst", 1, units)),
@@ -104,16 +104,16 @@ mod tests {
             ("1 1 1 ''", invalid("quantity", 0, units)),
             (
                 "1 2000000 1",
-                format!("{apart}periodMs / limit must be at least 1/1024 of a millisecond, not 5e-4"),
+                format!("{prefix}periodMs / limit must be at least 1/1024 of a millisecond, not 5e-4"),
             ),
             (
                 "9007199254740991 1 3153600000",
-                format!("{apart}burst: this policy takes longer than 1e15 ms to replenish"),
+                format!("{prefix}burst: this policy takes longer than 1e15 ms to replenish"),
             ),
             ("1 1 1 1 1", "-ERR wrong number of arguments for 'throttle' command".to_owned()),
             ("1 1", "-ERR wrong number of arguments for 'throttle' command".to_owned()),
         ] {
-            assert_eq!(desk.resp(&format!("THROTTLE k {arguments}")), answer, "{arguments}");
+            assert_eq!(desk.resp(&format!("THROTTLE k {arguments}")), expected, "{arguments}");
         }
         desk.expect(&[
             ("CL.THROTTLE k -1 1 1", &invalid("max_burst", 0, units - 1)),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_numbers_are_answered() {
+    fn the_largest_numbers_are_accepted() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("THROTTLE k 1 1 1 9007199254740991", "*5 :0 :1 :1 :0 :9007199254740"),

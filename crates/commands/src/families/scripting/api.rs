@@ -1,4 +1,4 @@
-//! The functions that only Redis's scripts have: the `redis` table, and what globals do that are not there.
+//! The functions that only Redis's scripts have: the `redis` table, and the access to undefined globals.
 //! `call` and `pcall` touch the keyspace; the others touch nothing.
 
 use keystead_lua::{Args, Error, Result, TableId, Value, Vm};
@@ -27,7 +27,7 @@ pub(super) struct Registered {
 
 type HostFn = fn(&mut Run<'_, '_>, &mut Vm, Args) -> Result<usize>;
 
-/// All of them. Which of them a script sees is said below.
+/// All of them. The lists below say which of them a script sees.
 pub(super) const ROWS: &[(&str, HostFn)] = &[
     ("call", call::call),
     ("pcall", call::pcall),
@@ -75,7 +75,7 @@ fn add(vm: &mut Vm, table: TableId, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What both tables called `redis` have.
+/// The functions that both `redis` tables have.
 fn common(vm: &mut Vm) -> Result<TableId> {
     let table = vm.table(0, 32)?;
     let version = vm.string(REDIS_VERSION.as_bytes())?;
@@ -102,14 +102,14 @@ pub(super) fn redis(vm: &mut Vm, purpose: For) -> Result<TableId> {
     Ok(table)
 }
 
-/// The same while a library is loaded.
+/// The same while a library is being loaded.
 pub(super) fn loading(vm: &mut Vm) -> Result<TableId> {
     let table = common(vm)?;
     add(vm, table, &["log", "register_function"])?;
     Ok(table)
 }
 
-/// An error table with these words.
+/// An error table with this message.
 pub(super) fn raised(run: &Run<'_, '_>, vm: &mut Vm, words: &str, counted: bool) -> Error {
     match error_table(vm, &run.names, words, counted) {
         Ok(table) => Error::raise(table),
@@ -117,7 +117,7 @@ pub(super) fn raised(run: &Run<'_, '_>, vm: &mut Vm, words: &str, counted: bool)
     }
 }
 
-fn refused(run: &Run<'_, '_>, vm: &mut Vm, words: &str) -> Error {
+fn script_error(run: &Run<'_, '_>, vm: &mut Vm, words: &str) -> Error {
     raised(run, vm, &format!("ERR {words}"), false)
 }
 
@@ -133,7 +133,7 @@ fn missing(_: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     }
 }
 
-/// An error as the table that Redis makes of it.
+/// An error as Redis's error table.
 fn handler(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let value = vm.arg(args, 0);
     if let Value::Table(_) = value {
@@ -150,13 +150,13 @@ fn handler(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
 
 fn log(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() < 2 {
-        return Err(refused(run, vm, "redis.log() requires two arguments or more."));
+        return Err(script_error(run, vm, "redis.log() requires two arguments or more."));
     }
     let Some(level) = vm.to_number(vm.arg(args, 0)) else {
-        return Err(refused(run, vm, "First argument must be a number (log level)."));
+        return Err(script_error(run, vm, "First argument must be a number (log level)."));
     };
     let Some(level) = u8::try_from(level as i64).ok().filter(|level| *level <= 3) else {
-        return Err(refused(run, vm, "Invalid debug level."));
+        return Err(script_error(run, vm, "Invalid debug level."));
     };
     if run.log.len() >= SCRIPT_LOG_LINES_MAX {
         return Ok(0);
@@ -177,7 +177,7 @@ fn log(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
 
 fn sha1hex(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() != 1 {
-        return Err(refused(run, vm, "wrong number of arguments"));
+        return Err(script_error(run, vm, "wrong number of arguments"));
     }
     let value = vm.arg(args, 0);
     let digits = match vm.coerce_str(value)? {
@@ -214,20 +214,20 @@ fn status_reply(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize>
     vm.one(table)
 }
 
-/// Nothing is replicated: what is said is checked, and that is all.
+/// Nothing is replicated: the argument is only checked.
 fn set_repl(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() != 1 {
-        return Err(refused(run, vm, "redis.set_repl() requires two arguments."));
+        return Err(script_error(run, vm, "redis.set_repl() requires two arguments."));
     }
     let flags = vm.to_number(vm.arg(args, 0)).unwrap_or(0.0) as i64;
     if !(0..=3).contains(&flags) {
         let words = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
-        return Err(refused(run, vm, words));
+        return Err(script_error(run, vm, words));
     }
     Ok(0)
 }
 
-/// Whoever may run scripts may run every command.
+/// A client that may run scripts may run every command.
 fn acl_check_cmd(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let mut command = Command::default();
     if let Err(words) = call::gather(vm, run, &mut command, args)? {
@@ -242,17 +242,17 @@ fn acl_check_cmd(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize
     if known || dispatch::resolve(args).is_ok() {
         return vm.one(true);
     }
-    Err(refused(run, vm, "Invalid command passed to redis.acl_check_cmd()"))
+    Err(script_error(run, vm, "Invalid command passed to redis.acl_check_cmd()"))
 }
 
 fn setresp(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if args.len() != 1 {
-        return Err(refused(run, vm, "redis.setresp() requires one argument."));
+        return Err(script_error(run, vm, "redis.setresp() requires one argument."));
     }
     match vm.to_number(vm.arg(args, 0)).unwrap_or(0.0) as i64 {
         2 => run.resp3 = false,
         3 => run.resp3 = true,
-        _ => return Err(refused(run, vm, "RESP version must be 2 or 3.")),
+        _ => return Err(script_error(run, vm, "RESP version must be 2 or 3.")),
     }
     Ok(0)
 }
@@ -260,12 +260,12 @@ fn setresp(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
 fn register(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     if run.registered.is_none() {
         let words = "redis.register_function can only be called on FUNCTION LOAD command";
-        return Err(refused(run, vm, words));
+        return Err(script_error(run, vm, words));
     }
     let function = match args.len() {
         1 => named_arguments(run, vm, args)?,
         2 => positional(run, vm, args)?,
-        _ => return Err(refused(run, vm, "wrong number of arguments to redis.register_function")),
+        _ => return Err(script_error(run, vm, "wrong number of arguments to redis.register_function")),
     };
     if let Err(fail) = check_name(&function.name) {
         return Err(raised(run, vm, &fail.line(), false));
@@ -273,7 +273,7 @@ fn register(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     vm.charge(size_of::<Registered>() + function.name.len())?;
     let known = run.registered.get_or_insert_default();
     if known.iter().any(|known| known.name == function.name) {
-        return Err(refused(run, vm, "Function already exists in the library"));
+        return Err(script_error(run, vm, "Function already exists in the library"));
     }
     let count = run.registered.as_ref().map_or(0, Vec::len);
     vm.work(run, count)?;
@@ -293,11 +293,11 @@ fn is_function(value: Value) -> bool {
 fn positional(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Registered> {
     let name = vm.arg(args, 0);
     let Some(name) = text(vm, name)? else {
-        return Err(refused(run, vm, "first argument to redis.register_function must be a string"));
+        return Err(script_error(run, vm, "first argument to redis.register_function must be a string"));
     };
     let callback = vm.arg(args, 1);
     if !is_function(callback) {
-        return Err(refused(run, vm, "second argument to redis.register_function must be a function"));
+        return Err(script_error(run, vm, "second argument to redis.register_function must be a function"));
     }
     Ok(Registered { name, description: None, flags: ScriptFlags::default(), callback })
 }
@@ -305,7 +305,7 @@ fn positional(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Register
 fn named_arguments(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Registered> {
     let Value::Table(table) = vm.arg(args, 0) else {
         let words = "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).";
-        return Err(refused(run, vm, words));
+        return Err(script_error(run, vm, words));
     };
     let (mut name, mut description, mut callback, mut flags) = (None, None, None, ScriptFlags::default());
     let mut at = Value::Nil;
@@ -315,7 +315,7 @@ fn named_arguments(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Reg
         at = key;
         let Some(key) = text(vm, key)? else {
             let words = "named argument key given to redis.register_function is not a string";
-            return Err(refused(run, vm, words));
+            return Err(script_error(run, vm, words));
         };
         match key.to_ascii_lowercase().as_slice() {
             b"function_name" => name = Some(named_text(run, vm, value, "function_name")?),
@@ -323,23 +323,23 @@ fn named_arguments(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Reg
             b"callback" if is_function(value) => callback = Some(value),
             b"callback" => {
                 let words = "callback argument given to redis.register_function must be a function";
-                return Err(refused(run, vm, words));
+                return Err(script_error(run, vm, words));
             }
             b"flags" => {
                 let Value::Table(list) = value else {
                     let words = "flags argument to redis.register_function must be a table representing function flags";
-                    return Err(refused(run, vm, words));
+                    return Err(script_error(run, vm, words));
                 };
                 flags = read_flags(run, vm, list)?;
             }
-            _ => return Err(refused(run, vm, "unknown argument given to redis.register_function")),
+            _ => return Err(script_error(run, vm, "unknown argument given to redis.register_function")),
         }
     }
     let Some(name) = name else {
-        return Err(refused(run, vm, "redis.register_function must get a function name argument"));
+        return Err(script_error(run, vm, "redis.register_function must get a function name argument"));
     };
     let Some(callback) = callback else {
-        return Err(refused(run, vm, "redis.register_function must get a callback argument"));
+        return Err(script_error(run, vm, "redis.register_function must get a callback argument"));
     };
     Ok(Registered { name, description, flags, callback })
 }
@@ -352,7 +352,7 @@ fn named_text(run: &mut Run<'_, '_>, vm: &mut Vm, value: Value, what: &str) -> R
         }
         None => {
             let words = format!("{what} argument given to redis.register_function must be a string");
-            Err(refused(run, vm, &words))
+            Err(script_error(run, vm, &words))
         }
     }
 }
@@ -367,7 +367,7 @@ fn read_flags(run: &mut Run<'_, '_>, vm: &mut Vm, list: TableId) -> Result<Scrip
         let name = text(vm, value)?;
         match name.and_then(|name| ScriptFlags::named(&name.to_ascii_lowercase())) {
             Some(flag) => flags = flags.and(flag),
-            None => return Err(refused(run, vm, "unknown flag given")),
+            None => return Err(script_error(run, vm, "unknown flag given")),
         }
     }
     Ok(flags)
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_names_is_there() {
+    fn every_function_of_a_table_exists() {
         for name in [REDIS, OF_SCRIPTS, &["log", "register_function"]].concat() {
             assert!(ROWS.iter().any(|(known, _)| *known == name), "{name}");
         }

@@ -18,23 +18,23 @@ use crate::session::Session;
 use crate::spec::{Run as Runs, Spec, Spread, flag};
 use crate::table;
 
-/// A script that runs, as its commands see it.
+/// A running script, as its commands see it.
 pub(super) struct Running<'r, 'c> {
     pub(super) ctx: &'r mut Ctx<'c>,
-    /// The connection that commands about the connection see: that of nobody.
+    /// The connection that connection commands of a script use. It belongs to no client.
     pub(super) session: &'r mut Session,
-    /// Where the arguments of the next command are put together.
+    /// The buffer for the arguments of the next command.
     pub(super) command: Command,
-    /// Whether commands that write are refused.
+    /// Whether write commands return an error.
     pub(super) read_only: bool,
-    /// A command failed in such a way that all is undone.
+    /// A command failed in such a way that everything is rolled back.
     pub(super) broken: Option<Fail>,
 }
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
 const NOT_TEXT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
-/// Work of a command beside what it does with its arguments.
+/// The cost of a command besides the work on its arguments.
 const COMMAND_WORK: usize = 50;
 
 pub(super) fn call(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
@@ -44,7 +44,7 @@ pub(super) fn call(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usi
     }
 }
 
-/// The same; an error is given as the table that `call` raises.
+/// The same; an error is returned as the table that `call` raises.
 pub(super) fn pcall(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<usize> {
     let value = match execute(run, vm, args)? {
         Ok(value) => value,
@@ -53,7 +53,7 @@ pub(super) fn pcall(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<us
     vm.one(value)
 }
 
-/// Runs a command: its answer, or the words of its refusal and whether it was counted.
+/// Runs a command: its reply, or the text of its error and whether it was counted.
 fn execute(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Result<Value, (String, bool)>> {
     let Some(running) = &mut run.running else {
         return Ok(Err(("ERR redis.call is not available here".into(), false)));
@@ -68,7 +68,7 @@ fn execute(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Result<Valu
     run.in_command = false;
     running.command = command;
     if sent > 0 {
-        // Messages wait for their readers until the script ends.
+        // Messages are held until the script ends.
         vm.charge(sent)?;
     }
     match reply {
@@ -82,7 +82,7 @@ fn execute(run: &mut Run<'_, '_>, vm: &mut Vm, args: Args) -> Result<Result<Valu
     }
 }
 
-/// Puts the arguments of a command together.
+/// Collects the arguments of a command.
 pub(super) fn gather(
     vm: &mut Vm,
     run: &mut Run<'_, '_>,
@@ -97,7 +97,7 @@ pub(super) fn gather(
     for value in vm.args_from(args, 0) {
         bytes += if let Value::Str(id) = value { vm.bytes(*id).len() } else { 24 };
     }
-    // The same string may be among them many times.
+    // The same string may occur many times.
     vm.check_room(bytes)?;
     vm.work(run, COMMAND_WORK + bytes / 16)?;
     for value in vm.args_from(args, 0) {
@@ -111,15 +111,15 @@ pub(super) fn gather(
 }
 
 impl Running<'_, '_> {
-    /// Runs a command; its answer, and the bytes that it sent to others.
+    /// Runs a command; returns its reply, and the bytes that it published.
     fn run(&mut self, command: &Command) -> (Reply, usize) {
         let args = command.args();
         let spec = match self.allowed(args) {
             Ok(spec) => spec,
             Err(words) => return (Reply::Error(Fail::fixed(words)), 0),
         };
-        if let Some(refusal) = self.ctx.rights.refusal(spec).or_else(|| blocks(spec, args)) {
-            return (Reply::Error(refusal), 0);
+        if let Some(denial) = self.ctx.rights.denial(spec).or_else(|| blocks(spec, args)) {
+            return (Reply::Error(denial), 0);
         }
         self.ctx.hub.monitor(spec, SCRIPT, self.ctx.now, args);
         self.ctx.wait = None;
@@ -168,9 +168,9 @@ fn unknown(args: crate::Args<'_>) -> &'static str {
     }
 }
 
-/// Reading streams does not wait within scripts, and says so.
+/// Reading streams does not block within scripts: BLOCK is an error.
 fn blocks(spec: &Spec, args: crate::Args<'_>) -> Option<Fail> {
-    if !matches!(spec.name, "XREAD" | "XREADGROUP") {
+    if !matches!(spec.full_name, "xread" | "xreadgroup") {
         return None;
     }
     let is = |at: usize, word: &str| args.at(at).eq_ignore_ascii_case(word.as_bytes());
@@ -186,7 +186,7 @@ fn blocks(spec: &Spec, args: crate::Args<'_>) -> Option<Fail> {
     None
 }
 
-/// Publishing reaches others, so a script that only reads may not do it.
+/// Publishing is visible to others, so a read-only script may not do it.
 fn is_message(spec: &Spec) -> bool {
-    matches!(spec.name, "PUBLISH" | "SPUBLISH")
+    matches!(spec.full_name, "publish" | "spublish")
 }

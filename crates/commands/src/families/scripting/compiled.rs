@@ -1,6 +1,6 @@
-//! What each thread keeps compiled: scripts by their SHA1, functions by their library. It touches nothing.
+//! The per-thread cache of compiled code: scripts by SHA-1, functions by library. It touches nothing.
 //!
-//! Invariant: what is kept here is of one hub, and of the time since its last flush or change.
+//! Invariant: the cache belongs to one hub, and to the time since its last flush or change.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ thread_local! {
 /// A script that is ready to run.
 pub(super) struct Script {
     pub(super) function: Value,
-    /// What its first line says; `None` without such a line.
+    /// The flags of its shebang line; `None` without one.
     pub(super) flags: Option<ScriptFlags>,
 }
 
@@ -50,7 +50,7 @@ fn session() -> Session {
 }
 
 impl Scripts {
-    /// This thread's, empty if they were flushed. They must be [put back](Scripts::put_back) to be used again.
+    /// This thread's scripts, empty if they were flushed. They must be [put back](Scripts::put_back) to be reused.
     pub(super) fn take(hub: &Hub) -> Result<Box<Scripts>, Fail> {
         let (id, flushes) = (hub.scripts.id, hub.scripts.flushes());
         if let Some(scripts) = SCRIPTS.take()
@@ -75,12 +75,12 @@ impl Scripts {
         self.by_digits.contains_key(digits)
     }
 
-    /// A script that is compiled, and what it runs in.
+    /// A compiled script, and its world.
     pub(super) fn get(&mut self, digits: &Digits) -> Option<(&Script, &mut World, &mut Session)> {
         Some((self.by_digits.get(digits)?, &mut self.world, &mut self.session))
     }
 
-    /// Compiles a text, which may take so many milliseconds.
+    /// Compiles a text, within so many milliseconds.
     pub(super) fn compile(&mut self, digits: Digits, text: &[u8], max_ms: u64) -> Result<(), Fail> {
         let (flags, begin) = flags::of_script(text)?;
         let deadline = Deadline::new(max_ms, &self.world.kills);
@@ -106,14 +106,14 @@ pub(super) struct Functions {
     by_library: HashMap<Vec<u8>, Loaded, RandomState>,
 }
 
-/// A library that is ready.
+/// A loaded library.
 struct Loaded {
     library: Arc<Library>,
     functions: Vec<Registered>,
 }
 
 impl Functions {
-    /// This thread's. They must be put back to be used again.
+    /// This thread's functions. They must be put back to be reused.
     pub(super) fn take(hub: &Hub) -> Result<Box<Functions>, Fail> {
         let (id, changes) = (hub.scripts.id, hub.scripts.library_changes());
         if let Some(mut functions) = FUNCTIONS.take()
@@ -122,7 +122,7 @@ impl Functions {
             if functions.changes != changes {
                 functions.changes = changes;
                 let libraries = hub.scripts.libraries();
-                // A library that is still the same keeps what its functions remember.
+                // A library that has not changed keeps its state.
                 functions.by_library.retain(|name, loaded| {
                     libraries.get(name).is_some_and(|library| Arc::ptr_eq(library, &loaded.library))
                 });
@@ -155,7 +155,7 @@ fn new_world(purpose: For, kills: &Arc<AtomicU64>) -> Result<World, Fail> {
     world.map_err(|_| Fail::fixed("ERR a Lua machine does not fit into SCRIPT_MEMORY_BYTES_MAX"))
 }
 
-/// The rows of a library's functions, found by loading it in a world of its own.
+/// The functions of a library, determined by loading it in a world of its own.
 pub(super) fn rows(hub: &Hub, code: &[u8]) -> Result<Vec<FunctionRow>, Fail> {
     let mut world = new_world(For::Functions, &hub.scripts.functions.kills)?;
     let registered = load(&mut world, code)?;
@@ -167,7 +167,7 @@ pub(super) fn rows(hub: &Hub, code: &[u8]) -> Result<Vec<FunctionRow>, Fail> {
     Ok(rows.collect())
 }
 
-/// Runs the text of a library and gives the functions that it registered, which are then there for all runs.
+/// Runs the text of a library and returns the functions that it registered, which are then available to all runs.
 fn load(world: &mut World, code: &[u8]) -> Result<Vec<Registered>, Fail> {
     let (_, begin) = flags::of_library(code)?;
     let deadline = |world: &World| Deadline::new(FUNCTION_LOAD_MS_MAX, &world.kills);

@@ -1,4 +1,4 @@
-//! Answers as Lua values, and Lua values as answers, as Redis converts them. It touches nothing.
+//! Conversion of replies to Lua values and back, as in Redis. It touches nothing.
 
 use keystead_lua::number::to_long;
 use keystead_lua::{Host, Result, TableId, Value, Vm};
@@ -9,7 +9,7 @@ use crate::errors::Fail;
 use crate::number::format_float;
 use crate::reply::Reply;
 
-/// Names of fields, which need not be looked up for every table.
+/// Names of fields, interned so that they are not looked up for every table.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
     pub(super) ok: Value,
@@ -49,7 +49,7 @@ impl Names {
     }
 }
 
-/// An answer as a script gets it. `resp3`: the script asked for maps, sets and doubles (`redis.setresp(3)`).
+/// A reply as a script receives it. `resp3`: the script selected maps, sets and doubles (`redis.setresp(3)`).
 pub(super) fn to_lua(vm: &mut Vm, names: &Names, reply: &Reply, resp3: bool) -> Result<Value> {
     Ok(match reply {
         Reply::Ok => field(vm, names.ok, names.okay)?,
@@ -109,7 +109,7 @@ pub(super) fn to_lua(vm: &mut Vm, names: &Names, reply: &Reply, resp3: bool) -> 
     })
 }
 
-/// An error table, as redis.pcall gives it. `counted`: a command refused, and has counted it.
+/// An error table, as redis.pcall returns it. `counted`: the error of a command, already counted.
 pub(super) fn error_table(vm: &mut Vm, names: &Names, words: &str, counted: bool) -> Result<Value> {
     let table = vm.table(0, 2)?;
     let words = vm.string(words.as_bytes())?;
@@ -120,12 +120,12 @@ pub(super) fn error_table(vm: &mut Vm, names: &Names, words: &str, counted: bool
     Ok(table.into())
 }
 
-/// The words of a refusal as scripts get them: one without a code becomes an `ERR`.
+/// The text of an error as scripts receive it: without a code, it gets `ERR`.
 pub(super) fn error_words(fail: &Fail) -> String {
     coded(&fail.line())
 }
 
-/// An error's words with a code before them.
+/// An error text with its code.
 pub(super) fn coded(line: &str) -> String {
     match line.split_once(' ') {
         Some((code, words)) => format!("{code} {}", words.trim_matches(['\r', '\n'])),
@@ -147,7 +147,7 @@ fn list<'r>(
     resp3: bool,
 ) -> Result<Value> {
     let table = vm.table(count, 0)?;
-    // By index: nothing (RESP3's null) leaves a hole.
+    // By index: a null of RESP3 leaves an index unset.
     for (i, item) in items.enumerate() {
         let item = to_lua(vm, names, item, resp3)?;
         vm.raw_set(table, Value::Num((i + 1) as f64), item)?;
@@ -168,8 +168,8 @@ fn map(vm: &mut Vm, names: &Names, pairs: &[(Reply, Reply)]) -> Result<Value> {
     field(vm, names.map, map.into())
 }
 
-/// What a script returned, as the answer to the client. What it takes counts as the script's own: a table that is in it
-/// many times is answered many times.
+/// The return value of a script as a reply. Its size counts as memory of the script: a table that occurs in it
+/// many times is encoded many times.
 pub(super) fn to_reply(
     vm: &mut Vm,
     host: &mut dyn Host,
@@ -218,7 +218,7 @@ impl Answering<'_> {
         })
     }
 
-    /// A text as C sees it: it ends at a zero byte.
+    /// A text as C sees it: up to the first zero byte.
     fn text(&mut self, value: Value) -> Result<Option<String>> {
         let Value::Str(id) = value else { return Ok(None) };
         self.charge(self.vm.bytes(id).len())?;
@@ -290,7 +290,7 @@ impl Answering<'_> {
     }
 }
 
-/// The words of an error as they go to the wire.
+/// An error text as it is sent.
 pub(super) fn line_of(words: &[u8]) -> String {
     c_text(words).trim_matches(['\r', '\n']).to_owned()
 }

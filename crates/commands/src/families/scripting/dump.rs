@@ -1,12 +1,12 @@
-//! FUNCTION DUMP's payload, which is Redis's own: libraries as in an RDB file, its version, a CRC64. It touches nothing.
+//! The payload of FUNCTION DUMP in Redis's format: libraries as in an RDB file, its version, a CRC64. It touches nothing.
 //!
-//! What is written here Redis 7 restores, and the other way round; texts that Redis compressed are read too.
+//! Redis 7 restores what is written here, and the other way round; texts that Redis compressed are read too.
 
 /// The opcode of a library in an RDB file.
 const LIBRARY: u8 = 245;
 /// RDB of Redis 7.0.
 const VERSION: u16 = 10;
-/// RDB of the latest Redis whose payloads have the same form.
+/// RDB of the latest Redis whose payloads have the same format.
 const VERSION_MAX: u16 = 12;
 /// Bytes of the version and the checksum.
 const TAIL: usize = 10;
@@ -36,7 +36,7 @@ fn write_len(len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The texts of a payload; `None` when its version or checksum is wrong, an error when what it holds is.
+/// The texts of a payload; `None` if its version or checksum is wrong, an error if its content is.
 pub(super) fn read(payload: &[u8]) -> Option<Result<Vec<Vec<u8>>, &'static str>> {
     let (rest, sum) = payload.split_last_chunk::<8>()?;
     let (body, version) = rest.split_last_chunk::<2>()?;
@@ -64,7 +64,7 @@ fn read_libraries(mut body: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     Ok(codes)
 }
 
-/// A length, or how else a text is written (its high two bits are set).
+/// A length, or the encoding of a text (its high two bits are set).
 fn read_len(bytes: &[u8]) -> Option<(Result<usize, u8>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     match first >> 6 {
@@ -97,7 +97,7 @@ fn read_text(bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// LZF: runs of bytes, and copies of what stands before.
+/// LZF: literal runs, and copies of earlier bytes.
 fn unpack(mut packed: &[u8], len: usize) -> Option<Vec<u8>> {
     if len > crate::bounds::LIBRARIES_BYTES_MAX {
         return None;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_a_wrong_byte_is_found() {
+    fn a_dump_reads_back_and_a_wrong_byte_is_detected() {
         let codes: Vec<Vec<u8>> = [0, 10, 63, 64, 16383, 16384].iter().map(|len| vec![b'x'; *len]).collect();
         let payload = write(codes.iter().map(Vec::as_slice));
         assert_eq!(read(&payload), Some(Ok(codes)));

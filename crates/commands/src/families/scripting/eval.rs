@@ -37,17 +37,17 @@ fn digits(args: Args<'_>) -> Result<Digits, Fail> {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, digits: Digits, text: Option<&[u8]>, ro: bool) -> CommandResult {
     let keys = execute::count_keys(args, errors::NOT_INT)?;
     let mut scripts = Scripts::take(ctx.hub)?;
-    let (answer, healthy) = match prepare(ctx, &mut scripts, digits, text) {
+    let (reply, healthy) = match prepare(ctx, &mut scripts, digits, text) {
         Ok(()) => run_compiled(ctx, &mut scripts, args, keys, &digits, ro),
         Err(fail) => (Err(fail), true),
     };
     if healthy {
         scripts.put_back();
     }
-    answer
+    reply
 }
 
-/// Makes sure that a script is compiled.
+/// Compiles a script if it is not compiled yet.
 fn prepare(ctx: &Ctx<'_>, scripts: &mut Scripts, digits: Digits, text: Option<&[u8]>) -> Result<(), Fail> {
     if scripts.has(&digits) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One run of a script or a function: what it is given, what it may do, and what becomes of its end.
+//! One run of a script or a function: its inputs, its permissions, and the handling of its end.
 //! It touches the keyspace, through the commands that it calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,22 +15,22 @@ use crate::errors::{CommandResult, Fail};
 use crate::number;
 use crate::session::Session;
 
-/// What is to run.
+/// A script or function to run.
 pub(super) struct Job<'a> {
-    /// What errors call it: its SHA1, or the function's name.
+    /// Its name in errors: the SHA-1, or the function's name.
     pub(super) name: &'a str,
     pub(super) function: Value,
-    /// Whether KEYS and ARGV are globals, or handed to it.
+    /// Whether KEYS and ARGV are globals, or arguments.
     pub(super) globals: bool,
     /// The arguments of the command; keys begin at 3.
     pub(super) args: Args<'a>,
     /// How many keys there are.
     pub(super) keys: usize,
-    /// Whether commands that write are refused.
+    /// Whether write commands return an error.
     pub(super) read_only: bool,
 }
 
-/// How many keys a command names, as Redis checks it.
+/// The number of keys in the arguments, checked as in Redis.
 pub(super) fn count_keys(args: Args<'_>, not_a_number: Fail) -> Result<usize, Fail> {
     let count = number::parse_int(args.at(2)).ok_or(not_a_number)?;
     let count = usize::try_from(count).map_err(|_| Fail::fixed("ERR Number of keys can't be negative"))?;
@@ -40,7 +40,7 @@ pub(super) fn count_keys(args: Args<'_>, not_a_number: Fail) -> Result<usize, Fa
     Ok(count)
 }
 
-/// Runs it. The second answer says whether its world is fit for another.
+/// Runs it. The second value says whether its world can be reused.
 pub(super) fn run(
     world: &mut World,
     session: &mut Session,
@@ -58,11 +58,11 @@ pub(super) fn run(
     };
     let mut run = Run::new(world, deadline, Some(running));
     world.begin();
-    let (answer, fit) = match caught(world, &mut run, job) {
-        Some(answer) => {
+    let (reply, fit) = match caught(world, &mut run, job) {
+        Some(reply) => {
             let used = world.vm.used_bytes().saturating_sub(world.vm.base_bytes());
             finish(world);
-            (answer, used < SCRIPT_MEMORY_SWEEP_BYTES)
+            (reply, used < SCRIPT_MEMORY_SWEEP_BYTES)
         }
         None => {
             let what = "the interpreter failed, which is a defect of the server; what it changed is undone";
@@ -75,24 +75,24 @@ pub(super) fn run(
     for (level, line) in log {
         ctx.hub.host.log(level, &line);
     }
-    (answer, fit)
+    (reply, fit)
 }
 
-/// The answer, or nothing where the interpreter itself panicked: a defect there costs the script, and its world, and not the shard. A
-/// panic of a command goes on, because its keys may be half changed.
+/// The reply, or nothing if the interpreter itself panicked: such a bug costs the script and its world, not the shard. A
+/// panic of a command is propagated, because its keys may be half changed.
 fn caught(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Option<CommandResult> {
-    let answer = catch_unwind(AssertUnwindSafe(|| {
+    let reply = catch_unwind(AssertUnwindSafe(|| {
         let ended = within(world, run, job);
         settle(&mut world.vm, run, job.name, ended)
     }));
-    match answer {
-        Ok(answer) => Some(answer),
+    match reply {
+        Ok(reply) => Some(reply),
         Err(panic) if run.in_command => resume_unwind(panic),
         Err(_) => None,
     }
 }
 
-/// Gives it what it is called with, and calls it.
+/// Sets its inputs, and calls it.
 fn within(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Result<Value> {
     let keys = list(&mut world.vm, job.args.from(3).take(job.keys))?;
     let args = list(&mut world.vm, job.args.from(3 + job.keys))?;
@@ -105,11 +105,11 @@ fn within(world: &mut World, run: &mut Run<'_, '_>, job: &Job<'_>) -> Result<Val
     world.vm.run_for_one(run, job.function, &[keys, args])
 }
 
-/// Everything is as it was before the run.
+/// The state is restored to that before the run.
 fn finish(world: &mut World) {
     let names = world.names;
     for name in [names.keys, names.argv] {
-        // They were there before, so nothing is taken; a world for functions has them nowhere.
+        // They existed before, so nothing is allocated; a world for functions does not have them.
         let _ = world.clear_global(name);
     }
     world.vm.reset();
@@ -124,25 +124,25 @@ fn list<'a>(vm: &mut Vm, items: impl ExactSizeIterator<Item = &'a [u8]>) -> Resu
     Ok(table.into())
 }
 
-/// The answer of a run that has ended.
+/// The reply of a run that has ended.
 fn settle(vm: &mut Vm, run: &mut Run<'_, '_>, name: &str, ended: Result<Value>) -> CommandResult {
     let names = run.names;
     let resp3 = run.resp3;
-    let answered = match ended {
+    let result = match ended {
         Ok(value) => convert::to_reply(vm, run, &names, value, resp3),
         Err(error) => Err(error),
     };
     if let Some(fail) = run.running.as_mut().and_then(|running| running.broken.take()) {
         return Err(fail);
     }
-    match answered {
+    match result {
         Ok(reply) => Ok(reply),
         Err(error) if error.stopped().is_some() => Err(stopped(run.stop.unwrap_or(Stop::Memory), name)),
         Err(error) => Err(failed(vm, &error, name)),
     }
 }
 
-/// The answer to a script that was stopped. What it changed is undone.
+/// The reply to a script that was stopped. It is rolled back.
 pub(super) fn stopped(stop: Stop, name: &str) -> Fail {
     let killed = "Script killed by user with SCRIPT KILL...";
     let words = match stop {
@@ -160,7 +160,7 @@ pub(super) fn stopped(stop: Stop, name: &str) -> Fail {
     Fail::Undone(words.into())
 }
 
-/// The words of an error that nobody caught, as Redis's handler makes them.
+/// The text of an uncaught error, as Redis's handler formats it.
 pub(super) fn words_of(vm: &Vm, error: &Error) -> Option<String> {
     let (value, _) = error.raised()?;
     let text = |value: Value| match value {
@@ -176,7 +176,7 @@ pub(super) fn words_of(vm: &Vm, error: &Error) -> Option<String> {
     }
 }
 
-/// The answer to a script that ended with an error: its words, and where that was. What it changed stays.
+/// The reply to a script that ended with an error: its text and position. Its changes stay.
 fn failed(vm: &Vm, error: &Error, name: &str) -> Fail {
     let Some(mut line) = words_of(vm, error) else {
         return Fail::text(format!("ERR Error running script {name}, execution failure"));

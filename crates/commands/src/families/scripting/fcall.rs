@@ -21,7 +21,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> CommandResult {
     let (library, row) = libraries.function(args.at(1)).ok_or(Fail::fixed("ERR Function not found"))?;
     let keys = execute::count_keys(args, Fail::fixed("ERR Bad number of keys provided"))?;
     let no_writes = row.flags.has(ScriptFlags::NO_WRITES);
-    // Upstash runs it, and refuses when it writes.
+    // Upstash runs it, and returns an error if it writes.
     if ro && !no_writes && ctx.dialect == Dialect::Redis {
         return Err(WRITES);
     }
@@ -38,9 +38,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> CommandResult {
     let job = Job { name: &name, function, globals: false, args, keys, read_only };
     let _entered = ctx.hub.scripts.functions.enter();
     let Functions { world, session, .. } = &mut *functions;
-    let (answer, healthy) = execute::run(world, session, ctx, &job);
+    let (reply, healthy) = execute::run(world, session, ctx, &job);
     if healthy {
         functions.put_back();
     }
-    answer
+    reply
 }

@@ -1,4 +1,4 @@
-//! `#!lua name=... flags=...`: what a script says of itself in its first line. It touches nothing.
+//! `#!lua name=... flags=...`: the shebang line of a script. It touches nothing.
 
 use crate::errors::Fail;
 
@@ -6,9 +6,9 @@ use crate::errors::Fail;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScriptFlags(u8);
 
-/// Names of flags in the order in which Redis shows them. The last one is Upstash's, and is accepted only.
-const NAMES: [&str; 6] =
-    ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "allow-key-locking"];
+/// Names of flags in the order in which Redis shows them. The last one is Upstash's, and is accepted without effect.
+const NAMES: &[&str] =
+    &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "allow-key-locking"];
 
 impl ScriptFlags {
     /// It writes nothing.
@@ -20,7 +20,7 @@ impl ScriptFlags {
         Some(ScriptFlags(1 << at))
     }
 
-    /// With another.
+    /// The union with another.
     pub(crate) fn and(self, other: ScriptFlags) -> ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
@@ -32,12 +32,12 @@ impl ScriptFlags {
 
     /// The names of those that are set.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.into_iter().enumerate().filter(move |(at, _)| self.0 & 1 << at != 0).map(|(_, name)| name)
+        NAMES.iter().copied().enumerate().filter(move |(at, _)| self.0 & 1 << at != 0).map(|(_, name)| name)
     }
 }
 
-/// The first line of a script, and where its code begins: at the end of that line, so that lines keep their numbers.
-/// Without such a line there are no flags, and old rules hold.
+/// The shebang line of a script, and where its code begins: at the end of that line, so that line numbers stay the same.
+/// Without such a line there are no flags, and the old rules apply.
 pub(crate) fn of_script(text: &[u8]) -> Result<(Option<ScriptFlags>, usize), Fail> {
     if !text.starts_with(b"#!") {
         return Ok((None, 0));
@@ -96,7 +96,7 @@ pub(crate) fn of_library(text: &[u8]) -> Result<(&[u8], usize), Fail> {
     Ok((name, end))
 }
 
-/// Whether a library or a function may be called so.
+/// Whether this is a valid name of a library or a function.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), Fail> {
     if !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
         return Ok(());
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_tells_flags_or_is_refused() {
+    fn the_shebang_line_has_flags_or_is_an_error() {
         let flags = |text: &str| of_script(text.as_bytes()).map_err(|fail| fail.line().into_owned());
         assert_eq!(flags("return 1"), Ok((None, 0)));
         assert_eq!(flags("#!lua\nreturn 1"), Ok((Some(ScriptFlags(0)), 5)));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_tells_its_name_or_is_refused() {
+    fn a_library_has_a_name_or_is_an_error() {
         let name = |text: &'static str| of_library(text.as_bytes()).map_err(|fail| fail.line().into_owned());
         assert_eq!(name("#!LUA Name=a_1\ncode"), Ok((&b"a_1"[..], 14)));
         for (text, words) in [

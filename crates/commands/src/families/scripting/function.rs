@@ -2,7 +2,7 @@
 //! `FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]`, `FUNCTION STATS`, `FUNCTION DUMP`
 //! `FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]`, `FUNCTION KILL`
 //!
-//! A change is answered when the server has kept it; what could not be kept has not happened.
+//! A change is acknowledged once the server has stored it; if it cannot be stored, nothing changes.
 
 use std::sync::{Arc, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::glob;
 use crate::hub::Hub;
 use crate::reply::Reply;
 
-/// Changes the libraries: makes others out of those that are there, keeps them, puts them in their place.
+/// Changes the libraries: builds new ones from the current ones, stores them, then replaces the current ones.
 fn change<T>(hub: &Hub, make: impl FnOnce(&mut Libraries) -> Result<T, Fail>) -> Result<T, Fail> {
     let _changing = hub.scripts.changing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut libraries = (*hub.scripts.libraries()).clone();
@@ -34,12 +34,12 @@ fn payload(libraries: &Libraries) -> Vec<u8> {
     dump::write(libraries.all().map(|library| library.code.as_slice()))
 }
 
-/// Brings back what was kept before the server started.
+/// Restores what was stored before the server started.
 ///
 /// # Errors
-/// When it is no dump, or a library in it cannot be loaded.
-pub(crate) fn restore_kept(hub: &Hub, kept: &[u8]) -> Result<(), Fail> {
-    let codes = dump::read(kept).ok_or(WRONG_DUMP)?.map_err(Fail::fixed)?;
+/// When it is not a dump, or a library in it cannot be loaded.
+pub(crate) fn restore_stored(hub: &Hub, stored: &[u8]) -> Result<(), Fail> {
+    let codes = dump::read(stored).ok_or(WRONG_DUMP)?.map_err(Fail::fixed)?;
     let mut libraries = Libraries::default();
     for code in codes {
         libraries.add(Arc::new(create(hub, code)?))?;
@@ -50,7 +50,7 @@ pub(crate) fn restore_kept(hub: &Hub, kept: &[u8]) -> Result<(), Fail> {
 
 const WRONG_DUMP: Fail = Fail::fixed("ERR DUMP payload version or checksum are wrong");
 
-/// A library of this text.
+/// A library with this text.
 fn create(hub: &Hub, code: Vec<u8>) -> Result<Library, Fail> {
     let name = flags::of_library(&code)?.0.to_vec();
     let functions = compiled::rows(hub, &code)?;
@@ -151,7 +151,7 @@ fn named(name: &'static str) -> Reply {
     Reply::bulk(name.as_bytes())
 }
 
-/// What runs is not told: an answer about it would come from the thread that it keeps busy.
+/// The running function is not shown: the reply would have to come from the thread that it blocks.
 pub(super) fn stats(hub: &Hub, _: Millis, _: Args<'_>) -> CommandResult {
     let (libraries, functions) = hub.scripts.libraries().counts();
     let counts = Reply::Map(vec![
@@ -179,7 +179,7 @@ pub(super) fn list(hub: &Hub, _: Millis, args: Args<'_>) -> CommandResult {
         }
     }
     let libraries = hub.scripts.libraries();
-    // Patterns take no account of the case of letters.
+    // Patterns ignore case.
     let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
     let fits = |library: &Library| {
         pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, &library.name.to_ascii_lowercase()))

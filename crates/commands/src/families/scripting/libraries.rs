@@ -1,4 +1,4 @@
-//! Libraries of functions: their names and texts. It touches nothing.
+//! Function libraries: their names and texts. It touches nothing.
 //!
 //! Invariant: no two functions have the same name, whatever their libraries.
 
@@ -21,7 +21,7 @@ pub(crate) struct FunctionRow {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Library {
     pub(super) name: Vec<u8>,
-    /// Its text, with the first line.
+    /// Its text, including the first line.
     pub(super) code: Vec<u8>,
     pub(super) functions: Vec<FunctionRow>,
 }
@@ -49,12 +49,12 @@ impl Libraries {
         Some((library, library.functions.iter().find(|row| row.name == name)?))
     }
 
-    /// How many libraries and functions there are.
+    /// The numbers of libraries and functions.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.by_name.len(), self.by_function.len())
     }
 
-    /// Takes a library out, and tells whether it was there.
+    /// Removes a library, and returns whether it existed.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         library.functions.iter().for_each(|row| {
@@ -63,7 +63,7 @@ impl Libraries {
         true
     }
 
-    /// Puts a library in whose name is not taken.
+    /// Adds a library whose name is not taken.
     pub(super) fn add(&mut self, library: Arc<Library>) -> Result<(), Fail> {
         if let Some(row) = library.functions.iter().find(|row| self.by_function.contains_key(&row.name)) {
             let name = String::from_utf8_lossy(&row.name);
@@ -71,7 +71,7 @@ impl Libraries {
         }
         let bytes: usize = self.all().map(|library| library.code.len()).sum();
         if bytes + library.code.len() > LIBRARIES_BYTES_MAX {
-            return Err(Fail::fixed("ERR There is no room for more libraries: FUNCTION DELETE makes some"));
+            return Err(Fail::fixed("ERR Too many function libraries: delete some with FUNCTION DELETE"));
         }
         for row in &library.functions {
             self.by_function.insert(row.name.clone(), Arc::clone(&library));

@@ -2,14 +2,14 @@
 //!
 //! | To find                                             | open         |
 //! |-----------------------------------------------------|--------------|
-//! | EVAL and its kin, SCRIPT, FUNCTION, FCALL           | `eval`, `script`, `function`, `fcall` |
+//! | EVAL and variants, SCRIPT, FUNCTION, FCALL          | `eval`, `script`, `function`, `fcall` |
 //! | `#!lua flags=...`                                   | `flags`      |
-//! | libraries of functions, and their dump              | `libraries`, `dump` |
-//! | one run: limits, KEYS and ARGV, what it answers     | `execute`    |
-//! | what each thread keeps compiled                     | `compiled`   |
-//! | a Lua machine with Redis's globals                  | `world`      |
-//! | redis.call, and the rest of `redis`                 | `call`, `api` |
-//! | values between Lua and Redis                        | `convert`    |
+//! | function libraries, and their dump                  | `libraries`, `dump` |
+//! | one run: bounds, KEYS and ARGV, the reply           | `execute`    |
+//! | the per-thread cache of compiled code               | `compiled`   |
+//! | a Lua VM with Redis's globals                       | `world`      |
+//! | redis.call, and the other functions of `redis`      | `call`, `api` |
+//! | conversion between Lua values and replies           | `convert`    |
 //! | cjson, cmsgpack, struct, bit                        | `lib`        |
 //!
 //! Lua itself is the crate `keystead-lua`.
@@ -33,7 +33,7 @@ mod table;
 mod tests;
 mod world;
 
-pub(crate) use function::restore_kept;
+pub(crate) use function::restore_stored;
 pub(crate) use libraries::Libraries;
 pub(crate) use sha1::Digits;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::errors::{CommandResult, Fail};
 use crate::hub::{Hub, Origin};
 use crate::reply::Reply;
 
-/// A script that does not compile is refused here, so it is compiled at once.
+/// A script that does not compile is rejected here, so it is compiled at once.
 pub(super) fn load(hub: &Hub, _: Millis, args: Args<'_>) -> CommandResult {
     let text = args.at(2);
     let digits = sha1::hex(text);
@@ -36,7 +36,7 @@ pub(super) fn flush(hub: &Hub, _: Millis, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Whether a FLUSH says nothing more, or SYNC or ASYNC: it is done at once in any case.
+/// Whether the arguments of FLUSH are valid: none, SYNC or ASYNC. It is synchronous in any case.
 pub(super) fn is_flush(args: Args<'_>) -> bool {
     match args.len() {
         2 => true,

@@ -7,115 +7,123 @@ use crate::spec::Flags;
 use crate::spec::Spec;
 use crate::spec::flag::{NO_SCRIPT, NONE, READ, WRITE, and};
 
-/// It may write, and does not call itself.
-const RUNS: Flags = and(WRITE, NO_SCRIPT);
+/// It may write, and cannot be called by a script.
+const WRITER_FLAGS: Flags = and(WRITE, NO_SCRIPT);
 /// It reads only.
-const READS: Flags = and(READ, NO_SCRIPT);
+const READER_FLAGS: Flags = and(READ, NO_SCRIPT);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("EVAL", "eval", -3, RUNS, Keys::Counted(2), eval::eval).doc(
+    Spec::data("eval", -3, WRITER_FLAGS, Keys::Counted(2), eval::eval).doc(
         "script numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a script.",
+        "Runs a Lua script on the server.",
         "2.6.0",
     ),
-    Spec::data("EVALSHA", "evalsha", -3, RUNS, Keys::Counted(2), eval::evalsha).doc(
+    Spec::data("evalsha", -3, WRITER_FLAGS, Keys::Counted(2), eval::evalsha).doc(
         "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a script that is known by its SHA1.",
+        "Runs a cached Lua script by its SHA-1 digest.",
         "2.6.0",
     ),
-    Spec::data("EVAL_RO", "eval_ro", -3, READS, Keys::Counted(2), eval::eval_ro).doc(
+    Spec::data("eval_ro", -3, READER_FLAGS, Keys::Counted(2), eval::eval_ro).doc(
         "script numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a script that may only read.",
+        "Runs a Lua script that must not write.",
         "7.0.0",
     ),
-    Spec::data("EVALSHA_RO", "evalsha_ro", -3, READS, Keys::Counted(2), eval::evalsha_ro).doc(
+    Spec::data("evalsha_ro", -3, READER_FLAGS, Keys::Counted(2), eval::evalsha_ro).doc(
         "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a script that is known by its SHA1 and may only read.",
+        "Runs a cached Lua script that must not write by its SHA-1 digest.",
         "7.0.0",
     ),
-    Spec::data("FCALL", "fcall", -3, RUNS, Keys::Counted(2), fcall::fcall).doc(
+    Spec::data("fcall", -3, WRITER_FLAGS, Keys::Counted(2), fcall::fcall).doc(
         "function numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a function of a library.",
+        "Calls a function of a library.",
         "7.0.0",
     ),
-    Spec::data("FCALL_RO", "fcall_ro", -3, READS, Keys::Counted(2), fcall::fcall_ro).doc(
+    Spec::data("fcall_ro", -3, READER_FLAGS, Keys::Counted(2), fcall::fcall_ro).doc(
         "function numkeys [key [key ...]] [arg [arg ...]]",
-        "Runs a function of a library that only reads.",
+        "Calls a function of a library that must not write.",
         "7.0.0",
     ),
-    Spec::within("SCRIPT", "script", SCRIPT),
-    Spec::within("FUNCTION", "function", FUNCTION),
+    Spec::within("script", SCRIPT).doc("", "A container for script management commands.", "2.6.0"),
+    Spec::within("function", FUNCTION).doc("", "A container for function library commands.", "7.0.0"),
 ];
 
 const SCRIPT: &[Spec] = &[
-    Spec::shared("LOAD", "script|load", 3, NO_SCRIPT, script::load).doc(
+    Spec::shared("script|load", 3, NO_SCRIPT, script::load).doc(
         "script",
-        "Remembers a script and gives its SHA1.",
+        "Loads a Lua script into the script cache and returns its SHA-1 digest.",
         "2.6.0",
     ),
-    Spec::shared("EXISTS", "script|exists", -3, NO_SCRIPT, script::exists).doc(
+    Spec::shared("script|exists", -3, NO_SCRIPT, script::exists).doc(
         "sha1 [sha1 ...]",
-        "Tells which scripts are known.",
+        "Returns which of the given scripts are in the script cache.",
         "2.6.0",
     ),
-    Spec::shared("FLUSH", "script|flush", -2, NO_SCRIPT, script::flush).doc(
+    Spec::shared("script|flush", -2, NO_SCRIPT, script::flush).doc(
         "[ASYNC | SYNC]",
-        "Forgets all scripts.",
+        "Removes all scripts from the script cache.",
         "2.6.0",
     ),
-    Spec::conn("KILL", "script|kill", 2, NO_SCRIPT, script::kill).doc(
+    Spec::conn("script|kill", 2, NO_SCRIPT, script::kill).doc(
         "",
-        "Stops the scripts that run; what they changed is undone.",
+        "Stops the running scripts. Their changes are rolled back.",
         "2.6.0",
     ),
-    Spec::conn("DEBUG", "script|debug", 3, NO_SCRIPT, script::debug).doc(
+    Spec::conn("script|debug", 3, NO_SCRIPT, script::debug).doc(
         "YES | SYNC | NO",
-        "Is accepted for NO only: there is no debugger.",
+        "Accepts only NO: there is no debugger.",
         "3.2.0",
     ),
-    Spec::conn("HELP", "script|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("script|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of SCRIPT.",
+        "5.0.0",
+    ),
 ];
 
 const FUNCTION: &[Spec] = &[
-    Spec::shared("LOAD", "function|load", -3, RUNS, function::load).doc(
+    Spec::shared("function|load", -3, WRITER_FLAGS, function::load).doc(
         "[REPLACE] function-code",
-        "Creates a library.",
+        "Creates a library of functions.",
         "7.0.0",
     ),
-    Spec::shared("DELETE", "function|delete", 3, RUNS, function::delete).doc(
+    Spec::shared("function|delete", 3, WRITER_FLAGS, function::delete).doc(
         "library-name",
-        "Deletes a library.",
+        "Deletes a library and its functions.",
         "7.0.0",
     ),
-    Spec::shared("FLUSH", "function|flush", -2, RUNS, function::flush).doc(
+    Spec::shared("function|flush", -2, WRITER_FLAGS, function::flush).doc(
         "[ASYNC | SYNC]",
         "Deletes all libraries.",
         "7.0.0",
     ),
-    Spec::shared("LIST", "function|list", -2, NO_SCRIPT, function::list).doc(
+    Spec::shared("function|list", -2, NO_SCRIPT, function::list).doc(
         "[LIBRARYNAME library-name-pattern] [WITHCODE]",
-        "Gives the libraries and their functions.",
+        "Returns the libraries and their functions.",
         "7.0.0",
     ),
-    Spec::shared("STATS", "function|stats", 2, NO_SCRIPT, function::stats).doc(
+    Spec::shared("function|stats", 2, NO_SCRIPT, function::stats).doc(
         "",
-        "Gives how many libraries and functions there are.",
+        "Returns the number of libraries and functions.",
         "7.0.0",
     ),
-    Spec::shared("DUMP", "function|dump", 2, NO_SCRIPT, function::dump).doc(
+    Spec::shared("function|dump", 2, NO_SCRIPT, function::dump).doc(
         "",
-        "Gives all libraries in one payload.",
+        "Returns a serialized payload of all libraries.",
         "7.0.0",
     ),
-    Spec::shared("RESTORE", "function|restore", -3, RUNS, function::restore).doc(
+    Spec::shared("function|restore", -3, WRITER_FLAGS, function::restore).doc(
         "serialized-value [FLUSH | APPEND | REPLACE]",
-        "Restores libraries from a payload.",
+        "Restores libraries from a payload of FUNCTION DUMP.",
         "7.0.0",
     ),
-    Spec::conn("KILL", "function|kill", 2, NO_SCRIPT, function::kill).doc(
+    Spec::conn("function|kill", 2, NO_SCRIPT, function::kill).doc(
         "",
-        "Stops the functions that run; what they changed is undone.",
+        "Stops the running functions. Their changes are rolled back.",
         "7.0.0",
     ),
-    Spec::conn("HELP", "function|help", 2, NONE, help::conn).doc("", "Prints this help.", "7.0.0"),
+    Spec::conn("function|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of FUNCTION.",
+        "7.0.0",
+    ),
 ];

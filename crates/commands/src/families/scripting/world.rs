@@ -1,7 +1,7 @@
-//! A Lua machine with Redis's globals, and one run in it: its budget of time, and the functions that only Redis has.
+//! A Lua VM with Redis's globals, and one run in it: its time budget, and the functions that only Redis has.
 //! It touches the keyspace, through the commands that a script calls.
 //!
-//! Invariant: every run begins with what [`World::new`] and what was compiled since made, whatever ran before.
+//! Invariant: every run begins with the state made by [`World::new`] and by what was compiled since, whatever ran before.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::convert::Names;
 use super::lib::{self, cjson};
 use crate::bounds::SCRIPT_MEMORY_BYTES_MAX;
 
-/// What a world is for: Redis shows scripts and functions different ones.
+/// The purpose of a world: scripts and functions have different globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum For {
     Scripts,
@@ -26,22 +26,22 @@ pub(super) enum For {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It took longer than so many milliseconds.
+    /// It exceeded so many milliseconds.
     Time(u64),
     /// SCRIPT KILL or FUNCTION KILL.
     Killed,
-    /// A command failed and everything is undone.
+    /// A command failed and everything is rolled back.
     Broken,
-    /// It wanted more memory than it may have.
+    /// It exceeded its memory.
     Memory,
 }
 
-/// How long a run may take, and who may end it.
+/// The time limit of a run, and how it can be killed.
 pub(super) struct Deadline {
     started: Stopwatch,
-    /// 0: for ever.
+    /// 0: no limit.
     max_ms: u64,
-    /// Grows with every KILL; what it was when the run began.
+    /// A counter of kills, and its value when the run began.
     kills: Arc<AtomicU64>,
     kills_seen: u64,
 }
@@ -60,22 +60,22 @@ impl Deadline {
     }
 }
 
-/// One run, as the machine sees it: when it is over, and what `redis` does.
+/// One run, as the VM sees it: when it must stop, and the functions of `redis`.
 pub(super) struct Run<'r, 'c> {
     pub(super) deadline: Deadline,
     pub(super) stop: Option<Stop>,
-    /// What its commands reach; nothing while a library is loaded or a text compiled.
+    /// The context of its commands; none while a library is loaded or a text compiled.
     pub(super) running: Option<Running<'r, 'c>>,
     pub(super) names: Names,
     /// Whether one of its commands is running.
     pub(super) in_command: bool,
-    /// Whether the script asked for RESP3.
+    /// Whether the script selected RESP3.
     pub(super) resp3: bool,
-    /// What the script wants to be logged: level and words.
+    /// The log lines of the script: level and text.
     pub(super) log: Vec<(u8, String)>,
-    /// Functions that the library that is being loaded has registered.
+    /// Functions registered by the library that is being loaded.
     pub(super) registered: Option<Vec<api::Registered>>,
-    /// What scripts set in `cjson` and in what `cjson.new` gave.
+    /// The settings of `cjson` and of the tables that `cjson.new` returned.
     pub(super) cjson: Vec<cjson::Settings>,
 }
 
@@ -115,12 +115,12 @@ impl Host for Run<'_, '_> {
     }
 }
 
-/// A machine with Redis's globals.
+/// A Lua VM with Redis's globals.
 pub(super) struct World {
     pub(super) vm: Vm,
     pub(super) names: Names,
     globals: TableId,
-    /// What a library sees while it is loaded.
+    /// The globals of a library while it is loaded.
     loading: TableId,
     pub(super) kills: Arc<AtomicU64>,
 }
@@ -160,7 +160,7 @@ impl World {
         Ok(World { vm, names, globals, loading, kills })
     }
 
-    /// Compiles a text, which is then there for all runs. `chunk`: what errors call it.
+    /// Compiles a text, which is then available to all runs. `chunk`: its name in errors.
     pub(super) fn compile(
         &mut self,
         deadline: Deadline,
@@ -169,7 +169,7 @@ impl World {
     ) -> Result<Value, Uncompiled> {
         self.begin();
         let mut run = Run::new(self, deadline, None);
-        // A defect of the compiler costs the text, not the shard: no key is touched here.
+        // A bug of the compiler costs the text, not the shard: no key is touched here.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.vm.compile(&mut run, code, chunk.as_bytes())));
         let Ok(compiled) = compiled else {
             self.vm.reset();
@@ -191,12 +191,12 @@ impl World {
         }
     }
 
-    /// What a run may take is counted from here on.
+    /// The budget of a run is counted from here on.
     pub(super) fn begin(&mut self) {
         self.vm.set_bytes_max(self.vm.base_bytes() + SCRIPT_MEMORY_BYTES_MAX);
     }
 
-    /// Runs the text of a library; what it registered is then there for all runs.
+    /// Runs the text of a library; what it registers is then available to all runs.
     pub(super) fn load(&mut self, run: &mut Run<'_, '_>, library: Value) -> Result<Vec<Value>> {
         self.begin();
         self.vm.set_globals(self.loading);
@@ -205,14 +205,14 @@ impl World {
         loaded
     }
 
-    /// Sets one of the two globals that every script is given.
+    /// Sets one of the two globals of every script.
     pub(super) fn set_global(&mut self, name: Value, value: Value) -> Result<()> {
         self.vm.set_variable(self.globals, name, value)
     }
 }
 
 impl World {
-    /// Takes such a global back, if there is one.
+    /// Removes such a global, if it exists.
     pub(super) fn clear_global(&mut self, name: Value) -> Result<()> {
         if self.vm.raw_get(self.globals, name).is_nil() {
             return Ok(());
@@ -223,13 +223,13 @@ impl World {
 
 /// Why a text was not compiled.
 pub(super) enum Uncompiled {
-    /// It is no program.
+    /// It does not compile.
     Words(String),
-    /// A budget was used up.
+    /// A budget was exhausted.
     Stopped(Stop),
 }
 
-/// Lets no script change a table of globals, nor the tables in it.
+/// Makes a table of globals, and the tables in it, read-only.
 fn freeze_all(vm: &mut Vm, globals: TableId) {
     let mut key = Value::Nil;
     while let Some((next, value)) = vm.raw_next(globals, key)

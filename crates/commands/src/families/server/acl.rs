@@ -1,7 +1,7 @@
 //! `ACL WHOAMI`, `ACL USERS`, `ACL LIST`, `ACL GETUSER username`, `ACL CAT [category]`, `ACL LOG [count | RESET]`
 //! `ACL DRYRUN username command [arg [arg ...]]`, `ACL DELUSER username [username ...]`
 //!
-//! There is one user, `default`, who may do everything; its secret is the server's token and is never shown.
+//! There is one user, `default`, who may do everything; its password is the server's token and is never shown.
 
 use super::command::about;
 use crate::args::{Args, Command};
@@ -9,7 +9,7 @@ use crate::conn::Conn;
 use crate::dispatch;
 use crate::errors::{self, CommandResult, Fail};
 use crate::families::connection::USER;
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::reply::Reply;
 use crate::spec::Spec;
@@ -23,42 +23,58 @@ const ONE_USER: Fail = Fail::fixed(
 const NOT_REMOVED: Fail = Fail::fixed("ERR The 'default' user cannot be removed");
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("WHOAMI", "acl|whoami", 2, NO_SCRIPT, whoami).doc("", "Gives the user: `default`.", "6.0.0"),
-    Spec::conn("USERS", "acl|users", 2, RUNS, users).doc("", "Gives the users: `default`.", "6.0.0"),
-    Spec::conn("LIST", "acl|list", 2, RUNS, list).doc("", "Gives the users and what they may do.", "6.0.0"),
-    Spec::conn("GETUSER", "acl|getuser", 3, RUNS, getuser).doc(
+    Spec::conn("acl|whoami", 2, NO_SCRIPT, whoami).doc(
+        "",
+        "Returns the user of the connection: always `default`.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|users", 2, ADMIN_FLAGS, users).doc(
+        "",
+        "Returns the names of the users: only `default`.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|list", 2, ADMIN_FLAGS, list).doc("", "Returns the users with their rules.", "6.0.0"),
+    Spec::conn("acl|getuser", 3, ADMIN_FLAGS, getuser).doc(
         "username",
-        "Gives what a user may do.",
+        "Returns the rules of a user.",
         "6.0.0",
     ),
-    Spec::conn("CAT", "acl|cat", -2, NO_SCRIPT, cat).doc(
+    Spec::conn("acl|cat", -2, NO_SCRIPT, cat).doc(
         "[category]",
-        "Gives the categories of commands, or the commands of one.",
+        "Returns the categories of commands, or the commands of one category.",
         "6.0.0",
     ),
-    Spec::conn("LOG", "acl|log", -2, RUNS, log).doc(
+    Spec::conn("acl|log", -2, ADMIN_FLAGS, log).doc(
         "[count | RESET]",
-        "Gives what was denied: nothing is kept.",
+        "Returns the denied requests: always empty, as they are not recorded.",
         "6.0.0",
     ),
-    Spec::conn("SETUSER", "acl|setuser", -3, RUNS, refuse).doc(
+    Spec::conn("acl|setuser", -3, ADMIN_FLAGS, setuser).doc(
         "username [rule [rule ...]]",
-        "Is refused.",
+        "Always returns an error: users cannot be changed.",
         "6.0.0",
     ),
-    Spec::conn("LOAD", "acl|load", 2, RUNS, refuse).doc("", "Is refused.", "6.0.0"),
-    Spec::conn("SAVE", "acl|save", 2, RUNS, refuse).doc("", "Is refused.", "6.0.0"),
-    Spec::conn("DRYRUN", "acl|dryrun", -4, RUNS, dryrun).doc(
+    Spec::conn("acl|load", 2, ADMIN_FLAGS, load).doc(
+        "",
+        "Always returns an error: there is no ACL file.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|save", 2, ADMIN_FLAGS, save).doc(
+        "",
+        "Always returns an error: there is no ACL file.",
+        "6.0.0",
+    ),
+    Spec::conn("acl|dryrun", -4, ADMIN_FLAGS, dryrun).doc(
         "username command [arg [arg ...]]",
-        "Tells whether a user may run a command: `default` may.",
+        "Returns whether a user may run a command. The user `default` may run all commands.",
         "7.0.0",
     ),
-    Spec::conn("DELUSER", "acl|deluser", -3, RUNS, deluser).doc(
+    Spec::conn("acl|deluser", -3, ADMIN_FLAGS, deluser).doc(
         "username [username ...]",
-        "Removes users: 0, since there is only `default`.",
+        "Returns 0 for any user but `default`, which cannot be deleted.",
         "6.0.0",
     ),
-    Spec::conn("HELP", "acl|help", 2, NONE, help::conn).doc("", "Prints this help.", "6.0.0"),
+    Spec::conn("acl|help", 2, NONE, help::help).doc("", "Returns a list of the subcommands of ACL.", "6.0.0"),
 ];
 
 fn whoami(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
@@ -136,7 +152,15 @@ fn dryrun(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     }
 }
 
-fn refuse(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+fn setuser(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Err(ONE_USER)
+}
+
+fn load(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Err(ONE_USER)
+}
+
+fn save(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Err(ONE_USER)
 }
 

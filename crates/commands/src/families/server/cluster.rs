@@ -1,14 +1,14 @@
-//! `CLUSTER subcommand ...`, `READONLY`, `READWRITE`, `ASKING`: as on a Redis that is not in a cluster.
+//! `CLUSTER subcommand ...`, `READONLY`, `READWRITE`, `ASKING`: as in Redis when cluster mode is disabled.
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{CommandResult, Fail};
 
-pub(super) const SUMMARY: &str = "Is refused, as on a Redis that is not in a cluster.";
+pub(super) const SUMMARY: &str = "Always returns an error, as Redis does when cluster mode is disabled.";
 
 const DISABLED: Fail = Fail::fixed("ERR This instance has cluster support disabled");
 
-pub(super) fn run(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn cluster(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Err(DISABLED)
 }
 
@@ -18,12 +18,12 @@ mod tests {
 
     #[test]
     fn there_is_no_cluster() {
-        let refused = "-ERR This instance has cluster support disabled";
+        let disabled = "-ERR This instance has cluster support disabled";
         Desk::new().expect(&[
-            ("CLUSTER INFO", refused),
-            ("READONLY", refused),
-            ("READWRITE", refused),
-            ("ASKING", refused),
+            ("CLUSTER INFO", disabled),
+            ("READONLY", disabled),
+            ("READWRITE", disabled),
+            ("ASKING", disabled),
             ("CLUSTER", "-ERR wrong number of arguments for 'cluster' command"),
         ]);
     }

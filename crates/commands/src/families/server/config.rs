@@ -5,7 +5,7 @@
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{self, CommandResult, Fail};
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::hub::ConfigError;
 use crate::reply::Reply;
@@ -18,27 +18,31 @@ const OF_UPSTASH: &[u8] = b"notify-keyspace-events";
 const NO_FILE: Fail = Fail::fixed("ERR The server is running without a config file");
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("GET", "config|get", -3, RUNS, get).doc(
+    Spec::conn("config|get", -3, ADMIN_FLAGS, get).doc(
         "parameter [parameter ...]",
-        "Gives settings whose names fit a pattern.",
+        "Returns the values of configuration parameters that match glob patterns.",
         "2.0.0",
     ),
-    Spec::conn("SET", "config|set", -4, RUNS, set).doc(
+    Spec::conn("config|set", -4, ADMIN_FLAGS, set).doc(
         "parameter value [parameter value ...]",
-        "Changes settings until the server ends: all of them or none.",
+        "Sets configuration parameters at runtime, all of them or none. They are lost at a restart.",
         "2.0.0",
     ),
-    Spec::conn("RESETSTAT", "config|resetstat", 2, RUNS, resetstat).doc(
+    Spec::conn("config|resetstat", 2, ADMIN_FLAGS, resetstat).doc(
         "",
-        "Begins to count anew what INFO shows.",
+        "Resets the statistics that INFO returns.",
         "2.0.0",
     ),
-    Spec::conn("REWRITE", "config|rewrite", 2, RUNS, rewrite).doc(
+    Spec::conn("config|rewrite", 2, ADMIN_FLAGS, rewrite).doc(
         "",
-        "Is refused: settings that last stand in `keystead.toml`.",
+        "Always returns an error: persistent settings are in `keystead.toml`.",
         "2.8.0",
     ),
-    Spec::conn("HELP", "config|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("config|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of CONFIG.",
+        "5.0.0",
+    ),
 ];
 
 fn get(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
@@ -95,7 +99,7 @@ mod tests {
             ("CONFIG GET hz timeout", "*4 $2 hz $2 20 $7 timeout $1 3"),
             (
                 "CONFIG SET maxmemory 10mb timeout 4",
-                "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - memory for values is bounded when the server starts (--memory), and no key is ever evicted",
+                "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - the memory limit is set at the start of the server (--memory), and no key is ever evicted",
             ),
             ("CONFIG GET maxmemory timeout", "*4 $9 maxmemory $1 0 $7 timeout $1 3"),
             ("CONFIG SET maxmemory 0 maxmemory-policy noeviction notify-keyspace-events ''", "+OK"),

@@ -1,7 +1,7 @@
 //! `DEBUG subcommand [argument [argument ...]]`
 //!
-//! What test suites of clients and of Redis ask for and what needs nothing. It is no container in Redis either, so an
-//! unknown subcommand has a text of its own.
+//! The subcommands that test suites of clients and of Redis use and that need no debugger. As in Redis, DEBUG is not a
+//! container, so the error for an unknown subcommand has its own text.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -16,54 +16,65 @@ const BAD_TYPE: Fail = Fail::fixed(
     "ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|push|verbatim|true|false",
 );
 
-const HELP: &[&str] = &[
-    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "CHANGE-REPL-ID",
-    "    Does nothing: there is no replication.",
-    "DICT-RESIZING <0|1>",
-    "    Does nothing: tables grow and shrink by themselves.",
-    "ERROR <string>",
-    "    Answers an error of this text.",
-    "PAUSE-CRON <0|1>",
-    "    Does nothing: no answer depends on what runs in the background.",
-    "PROTOCOL <type>",
-    "    Answers a value of this type: string, integer, double, null, array, set, map, push, verbatim, true, false.",
-    "QUICKLIST-PACKED-THRESHOLD <size>",
-    "    Does nothing: lists have another form.",
-    "SET-ACTIVE-EXPIRE <0|1>",
-    "    Does nothing: a key is gone when its time is up, whether or not its space is reclaimed.",
-    "SET-DISABLE-DENY-SCRIPTS <0|1>",
-    "    Does nothing.",
-    "SLEEP <seconds>",
-    "    Only 0.",
-    "HELP",
-    "    Prints this help.",
+/// A subcommand: HELP and the lookup derive from this row.
+struct Sub {
+    name: &'static str,
+    /// Its arguments, as HELP shows them: one, or none where this is empty.
+    argument: &'static str,
+    summary: &'static str,
+    run: fn(&mut Conn<'_>, Args<'_>) -> CommandResult,
+}
+
+#[rustfmt::skip]
+const SUBCOMMANDS: &[Sub] = &[
+    Sub { name: "CHANGE-REPL-ID", argument: "", summary: "Does nothing: there is no replication.", run: ok },
+    Sub { name: "DICT-RESIZING", argument: "<0|1>", summary: "Does nothing: tables grow and shrink automatically.", run: ok },
+    Sub { name: "ERROR", argument: "<string>", summary: "Returns an error with this text.", run: error },
+    Sub { name: "PAUSE-CRON", argument: "<0|1>", summary: "Does nothing: no reply depends on background work.", run: ok },
+    Sub { name: "PROTOCOL", argument: "<type>", summary: "Returns a value of this type: string, integer, double, null, array, set, map, push, verbatim, true, false.", run: protocol },
+    Sub { name: "QUICKLIST-PACKED-THRESHOLD", argument: "<size>", summary: "Does nothing: lists have another encoding.", run: ok },
+    Sub { name: "SET-ACTIVE-EXPIRE", argument: "<0|1>", summary: "Does nothing: an expired key is never returned, even before its memory is freed.", run: ok },
+    Sub { name: "SET-DISABLE-DENY-SCRIPTS", argument: "<0|1>", summary: "Does nothing.", run: ok },
+    Sub { name: "SLEEP", argument: "<seconds>", summary: "Accepts only 0.", run: sleep },
+    Sub { name: "HELP", argument: "", summary: "Prints this help.", run: help },
 ];
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
-    let subcommand = args.at(1).to_ascii_lowercase();
-    match (subcommand.as_slice(), args.len()) {
-        (b"help", 2) => Ok(Reply::Array(HELP.iter().map(|line| Reply::status(line)).collect())),
-        (b"change-repl-id", 2) => Ok(Reply::Ok),
-        (
-            b"set-active-expire"
-            | b"dict-resizing"
-            | b"pause-cron"
-            | b"quicklist-packed-threshold"
-            | b"set-disable-deny-scripts",
-            3,
-        ) => Ok(Reply::Ok),
-        (b"sleep", 3) if number::parse_float(args.at(2)).is_some_and(|seconds| seconds > 0.0) => {
-            Err(NO_SLEEP)
-        }
-        (b"sleep", 3) => Ok(Reply::Ok),
-        (b"error", 3) => Err(Fail::text(String::from_utf8_lossy(args.at(2)))),
-        (b"protocol", 3) => sample(args.at(2), conn.session.protocol),
-        _ => Err(errors::subcommand_or_arity(args)),
+pub(super) fn debug(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    let named = |sub: &&Sub| sub.name.as_bytes().eq_ignore_ascii_case(args.at(1));
+    let sub = SUBCOMMANDS.iter().find(named);
+    match sub.filter(|sub| args.len() == if sub.argument.is_empty() { 2 } else { 3 }) {
+        Some(sub) => (sub.run)(conn, args),
+        None => Err(errors::subcommand_or_arity(args)),
     }
 }
 
-/// A value of each type that RESP3 has.
+fn ok(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Ok)
+}
+
+fn error(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    Err(Fail::text(String::from_utf8_lossy(args.at(2))))
+}
+
+fn protocol(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    sample(args.at(2), conn.session.protocol)
+}
+
+fn sleep(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    let sleeps = number::parse_float(args.at(2)).is_some_and(|seconds| seconds > 0.0);
+    if sleeps { Err(NO_SLEEP) } else { Ok(Reply::Ok) }
+}
+
+fn help(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    let mut lines = vec!["DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".to_owned()];
+    for sub in SUBCOMMANDS {
+        lines.push(format!("{} {}", sub.name, sub.argument).trim_end().to_owned());
+        lines.push(format!("    {}", sub.summary));
+    }
+    Ok(Reply::Array(lines.into_iter().map(|line| Reply::Status(line.into())).collect()))
+}
+
+/// A sample value of each RESP3 type.
 fn sample(kind: &[u8], protocol: Protocol) -> CommandResult {
     let ints = || (0..3).map(Reply::Int);
     Ok(match kind.to_ascii_lowercase().as_slice() {
@@ -91,7 +102,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn test_suites_get_what_they_ask_for() {
+    fn subcommands_of_test_suites_are_supported() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),

@@ -1,48 +1,60 @@
 //! `LATENCY LATEST`, `LATENCY HISTORY event`, `LATENCY RESET [event [event ...]]`, `LATENCY GRAPH event`
 //! `LATENCY HISTOGRAM [command [command ...]]`, `LATENCY DOCTOR`
 //!
-//! No events are recorded: /metrics has the figures.
+//! No events are recorded: /metrics has the statistics.
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{CommandResult, Fail};
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::reply::Reply;
 use crate::spec::Spec;
 use crate::spec::flag::NONE;
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("LATEST", "latency|latest", 2, RUNS, nothing).doc(
+    Spec::conn("latency|latest", 2, ADMIN_FLAGS, latest).doc(
         "",
-        "Gives the latest events: none.",
+        "Returns the latest latency events: always empty, as they are not recorded.",
         "2.8.13",
     ),
-    Spec::conn("HISTORY", "latency|history", 3, RUNS, nothing).doc(
+    Spec::conn("latency|history", 3, ADMIN_FLAGS, history).doc(
         "event",
-        "Gives the history of an event: none.",
+        "Returns the history of a latency event: always empty.",
         "2.8.13",
     ),
-    Spec::conn("RESET", "latency|reset", -2, RUNS, reset).doc(
+    Spec::conn("latency|reset", -2, ADMIN_FLAGS, reset).doc(
         "[event [event ...]]",
-        "Forgets events: 0.",
+        "Resets latency events and returns how many were reset: always 0.",
         "2.8.13",
     ),
-    Spec::conn("GRAPH", "latency|graph", 3, RUNS, graph).doc(
+    Spec::conn("latency|graph", 3, ADMIN_FLAGS, graph).doc(
         "event",
-        "Is refused: there is no event.",
+        "Always returns an error: no latency events are recorded.",
         "2.8.13",
     ),
-    Spec::conn("HISTOGRAM", "latency|histogram", -2, RUNS, histogram).doc(
+    Spec::conn("latency|histogram", -2, ADMIN_FLAGS, histogram).doc(
         "[command [command ...]]",
-        "Gives how long commands took: nothing is kept.",
+        "Returns the latency distribution of commands: always empty.",
         "7.0.0",
     ),
-    Spec::conn("DOCTOR", "latency|doctor", 2, RUNS, doctor).doc("", "Says where to look instead.", "2.8.13"),
-    Spec::conn("HELP", "latency|help", 2, NONE, help::conn).doc("", "Prints this help.", "2.8.13"),
+    Spec::conn("latency|doctor", 2, ADMIN_FLAGS, doctor).doc(
+        "",
+        "Returns a notice that points to GET /metrics of the HTTP API.",
+        "2.8.13",
+    ),
+    Spec::conn("latency|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of LATENCY.",
+        "2.8.13",
+    ),
 ];
 
-fn nothing(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+fn latest(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+    Ok(Reply::Array(Vec::new()))
+}
+
+fn history(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Ok(Reply::Array(Vec::new()))
 }
 
@@ -61,7 +73,7 @@ fn histogram(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
 
 fn doctor(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Ok(Reply::Verbatim(
-        "Keystead records no latency events. GET /metrics on its HTTP door has figures.\n".into(),
+        "Keystead records no latency events. GET /metrics of its HTTP API returns metrics.\n".into(),
     ))
 }
 

@@ -17,8 +17,8 @@ const HOUSE: &str = r"
 
  a home for keyed state";
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
-    // Redis has a drawing for each version, and wants at least a number.
+pub(super) fn lolwut(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+    // Redis has a drawing for each version, and requires a number.
     if args.len() > 2 && args.at(1).eq_ignore_ascii_case(b"version") {
         args.int(2)?;
     }
@@ -28,12 +28,12 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::save::tests::Kept;
+    use super::super::save::tests::Durability;
     use crate::testing::Desk;
 
     #[test]
     fn there_is_a_house() {
-        let mut desk = Desk::at(Box::new(Kept("fsync")));
+        let mut desk = Desk::at(Box::new(Durability("fsync")));
         assert!(desk.resp("LOLWUT VERSION 5 1 2 3").ends_with("Keystead ver. 0.1.0"));
         desk.expect(&[("LOLWUT VERSION x", "-ERR value is not an integer or out of range")]);
     }

@@ -20,108 +20,108 @@ mod time;
 use crate::spec::flag::{ADMIN, BLOCKING, FAST, NO_MULTI, NO_REST, NO_SCRIPT, NONE, WRITE_FAST, and};
 use crate::spec::{Flags, Spec};
 
-/// For people who run the server.
-const RUNS: Flags = and(ADMIN, NO_SCRIPT);
+/// For administrators.
+const ADMIN_FLAGS: Flags = and(ADMIN, NO_SCRIPT);
 /// The same, and it cannot be queued.
-const RUNS_ALONE: Flags = and(RUNS, NO_MULTI);
-/// How a connection asks a cluster.
-const OF_CLUSTER: Flags = and(FAST, NO_REST);
+const ADMIN_NO_MULTI: Flags = and(ADMIN_FLAGS, NO_MULTI);
+/// Commands of clients in cluster mode.
+const CLUSTER_FLAGS: Flags = and(FAST, NO_REST);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::within("ACL", "acl", acl::TABLE).doc("", "Looks at users.", "6.0.0"),
-    Spec::conn("ASKING", "asking", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("BGREWRITEAOF", "bgrewriteaof", 1, RUNS, save::bgrewriteaof).doc(
+    Spec::within("acl", acl::TABLE).doc("", "A container for access control commands.", "6.0.0"),
+    Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("bgrewriteaof", 1, ADMIN_FLAGS, save::bgrewriteaof).doc(
         "",
-        "Answers as Redis does: the journal takes care of itself.",
+        "Does nothing and replies as Redis does: the journal recycles its segments itself. Returns an error at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("BGSAVE", "bgsave", -1, RUNS, save::bgsave).doc(
+    Spec::conn("bgsave", -1, ADMIN_FLAGS, save::bgsave).doc(
         "[SCHEDULE]",
-        "Answers as Redis does: everything is kept already. Refused at durability `memory`.",
+        "Does nothing and replies as Redis does: writes are durable already. Returns an error at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("CLUSTER", "cluster", -2, NO_REST, cluster::run).doc(
+    Spec::conn("cluster", -2, NO_REST, cluster::cluster).doc(
         "subcommand [argument [argument ...]]",
         cluster::SUMMARY,
         "3.0.0",
     ),
-    Spec::within("COMMAND", "command", command::TABLE)
-        .doc("", "Looks at the table of commands.", "2.8.13")
+    Spec::within("command", command::TABLE)
+        .doc("", "A container for commands about the command table.", "2.8.13")
         .alone(),
-    Spec::within("CONFIG", "config", config::TABLE).doc("", "Looks at settings and changes them.", "2.0.0"),
-    Spec::conn("DEBUG", "debug", -2, RUNS, debug::run).doc(
+    Spec::within("config", config::TABLE).doc("", "A container for configuration commands.", "2.0.0"),
+    Spec::conn("debug", -2, ADMIN_FLAGS, debug::debug).doc(
         "subcommand [argument [argument ...]]",
-        "For test suites. See DEBUG HELP for the few that there are.",
+        "Debugging commands for test suites. DEBUG HELP lists the supported ones.",
         "1.0.0",
     ),
-    Spec::conn("INFO", "info", -1, NONE, info::run).doc(
+    Spec::conn("info", -1, NONE, info::info).doc(
         "[section [section ...]]",
-        "Tells about the server, in sections of `name:value` lines.",
+        "Returns information and statistics about the server, in sections of `name:value` lines.",
         "1.0.0",
     ),
-    Spec::conn("LASTSAVE", "lastsave", 1, FAST, save::lastsave).doc(
+    Spec::conn("lastsave", 1, FAST, save::lastsave).doc(
         "",
-        "Gives the Unix time up to which everything is kept: now, or the start at durability `memory`.",
+        "Returns the Unix time up to which data is persisted: now, or the start of the server at durability `memory`.",
         "1.0.0",
     ),
-    Spec::within("LATENCY", "latency", latency::TABLE).doc("", "Looks at latency events.", "2.8.13"),
-    Spec::conn("LOLWUT", "lolwut", -1, FAST, lolwut::run).doc("[VERSION version]", "Draws a house.", "5.0.0"),
-    Spec::within("MODULE", "module", module::TABLE).doc("", "Looks at modules: there are none.", "4.0.0"),
-    Spec::conn("MONITOR", "monitor", 1, and(RUNS_ALONE, NO_REST), monitor::run).doc(
+    Spec::within("latency", latency::TABLE).doc("", "A container for latency diagnostics commands.", "2.8.13"),
+    Spec::conn("lolwut", -1, FAST, lolwut::lolwut).doc("[VERSION version]", "Displays computer art and the version.", "5.0.0"),
+    Spec::within("module", module::TABLE).doc("", "A container for module commands.", "4.0.0"),
+    Spec::conn("monitor", 1, and(ADMIN_NO_MULTI, NO_REST), monitor::monitor).doc(
         "",
-        "Shows every command that the server runs, as it begins.",
+        "Streams every command that the server processes to the connection.",
         "1.0.0",
     ),
-    Spec::conn("READONLY", "readonly", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("READWRITE", "readwrite", 1, OF_CLUSTER, cluster::run).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("REPLICAOF", "replicaof", 3, RUNS, replication::replicaof).doc(
+    Spec::conn("readonly", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("readwrite", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("replicaof", 3, ADMIN_FLAGS, replication::replicaof).doc(
         "<host port | NO ONE>",
-        "Only NO ONE: there is no replication.",
+        "Accepts only NO ONE: replication is not supported.",
         "5.0.0",
     ),
-    Spec::conn("ROLE", "role", 1, and(NO_SCRIPT, FAST), replication::role).doc(
+    Spec::conn("role", 1, and(NO_SCRIPT, FAST), replication::role).doc(
         "",
-        "Tells that the server is a master without replicas.",
+        "Returns the replication role: a master without replicas.",
         "2.8.12",
     ),
-    Spec::conn("SAVE", "save", 1, RUNS_ALONE, save::save).doc(
+    Spec::conn("save", 1, ADMIN_NO_MULTI, save::save).doc(
         "",
-        "Answers OK: everything is kept already. Refused at durability `memory`.",
+        "Does nothing and returns OK: writes are durable already. Returns an error at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("SHUTDOWN", "shutdown", -1, and(RUNS_ALONE, NO_REST), shutdown::run).doc(
+    Spec::conn("shutdown", -1, and(ADMIN_NO_MULTI, NO_REST), shutdown::shutdown).doc(
         "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-        "Ends the server as SIGTERM does; with NOSAVE or NOW it does not wait for scripts.",
+        "Shuts down the server as SIGTERM does. With NOSAVE or NOW it does not wait for scripts.",
         "1.0.0",
     ),
-    Spec::conn("SLAVEOF", "slaveof", 3, RUNS, replication::replicaof).doc(
+    Spec::conn("slaveof", 3, ADMIN_FLAGS, replication::replicaof).doc(
         "<host port | NO ONE>",
-        "The old name of REPLICAOF.",
+        "Accepts only NO ONE: replication is not supported. Deprecated alias of REPLICAOF.",
         "1.0.0",
     ),
-    Spec::within("SLOWLOG", "slowlog", slowlog::TABLE).doc(
+    Spec::within("slowlog", slowlog::TABLE).doc(
         "",
-        "Looks at slow commands: none are kept.",
+        "A container for slow log commands.",
         "2.2.12",
     ),
-    Spec::conn("SWAPDB", "swapdb", 3, WRITE_FAST, swapdb::run).doc(
+    Spec::conn("swapdb", 3, WRITE_FAST, swapdb::swapdb).doc(
         "index1 index2",
-        "Swaps databases: there is only 0.",
+        "Swaps two databases. Only 0 exists.",
         "4.0.0",
     ),
-    Spec::conn("TIME", "time", 1, FAST, time::run).doc(
+    Spec::conn("time", 1, FAST, time::time).doc(
         "",
-        "Gives the time: seconds since 1970, and microseconds.",
+        "Returns the server time: seconds since 1970 and microseconds.",
         "2.6.0",
     ),
-    Spec::conn("WAIT", "wait", 3, and(BLOCKING, NO_SCRIPT), replication::wait).doc(
+    Spec::conn("wait", 3, and(BLOCKING, NO_SCRIPT), replication::wait).doc(
         "numreplicas timeout",
-        "Gives how many replicas have the last change: 0, at once.",
+        "Returns how many replicas have acknowledged the last write: always 0, without waiting.",
         "3.0.0",
     ),
-    Spec::conn("WAITAOF", "waitaof", 4, and(BLOCKING, NO_SCRIPT), replication::waitaof).doc(
+    Spec::conn("waitaof", 4, and(BLOCKING, NO_SCRIPT), replication::waitaof).doc(
         "numlocal numreplicas timeout",
-        "Gives whether the last change is on disk (1 at durability `fsync`), and on how many replicas: 0.",
+        "Returns whether the last write is on the local disk (1 at durability `fsync`) and on how many replicas it is: always 0.",
         "7.2.0",
     ),
 ];

@@ -1,9 +1,9 @@
-//! `MODULE LIST`, `MODULE LOAD path [arg [arg ...]]`, `MODULE LOADEX path ...`, `MODULE UNLOAD name`: there are none.
+//! `MODULE LIST`, `MODULE LOAD path [arg [arg ...]]`, `MODULE LOADEX path ...`, `MODULE UNLOAD name`: not supported.
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{CommandResult, Fail};
-use crate::families::server::RUNS;
+use crate::families::server::ADMIN_FLAGS;
 use crate::help;
 use crate::reply::Reply;
 use crate::spec::Spec;
@@ -12,22 +12,38 @@ use crate::spec::flag::NONE;
 const NOT_SUPPORTED: Fail = Fail::fixed("ERR modules are not supported");
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("LIST", "module|list", 2, RUNS, list).doc("", "Gives the modules: none.", "4.0.0"),
-    Spec::conn("LOAD", "module|load", -3, RUNS, refuse).doc("path [arg [arg ...]]", "Is refused.", "4.0.0"),
-    Spec::conn("LOADEX", "module|loadex", -3, RUNS, refuse).doc(
+    Spec::conn("module|list", 2, ADMIN_FLAGS, list).doc(
+        "",
+        "Returns the loaded modules: always empty.",
+        "4.0.0",
+    ),
+    Spec::conn("module|load", -3, ADMIN_FLAGS, load).doc(
+        "path [arg [arg ...]]",
+        "Always returns an error: modules are not supported.",
+        "4.0.0",
+    ),
+    Spec::conn("module|loadex", -3, ADMIN_FLAGS, load).doc(
         "path [CONFIG name value [CONFIG name value ...]] [ARGS args [args ...]]",
-        "Is refused.",
+        "Always returns an error: modules are not supported.",
         "7.0.0",
     ),
-    Spec::conn("UNLOAD", "module|unload", 3, RUNS, refuse).doc("name", "Is refused.", "4.0.0"),
-    Spec::conn("HELP", "module|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("module|unload", 3, ADMIN_FLAGS, load).doc(
+        "name",
+        "Always returns an error: modules are not supported.",
+        "4.0.0",
+    ),
+    Spec::conn("module|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of MODULE.",
+        "5.0.0",
+    ),
 ];
 
 fn list(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Ok(Reply::Array(Vec::new()))
 }
 
-fn refuse(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+fn load(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Err(NOT_SUPPORTED)
 }
 

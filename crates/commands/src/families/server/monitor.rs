@@ -5,9 +5,9 @@ use crate::conn::Conn;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-pub(super) fn run(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn monitor(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     let session = &mut *conn.session;
-    // Who watches already is not answered, as Redis has it.
+    // A client that is already in MONITOR mode gets no reply, as in Redis.
     if session.monitor.is_some() {
         return Ok(Reply::Several(Vec::new()));
     }
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_seen_as_they_run() {
+    fn monitors_receive_commands_as_they_run() {
         let mut desk = Desk::new();
         desk.expect(&[("MONITOR", "+OK"), ("MONITOR", "")]);
         assert!(desk.resp("CLIENT INFO").contains(" flags=O "));
@@ -52,11 +52,11 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_does_not_touch_keys_until_it_is_reset() {
+    fn a_monitor_client_cannot_touch_keys_until_reset() {
         let mut desk = Desk::new();
         desk.run("MONITOR");
-        let answer = plan(&mut desk.session, &desk.hub, "GET k");
-        let Plan::Reply(reply) = answer else { panic!("{answer:?}") };
+        let planned = plan(&mut desk.session, &desk.hub, "GET k");
+        let Plan::Reply(reply) = planned else { panic!("{planned:?}") };
         assert_eq!(reply, crate::Reply::Error(errors::WATCHES_COMMANDS));
         assert!(matches!(plan(&mut desk.session, &desk.hub, "PING"), Plan::Conn(_)));
         connection::reset(&mut desk.session, &desk.hub);

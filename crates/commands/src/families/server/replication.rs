@@ -3,7 +3,7 @@
 //! `WAIT numreplicas timeout`
 //! `WAITAOF numlocal numreplicas timeout`
 //!
-//! There are no replicas. An answer leaves when what it tells is durable, so at `fsync` the local disk has everything.
+//! There are no replicas. A write is acknowledged only once it is durable, so at `fsync` the local disk has everything.
 
 use crate::args::Args;
 use crate::blocking;
@@ -53,11 +53,11 @@ pub(super) fn waitaof(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::save::tests::Kept;
+    use super::super::save::tests::Durability;
     use crate::testing::Desk;
 
     #[test]
-    fn the_server_is_alone() {
+    fn the_server_has_no_replicas() {
         Desk::new().expect(&[
             ("ROLE", "*3 $6 master :0 *0"),
             ("REPLICAOF no one", "+OK"),
@@ -72,15 +72,15 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_the_disk_tells_the_truth() {
-        for (durability, answer) in [
+    fn waitaof_reports_the_durability() {
+        for (durability, expected) in [
             ("fsync", "*2 :1 :0"),
             ("commit", "*2 :0 :0"),
             ("memory", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."),
         ] {
-            let mut desk = Desk::at(Box::new(Kept(durability)));
+            let mut desk = Desk::at(Box::new(Durability(durability)));
             desk.expect(&[
-                ("WAITAOF 1 0 0", answer),
+                ("WAITAOF 1 0 0", expected),
                 ("WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1"),
                 ("WAITAOF x 0 0", "-ERR value is not an integer or out of range"),
                 ("WAITAOF 0 -1 0", "-ERR value is out of range, must be positive"),

@@ -1,33 +1,33 @@
 //! `SAVE`, `BGSAVE [SCHEDULE]`, `BGREWRITEAOF`, `LASTSAVE`
 //!
-//! Whatever a client was told is kept already, as well as the durability promises, so there is nothing to start. At
-//! `memory` nothing is ever kept, and saying otherwise would be a lie.
+//! All acknowledged writes are already as durable as the server promises, so there is nothing to start. At
+//! durability `memory` nothing is ever persisted, so these commands return an error.
 
 use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::{self, CommandResult, Fail};
 use crate::reply::Reply;
 
-const NOT_KEPT: Fail = Fail::fixed(
-    "ERR nothing can be saved: the server keeps its data in memory only (--durability fsync or commit keeps it)",
+const NOT_PERSISTED: Fail = Fail::fixed(
+    "ERR nothing can be saved: the server stores its data in memory only (--durability fsync or commit persists it)",
 );
 
 pub(super) fn save(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
-    if is_kept(conn) { Ok(Reply::Ok) } else { Err(NOT_KEPT) }
+    if is_persisted(conn) { Ok(Reply::Ok) } else { Err(NOT_PERSISTED) }
 }
 
 pub(super) fn bgsave(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() > 2 || args.len() == 2 && !args.at(1).eq_ignore_ascii_case(b"schedule") {
         return Err(errors::SYNTAX);
     }
-    if is_kept(conn) { Ok(Reply::status("Background saving started")) } else { Err(NOT_KEPT) }
+    if is_persisted(conn) { Ok(Reply::status("Background saving started")) } else { Err(NOT_PERSISTED) }
 }
 
 pub(super) fn bgrewriteaof(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
-    if is_kept(conn) {
+    if is_persisted(conn) {
         return Ok(Reply::status("Background append only file rewriting started"));
     }
-    Err(NOT_KEPT)
+    Err(NOT_PERSISTED)
 }
 
 /// A tool that waits for the end of BGSAVE waits until this number grows: it always does.
@@ -37,7 +37,7 @@ pub(super) fn lastsave(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     Ok(Reply::Int(i64::try_from(conn.now.0.saturating_sub(ago_ms) / 1000).unwrap_or(i64::MAX)))
 }
 
-fn is_kept(conn: &Conn<'_>) -> bool {
+fn is_persisted(conn: &Conn<'_>) -> bool {
     conn.hub.host.facts().durability != "memory"
 }
 
@@ -47,9 +47,9 @@ pub(super) mod tests {
     use crate::testing::Desk;
 
     /// A server of this durability that has run for a minute.
-    pub(in crate::families::server) struct Kept(pub(in crate::families::server) &'static str);
+    pub(in crate::families::server) struct Durability(pub(in crate::families::server) &'static str);
 
-    impl Host for Kept {
+    impl Host for Durability {
         fn needs_token(&self) -> bool {
             false
         }
@@ -68,8 +68,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn saving_is_answered_where_data_is_kept() {
-        Desk::at(Box::new(Kept("fsync"))).expect(&[
+    fn saving_succeeds_where_data_is_persisted() {
+        Desk::at(Box::new(Durability("fsync"))).expect(&[
             ("SAVE", "+OK"),
             ("BGSAVE", "+Background saving started"),
             ("BGSAVE SCHEDULE", "+Background saving started"),
@@ -77,7 +77,7 @@ pub(super) mod tests {
             ("BGREWRITEAOF", "+Background append only file rewriting started"),
             ("LASTSAVE", ":1700000000"),
         ]);
-        let mut desk = Desk::at(Box::new(Kept("memory")));
+        let mut desk = Desk::at(Box::new(Durability("memory")));
         for line in ["SAVE", "BGSAVE", "BGREWRITEAOF"] {
             assert!(desk.resp(line).starts_with("-ERR nothing can be saved"), "{line}");
         }

@@ -1,7 +1,7 @@
 //! `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`
 //!
-//! There is nothing to save or not to save: what was acknowledged is as durable as the server promises. NOSAVE and NOW do not
-//! wait for scripts that run.
+//! There is nothing to save: acknowledged writes are as durable as the server promises. NOSAVE and NOW do not
+//! wait for running scripts.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -10,10 +10,11 @@ use crate::hub::ShutDown;
 use crate::reply::Reply;
 use crate::session::Replies;
 
-const REFUSED: Fail = Fail::fixed("ERR SHUTDOWN is not supported: end the process that serves with SIGTERM");
+const NOT_SUPPORTED: Fail =
+    Fail::fixed("ERR SHUTDOWN is not supported: end the process that serves with SIGTERM");
 const NOTHING_TO_ABORT: Fail = Fail::fixed("ERR No shutdown in progress.");
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn shutdown(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (mut abort, mut others, mut how) = (false, false, ShutDown::Graceful);
     for option in args.from(1) {
         match option.to_ascii_lowercase().as_slice() {
@@ -29,9 +30,9 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
         _ => {}
     }
     if !conn.hub.host.shut_down(how) {
-        return Err(REFUSED);
+        return Err(NOT_SUPPORTED);
     }
-    // Clients take the end of the connection for a yes, and an answer for a no.
+    // Clients take a closed connection for success, and a reply for failure.
     conn.session.replies = Replies::Off;
     conn.session.closing = true;
     Ok(Reply::Ok)
@@ -42,7 +43,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn where_nobody_can_end_the_server_it_is_refused() {
+    fn shutdown_is_an_error_where_it_is_not_supported() {
         let mut desk = Desk::new();
         assert!(desk.resp("SHUTDOWN NOSAVE").contains("SIGTERM"));
         desk.expect(&[

@@ -1,4 +1,4 @@
-//! `SLOWLOG GET [count]`, `SLOWLOG LEN`, `SLOWLOG RESET`: no slow commands are kept.
+//! `SLOWLOG GET [count]`, `SLOWLOG LEN`, `SLOWLOG RESET`: slow commands are not recorded.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -12,14 +12,26 @@ use crate::spec::flag::{ADMIN, NONE};
 const BAD_COUNT: Fail = Fail::fixed("ERR count should be greater than or equal to -1");
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("GET", "slowlog|get", -2, ADMIN, get).doc(
+    Spec::conn("slowlog|get", -2, ADMIN, get).doc(
         "[count]",
-        "Gives the slow commands: none.",
+        "Returns the entries of the slow log: always empty, as they are not recorded.",
         "2.2.12",
     ),
-    Spec::conn("LEN", "slowlog|len", 2, ADMIN, len).doc("", "Gives how many there are: 0.", "2.2.12"),
-    Spec::conn("RESET", "slowlog|reset", 2, ADMIN, reset).doc("", "Forgets them.", "2.2.12"),
-    Spec::conn("HELP", "slowlog|help", 2, NONE, help::conn).doc("", "Prints this help.", "6.2.0"),
+    Spec::conn("slowlog|len", 2, ADMIN, len).doc(
+        "",
+        "Returns the number of entries of the slow log: always 0.",
+        "2.2.12",
+    ),
+    Spec::conn("slowlog|reset", 2, ADMIN, reset).doc(
+        "",
+        "Does nothing and returns OK: the slow log is always empty.",
+        "2.2.12",
+    ),
+    Spec::conn("slowlog|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of SLOWLOG.",
+        "6.2.0",
+    ),
 ];
 
 fn get(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
@@ -45,7 +57,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn nothing_is_slow() {
+    fn the_slow_log_is_empty() {
         Desk::new().expect(&[
             ("SLOWLOG GET", "*0"),
             ("SLOWLOG GET -1", "*0"),

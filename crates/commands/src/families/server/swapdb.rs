@@ -9,7 +9,7 @@ use crate::reply::Reply;
 const FIRST: Fail = Fail::fixed("ERR invalid first DB index");
 const SECOND: Fail = Fail::fixed("ERR invalid second DB index");
 
-pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn swapdb(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let index = |at| number::parse_int(args.at(at)).and_then(|index| i32::try_from(index).ok());
     match (index(1).ok_or(FIRST)?, index(2).ok_or(SECOND)?) {
         (0, 0) => Ok(Reply::Ok),
@@ -22,7 +22,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn there_is_nothing_to_swap() {
+    fn swapdb_accepts_only_0() {
         Desk::new().expect(&[
             ("SWAPDB 0 0", "+OK"),
             ("SWAPDB 0 1", "-ERR DB index is out of range"),

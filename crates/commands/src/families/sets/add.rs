@@ -19,7 +19,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_come_and_go() {
+    fn members_are_added_and_removed() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("SREM s a", ":0"),

@@ -1,4 +1,4 @@
-//! What several sets have in common, together, or apart. It touches the keyspace, which it only reads.
+//! Intersection, union and difference of sets. It only reads the keyspace.
 
 use std::ops::ControlFlow;
 
@@ -9,20 +9,20 @@ use keystead_model::value::{Set, Value};
 use crate::Ctx;
 use crate::errors::{self, Fail};
 
-/// How sets are taken together.
+/// The set operation.
 #[derive(Clone, Copy)]
 pub(super) enum How {
-    /// What is in all of them.
+    /// The intersection.
     Intersect,
-    /// What is in any of them.
+    /// The union.
     Unite,
-    /// What is in the first only.
+    /// The difference: members of the first set only.
     Subtract,
 }
 
-/// The sets under these keys, `None` for a key that is not there.
+/// The sets at these keys, `None` for an absent key.
 ///
-/// All of them are looked at first: a key that holds something else is refused wherever it stands.
+/// All of them are checked first: a key of another type is an error at any position.
 fn sets<'c, 'k>(
     ctx: &'c mut Ctx<'_>,
     keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -47,7 +47,7 @@ pub(super) fn each<'k>(
     mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), Fail> {
     let sets = sets(ctx, keys)?;
-    // Where it ended early does not matter to anybody.
+    // Ending early is not an error.
     let _ = match how {
         How::Intersect => intersect(sets, &mut visit),
         How::Unite => unite(&sets, &mut visit),
@@ -62,7 +62,7 @@ fn intersect(sets: Vec<Option<&Set>>, visit: Visit<'_>) -> ControlFlow<()> {
     let Some(mut sets) = sets.into_iter().collect::<Option<Vec<&Set>>>() else {
         return ControlFlow::Continue(());
     };
-    // The smallest decides how much there is to look at.
+    // The smallest set determines how many members are examined.
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else {
         return ControlFlow::Continue(());

@@ -12,15 +12,15 @@ use super::algebra::{How, each};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn sinter(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, How::Intersect)
+    combined_reply(ctx, args, How::Intersect)
 }
 
 pub(super) fn sunion(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, How::Unite)
+    combined_reply(ctx, args, How::Unite)
 }
 
 pub(super) fn sdiff(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, How::Subtract)
+    combined_reply(ctx, args, How::Subtract)
 }
 
 pub(super) fn sinterstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
@@ -35,7 +35,7 @@ pub(super) fn sdiffstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     store(ctx, args, How::Subtract)
 }
 
-fn give(ctx: &mut Ctx<'_>, args: Args<'_>, how: How) -> CommandResult {
+fn combined_reply(ctx: &mut Ctx<'_>, args: Args<'_>, how: How) -> CommandResult {
     let mut members = Vec::new();
     each(ctx, how, args.from(1), |member| {
         members.push(Reply::bulk(member));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_taken_together() {
+    fn sets_are_combined() {
         let mut desk = desk();
         desk.expect(&[
             ("SINTER a", "*4 $1 1 $1 2 $1 3 $1 x"),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_replaces_whatever_was_there() {
+    fn a_result_replaces_any_value() {
         desk().expect(&[
             ("EXPIRE h 10", ":1"),
             ("SINTERSTORE h a b", ":2"),

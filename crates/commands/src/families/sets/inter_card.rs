@@ -11,7 +11,7 @@ const NO_KEYS: &str = "ERR numkeys should be greater than 0";
 const TOO_MANY_KEYS: &str = "ERR Number of keys can't be greater than number of args";
 const NEGATIVE_LIMIT: &str = "ERR LIMIT can't be negative";
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn sintercard(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = number::parse_int(args.at(1)).filter(|count| *count > 0);
     let count = count.ok_or(Fail::Text(NO_KEYS.into()))?;
     let count = usize::try_from(count).ok().filter(|count| *count <= args.len() - 2);

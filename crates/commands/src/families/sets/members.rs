@@ -30,7 +30,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_are_told() {
+    fn members_are_returned() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("SISMEMBER s a", ":0"),

@@ -15,80 +15,80 @@ use crate::spec::Spec;
 use crate::spec::flag::{READ, READ_FAST, WHOLE, WRITE_FAST, WRITE_OOM, WRITE_OOM_FAST, and};
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("SADD", "sadd", -3, WRITE_OOM_FAST, Keys::At(1), add::sadd).doc(
+    Spec::data("sadd", -3, WRITE_OOM_FAST, Keys::At(1), add::sadd).doc(
         "key member [member ...]",
-        "Adds members and counts the new ones.",
+        "Adds one or more members to a set and returns how many are new. Creates the key if it does not exist.",
         "1.0.0",
     ),
-    Spec::data("SREM", "srem", -3, WRITE_FAST, Keys::At(1), add::srem).doc(
+    Spec::data("srem", -3, WRITE_FAST, Keys::At(1), add::srem).doc(
         "key member [member ...]",
-        "Removes members.",
+        "Removes one or more members from a set. Deletes the set when no member remains.",
         "1.0.0",
     ),
-    Spec::data("SISMEMBER", "sismember", 3, READ_FAST, Keys::At(1), members::sismember).doc(
+    Spec::data("sismember", 3, READ_FAST, Keys::At(1), members::sismember).doc(
         "key member",
-        "Tells whether this is a member.",
+        "Returns whether a value is a member of a set.",
         "1.0.0",
     ),
-    Spec::data("SMISMEMBER", "smismember", -3, READ_FAST, Keys::At(1), members::smismember).doc(
+    Spec::data("smismember", -3, READ_FAST, Keys::At(1), members::smismember).doc(
         "key member [member ...]",
-        "Tells of each whether it is a member.",
+        "Returns, for each of the given values, whether it is a member of a set.",
         "6.2.0",
     ),
-    Spec::data("SCARD", "scard", 2, READ_FAST, Keys::At(1), members::scard).doc(
+    Spec::data("scard", 2, READ_FAST, Keys::At(1), members::scard).doc(
         "key",
-        "Counts the members.",
+        "Returns the number of members of a set.",
         "1.0.0",
     ),
-    Spec::data("SMEMBERS", "smembers", 2, READ, Keys::At(1), members::smembers).doc(
+    Spec::data("smembers", 2, READ, Keys::At(1), members::smembers).doc(
         "key",
-        "Gives all members.",
+        "Returns all members of a set.",
         "1.0.0",
     ),
-    Spec::data("SPOP", "spop", -2, WRITE_FAST, Keys::At(1), pop::run).doc(
+    Spec::data("spop", -2, WRITE_FAST, Keys::At(1), pop::spop).doc(
         "key [count]",
-        "Gives random members and removes them.",
+        "Removes and returns one or more random members of a set.",
         "1.0.0",
     ),
-    Spec::data("SRANDMEMBER", "srandmember", -2, READ, Keys::At(1), random_member::run).doc(
+    Spec::data("srandmember", -2, READ, Keys::At(1), random_member::srandmember).doc(
         "key [count]",
-        "Gives random members.",
+        "Returns one or more random members of a set.",
         "1.0.0",
     ),
-    Spec::data("SMOVE", "smove", 4, WRITE_FAST, Keys::Two(1, 2), move_member::run).doc(
+    Spec::data("smove", 4, WRITE_FAST, Keys::Two(1, 2), move_member::smove).doc(
         "source destination member",
-        "Moves a member to another set.",
+        "Moves a member from one set to another.",
         "1.0.0",
     ),
-    Spec::data("SINTER", "sinter", -2, and(READ, WHOLE), Keys::From(1), combine::sinter).doc(
+    Spec::data("sinter", -2, and(READ, WHOLE), Keys::From(1), combine::sinter).doc(
         "key [key ...]",
-        "Gives the members that all sets have.",
+        "Returns the intersection of several sets.",
         "1.0.0",
     ),
-    Spec::data("SINTERCARD", "sintercard", -3, and(READ, WHOLE), Keys::Counted(1), inter_card::run).doc(
+    Spec::data("sintercard", -3, and(READ, WHOLE), Keys::Counted(1), inter_card::sintercard).doc(
         "numkeys key [key ...] [LIMIT limit]",
-        "Counts the members that all sets have.",
+        "Returns the number of members of the intersection of several sets.",
         "7.0.0",
     ),
-    Spec::data("SINTERSTORE", "sinterstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sinterstore)
-        .doc("destination key [key ...]", "Stores the members that all sets have.", "1.0.0"),
-    Spec::data("SUNION", "sunion", -2, and(READ, WHOLE), Keys::From(1), combine::sunion).doc(
+    Spec::data("sinterstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sinterstore)
+        .doc("destination key [key ...]", "Stores the intersection of several sets in a key.", "1.0.0"),
+    Spec::data("sunion", -2, and(READ, WHOLE), Keys::From(1), combine::sunion).doc(
         "key [key ...]",
-        "Gives the members of all sets.",
+        "Returns the union of several sets.",
         "1.0.0",
     ),
-    Spec::data("SUNIONSTORE", "sunionstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sunionstore)
-        .doc("destination key [key ...]", "Stores the members of all sets.", "1.0.0"),
-    Spec::data("SDIFF", "sdiff", -2, and(READ, WHOLE), Keys::From(1), combine::sdiff).doc(
+    Spec::data("sunionstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sunionstore)
+        .doc("destination key [key ...]", "Stores the union of several sets in a key.", "1.0.0"),
+    Spec::data("sdiff", -2, and(READ, WHOLE), Keys::From(1), combine::sdiff).doc(
         "key [key ...]",
-        "Gives the members of the first set that no other has.",
+        "Returns the difference between the first set and all following sets.",
         "1.0.0",
     ),
-    Spec::data("SDIFFSTORE", "sdiffstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sdiffstore)
-        .doc("destination key [key ...]", "Stores the members of the first set that no other has.", "1.0.0"),
-    Spec::data("SSCAN", "sscan", -3, READ, Keys::At(1), scan::run).doc(
+    Spec::data("sdiffstore", -3, and(WRITE_OOM, WHOLE), Keys::From(1), combine::sdiffstore)
+        .doc("destination key [key ...]", "Stores the difference between the first set and all following sets in a key.", "1.0.0"),
+    Spec::data("sscan", -3, READ, Keys::At(1), scan::sscan).doc(
         "key cursor [MATCH pattern] [COUNT count]",
-        "Walks the members, some at a time.",
+        "Iterates over the members of a set with a cursor.",
         "2.8.0",
     ),
 ];

@@ -4,7 +4,7 @@ use keystead_model::Bytes;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn smove(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (source, destination, member) = (args.at(1), args.at(2), args.at(3));
     if !ctx.keys.exists(source, ctx.now)? {
         return Ok(Reply::Int(0));

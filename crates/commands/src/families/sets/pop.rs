@@ -6,7 +6,7 @@ use crate::errors;
 use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn spop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     match args.len() {
         2 => one(ctx, args),
         3 => several(ctx, args),
@@ -33,7 +33,7 @@ fn several(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     };
     if count >= set.len() {
         let members = set.iter().map(Reply::bulk).collect();
-        // The whole set goes as one change.
+        // The whole set is deleted as one change.
         ctx.keys.delete(key, ctx.now)?;
         return Ok(Reply::Set(members));
     }
@@ -53,7 +53,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_popped_is_gone() {
+    fn popped_members_are_removed() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("SPOP s", "$-1"),

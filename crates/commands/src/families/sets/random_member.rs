@@ -4,7 +4,7 @@ use crate::errors;
 use crate::random::Pick;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn srandmember(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let pick = match args.len() {
         2 => None,
         3 => Some(Pick::new(Pick::parse_count(args.at(2))?, false)?),

@@ -3,7 +3,7 @@
 use crate::scan::{Scan, Walk};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn sscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let scan = Scan::from_cursor(&mut cursor)?;
     let Some(set) = ctx.keys.set(args.at(1), ctx.now)? else {
@@ -12,7 +12,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = set.scan(scan.cursor, scan.count, |member| {
-        if scan.wants(member) {
+        if scan.matches(member) {
             found.push(Reply::bulk(member));
         }
     });

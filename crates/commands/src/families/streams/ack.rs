@@ -5,7 +5,7 @@ use keystead_model::Bytes;
 use super::id;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xack(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     if stream.group(args.at(2)).is_none() {
         return Ok(Reply::Int(0));
@@ -20,7 +20,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_acknowledged_is_no_longer_pending() {
+    fn an_acknowledged_entry_is_no_longer_pending() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("XACK s g x", ":0"),

@@ -1,27 +1,27 @@
-//! `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`: for each id 1 when it is acknowledged and gone, -1
-//! when it was not pending, 2 when it is acknowledged and another group still needs it.
+//! `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`: for each id 1 if it is acknowledged and deleted, -1
+//! if it was not pending, 2 if it is acknowledged and another group still needs it.
 
 use keystead_model::Bytes;
 
 use super::del_ex::none;
-use super::references::{Asked, Left, note_deleted};
+use super::references::{DeleteArgs, Removal, note_deleted};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xackdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
-    let asked = Asked::parse(args, 3)?;
+    let parsed = DeleteArgs::parse(args, 3)?;
     if stream.group(args.at(2)).is_none() {
-        return Ok(none(asked.count));
+        return Ok(none(parsed.count));
     }
-    let (group, ids) = (Bytes::from(args.at(2)), asked.ids()?);
-    let (mut replies, mut highest) = (Vec::with_capacity(asked.count), None);
+    let (group, ids) = (Bytes::from(args.at(2)), parsed.ids()?);
+    let (mut replies, mut highest) = (Vec::with_capacity(parsed.count), None);
     for id in ids {
         let was_pending = stream.remove_pending(&group, id).is_some();
-        replies.push(Reply::Int(match was_pending.then(|| asked.references.remove(&mut stream, id)) {
+        replies.push(Reply::Int(match was_pending.then(|| parsed.references.remove(&mut stream, id)) {
             None => -1,
-            Some(Left::Held) => 2,
+            Some(Removal::Held) => 2,
             Some(left) => {
-                highest = highest.max((left == Left::Gone).then_some(id));
+                highest = highest.max((left == Removal::Deleted).then_some(id));
                 1
             }
         }));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_leaves_as_it_was_asked() {
+    fn acknowledged_entries_are_deleted_as_requested() {
         filled().expect(&[
             ("XACKDEL s g DELREF IDS 2 1 2", "*2 :1 :1"),
             ("XLEN s", ":0"),

@@ -15,18 +15,18 @@ const EXHAUSTED: &str = "ERR The stream has exhausted the last possible ID, unab
 const TOO_SMALL: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
 const TOO_LARGE: &str = "ERR Elements are too large to be stored";
 
-/// What the command says of the id.
+/// The id argument.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// `*`: by the clock.
     Now,
-    /// `ms-*`: the next of these milliseconds.
+    /// `ms-*`: the next sequence number of this millisecond.
     Ms(u64),
     /// This one.
     Id(StreamId),
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut rest = args.cursor(2);
     let (mut options, mut no_create) = (Options::default(), false);
     let wanted = loop {
@@ -92,7 +92,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn ids_are_given_or_told() {
+    fn ids_are_generated_or_given() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("XADD s NOMKSTREAM * a 1", "$-1"),

@@ -3,7 +3,7 @@
 use keystead_model::Bytes;
 use keystead_model::value::stream::{Pending, Stream, StreamId};
 
-use super::claim::{is_idle, told};
+use super::claim::{claimed_reply, is_idle};
 use super::{groups, id};
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply, number};
@@ -11,16 +11,16 @@ use crate::{Args, CommandResult, Ctx, Reply, number};
 const BAD_MIN_IDLE: &str = "ERR Invalid min-idle-time argument for XAUTOCLAIM";
 const BAD_COUNT: &str = "ERR COUNT must be > 0";
 
-/// How many entries change hands when nobody says.
+/// The default number of entries that are claimed.
 const COUNT_DEFAULT: usize = 100;
 
-/// How many entries are looked at for each that may change hands.
-const LOOKS: usize = 10;
+/// How many entries are examined for each that may be claimed.
+const EXAMINED_PER_CLAIM: usize = 10;
 
-/// The highest count: what Redis can make a list of ids for.
+/// The highest count: the longest list of ids that Redis can allocate.
 const COUNT_MAX: i64 = i64::MAX / size_of::<StreamId>() as i64;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xautoclaim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let min_idle_ms = number::parse_int(args.at(4)).ok_or(Fail::Text(BAD_MIN_IDLE.into()))?.max(0);
     let start = id::range_start(args.at(5))?;
     let (mut count, mut just_id) = (COUNT_DEFAULT, false);
@@ -44,7 +44,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let due = |pending: &Pending| is_idle(pending, min_idle_ms, ctx.now);
     let found = find(&stream, &group, start, count, due);
     groups::see(&mut stream, &group, &consumer, ctx.now, !found.claimed.is_empty());
-    for id in &found.gone {
+    for id in &found.deleted {
         stream.remove_pending(&group, *id);
     }
     for (id, deliveries) in &found.claimed {
@@ -52,19 +52,19 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         let pending = Pending { consumer: consumer.clone(), delivered_at: ctx.now, deliveries };
         stream.put_pending(&group, *id, &pending);
     }
-    let claimed = found.claimed.iter().map(|(id, _)| told(&stream, *id, just_id)).collect();
-    let gone = found.gone.into_iter().map(id::reply).collect();
-    Ok(Reply::Array(vec![id::reply(found.next), Reply::Array(claimed), Reply::Array(gone)]))
+    let claimed = found.claimed.iter().map(|(id, _)| claimed_reply(&stream, *id, just_id)).collect();
+    let deleted = found.deleted.into_iter().map(id::reply).collect();
+    Ok(Reply::Array(vec![id::reply(found.next), Reply::Array(claimed), Reply::Array(deleted)]))
 }
 
-/// What changes hands.
+/// The result.
 #[derive(Default)]
 struct Found {
     /// Entries, and how often they were delivered.
     claimed: Vec<(StreamId, u64)>,
     /// Entries that are no longer in the stream.
-    gone: Vec<StreamId>,
-    /// Where to go on; the lowest id at the end.
+    deleted: Vec<StreamId>,
+    /// The next start; the lowest id at the end.
     next: StreamId,
 }
 
@@ -77,15 +77,15 @@ fn find(
 ) -> Found {
     let mut found = Found::default();
     let Some(group) = stream.group(group) else { return found };
-    let mut looks = count.saturating_mul(LOOKS);
+    let mut left = count.saturating_mul(EXAMINED_PER_CLAIM);
     for (id, pending) in group.pending(start..) {
-        if looks == 0 || found.claimed.len() + found.gone.len() >= count {
+        if left == 0 || found.claimed.len() + found.deleted.len() >= count {
             found.next = *id;
             break;
         }
-        looks -= 1;
+        left -= 1;
         if stream.get(*id).is_none() {
-            found.gone.push(*id);
+            found.deleted.push(*id);
         } else if due(pending) {
             found.claimed.push((*id, pending.deliveries));
         }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_change_hands_from_a_place_on() {
+    fn entries_are_claimed_from_a_start_id() {
         let mut desk = pending(5);
         desk.expect(&[
             ("XAUTOCLAIM s g b 101 0", "*3 $3 0-0 *0 *0"),

@@ -15,7 +15,7 @@ const BAD_IDLE: &str = "ERR Invalid IDLE option argument for XCLAIM";
 const BAD_TIME: &str = "ERR Invalid TIME option argument for XCLAIM";
 const BAD_RETRYCOUNT: &str = "ERR Invalid RETRYCOUNT option argument for XCLAIM";
 
-/// What is claimed, and how.
+/// The parsed arguments.
 struct Claim {
     min_idle_ms: i64,
     ids: Vec<StreamId>,
@@ -26,7 +26,7 @@ struct Claim {
     last_id: StreamId,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xclaim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     let Some(group) = stream.group(args.at(2)) else {
         return Err(groups::none(args.at(1), args.at(2)));
@@ -44,7 +44,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut replies = Vec::new();
     for id in &claim.ids {
         if claim_one(&mut stream, &claim, *id, &group, &consumer, ctx.now) {
-            replies.push(told(&stream, *id, claim.just_id));
+            replies.push(claimed_reply(&stream, *id, claim.just_id));
         }
     }
     groups::see(&mut stream, &group, &consumer, ctx.now, !replies.is_empty());
@@ -89,12 +89,12 @@ fn parse(args: Args<'_>, now: Millis) -> Result<Claim, Fail> {
     Ok(claim)
 }
 
-/// The moment of a delivery; one that cannot be is now.
+/// The time of a delivery; an invalid one becomes now.
 fn sane(at_ms: i64, now: Millis) -> Millis {
     u64::try_from(at_ms).ok().map(Millis).filter(|at| *at <= now).unwrap_or(now)
 }
 
-/// Whether the entry now is the consumer's. One that is gone from the stream is pending no more.
+/// Whether the consumer owns the entry now. An entry that was deleted from the stream is no longer pending.
 fn claim_one(
     stream: &mut StreamMut<'_>,
     claim: &Claim,
@@ -124,8 +124,8 @@ pub(super) fn is_idle(pending: &Pending, min_idle_ms: i64, now: Millis) -> bool 
     min_idle_ms == 0 || (now.0 as i64).saturating_sub(pending.delivered_at.0 as i64) >= min_idle_ms
 }
 
-/// An entry that was claimed, which is there.
-pub(super) fn told(stream: &StreamMut<'_>, id: StreamId, just_id: bool) -> Reply {
+/// A claimed entry that exists.
+pub(super) fn claimed_reply(stream: &StreamMut<'_>, id: StreamId, just_id: bool) -> Reply {
     match stream.get(id) {
         Some(fields) if !just_id => entry::reply((id, fields)),
         _ => id::reply(id),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_change_hands() {
+    fn entries_are_claimed() {
         let mut desk = pending();
         desk.expect(&[
             ("XCLAIM s g b 101 1 2", "*0"),

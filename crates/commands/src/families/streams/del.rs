@@ -4,7 +4,7 @@ use super::id;
 use super::references::note_deleted;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
     if !stream.is_there() {
         return Ok(Reply::Int(0));

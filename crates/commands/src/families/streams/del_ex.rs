@@ -1,31 +1,31 @@
-//! `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`: for each id 1 when it is deleted, -1 when there is none,
-//! 2 when a group still needs it.
+//! `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]`: for each id 1 if it is deleted, -1 if it does not exist,
+//! 2 if a group still needs it.
 
-use super::references::{Asked, Left, note_deleted};
+use super::references::{DeleteArgs, Removal, note_deleted};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xdelex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut stream = ctx.keys.stream_mut(args.at(1), ctx.now)?;
-    let asked = Asked::parse(args, 2)?;
+    let parsed = DeleteArgs::parse(args, 2)?;
     if !stream.is_there() {
-        return Ok(none(asked.count));
+        return Ok(none(parsed.count));
     }
-    let (mut replies, mut highest) = (Vec::with_capacity(asked.count), None);
-    for id in asked.ids()? {
-        replies.push(Reply::Int(match asked.references.remove(&mut stream, id) {
-            Left::Gone => {
+    let (mut replies, mut highest) = (Vec::with_capacity(parsed.count), None);
+    for id in parsed.ids()? {
+        replies.push(Reply::Int(match parsed.references.remove(&mut stream, id) {
+            Removal::Deleted => {
                 highest = highest.max(Some(id));
                 1
             }
-            Left::Absent => -1,
-            Left::Held => 2,
+            Removal::Absent => -1,
+            Removal::Held => 2,
         }));
     }
     note_deleted(&mut stream, highest);
     Ok(Reply::Array(replies))
 }
 
-/// What is answered where there is nothing to delete from.
+/// The reply if there is nothing to delete from.
 pub(super) fn none(count: usize) -> Reply {
     Reply::Array(vec![Reply::Int(-1); count])
 }

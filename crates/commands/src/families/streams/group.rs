@@ -12,36 +12,38 @@ use crate::spec::Spec;
 use crate::spec::flag::{NONE, WRITE, WRITE_OOM};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) const TABLE: &[Spec] =
-    &[
-        Spec::data("CREATE", "xgroup|create", -5, WRITE_OOM, Keys::At(2), create).doc(
-            "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
-            "Creates a group that reads behind an id.",
-            "5.0.0",
-        ),
-        Spec::data("SETID", "xgroup|setid", -5, WRITE, Keys::At(2), set_id).doc(
-            "key group <id | $> [ENTRIESREAD entries-read]",
-            "Sets the id behind which a group reads.",
-            "5.0.0",
-        ),
-        Spec::data("DESTROY", "xgroup|destroy", 4, WRITE, Keys::At(2), destroy).doc(
-            "key group",
-            "Removes a group with its consumers and what is pending.",
-            "5.0.0",
-        ),
-        Spec::data("CREATECONSUMER", "xgroup|createconsumer", 5, WRITE_OOM, Keys::At(2), create_consumer)
-            .doc("key group consumer", "Adds a consumer to a group.", "6.2.0"),
-        Spec::data("DELCONSUMER", "xgroup|delconsumer", 5, WRITE, Keys::At(2), del_consumer).doc(
-            "key group consumer",
-            "Removes a consumer from a group with what is pending for it.",
-            "5.0.0",
-        ),
-        Spec::data("HELP", "xgroup|help", 2, NONE, Keys::None, help).doc(
-            "",
-            "Tells what XGROUP can do.",
-            "5.0.0",
-        ),
-    ];
+pub(super) const TABLE: &[Spec] = &[
+    Spec::data("xgroup|create", -5, WRITE_OOM, Keys::At(2), create).doc(
+        "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+        "Creates a consumer group of a stream.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|setid", -5, WRITE, Keys::At(2), setid).doc(
+        "key group <id | $> [ENTRIESREAD entries-read]",
+        "Sets the last delivered ID of a consumer group.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|destroy", 4, WRITE, Keys::At(2), destroy).doc(
+        "key group",
+        "Deletes a consumer group with its consumers and pending entries.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|createconsumer", 5, WRITE_OOM, Keys::At(2), createconsumer).doc(
+        "key group consumer",
+        "Creates a consumer in a consumer group.",
+        "6.2.0",
+    ),
+    Spec::data("xgroup|delconsumer", 5, WRITE, Keys::At(2), delconsumer).doc(
+        "key group consumer",
+        "Deletes a consumer from a consumer group with its pending entries.",
+        "5.0.0",
+    ),
+    Spec::data("xgroup|help", 2, NONE, Keys::None, help).doc(
+        "",
+        "Returns a list of the subcommands of XGROUP.",
+        "5.0.0",
+    ),
+];
 
 const BUSY: &str = "BUSYGROUP Consumer Group name already exists";
 const NO_STREAM: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use \
@@ -68,7 +70,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// The most arguments of CREATE and SETID: options that are given again are one too many.
+/// The maximum arguments of CREATE and SETID: repeated options are one too many.
 const CREATE_ARGS_MAX: usize = 8;
 const SETID_ARGS_MAX: usize = 7;
 
@@ -92,13 +94,13 @@ fn parse_options(args: Args<'_>, create: bool) -> Result<(bool, Option<u64>), Fa
     Ok((make, entries_read))
 }
 
-/// The stream of a subcommand, which must be there.
+/// The stream of a subcommand, which must exist.
 fn existing<'a>(ctx: &'a mut Ctx<'_>, args: Args<'a>) -> Result<StreamMut<'a>, Fail> {
     let stream = ctx.keys.stream_mut(args.at(2), ctx.now)?;
     if stream.is_there() { Ok(stream) } else { Err(Fail::Text(NO_STREAM.into())) }
 }
 
-/// The stream of a subcommand, and the name of its group, which must both be there.
+/// The stream of a subcommand, and the name of its group, which must both exist.
 fn with_group<'a>(ctx: &'a mut Ctx<'_>, args: Args<'a>) -> Result<(StreamMut<'a>, Bytes), Fail> {
     let stream = existing(ctx, args)?;
     match stream.group(args.at(3)) {
@@ -124,7 +126,7 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn setid(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (_, entries_read) = parse_options(args, false)?;
     let (mut stream, group) = with_group(ctx, args)?;
     if args.len() > SETID_ARGS_MAX {
@@ -142,7 +144,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::yes(existing(ctx, args)?.remove_group(&Bytes::from(args.at(3)))))
 }
 
-fn create_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn createconsumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let now = ctx.now;
     let (mut stream, group) = with_group(ctx, args)?;
     let consumer = Bytes::from(args.at(4));
@@ -150,7 +152,7 @@ fn create_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::yes(!known && stream.put_consumer(&group, &consumer, now, None)))
 }
 
-fn del_consumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn delconsumer(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (mut stream, group) = with_group(ctx, args)?;
     Ok(Reply::count(stream.remove_consumer(&group, &Bytes::from(args.at(4))).unwrap_or(0)))
 }
@@ -164,7 +166,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn groups_come_and_go() {
+    fn groups_are_created_and_destroyed() {
         let mut desk = Desk::new();
         let no_stream = format!("-{}", super::NO_STREAM);
         let no_group = "-NOGROUP No such consumer group 'h' for key name 's'";
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let usage = "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.";
         desk.expect(&[

@@ -1,4 +1,4 @@
-//! What commands on groups have in common: texts, and noting that a consumer was there. It touches the keyspace.
+//! What commands on groups share: error texts, and recording that a consumer was seen. It touches the keyspace.
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -12,7 +12,7 @@ pub(super) fn none(key: &[u8], group: &[u8]) -> Fail {
     Fail::text(format!("NOGROUP No such key '{key}' or consumer group '{group}'"))
 }
 
-/// The same of XREADGROUP.
+/// The same for XREADGROUP.
 pub(super) fn none_to_read(key: &[u8], group: &[u8]) -> Fail {
     Fail::text(format!("{} in XREADGROUP with GROUP option", none(key, group).line()))
 }
@@ -23,7 +23,7 @@ pub(super) fn none_of_key(key: &[u8], group: &[u8]) -> Fail {
     Fail::text(format!("NOGROUP No such consumer group '{group}' for key name '{key}'"))
 }
 
-/// Notes that a consumer, who may be new, asked for something, and whether it got anything.
+/// Records that a consumer, which may be new, made a request, and whether it received anything.
 pub(super) fn see(stream: &mut StreamMut<'_>, group: &Bytes, consumer: &Bytes, now: Millis, active: bool) {
     let known = stream.group(group).and_then(|group| group.consumer(consumer));
     let active_at = if active { Some(now) } else { known.and_then(|consumer| consumer.active_at()) };

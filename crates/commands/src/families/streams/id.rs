@@ -1,7 +1,7 @@
-//! Ids of entries as commands take and give them. It touches nothing.
+//! Ids of entries in arguments and replies. It touches nothing.
 //!
-//! Redis reads the numbers of an id with C's `strtoull`, so it takes more than it writes: leading zeros, blanks and signs. A
-//! zero byte ends what it reads.
+//! Redis parses the numbers of an id with C's `strtoull`, so it accepts more than it writes: leading zeros, blanks and signs. A
+//! zero byte ends the text.
 
 use std::io::Write;
 
@@ -11,16 +11,16 @@ use keystead_model::value::stream::StreamId;
 use crate::errors::{self, Fail};
 use crate::{Reply, number};
 
-/// An id is read up to so many bytes.
+/// The maximum bytes of an id that are parsed.
 const TEXT_MAX: usize = 127;
 
 /// Both numbers of an id and what is between them.
 const TEXT_LEN: usize = 2 * 20 + 1;
 
-/// An id with its sequence, or with the one that a missing one stands for. Neither `-` nor `+`.
+/// An id with its sequence number, or with this one if it is missing. Neither `-` nor `+`.
 ///
 /// # Errors
-/// Redis's text for what is none.
+/// Redis's error if it is invalid.
 pub(super) fn strict(text: &[u8], missing_seq: u64) -> Result<StreamId, Fail> {
     match parts(text) {
         Some((ms, None)) => Some(StreamId::new(ms, missing_seq)),
@@ -30,10 +30,10 @@ pub(super) fn strict(text: &[u8], missing_seq: u64) -> Result<StreamId, Fail> {
     .ok_or(errors::INVALID_STREAM_ID)
 }
 
-/// What XADD is told of the id of a new entry; `None` for the sequence: the next one (`ms-*`).
+/// The id of a new entry of XADD; `None` for the sequence number: the next one (`ms-*`).
 ///
 /// # Errors
-/// Redis's text for what is none.
+/// Redis's error if it is invalid.
 pub(super) fn wanted(text: &[u8]) -> Result<(u64, Option<u64>), Fail> {
     match parts(text) {
         Some((ms, Some(b"*"))) => Some((ms, None)),
@@ -47,7 +47,7 @@ pub(super) fn wanted(text: &[u8]) -> Result<(u64, Option<u64>), Fail> {
 /// An id that may also be `-` or `+`: the lowest and the highest.
 ///
 /// # Errors
-/// Redis's text for what is none.
+/// Redis's error if it is invalid.
 pub(super) fn any(text: &[u8], missing_seq: u64) -> Result<StreamId, Fail> {
     match text {
         b"-" => Ok(StreamId::MIN),
@@ -56,10 +56,10 @@ pub(super) fn any(text: &[u8], missing_seq: u64) -> Result<StreamId, Fail> {
     }
 }
 
-/// The first id of a range; `(` in front leaves the one that is told out.
+/// The first id of a range; the prefix `(` excludes it.
 ///
 /// # Errors
-/// Redis's texts for what is none, and for what nothing can come after.
+/// Redis's errors if it is invalid, or if no id can follow it.
 pub(super) fn range_start(text: &[u8]) -> Result<StreamId, Fail> {
     match text {
         [b'(', rest @ ..] if !rest.is_empty() => strict(rest, 0)?.next().ok_or(errors::INVALID_START_ID),
@@ -70,7 +70,7 @@ pub(super) fn range_start(text: &[u8]) -> Result<StreamId, Fail> {
 /// The last id of a range, as [`range_start`].
 ///
 /// # Errors
-/// Redis's texts for what is none, and for what nothing can come before.
+/// Redis's errors if it is invalid, or if no id can precede it.
 pub(super) fn range_end(text: &[u8]) -> Result<StreamId, Fail> {
     match text {
         [b'(', rest @ ..] if !rest.is_empty() => strict(rest, u64::MAX)?.prev().ok_or(errors::INVALID_END_ID),
@@ -78,15 +78,15 @@ pub(super) fn range_end(text: &[u8]) -> Result<StreamId, Fail> {
     }
 }
 
-/// Ids that are all read before any is used.
+/// Ids that are all parsed before any is used.
 ///
 /// # Errors
-/// Redis's text for the first that is none.
+/// Redis's error for the first invalid one.
 pub(super) fn all<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<StreamId>, Fail> {
     texts.map(|text| strict(text, 0)).collect()
 }
 
-/// An id in an answer.
+/// An id in a reply.
 pub(super) fn reply(id: StreamId) -> Reply {
     let mut text = [0u8; TEXT_LEN];
     let mut rest = &mut text[..];
@@ -108,7 +108,7 @@ fn parts(text: &[u8]) -> Option<(u64, Option<&[u8]>)> {
     }
 }
 
-/// A number of 64 bits without a sign. What is no plain integer is read as `strtoull` does: `-03` is 2^64 - 3.
+/// An unsigned 64-bit number. A text that is not a plain integer is read as `strtoull` does: `-03` is 2^64 - 3.
 fn parse_number(text: &[u8]) -> Option<u64> {
     if let Some(value) = number::parse_int(text) {
         return u64::try_from(value).ok();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_may_leave_their_ends_out() {
+    fn ranges_may_exclude_their_ends() {
         assert_eq!(range_start(b"(5-3").ok(), Some(StreamId::new(5, 4)));
         assert_eq!(range_end(b"(5-0").ok(), Some(StreamId::new(4, u64::MAX)));
         assert_eq!(range_end(b"(5").ok(), Some(StreamId::new(5, u64::MAX - 1)));

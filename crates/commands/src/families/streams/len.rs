@@ -4,7 +4,7 @@ use keystead_model::value::stream::Stream;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xlen(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(ctx.keys.stream(args.at(1), ctx.now)?.map_or(0, Stream::len)))
 }
 

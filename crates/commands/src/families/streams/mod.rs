@@ -1,4 +1,4 @@
-//! Streams: entries in the order of their ids, and groups that share them out.
+//! Streams: entries in the order of their ids, and consumer groups.
 
 mod ack;
 mod ack_del;
@@ -35,81 +35,81 @@ const CLAIM_SYNTAX: &str = "key group consumer min-idle-time id [id ...] [IDLE m
     [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID last-id]";
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("XADD", "xadd", -5, WRITE_OOM_FAST, Keys::At(1), add::run).doc(
+    Spec::data("xadd", -5, WRITE_OOM_FAST, Keys::At(1), add::xadd).doc(
         ADD_SYNTAX,
-        "Adds an entry to a stream, and gives its id.",
+        "Appends an entry to a stream and returns its ID. Creates the key if it does not exist.",
         "5.0.0",
     ),
-    Spec::data("XLEN", "xlen", 2, READ_FAST, Keys::At(1), len::run).doc(
+    Spec::data("xlen", 2, READ_FAST, Keys::At(1), len::xlen).doc(
         "key",
-        "Counts the entries of a stream.",
+        "Returns the number of entries of a stream.",
         "5.0.0",
     ),
-    Spec::data("XRANGE", "xrange", -4, READ, Keys::At(1), range::forward).doc(
+    Spec::data("xrange", -4, READ, Keys::At(1), range::xrange).doc(
         "key start end [COUNT count]",
-        "Gives the entries of a range of ids.",
+        "Returns the entries of a stream in a range of IDs.",
         "5.0.0",
     ),
-    Spec::data("XREVRANGE", "xrevrange", -4, READ, Keys::At(1), range::backward).doc(
+    Spec::data("xrevrange", -4, READ, Keys::At(1), range::xrevrange).doc(
         "key end start [COUNT count]",
-        "Gives the entries of a range of ids, the last first.",
+        "Returns the entries of a stream in a range of IDs, in reverse order.",
         "5.0.0",
     ),
-    Spec::data("XREAD", "xread", -4, and(READ, BLOCKING), Keys::Streams, read::run).doc(
+    Spec::data("xread", -4, and(READ, BLOCKING), Keys::Streams, read::xread).doc(
         "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-        "Gives the entries of streams behind ids, and may wait for one.",
+        "Returns the entries of one or more streams with IDs greater than the given ones. Optionally blocks until one is available.",
         "5.0.0",
     ),
-    Spec::data("XDEL", "xdel", -3, WRITE_FAST, Keys::At(1), del::run).doc(
+    Spec::data("xdel", -3, WRITE_FAST, Keys::At(1), del::xdel).doc(
         "key id [id ...]",
-        "Deletes entries.",
+        "Deletes entries from a stream and returns how many were deleted.",
         "5.0.0",
     ),
-    Spec::data("XDELEX", "xdelex", -5, WRITE_FAST, Keys::At(1), del_ex::run).doc(
+    Spec::data("xdelex", -5, WRITE_FAST, Keys::At(1), del_ex::xdelex).doc(
         "key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
-        "Deletes entries, and tells what becomes of what groups remember of them.",
+        "Deletes entries from a stream, with control over the references that consumer groups hold to them.",
         "8.2.0",
     ),
-    Spec::data("XTRIM", "xtrim", -4, WRITE, Keys::At(1), trim::run).doc(
+    Spec::data("xtrim", -4, WRITE, Keys::At(1), trim::xtrim).doc(
         "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]",
-        "Deletes the first entries of a stream.",
+        "Deletes the oldest entries of a stream, up to a length or a minimum ID.",
         "5.0.0",
     ),
-    Spec::data("XSETID", "xsetid", -3, WRITE_OOM_FAST, Keys::At(1), set_id::run).doc(
+    Spec::data("xsetid", -3, WRITE_OOM_FAST, Keys::At(1), set_id::xsetid).doc(
         "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
-        "Sets what a stream remembers of entries that are gone.",
+        "Sets the last ID of a stream. An internal command of Redis for replication.",
         "5.0.0",
     ),
-    Spec::within("XGROUP", "xgroup", group::TABLE),
-    Spec::data("XREADGROUP", "xreadgroup", -7, and(WRITE, BLOCKING), Keys::Streams, read_group::run).doc(
+    Spec::within("xgroup", group::TABLE).doc("", "A container for consumer group commands.", "5.0.0"),
+    Spec::data("xreadgroup", -7, and(WRITE, BLOCKING), Keys::Streams, read_group::xreadgroup).doc(
         "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
-        "Gives a consumer of a group entries that nobody of it has, and may wait for one.",
+        "Returns new or pending entries of one or more streams for a consumer of a group. Optionally blocks until one is available.",
         "5.0.0",
     ),
-    Spec::data("XACK", "xack", -4, WRITE_FAST, Keys::At(1), ack::run).doc(
+    Spec::data("xack", -4, WRITE_FAST, Keys::At(1), ack::xack).doc(
         "key group id [id ...]",
-        "Acknowledges entries that were delivered to a group.",
+        "Acknowledges pending entries of a consumer group and returns how many were acknowledged.",
         "5.0.0",
     ),
-    Spec::data("XACKDEL", "xackdel", -6, WRITE_FAST, Keys::At(1), ack_del::run).doc(
+    Spec::data("xackdel", -6, WRITE_FAST, Keys::At(1), ack_del::xackdel).doc(
         "key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]",
-        "Acknowledges entries that were delivered to a group, and deletes them.",
+        "Acknowledges pending entries of a consumer group and deletes them from the stream.",
         "8.2.0",
     ),
-    Spec::data("XPENDING", "xpending", -3, READ, Keys::At(1), pending::run).doc(
+    Spec::data("xpending", -3, READ, Keys::At(1), pending::xpending).doc(
         "key group [[IDLE min-idle-time] start end count [consumer]]",
-        "Tells what was delivered to a group and not acknowledged.",
+        "Returns the pending entries of a consumer group: those delivered and not acknowledged.",
         "5.0.0",
     ),
-    Spec::data("XCLAIM", "xclaim", -6, WRITE_FAST, Keys::At(1), claim::run).doc(
+    Spec::data("xclaim", -6, WRITE_FAST, Keys::At(1), claim::xclaim).doc(
         CLAIM_SYNTAX,
-        "Gives entries that are pending to another consumer.",
+        "Changes the owner of pending entries of a consumer group to another consumer.",
         "5.0.0",
     ),
-    Spec::data("XAUTOCLAIM", "xautoclaim", -6, WRITE_FAST, Keys::At(1), autoclaim::run).doc(
+    Spec::data("xautoclaim", -6, WRITE_FAST, Keys::At(1), autoclaim::xautoclaim).doc(
         "key group consumer min-idle-time start [COUNT count] [JUSTID]",
-        "Gives entries that have been pending for long to another consumer.",
+        "Changes the owner of entries that have been pending longer than a minimum time to another consumer.",
         "6.2.0",
     ),
-    Spec::within("XINFO", "xinfo", info::TABLE),
+    Spec::within("xinfo", info::TABLE).doc("", "A container for stream introspection commands.", "5.0.0"),
 ];

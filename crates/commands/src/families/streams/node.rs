@@ -1,9 +1,9 @@
-//! Where Redis would cut a stream into nodes, which is what trimming with `~` removes. It touches nothing.
+//! Where Redis would split a stream into nodes, which is what trimming with `~` removes. It touches nothing.
 //!
-//! A node of Redis takes 100 entries, or as many as fit 4096 bytes in its packed form, whose length is reckoned here byte
-//! for byte. Nodes are not kept: the first entry that is there is taken for the first of its node. That is so while entries
-//! leave in whole nodes; where single ones were deleted (XDEL, trimming without `~`) Redis still counts them as part of
-//! their node and may cut elsewhere.
+//! A node of Redis holds 100 entries, or as many as fit in 4096 bytes in its packed form, whose length is computed here byte
+//! for byte. Nodes are not stored: the first existing entry is taken for the first of its node. That is exact while entries
+//! are removed in whole nodes; if single ones were deleted (XDEL, trimming without `~`) Redis still counts them as part of
+//! their node and may split elsewhere.
 
 use std::iter::Peekable;
 
@@ -17,10 +17,10 @@ pub(super) const ENTRIES_MAX: usize = 100;
 /// Bytes of a node (stream-node-max-bytes).
 const BYTES_MAX: usize = 4096;
 
-/// The head and the end of a packed node, its count of entries, its count of deleted ones, and the end of the master entry.
+/// The header and end of a packed node, its count of entries, its count of deleted ones, and the end of the master entry.
 const FIXED_BYTES: usize = 6 + 1 + 3 * int_bytes(0);
 
-/// The nodes of a row of entries, one after the other.
+/// The nodes of consecutive entries.
 pub(super) struct Nodes<'a, I: Iterator<Item = (StreamId, &'a Fields)>> {
     entries: Peekable<I>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Nodes<'a, I: Iterator<Item = (StreamId, &'a Fields)>> {
 /// A node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// How many entries it has.
+    /// The number of entries.
     pub(super) len: usize,
     /// Its first entry.
     pub(super) first: StreamId,
@@ -41,7 +41,7 @@ impl<'a, I: Iterator<Item = (StreamId, &'a Fields)>> Nodes<'a, I> {
         Nodes { entries: entries.peekable() }
     }
 
-    /// The next node; `None` when there is none, or when it has more than `most` entries.
+    /// The next node; `None` if there is none, or if it has more than `most` entries.
     pub(super) fn next(&mut self, most: usize) -> Option<Node> {
         let &(first, master) = self.entries.peek()?;
         let mut node = Node { len: 0, first, last: first };
@@ -68,7 +68,7 @@ fn plain_bytes(fields: &Fields) -> usize {
     fields.iter().map(|(field, value)| field.len() + value.len()).sum()
 }
 
-/// What an entry takes in a node: names of fields are left out where they are those of the node's first entry.
+/// Bytes of an entry in a node: field names are omitted if they are those of the node's first entry.
 fn entry_bytes(id: StreamId, fields: &Fields, first: StreamId, master: &Fields) -> usize {
     let same = fields.iter().map(|(field, _)| field).eq(master.iter().map(|(field, _)| field));
     let (mut bytes, mut count) = (0, 0);
@@ -83,7 +83,7 @@ fn entry_bytes(id: StreamId, fields: &Fields, first: StreamId, master: &Fields) 
     bytes + id_bytes + flags_bytes + int_bytes(parts) + if same { 0 } else { int_bytes(count) }
 }
 
-/// What a byte string takes; one that is an integer is packed as such.
+/// Bytes of a string; an integer is packed as such.
 fn text_bytes(text: &[u8]) -> usize {
     if let Some(value) = number::parse_int(text) {
         return int_bytes(value);
@@ -107,7 +107,7 @@ const fn int_bytes(value: i64) -> usize {
     })
 }
 
-/// An element with its length behind it, by which a node is walked backwards.
+/// An element followed by its length, for backward traversal.
 const fn with_length(bytes: usize) -> usize {
     bytes
         + match bytes {

@@ -7,7 +7,7 @@ use super::{groups, id};
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-/// Which entries are asked for.
+/// The filter of the entries.
 struct Range<'a> {
     idle_ms: i64,
     start: StreamId,
@@ -16,7 +16,7 @@ struct Range<'a> {
     consumer: Option<&'a [u8]>,
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xpending(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let range = match args.len() {
         3 => None,
         6..=9 => Some(parse(args)?),
@@ -43,7 +43,7 @@ fn parse<'a>(args: Args<'a>) -> Result<Range<'a>, Fail> {
     }
     let (start, end, count) = (rest.bytes()?, rest.bytes()?, rest.int()?);
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    // What comes behind the consumer is not looked at, as in Redis.
+    // Arguments after the consumer are ignored, as in Redis.
     Ok(Range {
         idle_ms,
         start: id::range_start(start)?,
@@ -53,7 +53,7 @@ fn parse<'a>(args: Args<'a>) -> Result<Range<'a>, Fail> {
     })
 }
 
-/// How many there are, the first and the last, and how many each consumer has.
+/// The number of pending entries, the first and the last, and the number of each consumer.
 fn summary(group: &Group) -> Reply {
     let (first, last) = (group.pending(..).next(), group.pending(..).next_back());
     let (Some((first, _)), Some((last, _))) = (first, last) else {
@@ -78,7 +78,7 @@ fn list(group: &Group, range: &Range<'_>, now: Millis) -> Reply {
     let ids = range.start..=range.end;
     let wanted = |(id, pending): (&StreamId, &Pending)| {
         let idle_ms = (now.0 as i64).saturating_sub(pending.delivered_at.0 as i64);
-        (range.idle_ms == 0 || idle_ms >= range.idle_ms).then(|| told(*id, pending, idle_ms.max(0)))
+        (range.idle_ms == 0 || idle_ms >= range.idle_ms).then(|| pending_reply(*id, pending, idle_ms.max(0)))
     };
     Reply::Array(match range.consumer {
         None => group.pending(ids).filter_map(wanted).take(range.count).collect(),
@@ -90,7 +90,7 @@ fn list(group: &Group, range: &Range<'_>, now: Millis) -> Reply {
     })
 }
 
-fn told(id: StreamId, pending: &Pending, idle_ms: i64) -> Reply {
+fn pending_reply(id: StreamId, pending: &Pending, idle_ms: i64) -> Reply {
     Reply::Array(vec![
         id::reply(id),
         Reply::shared(pending.consumer.clone()),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         Desk::new().expect(&[
             ("SADD t m", ":1"),
             ("XPENDING t g -", "-ERR syntax error"),

@@ -1,17 +1,17 @@
-//! How far a group has read: its counter of entries, and how many are still to come. It touches nothing.
+//! How far a group has read: its entries-read counter, and its lag. It touches nothing.
 //!
-//! The counter is exact as long as no entry was deleted (XDEL) where the group still has to read; else it is unknown, until
-//! the group stands at a place whose number in the stream's history is known.
+//! The counter is exact as long as no entry was deleted (XDEL) that the group still has to read; otherwise it is unknown, until
+//! the group reaches a position whose number in the stream's history is known.
 
 use keystead_model::value::stream::{Group, Stream, StreamId};
 
-/// Whether an entry was deleted at `start` or behind it.
+/// Whether an entry was deleted at `start` or after it.
 fn has_gaps_from(stream: &Stream, start: StreamId) -> bool {
     let deleted = stream.meta().max_deleted_id;
     !stream.is_empty() && deleted != StreamId::MIN && start <= deleted
 }
 
-/// The number of the entry with this id among all that were ever added; `None` when nobody can tell.
+/// The number of the entry with this id among all that were ever added; `None` if unknown.
 pub(super) fn number_of(stream: &Stream, id: StreamId) -> Option<u64> {
     let meta = stream.meta();
     if meta.entries_added == 0 {
@@ -37,7 +37,7 @@ pub(super) fn number_of(stream: &Stream, id: StreamId) -> Option<u64> {
     }
 }
 
-/// The counter of a group after it read the entry `id`, which is the next one behind `last_id`.
+/// The counter of a group after it read the entry `id`, which is the next one after `last_id`.
 pub(super) fn after_reading(
     stream: &Stream,
     entries_read: Option<u64>,
@@ -52,7 +52,7 @@ pub(super) fn after_reading(
     }
 }
 
-/// How many entries the group has still to read; `None` when nobody can tell.
+/// How many entries the group has still to read; `None` if unknown.
 pub(super) fn lag(stream: &Stream, group: &Group) -> Option<i64> {
     let added = stream.meta().entries_added;
     if added == 0 {

@@ -4,11 +4,11 @@ use super::{entry, id};
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn forward(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     range(ctx, args, false)
 }
 
-pub(super) fn backward(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xrevrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     range(ctx, args, true)
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let bad_id = "-ERR Invalid stream ID specified as stream command argument";
         desk.expect(&[

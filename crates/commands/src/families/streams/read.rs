@@ -12,7 +12,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const NEW_IN_READ: &str =
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xread(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let reading = Reading::parse(args, false)?;
     let mut after = Vec::with_capacity(reading.streams);
     for n in 0..reading.streams {
@@ -41,7 +41,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Dict(found))
 }
 
-/// The stream under a key. To a command that was woken a key of another kind is as good as none.
+/// The stream at a key. For a command that was woken, a key of another type is treated as absent.
 fn stream<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<Option<&'a Stream>, Fail> {
     let woken = ctx.woken;
     match ctx.keys.stream(key, ctx.now) {
@@ -50,7 +50,7 @@ fn stream<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<Option<&'a Stream>, Fa
     }
 }
 
-/// `+`: behind this id stands the last entry only.
+/// `+`: only the last entry follows this id.
 fn before_last(stream: Option<&Stream>) -> StreamId {
     stream.and_then(Stream::last).and_then(|(id, _)| id.prev()).unwrap_or_default()
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_behind_ids_are_read() {
+    fn entries_after_ids_are_read() {
         let mut desk = filled();
         desk.expect(&[
             ("XREAD STREAMS s 0", &format!("*1 *2 $1 s *2 {ONE} {TWO}")),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         filled().expect(&[
             ("SADD set m", ":1"),
             ("XREAD STREAMS s", "-ERR wrong number of arguments for 'xread' command"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_behind_what_was_there() {
+    fn blocking_continues_after_the_last_entry() {
         let mut desk = filled();
         desk.expect(&[("XREAD BLOCK 0 STREAMS s 0", &format!("*1 *2 $1 s *2 {ONE} {TWO}"))]);
         assert!(desk.wait.is_none());

@@ -18,16 +18,16 @@ const TOP_IN_GROUP: &str = "ERR The + ID is meaningless in the context of XREADG
     this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty \
     result set.";
 
-/// What is asked of a stream.
+/// What is read from a stream.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// `>`: what nobody of the group got yet.
+    /// `>`: entries that were not delivered to the group yet.
     New,
-    /// What the consumer got and did not acknowledge, behind this id.
+    /// Entries that the consumer received and did not acknowledge, after this id.
     History(StreamId),
 }
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xreadgroup(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let reading = Reading::parse(args, true)?;
     let (group, consumer) = reading.group.unwrap_or_default();
     let mut wanted = Vec::with_capacity(reading.streams);
@@ -39,7 +39,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         wanted.push(parse_wanted(reading.id(n))?);
     }
     let (group, consumer) = (Bytes::from(group), Bytes::from(consumer));
-    // At Upstash who need not acknowledge leaves no trace.
+    // In Upstash a read with NOACK leaves no trace.
     let traceless = reading.no_ack && ctx.is_upstash();
     let mut found = Vec::new();
     for (n, wanted) in wanted.into_iter().enumerate().take_while(|_| !meter::is_exceeded()) {
@@ -67,25 +67,25 @@ fn parse_wanted(text: &[u8]) -> Result<Wanted, Fail> {
         b"+" => return Err(Fail::Text(TOP_IN_GROUP.into())),
         b">" => Wanted::New,
         _ => match id::strict(text, 0)? {
-            // Redis tells `>` by this id, so it reads this id as `>`.
+            // Redis represents `>` by this id, so it reads this id as `>`.
             StreamId::MAX => Wanted::New,
             after => Wanted::History(after),
         },
     })
 }
 
-/// A consumer of a group that there is.
+/// A consumer of an existing group.
 struct Member<'a, 'k> {
     stream: &'a mut StreamMut<'k>,
     group: &'a Bytes,
     consumer: &'a Bytes,
     now: Millis,
-    /// Whether a consumer that is not known stays so.
+    /// Whether an unknown consumer is not created.
     traceless: bool,
 }
 
 impl Member<'_, '_> {
-    /// What nobody of the group got yet; `None` when there is nothing.
+    /// Entries that were not delivered to the group yet; `None` if there are none.
     fn read_new(&mut self, reading: &Reading<'_>, woken: bool) -> Option<Vec<Reply>> {
         let group = self.stream.group(self.group)?;
         let (mut last_id, mut entries_read) = (group.last_delivered_id(), group.entries_read());
@@ -101,7 +101,7 @@ impl Member<'_, '_> {
             }
         }
         if ids.is_empty() {
-            // One that was woken for nothing leaves no trace, or those who wait together would wake each other for ever.
+            // A command that was woken for nothing leaves no trace, or blocked commands would wake each other for ever.
             if !(woken && known) {
                 self.see(false);
             }
@@ -117,7 +117,7 @@ impl Member<'_, '_> {
         Some(replies)
     }
 
-    /// What the consumer got and did not acknowledge. An entry that is gone is told without its fields.
+    /// Entries that the consumer received and did not acknowledge. A deleted entry is returned without its fields.
     fn read_history(&mut self, after: StreamId, count: usize) -> Vec<Reply> {
         self.see(false);
         let (mut again, mut replies) = (Vec::new(), Vec::new());
@@ -146,7 +146,7 @@ impl Member<'_, '_> {
         self.stream.put_pending(self.group, id, &pending);
     }
 
-    /// Notes that the consumer asked for something, and whether it got anything new.
+    /// Records that the consumer made a request, and whether it received anything new.
     fn see(&mut self, active: bool) {
         let known =
             || self.stream.group(self.group).is_some_and(|group| group.consumer(self.consumer).is_some());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_shared_out_and_told_again() {
+    fn entries_are_distributed_and_returned_again() {
         let mut desk = filled();
         desk.expect(&[
             ("XREADGROUP GROUP g a COUNT 1 STREAMS s t > >", &format!("*1 *2 $1 s *1 {ONE}")),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_leaves_the_consumer_and_waking_for_nothing_leaves_no_trace() {
+    fn blocking_creates_the_consumer_and_a_vain_wakeup_leaves_no_trace() {
         let mut desk = filled();
         desk.expect(&[("XREADGROUP GROUP g c BLOCK 0 STREAMS t >", "*-1")]);
         let wait = desk.wait.take().unwrap();

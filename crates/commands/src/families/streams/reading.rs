@@ -1,4 +1,4 @@
-//! What XREAD and XREADGROUP have in common: their options, and waiting. It touches nothing.
+//! What XREAD and XREADGROUP share: their options, and blocking. It touches nothing.
 
 use crate::args::{Args, Command};
 use crate::blocking;
@@ -13,28 +13,28 @@ const UNBALANCED_READ: &str =
 const UNBALANCED_READ_GROUP: &str =
     "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.";
 
-/// What is read, and how.
+/// The parsed options.
 pub(super) struct Reading<'a> {
     args: Args<'a>,
     /// The index of the first key.
     first: usize,
-    /// How many streams are read.
+    /// The number of streams.
     pub(super) streams: usize,
-    /// How many entries of each stream at most.
+    /// The maximum number of entries of each stream.
     pub(super) count: usize,
-    /// Whether to wait for entries, and for how long.
+    /// Whether to block, and for how long.
     block: Option<Option<u64>>,
     /// Group and consumer.
     pub(super) group: Option<(&'a [u8], &'a [u8])>,
-    /// Whether what is delivered need not be acknowledged.
+    /// Whether deliveries need no acknowledgement.
     pub(super) no_ack: bool,
 }
 
 impl<'a> Reading<'a> {
-    /// Reads the options.
+    /// Parses the options.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub(super) fn parse(args: Args<'a>, of_group: bool) -> Result<Self, Fail> {
         let mut reading = Reading {
             args,
@@ -92,7 +92,7 @@ impl<'a> Reading<'a> {
         self.args.at(self.first + self.streams + n)
     }
 
-    /// Lets the command wait if it was asked to. `resolved` tells the id to wait behind, where that is not the one sent.
+    /// Blocks the command if BLOCK was given. `resolved` returns the id to wait after, if it is not the one sent.
     pub(super) fn wait(&self, ctx: &mut Ctx<'_>, resolved: impl Fn(usize) -> Option<String>) {
         let Some(timeout_ms) = self.block else { return };
         ctx.wait_for((0..self.streams).map(|n| self.key(n)), timeout_ms);

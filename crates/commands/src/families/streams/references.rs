@@ -1,4 +1,4 @@
-//! What becomes of entries that leave while groups remember them: `KEEPREF | DELREF | ACKED`. It touches the keyspace.
+//! What happens to references of consumer groups when entries are deleted: `KEEPREF | DELREF | ACKED`. It touches the keyspace.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::StreamMut;
@@ -13,34 +13,34 @@ const NO_IDS: Fail = Fail::fixed("ERR IDS option is required");
 const NO_COUNT: Fail = Fail::fixed("ERR Number of IDs must be a positive integer");
 const COUNT_TOO_LARGE: Fail = Fail::fixed("ERR The `numids` parameter must match the number of arguments");
 
-/// What is asked of what groups remember.
+/// How references of consumer groups are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum References {
-    /// KEEPREF: it stays as it is.
+    /// KEEPREF: they stay as they are.
     #[default]
     Keep,
-    /// DELREF: no entry is pending any more that is gone.
+    /// DELREF: deleted entries are removed from all pending lists.
     Delete,
-    /// ACKED: only entries leave that all groups have read and acknowledged.
+    /// ACKED: only entries that all groups have read and acknowledged are deleted.
     Acked,
 }
 
-const WORDS: [(&str, References); 3] =
-    [("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acked)];
+const WORDS: &[(&str, References)] =
+    &[("KEEPREF", References::Keep), ("DELREF", References::Delete), ("ACKED", References::Acked)];
 
-/// What became of an entry.
+/// The result for one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// It is gone now.
-    Gone,
-    /// There is none of this id.
+pub(super) enum Removal {
+    /// It was deleted.
+    Deleted,
+    /// There is no entry with this id.
     Absent,
     /// A group has not read or not acknowledged it, so it stays.
     Held,
 }
 
 impl References {
-    /// Takes the next argument if it is one of these words and none was before.
+    /// Consumes the next argument if it is one of these words and none was given before.
     pub(super) fn accept(before: &mut Option<Self>, args: &mut Cursor<'_>) -> bool {
         let word = WORDS.iter().find(|(word, _)| before.is_none() && args.accept(word));
         if let Some((_, references)) = word {
@@ -49,15 +49,15 @@ impl References {
         word.is_some()
     }
 
-    /// Removes an entry, if it may leave.
-    pub(super) fn remove(self, stream: &mut StreamMut<'_>, id: StreamId) -> Left {
+    /// Deletes an entry, if it may be deleted.
+    pub(super) fn remove(self, stream: &mut StreamMut<'_>, id: StreamId) -> Removal {
         match self {
             References::Keep => {}
             References::Delete => forget(stream, id),
-            References::Acked if is_awaited(stream, id) => return Left::Held,
+            References::Acked if is_awaited(stream, id) => return Removal::Held,
             References::Acked => {}
         }
-        if stream.remove(id) { Left::Gone } else { Left::Absent }
+        if stream.remove(id) { Removal::Deleted } else { Removal::Absent }
     }
 }
 
@@ -74,7 +74,7 @@ fn forget(stream: &mut StreamMut<'_>, id: StreamId) {
     }
 }
 
-/// Notes the highest id that was deleted, by which the lag of groups is known.
+/// Records the highest deleted id, from which the lag of groups is computed.
 pub(super) fn note_deleted(stream: &mut StreamMut<'_>, highest: Option<StreamId>) {
     let meta = stream.meta();
     if let Some(highest) = highest.filter(|highest| *highest > meta.max_deleted_id) {
@@ -82,20 +82,20 @@ pub(super) fn note_deleted(stream: &mut StreamMut<'_>, highest: Option<StreamId>
     }
 }
 
-/// The arguments of XDELEX and XACKDEL behind the key or the group: `[KEEPREF | DELREF | ACKED] IDS numids id [id ...]`.
-pub(super) struct Asked<'a> {
+/// The arguments of XDELEX and XACKDEL after the key or the group: `[KEEPREF | DELREF | ACKED] IDS numids id [id ...]`.
+pub(super) struct DeleteArgs<'a> {
     pub(super) references: References,
     args: Args<'a>,
     first: usize,
-    /// How many ids there are.
+    /// The number of ids.
     pub(super) count: usize,
 }
 
-impl<'a> Asked<'a> {
-    /// Reads the arguments from `first` on; the ids may stand before the word.
+impl<'a> DeleteArgs<'a> {
+    /// Parses the arguments from `first` on; the ids may precede the word.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub(super) fn parse(args: Args<'a>, first: usize) -> Result<Self, Fail> {
         let (mut rest, mut references, mut ids) = (args.cursor(first), None, None);
         while !rest.is_done() {
@@ -112,13 +112,13 @@ impl<'a> Asked<'a> {
             rest = args.cursor(rest.index() + count);
         }
         let (first, count) = ids.ok_or(NO_IDS)?;
-        Ok(Asked { references: references.unwrap_or_default(), args, first, count })
+        Ok(DeleteArgs { references: references.unwrap_or_default(), args, first, count })
     }
 
-    /// The ids, all read before any is used.
+    /// The ids, all parsed before any is used.
     ///
     /// # Errors
-    /// Redis's text for the first that is none.
+    /// Redis's error for the first invalid one.
     pub(super) fn ids(&self) -> Result<Vec<StreamId>, Fail> {
         id::all(self.args.from(self.first).take(self.count))
     }

@@ -13,7 +13,7 @@ const BELOW_TOP: &str = "ERR The ID specified in XSETID is smaller than the targ
 const ADDED_TOO_FEW: &str =
     "ERR The entries_added specified in XSETID is smaller than the target stream length";
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xsetid(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let last_id = id::strict(args.at(2), 0)?;
     let (mut added, mut max_deleted_id) = (None, StreamId::MIN);
     let mut rest = args.cursor(3);
@@ -56,7 +56,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_a_stream_remembers_is_set() {
+    fn the_metadata_of_a_stream_is_set() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("XSETID s 5", "-ERR no such key"),

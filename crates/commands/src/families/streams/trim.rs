@@ -4,7 +4,7 @@ use super::trimming::Options;
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn xtrim(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (mut rest, mut options) = (args.cursor(2), Options::default());
     while !rest.is_done() {
         if !options.take(&mut rest)? {
@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entries_leave() {
+    fn the_oldest_entries_are_removed() {
         filled(10).expect(&[
             ("XTRIM x MAXLEN 0", ":0"),
             ("XTRIM s MAXLEN 8", ":2"),
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn about_means_whole_nodes() {
+    fn approximate_trimming_removes_whole_nodes() {
         filled(250).expect(&[
             ("XTRIM s MAXLEN ~ 151", ":0"),
             ("XTRIM s MAXLEN ~ 150 LIMIT 99", ":0"),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn upstash_takes_about_for_exact() {
+    fn upstash_trims_exactly() {
         let mut desk = filled(250);
         desk.dialect = crate::ctx::Dialect::Upstash;
         desk.expect(&[

@@ -1,4 +1,4 @@
-//! What XADD and XTRIM have in common: `[MAXLEN | MINID [= | ~] threshold [LIMIT count]] [KEEPREF | DELREF | ACKED]`. It
+//! What XADD and XTRIM share: `[MAXLEN | MINID [= | ~] threshold [LIMIT count]] [KEEPREF | DELREF | ACKED]`. It
 //! touches the keyspace.
 
 use keystead_model::keyspace::StreamMut;
@@ -6,13 +6,13 @@ use keystead_model::value::stream::StreamId;
 
 use super::id;
 use super::node::{ENTRIES_MAX, Nodes};
-use super::references::{Left, References, note_deleted};
+use super::references::{References, Removal, note_deleted};
 use crate::args::Cursor;
 use crate::ctx::Dialect;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// How many entries `~` removes at most when nobody says: a hundred nodes.
+/// The default maximum of entries that `~` removes: a hundred nodes.
 const LIMIT_DEFAULT: u64 = 100 * ENTRIES_MAX as u64;
 
 const BOTH: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
@@ -22,10 +22,10 @@ const LIMIT_ALONE: &str = "ERR syntax error, LIMIT cannot be used without specif
 const LIMIT_EXACT: &str = "ERR syntax error, LIMIT cannot be used without the special ~ option";
 const NO_STRATEGY: &str = "ERR syntax error, XTRIM must be called with a trimming strategy";
 
-/// What leaves a stream.
+/// What is removed from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Threshold {
-    /// The first entries, until there are no more than this.
+    /// The oldest entries, down to this length.
     MaxLen(usize),
     /// Entries before this one.
     MinId(StreamId),
@@ -35,14 +35,14 @@ pub(super) enum Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
     threshold: Threshold,
-    /// Whether only whole nodes leave.
+    /// Whether only whole nodes are removed.
     whole_nodes: bool,
-    /// How many entries leave at most.
+    /// The maximum number of entries that are removed.
     limit: usize,
     references: References,
 }
 
-/// The options of trimming while they are read.
+/// The options of trimming while they are parsed.
 #[derive(Default)]
 pub(super) struct Options {
     threshold: Option<Threshold>,
@@ -52,10 +52,10 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Takes the next argument if it is an option of trimming.
+    /// Consumes the next argument if it is an option of trimming.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub(super) fn take(&mut self, args: &mut Cursor<'_>) -> Result<bool, Fail> {
         if args.accept_with("MAXLEN", 1) {
             self.begin(args)?;
@@ -88,10 +88,10 @@ impl Options {
         Ok(())
     }
 
-    /// What was read, checked as a whole. XTRIM must be told what to trim. Upstash takes `~` for exact.
+    /// Checks the parsed options as a whole. XTRIM requires a strategy. Upstash treats `~` as exact.
     ///
     /// # Errors
-    /// Redis's texts.
+    /// Redis's errors.
     pub(super) fn finish(self, required: bool, dialect: Dialect) -> Result<Option<Trim>, Fail> {
         let whole_nodes = self.about && dialect == Dialect::Redis;
         let limit = match self.limit {
@@ -110,14 +110,14 @@ impl Options {
 }
 
 impl Trim {
-    /// Trims, and tells how many entries left.
+    /// Trims, and returns how many entries were removed.
     pub(super) fn apply(self, stream: &mut StreamMut<'_>) -> usize {
         let excess = match self.threshold {
             Threshold::MaxLen(len) => stream.len().saturating_sub(len),
             Threshold::MinId(id) => stream.count_below(id),
         };
-        // Where an entry must stay, a later one may leave for it, but for those that are not to leave at all.
-        let looked_at = match self.threshold {
+        // If an entry must stay, a later one may be removed instead, except those after the threshold.
+        let examined = match self.threshold {
             _ if self.whole_nodes => whole_nodes(stream, excess, self.limit),
             Threshold::MaxLen(_) => stream.len(),
             Threshold::MinId(_) => excess,
@@ -125,25 +125,25 @@ impl Trim {
         let most = excess.min(self.limit);
         let (mut removed, mut held, mut highest) = (0, false, None);
         let mut next = stream.first().map(|(id, _)| id);
-        for _ in 0..looked_at {
+        for _ in 0..examined {
             let Some(id) = next.filter(|_| removed < most) else { break };
             next = id.next().and_then(|after| stream.range(after..).next().map(|(id, _)| id));
             match self.references.remove(stream, id) {
-                Left::Gone => {
+                Removal::Deleted => {
                     removed += 1;
                     highest = highest.max(held.then_some(id));
                 }
-                Left::Held => held = true,
-                Left::Absent => {}
+                Removal::Held => held = true,
+                Removal::Absent => {}
             }
         }
-        // What leaves behind an entry that stays leaves a hole.
+        // Removing an entry after one that stays leaves a gap.
         note_deleted(stream, highest);
         removed
     }
 }
 
-/// How many of the first `excess` entries fill whole nodes, `limit` at most.
+/// How many of the first `excess` entries fill whole nodes, at most `limit`.
 fn whole_nodes(stream: &StreamMut<'_>, excess: usize, limit: usize) -> usize {
     let most = excess.min(limit);
     let mut nodes = Nodes::new(stream.range(..));

@@ -6,7 +6,7 @@ use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn append(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let more = args.at(2);
     let len = ctx.keys.update_str(args.at(1), ctx.now, |old| {
         let Some(old) = old else { return Ok((Some(Bytes::from(more)), more.len())) };

@@ -9,7 +9,7 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const NO_STRING: Fail = Fail::fixed("ERR Key should be of string type if conditions are specified");
 const NO_CONDITION: Fail = Fail::fixed("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn delex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
     if args.len() == 2 {
         return Ok(Reply::yes(ctx.keys.delete(key, ctx.now)?));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_redis_order_and_delete_nothing() {
+    fn errors_come_in_redis_order_and_delete_nothing() {
         let arity = "-ERR wrong number of arguments for 'delex' command";
         let no_digest = "-ERR must be exactly 16 hexadecimal characters";
         Desk::new().expect(&[

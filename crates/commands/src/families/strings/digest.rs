@@ -3,7 +3,7 @@
 use super::condition;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn digest(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let value = ctx.keys.str(args.at(1), ctx.now)?;
     Ok(value.map_or(Reply::Nil, |value| Reply::text(condition::digest(value))))
 }

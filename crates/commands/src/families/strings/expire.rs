@@ -1,4 +1,4 @@
-//! The options of SET, MSETEX and GETEX that tell when a key expires. It touches nothing.
+//! The expiration options of SET, MSETEX and GETEX. It touches nothing.
 
 use keystead_core::Millis;
 use keystead_model::keyspace::Expire;
@@ -7,72 +7,72 @@ use crate::args::Cursor;
 use crate::errors::{self, Fail};
 use crate::number;
 
-/// How an expiry is told.
+/// The unit and base of an expiration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// EX: in so many seconds.
+    /// EX: seconds from now.
     Seconds,
-    /// PX: in so many milliseconds.
+    /// PX: milliseconds from now.
     Millis,
-    /// EXAT: at a moment, in seconds since 1970.
+    /// EXAT: Unix time in seconds.
     AtSeconds,
-    /// PXAT: at a moment, in milliseconds since 1970.
+    /// PXAT: Unix time in milliseconds.
     AtMillis,
 }
 
-const FORMS: [(&str, Form); 4] =
-    [("EX", Form::Seconds), ("PX", Form::Millis), ("EXAT", Form::AtSeconds), ("PXAT", Form::AtMillis)];
+const FORMS: &[(&str, Form)] =
+    &[("EX", Form::Seconds), ("PX", Form::Millis), ("EXAT", Form::AtSeconds), ("PXAT", Form::AtMillis)];
 
-/// What becomes of the expiry, as it was asked for.
+/// The requested change of the expiration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
-    /// Nothing was said.
+pub(super) enum ExpiryOption<'a> {
+    /// No option.
     #[default]
     Nothing,
     /// KEEPTTL (SET, MSETEX) or PERSIST (GETEX).
     Word,
-    /// A number, unchecked.
+    /// A number, not validated.
     Until(Form, &'a [u8]),
 }
 
-impl<'a> Asked<'a> {
-    /// Takes the next option if it is one of these and does not contradict those before. The same one may be said again.
+impl<'a> ExpiryOption<'a> {
+    /// Consumes the next option if it is one of these and does not contradict earlier ones. The same one may be repeated.
     pub(super) fn accept(&mut self, args: &mut Cursor<'a>, word: &str) -> bool {
-        if matches!(self, Asked::Nothing | Asked::Word) && args.accept(word) {
-            *self = Asked::Word;
+        if matches!(self, ExpiryOption::Nothing | ExpiryOption::Word) && args.accept(word) {
+            *self = ExpiryOption::Word;
             return true;
         }
-        for (name, form) in FORMS {
+        for &(name, form) in FORMS {
             let fits = match *self {
-                Asked::Nothing => true,
-                Asked::Word => false,
-                Asked::Until(before, _) => before == form,
+                ExpiryOption::Nothing => true,
+                ExpiryOption::Word => false,
+                ExpiryOption::Until(before, _) => before == form,
             };
             if fits && args.accept_with(name, 1) {
-                *self = Asked::Until(form, args.next().unwrap_or_default());
+                *self = ExpiryOption::Until(form, args.next().unwrap_or_default());
                 return true;
             }
         }
         false
     }
 
-    /// The expiry of a new value, of which the word means that the one before stays. `command` is named in the error.
+    /// The expiration of a new value, for commands whose keyword keeps the previous one. `command` is shown in the error.
     ///
     /// # Errors
     /// As [`moment`].
     pub(super) fn of_new(self, command: &str, now: Millis) -> Result<Expire, Fail> {
         Ok(match self {
-            Asked::Nothing => Expire::At(Millis::NEVER),
-            Asked::Word => Expire::Keep,
-            Asked::Until(form, text) => Expire::At(moment(form, text, command, now)?),
+            ExpiryOption::Nothing => Expire::At(Millis::NEVER),
+            ExpiryOption::Word => Expire::Keep,
+            ExpiryOption::Until(form, text) => Expire::At(moment(form, text, command, now)?),
         })
     }
 }
 
-/// The moment that is meant. `command` is named in the error.
+/// The absolute time. `command` is shown in the error.
 ///
 /// # Errors
-/// Redis's texts for what is no integer, not positive, or too far away.
+/// Redis's errors for a value that is not an integer, not positive, or out of range.
 pub(super) fn moment(form: Form, text: &[u8], command: &str, now: Millis) -> Result<Millis, Fail> {
     let value = number::parse_int(text).ok_or(errors::NOT_INT)?;
     let ms = match form {

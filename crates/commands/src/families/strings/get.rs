@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, |value| Reply::shared(value.clone())))
 }
 
@@ -11,7 +11,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_string_is_given_and_nothing_else() {
+    fn only_strings_are_returned() {
         Desk::new().expect(&[
             ("GET k", "$-1"),
             ("SET k v", "+OK"),

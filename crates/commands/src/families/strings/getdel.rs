@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(value) = ctx.keys.str(args.at(1), ctx.now)?.cloned() else {
         return Ok(Reply::Nil);
     };
@@ -15,7 +15,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_given_is_gone() {
+    fn the_value_is_returned_and_deleted() {
         let mut desk = Desk::new();
         desk.expect(&[("SET k v", "+OK"), ("GETDEL k", "$1 v"), ("GETDEL k", "$-1")]);
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());

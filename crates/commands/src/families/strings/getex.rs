@@ -2,15 +2,15 @@
 
 use keystead_core::Millis;
 
-use super::expire::{self, Asked};
+use super::expire::{self, ExpiryOption};
 use crate::errors;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
-    let mut asked = Asked::default();
+    let mut expiry = ExpiryOption::default();
     while !cursor.is_done() {
-        if !asked.accept(&mut cursor, "PERSIST") {
+        if !expiry.accept(&mut cursor, "PERSIST") {
             return Err(errors::SYNTAX);
         }
     }
@@ -18,12 +18,12 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(value) = ctx.keys.str(key, ctx.now)?.cloned() else {
         return Ok(Reply::Nil);
     };
-    let at = match asked {
-        Asked::Nothing => return Ok(Reply::shared(value)),
-        Asked::Word => Millis::NEVER,
-        Asked::Until(form, text) => expire::moment(form, text, "getex", ctx.now)?,
+    let at = match expiry {
+        ExpiryOption::Nothing => return Ok(Reply::shared(value)),
+        ExpiryOption::Word => Millis::NEVER,
+        ExpiryOption::Until(form, text) => expire::moment(form, text, "getex", ctx.now)?,
     };
-    // A key that does not expire is not changed by being told so.
+    // PERSIST on a key without expiration changes nothing.
     if at != Millis::NEVER || ctx.keys.expires_at(key, ctx.now)? != Some(Millis::NEVER) {
         ctx.keys.set_expiry(key, at, ctx.now)?;
     }
@@ -35,7 +35,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_expiry_changes_with_the_look() {
+    fn a_read_changes_the_expiry() {
         let mut desk = Desk::new();
         let now_ms = desk.now.0;
         desk.expect(&[("SET k v", "+OK")]);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn persisting_what_persists_is_no_change() {
+    fn persisting_without_expiry_is_no_change() {
         let mut desk = Desk::new();
         desk.expect(&[("SET k v", "+OK"), ("GETEX k PERSIST", "$1 v")]);
         assert_eq!(desk.keys.version(b"k", desk.now).unwrap(), Some(1));

@@ -6,10 +6,10 @@ use keystead_model::Bytes;
 use super::range;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, end) = (args.int(2)?, args.int(3)?);
     let part = match ctx.keys.str(args.at(1), ctx.now)? {
-        // A long part shares its bytes with the value.
+        // A long substring shares its bytes with the value.
         Some(value) if !range::is_backwards(start, end) => value.slice(range::clamp(start, end, value.len())),
         _ => Bytes::new(),
     };

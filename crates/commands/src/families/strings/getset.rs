@@ -6,7 +6,7 @@ use keystead_model::keyspace::Expire;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
     let old = ctx.keys.str(key, ctx.now)?.cloned();
     ctx.keys.set_str(key, Bytes::from(args.at(2)), Expire::At(Millis::NEVER), ctx.now)?;
@@ -18,7 +18,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_string_before_is_given_and_its_expiry_ends() {
+    fn the_previous_string_is_returned_and_its_expiry_removed() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("GETSET k 1", "$-1"),

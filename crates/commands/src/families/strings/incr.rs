@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_leave_the_value() {
+    fn errors_leave_the_value() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

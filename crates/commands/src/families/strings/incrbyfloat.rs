@@ -6,7 +6,7 @@ use crate::errors::Fail;
 use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn incrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let sum = ctx.keys.update_str(args.at(1), ctx.now, |old| {
         let old = old.map_or(&b"0"[..], |old| old);
         let sum = Bytes::from(number::add_long_double(old, args.at(2))?.as_bytes());
@@ -20,7 +20,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn sums_and_refusals() {
+    fn sums_and_errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

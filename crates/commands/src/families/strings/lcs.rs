@@ -1,7 +1,7 @@
 //! `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]`
 //!
-//! The length of the longest common subsequence of every two beginnings is computed row by row. What the way back needs of a
-//! row is one bit for each place: whether dropping the end of the first string leaves more than dropping that of the second.
+//! The length of the longest common subsequence of every two prefixes is computed row by row. The backtracking needs one bit
+//! per cell of a row: whether dropping the end of the first string leaves more than dropping that of the second.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ const BOTH: Fail =
 const TOO_LARGE: Fail =
     Fail::Text(Cow::Borrowed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"));
 
-/// What Redis takes for each pair of beginnings. Ours is less, but what it refuses is refused here too: it is work as well.
+/// What Redis allocates for each pair of prefixes. Ours is less, but what Redis rejects is rejected here too: it is work as well.
 const REDIS_CELL_BYTES: usize = 4;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn lcs(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (a, b) = (string(ctx, args.at(1))?, string(ctx, args.at(2))?);
     let options = Options::parse(args)?;
     let cells = (a.len() + 1).saturating_mul(b.len() + 1);
@@ -33,12 +33,12 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     }
     let mut up = Bits(vec![0; (a.len() * b.len()).div_ceil(64)]);
     let len = measure(&a, &b, |index| up.set(index));
-    let way = Way { a: &a, b: &b, up: &up };
+    let backtrack = Backtrack { a: &a, b: &b, up: &up };
     if !options.idx {
-        return Ok(Reply::shared(Bytes::from(way.common(len))));
+        return Ok(Reply::shared(Bytes::from(backtrack.common(len))));
     }
     let mut matches = Vec::new();
-    way.runs(|run| {
+    backtrack.runs(|run| {
         if run.len() >= options.min_len {
             matches.push(run.reply(options.with_len));
         }
@@ -86,8 +86,8 @@ impl Options {
     }
 }
 
-/// The length of the longest common subsequence. `up` is told the places (row times width plus column) of the pairs of ends
-/// that differ where the way back goes up.
+/// The length of the longest common subsequence. `up` is called with the cells (row times width plus column) of differing
+/// ends at which the backtracking goes up.
 fn measure(a: &[u8], b: &[u8], mut up: impl FnMut(usize)) -> usize {
     let mut row = vec![0u32; b.len() + 1];
     for (i, x) in a.iter().enumerate() {
@@ -120,14 +120,14 @@ impl Bits {
     }
 }
 
-/// The way back from the ends of both strings.
-struct Way<'a> {
+/// Backtracks from the ends of both strings.
+struct Backtrack<'a> {
     a: &'a [u8],
     b: &'a [u8],
     up: &'a Bits,
 }
 
-/// A run of bytes that both strings have, by where it begins in each.
+/// A run of bytes that both strings share, by its start in each.
 struct Run {
     a: usize,
     b: usize,
@@ -149,8 +149,8 @@ impl Run {
     }
 }
 
-impl Way<'_> {
-    /// Hands over the runs, the last one first.
+impl Backtrack<'_> {
+    /// Visits the runs, the last one first.
     fn runs(&self, mut emit: impl FnMut(Run)) {
         let (mut i, mut j) = (self.a.len(), self.b.len());
         while i > 0 && j > 0 {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_redis_order() {
+    fn errors_come_in_redis_order() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

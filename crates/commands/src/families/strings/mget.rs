@@ -4,7 +4,7 @@ use keystead_model::keyspace::Miss;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut values = Vec::with_capacity(args.len() - 1);
     for key in args.from(1) {
         values.push(match ctx.keys.str(key, ctx.now) {
@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_no_string_is_nil() {
+    fn other_types_are_nil() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[("SET a 1", "+OK"), ("MGET a b s a", "*4 $1 1 $-1 $-1 $1 1")]);

@@ -28,132 +28,132 @@ use crate::spec::Spec;
 use crate::spec::flag::*;
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("APPEND", "append", 3, WRITE_OOM_FAST, Keys::At(1), append::run).doc(
+    Spec::data("append", 3, WRITE_OOM_FAST, Keys::At(1), append::append).doc(
         "key value",
-        "Appends to the string under a key, and creates it if it is absent.",
+        "Appends a string to the value of a key. Creates the key if it does not exist.",
         "2.0.0",
     ),
-    Spec::data("DECR", "decr", 2, WRITE_OOM_FAST, Keys::At(1), incr::decr).doc(
+    Spec::data("decr", 2, WRITE_OOM_FAST, Keys::At(1), incr::decr).doc(
         "key",
-        "Takes one off the integer under a key; an absent key is 0.",
+        "Decrements the integer value of a key by one. Uses 0 as the initial value if the key does not exist.",
         "1.0.0",
     ),
-    Spec::data("DECRBY", "decrby", 3, WRITE_OOM_FAST, Keys::At(1), incr::decrby).doc(
+    Spec::data("decrby", 3, WRITE_OOM_FAST, Keys::At(1), incr::decrby).doc(
         "key decrement",
-        "Takes a number off the integer under a key; an absent key is 0.",
+        "Decrements the integer value of a key by a number. Uses 0 as the initial value if the key does not exist.",
         "1.0.0",
     ),
-    Spec::data("DELEX", "delex", -2, WRITE_FAST, Keys::At(1), delex::run).doc(
+    Spec::data("delex", -2, WRITE_FAST, Keys::At(1), delex::delex).doc(
         "key [IFEQ match-value | IFNE match-value | IFDEQ match-digest | IFDNE match-digest]",
-        "Deletes a key, if its string or the digest of that is, or is not, the one.",
+        "Deletes a key, optionally only if its string value or the digest of the value matches, or does not match, the given one.",
         "8.4.0",
     ),
-    Spec::data("DIGEST", "digest", 2, READ_FAST, Keys::At(1), digest::run).doc(
+    Spec::data("digest", 2, READ_FAST, Keys::At(1), digest::digest).doc(
         "key",
-        "Gives the digest (XXH3) of the string under a key, in hexadecimal digits.",
+        "Returns the XXH3 digest of a string value as hexadecimal digits.",
         "8.4.0",
     ),
-    Spec::data("GET", "get", 2, READ_FAST, Keys::At(1), get::run).doc(
+    Spec::data("get", 2, READ_FAST, Keys::At(1), get::get).doc(
         "key",
-        "Gives the string under a key.",
+        "Returns the string value of a key.",
         "1.0.0",
     ),
-    Spec::data("GETDEL", "getdel", 2, WRITE_FAST, Keys::At(1), getdel::run).doc(
+    Spec::data("getdel", 2, WRITE_FAST, Keys::At(1), getdel::getdel).doc(
         "key",
-        "Gives the string under a key, and deletes the key.",
+        "Returns the string value of a key and deletes the key.",
         "6.2.0",
     ),
-    Spec::data("GETEX", "getex", -2, WRITE_FAST, Keys::At(1), getex::run).doc(
+    Spec::data("getex", -2, WRITE_FAST, Keys::At(1), getex::getex).doc(
         "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
-        "Gives the string under a key, and sets or takes away its expiry.",
+        "Returns the string value of a key and sets or removes its expiration.",
         "6.2.0",
     ),
-    Spec::data("GETRANGE", "getrange", 4, READ, Keys::At(1), getrange::run).doc(
+    Spec::data("getrange", 4, READ, Keys::At(1), getrange::getrange).doc(
         "key start end",
-        "Gives a part of the string under a key.",
+        "Returns the substring of a string value between two byte offsets, both inclusive.",
         "2.4.0",
     ),
-    Spec::data("GETSET", "getset", 3, WRITE_OOM_FAST, Keys::At(1), getset::run).doc(
+    Spec::data("getset", 3, WRITE_OOM_FAST, Keys::At(1), getset::getset).doc(
         "key value",
-        "Puts a string, and gives the one before.",
+        "Sets the string value of a key and returns the previous value.",
         "1.0.0",
     ),
-    Spec::data("INCR", "incr", 2, WRITE_OOM_FAST, Keys::At(1), incr::incr).doc(
+    Spec::data("incr", 2, WRITE_OOM_FAST, Keys::At(1), incr::incr).doc(
         "key",
-        "Adds one to the integer under a key; an absent key is 0.",
+        "Increments the integer value of a key by one. Uses 0 as the initial value if the key does not exist.",
         "1.0.0",
     ),
-    Spec::data("INCRBY", "incrby", 3, WRITE_OOM_FAST, Keys::At(1), incr::incrby).doc(
+    Spec::data("incrby", 3, WRITE_OOM_FAST, Keys::At(1), incr::incrby).doc(
         "key increment",
-        "Adds to the integer under a key; an absent key is 0.",
+        "Increments the integer value of a key by a number. Uses 0 as the initial value if the key does not exist.",
         "1.0.0",
     ),
-    Spec::data("INCRBYFLOAT", "incrbyfloat", 3, WRITE_OOM_FAST, Keys::At(1), incrbyfloat::run).doc(
+    Spec::data("incrbyfloat", 3, WRITE_OOM_FAST, Keys::At(1), incrbyfloat::incrbyfloat).doc(
         "key increment",
-        "Adds to the number under a key; an absent key is 0.",
+        "Increments the floating-point value of a key by a number. Uses 0 as the initial value if the key does not exist.",
         "2.6.0",
     ),
-    Spec::data("LCS", "lcs", -3, READ, Keys::Two(1, 2), lcs::run).doc(
+    Spec::data("lcs", -3, READ, Keys::Two(1, 2), lcs::lcs).doc(
         "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-        "Finds the longest common subsequence of two strings.",
+        "Returns the longest common subsequence of two string values.",
         "7.0.0",
     ),
-    Spec::data("MGET", "mget", -2, READ_FAST, Keys::From(1), mget::run).doc(
+    Spec::data("mget", -2, READ_FAST, Keys::From(1), mget::mget).doc(
         "key [key ...]",
-        "Gives the strings under keys.",
+        "Returns the string values of one or more keys.",
         "1.0.0",
     ),
-    Spec::data("MSET", "mset", -3, WRITE_OOM, Keys::Every(1, 2), mset::mset).doc(
+    Spec::data("mset", -3, WRITE_OOM, Keys::Every(1, 2), mset::mset).doc(
         "key value [key value ...]",
-        "Puts strings under keys.",
+        "Sets the string values of one or more keys.",
         "1.0.1",
     ),
-    Spec::data("MSETEX", "msetex", -4, WRITE_OOM, Keys::CountedPairs, msetex::run).doc(
+    Spec::data("msetex", -4, WRITE_OOM, Keys::CountedPairs, msetex::msetex).doc(
         "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
          PXAT unix-time-milliseconds | KEEPTTL]",
-        "Puts strings under keys with one expiry, if all of these are absent or all are there.",
+        "Sets the string values of one or more keys with a shared expiration, optionally only if all of them exist or none does.",
         "8.4.0",
     ),
-    Spec::data("MSETNX", "msetnx", -3, WRITE_OOM, Keys::Every(1, 2), mset::msetnx).doc(
+    Spec::data("msetnx", -3, WRITE_OOM, Keys::Every(1, 2), mset::msetnx).doc(
         "key value [key value ...]",
-        "Puts strings under keys if all of these are absent.",
+        "Sets the string values of one or more keys, only if none of them exists.",
         "1.0.1",
     ),
-    Spec::data("PSETEX", "psetex", 4, WRITE_OOM, Keys::At(1), setex::psetex).doc(
+    Spec::data("psetex", 4, WRITE_OOM, Keys::At(1), setex::psetex).doc(
         "key milliseconds value",
-        "Puts a string that expires after some milliseconds.",
+        "Sets the string value of a key and its expiration in milliseconds.",
         "2.6.0",
     ),
-    Spec::data("SET", "set", -3, WRITE_OOM, Keys::At(1), set::run).doc(
+    Spec::data("set", -3, WRITE_OOM, Keys::At(1), set::set).doc(
         "key value [NX | XX | IFEQ match-value | IFNE match-value | IFDEQ match-digest | IFDNE match-digest] [GET] \
          [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
          PXAT unix-time-milliseconds | KEEPTTL]",
-        "Puts a string under a key, whatever it held before.",
+        "Sets the string value of a key, whatever its previous type. Options add a condition, an expiration, or return the previous value.",
         "1.0.0",
     ),
-    Spec::data("SETEX", "setex", 4, WRITE_OOM, Keys::At(1), setex::setex).doc(
+    Spec::data("setex", 4, WRITE_OOM, Keys::At(1), setex::setex).doc(
         "key seconds value",
-        "Puts a string that expires after some seconds.",
+        "Sets the string value of a key and its expiration in seconds.",
         "2.0.0",
     ),
-    Spec::data("SETNX", "setnx", 3, WRITE_OOM_FAST, Keys::At(1), setnx::run).doc(
+    Spec::data("setnx", 3, WRITE_OOM_FAST, Keys::At(1), setnx::setnx).doc(
         "key value",
-        "Puts a string under a key if it is absent.",
+        "Sets the string value of a key, only if the key does not exist.",
         "1.0.0",
     ),
-    Spec::data("SETRANGE", "setrange", 4, WRITE_OOM, Keys::At(1), setrange::run).doc(
+    Spec::data("setrange", 4, WRITE_OOM, Keys::At(1), setrange::setrange).doc(
         "key offset value",
-        "Writes over a part of the string under a key, and lengthens it with zeros if it is too short.",
+        "Overwrites part of a string value, starting at a byte offset. Pads the value with zero bytes if it is shorter.",
         "2.2.0",
     ),
-    Spec::data("STRLEN", "strlen", 2, READ_FAST, Keys::At(1), strlen::run).doc(
+    Spec::data("strlen", 2, READ_FAST, Keys::At(1), strlen::strlen).doc(
         "key",
-        "Gives the length of the string under a key.",
+        "Returns the length of a string value in bytes.",
         "2.2.0",
     ),
-    Spec::data("SUBSTR", "substr", 4, READ, Keys::At(1), getrange::run).doc(
+    Spec::data("substr", 4, READ, Keys::At(1), getrange::getrange).doc(
         "key start end",
-        "Gives a part of the string under a key; an old name of GETRANGE.",
+        "Returns a substring of a string value. Deprecated alias of GETRANGE.",
         "1.0.0",
     ),
 ];

@@ -2,7 +2,7 @@
 //! unix-time-milliseconds | KEEPTTL]`
 
 use super::condition::accept_there;
-use super::expire::Asked;
+use super::expire::ExpiryOption;
 use crate::errors::{self, Fail};
 use crate::number;
 use crate::{Args, CommandResult, Ctx, Reply};
@@ -10,14 +10,14 @@ use crate::{Args, CommandResult, Ctx, Reply};
 const NO_COUNT: Fail = Fail::fixed("ERR invalid numkeys value");
 const NO_PAIRS: Fail = Fail::fixed("ERR wrong number of key-value pairs");
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn msetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let count = number::parse_int(args.at(1)).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
     let count = usize::try_from(count.ok_or(NO_COUNT)?).map_err(|_| NO_COUNT)?;
     let end = 2 + 2 * count;
     if end > args.len() {
         return Err(NO_PAIRS);
     }
-    let (mut there, mut expire) = (None, Asked::default());
+    let (mut there, mut expire) = (None, ExpiryOption::default());
     let mut options = args.cursor(end);
     while !options.is_done() {
         if !accept_there(&mut there, &mut options) && !expire.accept(&mut options, "KEEPTTL") {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_change_nothing() {
+    fn errors_change_nothing() {
         Desk::new().expect(&[
             ("MSETEX 1 a", "-ERR wrong number of arguments for 'msetex' command"),
             ("MSETEX a 1 EX 10", "-ERR invalid numkeys value"),

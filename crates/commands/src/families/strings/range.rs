@@ -1,9 +1,9 @@
-//! Ranges whose ends may be counted from the end, as GETRANGE, BITCOUNT and BITPOS have them. It touches nothing.
+//! Ranges with indices that may count from the end, as in GETRANGE, BITCOUNT and BITPOS. It touches nothing.
 
 use std::ops::Range;
 
-/// What `start..=end` means among `len` things: a negative end is counted from the end, and what is outside is cut off.
-/// Nothing when that leaves nothing.
+/// The meaning of `start..=end` among `len` elements: negative indices count from the end, and the range is clipped.
+/// `None` if the result is empty.
 pub(crate) fn clamp(start: i64, end: i64, len: usize) -> Range<usize> {
     let total = i64::try_from(len).unwrap_or(i64::MAX);
     let place = |at: i64| if at < 0 { (total + at).max(0) } else { at };
@@ -12,8 +12,8 @@ pub(crate) fn clamp(start: i64, end: i64, len: usize) -> Range<usize> {
     if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
-/// Whether both ends are counted from the end, the first behind the last. Cutting off would leave the first element of a
-/// short value; GETRANGE and BITCOUNT see nothing there.
+/// Whether both indices count from the end, the first after the last. Clipping would leave the first element of a
+/// short value; GETRANGE and BITCOUNT return nothing there.
 pub(crate) fn is_backwards(start: i64, end: i64) -> bool {
     start < 0 && end < 0 && start > end
 }

@@ -6,11 +6,11 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
 
 use super::condition::{Condition, accept_there};
-use super::expire::Asked;
+use super::expire::ExpiryOption;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         ctx.keys.set_str(args.at(1), Bytes::from(args.at(2)), Expire::At(Millis::NEVER), ctx.now)?;
         return Ok(Reply::Ok);
@@ -48,11 +48,11 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
 
 #[derive(Default)]
 struct Options<'a> {
-    /// XX: the key must be there; NX: it must not.
+    /// XX: the key must exist; NX: it must not.
     there: Option<bool>,
     condition: Option<Condition<'a>>,
     get: bool,
-    expire: Asked<'a>,
+    expire: ExpiryOption<'a>,
 }
 
 impl<'a> Options<'a> {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_string_that_is_there_may_decide() {
+    fn the_current_string_may_decide() {
         let no_digest = "-ERR must be exactly 16 hexadecimal characters";
         Desk::new().expect(&[
             ("SET k v IFEQ hello", "$-1"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_is_set_kept_or_taken_away() {
+    fn an_expiry_is_set_kept_or_removed() {
         let mut desk = Desk::new();
         let now_ms = desk.now.0;
         let mut expires = |line: &str, ms: Option<u64>| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_come_in_redis_order_and_change_nothing() {
+    fn errors_come_in_redis_order_and_change_nothing() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -6,7 +6,7 @@ use keystead_model::keyspace::Expire;
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn setnx(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
     if ctx.keys.exists(key, ctx.now)? {
         return Ok(Reply::Int(0));

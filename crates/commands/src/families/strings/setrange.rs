@@ -6,7 +6,7 @@ use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn setrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let offset = usize::try_from(args.int(2)?).map_err(|_| errors::OFFSET_OUT_OF_RANGE)?;
     let part = args.at(3);
     let len = ctx.keys.update_str(args.at(1), ctx.now, |old| {
@@ -25,7 +25,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(len))
 }
 
-/// A copy with `part` at `offset`, and zeros where there was nothing before it.
+/// A copy with `part` at `offset`, and zeros in the gap before it.
 fn overwritten(old: &[u8], offset: usize, part: &[u8]) -> Vec<u8> {
     let end = offset + part.len();
     let mut new = Vec::with_capacity(old.len().max(end));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn errors() {
         let mut desk = Desk::new();
         desk.keys.set_mut(b"s", desk.now).unwrap().insert(&"m".as_bytes().into());
         desk.expect(&[

@@ -2,7 +2,7 @@
 
 use crate::{Args, CommandResult, Ctx, Reply};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn strlen(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::count(ctx.keys.str(args.at(1), ctx.now)?.map_or(0, |value| value.len())))
 }
 

@@ -1,34 +1,34 @@
-//! The rows of transactions. They only steer: `dispatch` and the doors know what they mean.
+//! The rows of transactions. `dispatch` and the listeners implement them.
 
 use crate::spec::flag::{FAST, NO_SCRIPT, and};
 use crate::spec::{Control, Flags, Spec};
 
-const STEERS: Flags = and(FAST, NO_SCRIPT);
+const CONTROL_FLAGS: Flags = and(FAST, NO_SCRIPT);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::control("MULTI", "multi", 1, STEERS, Control::Multi).doc(
+    Spec::control("multi", 1, CONTROL_FLAGS, Control::Multi).doc(
         "",
-        "Begins a transaction: what follows is queued.",
+        "Starts a transaction: the commands that follow are queued.",
         "1.2.0",
     ),
-    Spec::control("EXEC", "exec", 1, NO_SCRIPT, Control::Exec).doc(
+    Spec::control("exec", 1, NO_SCRIPT, Control::Exec).doc(
         "",
-        "Runs what was queued as one change, unless a watched key has changed.",
+        "Executes the queued commands of a transaction atomically, unless a watched key was modified.",
         "1.2.0",
     ),
-    Spec::control("DISCARD", "discard", 1, STEERS, Control::Discard).doc(
+    Spec::control("discard", 1, CONTROL_FLAGS, Control::Discard).doc(
         "",
-        "Forgets what was queued, and the watched keys.",
+        "Discards a transaction and unwatches all keys.",
         "2.0.0",
     ),
-    Spec::control("WATCH", "watch", -2, STEERS, Control::Watch).doc(
+    Spec::control("watch", -2, CONTROL_FLAGS, Control::Watch).doc(
         "key [key ...]",
-        "Lets the next transaction run only if these keys stay as they are.",
+        "Watches keys: the next transaction is not executed if one of them is modified before EXEC.",
         "2.2.0",
     ),
-    Spec::control("UNWATCH", "unwatch", 1, STEERS, Control::Unwatch).doc(
+    Spec::control("unwatch", 1, CONTROL_FLAGS, Control::Unwatch).doc(
         "",
-        "Forgets the watched keys.",
+        "Unwatches all keys of the connection.",
         "2.2.0",
     ),
 ];

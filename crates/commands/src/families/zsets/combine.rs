@@ -1,4 +1,4 @@
-//! What ZUNION, ZINTER and ZDIFF come to: several sorted sets, or sets, become one. It touches the keyspace.
+//! ZUNION, ZINTER and ZDIFF: combines several sorted sets, or sets, into one. It touches the keyspace.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ pub(super) enum Operation {
     Diff,
 }
 
-/// How the scores of one member in several sets become one.
+/// How the scores of one member in several sets are combined.
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Sum,
@@ -36,10 +36,10 @@ impl Aggregate {
         match self {
             Aggregate::Sum => {
                 let sum = a + b;
-                // Infinity and minus infinity make zero.
+                // Infinity plus minus infinity is zero.
                 if sum.is_nan() { 0.0 } else { sum }
             }
-            // In this order a b that is no number is passed over.
+            // In this order a NaN in `b` is skipped.
             Aggregate::Min => {
                 if b < a {
                     b
@@ -58,7 +58,7 @@ impl Aggregate {
     }
 }
 
-/// What is asked for.
+/// The parsed arguments.
 pub(super) struct Combine<'a> {
     operation: Operation,
     keys: Vec<&'a [u8]>,
@@ -67,7 +67,7 @@ pub(super) struct Combine<'a> {
     pub(super) with_scores: bool,
 }
 
-/// A set whose members all have a score.
+/// A set whose members all have the same score.
 #[derive(Clone, Copy)]
 enum Source<'k> {
     Absent,
@@ -103,7 +103,7 @@ impl<'k> Source<'k> {
     }
 }
 
-/// Reads the number of keys, which stands where the cursor is, and the keys; brings their values into memory.
+/// Parses the number of keys at the cursor, and the keys; loads their values into memory.
 pub(super) fn parse_keys<'a>(
     ctx: &mut Ctx<'_>,
     args: &mut Cursor<'a>,
@@ -127,8 +127,8 @@ pub(super) fn parse_keys<'a>(
 }
 
 impl<'a> Combine<'a> {
-    /// Reads everything from the number of keys on, which stands at index `at`. The kinds of keys are checked before the
-    /// options are.
+    /// Parses everything from the number of keys on, which is at index `at`. The types of keys are checked before the
+    /// options.
     pub(super) fn parse(
         ctx: &mut Ctx<'_>,
         args: Args<'a>,
@@ -171,7 +171,7 @@ impl<'a> Combine<'a> {
     pub(super) fn run<'k>(&self, ctx: &'k Ctx<'_>) -> Scored<'k> {
         let mut sources = sources(ctx, &self.keys, &self.weights);
         if self.operation != Operation::Diff {
-            // The smallest first, which decides in which order scores are added up.
+            // The smallest first, which determines the order in which scores are added.
             sources.sort_by_key(|(source, _)| source.len());
         }
         let mut members = match self.operation {
@@ -210,7 +210,7 @@ impl<'a> Combine<'a> {
     }
 }
 
-/// How many members all of these keys have, counted up to `limit`.
+/// The number of members that all of these keys have, counted up to `limit`.
 pub(super) fn count_common(ctx: &Ctx<'_>, keys: &[&[u8]], limit: usize) -> usize {
     let mut sources = sources(ctx, keys, &[]);
     sources.sort_by_key(|(source, _)| source.len());
@@ -219,7 +219,7 @@ pub(super) fn count_common(ctx: &Ctx<'_>, keys: &[&[u8]], limit: usize) -> usize
     smallest.iter().filter(|(member, _)| in_all(member)).take(limit).count()
 }
 
-/// The values under keys, which are in memory, with their weights.
+/// The values of keys, which are in memory, with their weights.
 fn sources<'k>(ctx: &'k Ctx<'_>, keys: &[&[u8]], weights: &[f64]) -> Vec<(Source<'k>, f64)> {
     let weights = weights.iter().copied().chain(std::iter::repeat(1.0));
     let source = |key: &&[u8]| match ctx.keys.peek(key, ctx.now) {
@@ -236,7 +236,7 @@ fn diff<'k>(sources: &[(Source<'k>, f64)]) -> Scored<'k> {
     first.iter().filter(|(member, _)| !in_others(member)).collect()
 }
 
-/// Nothing times infinity is nothing.
+/// Zero times infinity is zero.
 fn weighted(score: f64, weight: f64) -> f64 {
     let product = score * weight;
     if product.is_nan() { 0.0 } else { product }

@@ -25,148 +25,147 @@ use crate::spec::{Flags, Spec};
 const BLOCKING_POP: Flags = and(and(WRITE_FAST, NO_SCRIPT), BLOCKING);
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("ZADD", "zadd", -4, WRITE_OOM_FAST, Keys::At(1), zadd::zadd).doc(
+    Spec::data("zadd", -4, WRITE_OOM_FAST, Keys::At(1), zadd::zadd).doc(
         "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-        "Sets the scores of members and gives how many are new.",
+        "Adds members to a sorted set or updates their scores, and returns how many are new. Creates the key if it does not exist.",
         "1.2.0",
     ),
-    Spec::data("ZINCRBY", "zincrby", 4, WRITE_OOM_FAST, Keys::At(1), zadd::zincrby).doc(
+    Spec::data("zincrby", 4, WRITE_OOM_FAST, Keys::At(1), zadd::zincrby).doc(
         "key increment member",
-        "Adds to the score of a member and gives it.",
+        "Increments the score of a member of a sorted set and returns the new score.",
         "1.2.0",
     ),
-    Spec::data("ZREM", "zrem", -3, WRITE_FAST, Keys::At(1), zrem::run).doc(
+    Spec::data("zrem", -3, WRITE_FAST, Keys::At(1), zrem::zrem).doc(
         "key member [member ...]",
-        "Removes members.",
+        "Removes one or more members from a sorted set. Deletes the sorted set when no member remains.",
         "1.2.0",
     ),
-    Spec::data("ZCARD", "zcard", 2, READ_FAST, Keys::At(1), read::zcard).doc(
+    Spec::data("zcard", 2, READ_FAST, Keys::At(1), read::zcard).doc(
         "key",
-        "Gives how many members there are.",
+        "Returns the number of members of a sorted set.",
         "1.2.0",
     ),
-    Spec::data("ZSCORE", "zscore", 3, READ_FAST, Keys::At(1), read::zscore).doc(
+    Spec::data("zscore", 3, READ_FAST, Keys::At(1), read::zscore).doc(
         "key member",
-        "Gives the score of a member.",
+        "Returns the score of a member of a sorted set.",
         "1.2.0",
     ),
-    Spec::data("ZMSCORE", "zmscore", -3, READ_FAST, Keys::At(1), read::zmscore).doc(
+    Spec::data("zmscore", -3, READ_FAST, Keys::At(1), read::zmscore).doc(
         "key member [member ...]",
-        "Gives the scores of members.",
+        "Returns the scores of one or more members of a sorted set.",
         "6.2.0",
     ),
-    Spec::data("ZRANK", "zrank", -3, READ_FAST, Keys::At(1), zrank::zrank).doc(
+    Spec::data("zrank", -3, READ_FAST, Keys::At(1), zrank::zrank).doc(
         "key member [WITHSCORE]",
-        "Gives how many members stand before one, by score from the lowest.",
+        "Returns the rank of a member of a sorted set, ordered from the lowest to the highest score.",
         "2.0.0",
     ),
-    Spec::data("ZREVRANK", "zrevrank", -3, READ_FAST, Keys::At(1), zrank::zrevrank).doc(
+    Spec::data("zrevrank", -3, READ_FAST, Keys::At(1), zrank::zrevrank).doc(
         "key member [WITHSCORE]",
-        "Gives how many members stand before one, by score from the highest.",
+        "Returns the rank of a member of a sorted set, ordered from the highest to the lowest score.",
         "2.0.0",
     ),
-    Spec::data("ZCOUNT", "zcount", 4, READ_FAST, Keys::At(1), zcount::zcount).doc(
+    Spec::data("zcount", 4, READ_FAST, Keys::At(1), zcount::zcount).doc(
         "key min max",
-        "Counts members from one score to another.",
+        "Returns the number of members of a sorted set with scores in a range.",
         "2.0.0",
     ),
-    Spec::data("ZLEXCOUNT", "zlexcount", 4, READ_FAST, Keys::At(1), zcount::zlexcount).doc(
+    Spec::data("zlexcount", 4, READ_FAST, Keys::At(1), zcount::zlexcount).doc(
         "key min max",
-        "Counts members from one to another, where all scores are equal.",
+        "Returns the number of members of a sorted set in a lexicographical range. All scores must be equal.",
         "2.8.9",
     ),
-    Spec::data("ZRANGE", "zrange", -4, READ, Keys::At(1), zrange::zrange).doc(
+    Spec::data("zrange", -4, READ, Keys::At(1), zrange::zrange).doc(
         "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-        "Gives members in order, by rank, score or name.",
+        "Returns the members of a sorted set in a range of ranks, scores or lexicographical order.",
         "1.2.0",
     ),
-    Spec::data("ZRANGESTORE", "zrangestore", -5, WRITE_OOM, Keys::Two(1, 2), zrange::zrangestore).doc(
+    Spec::data("zrangestore", -5, WRITE_OOM, Keys::Two(1, 2), zrange::zrangestore).doc(
         "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
-        "Keeps a range of members under another key.",
+        "Stores a range of members of a sorted set in a key.",
         "6.2.0",
     ),
-    Spec::data("ZREVRANGE", "zrevrange", -4, READ, Keys::At(1), zrange::zrevrange).doc(
+    Spec::data("zrevrange", -4, READ, Keys::At(1), zrange::zrevrange).doc(
         "key start stop [WITHSCORES]",
-        "Gives members by rank, the highest score first.",
+        "Returns the members of a sorted set in a range of ranks, highest score first. Deprecated in favour of ZRANGE with REV.",
         "1.2.0",
     ),
-    Spec::data("ZRANGEBYSCORE", "zrangebyscore", -4, READ, Keys::At(1), zrange::zrangebyscore).doc(
+    Spec::data("zrangebyscore", -4, READ, Keys::At(1), zrange::zrangebyscore).doc(
         "key min max [WITHSCORES] [LIMIT offset count]",
-        "Gives members from one score to another.",
+        "Returns the members of a sorted set in a range of scores. Deprecated in favour of ZRANGE with BYSCORE.",
         "1.0.5",
     ),
-    Spec::data("ZREVRANGEBYSCORE", "zrevrangebyscore", -4, READ, Keys::At(1), zrange::zrevrangebyscore).doc(
+    Spec::data("zrevrangebyscore", -4, READ, Keys::At(1), zrange::zrevrangebyscore).doc(
         "key max min [WITHSCORES] [LIMIT offset count]",
-        "Gives members from one score down to another.",
+        "Returns the members of a sorted set in a range of scores, highest score first. Deprecated in favour of ZRANGE with REV and BYSCORE.",
         "2.2.0",
     ),
-    Spec::data("ZRANGEBYLEX", "zrangebylex", -4, READ, Keys::At(1), zrange::zrangebylex).doc(
+    Spec::data("zrangebylex", -4, READ, Keys::At(1), zrange::zrangebylex).doc(
         "key min max [LIMIT offset count]",
-        "Gives members from one to another, where all scores are equal.",
+        "Returns the members of a sorted set in a lexicographical range. All scores must be equal. Deprecated in favour of ZRANGE with BYLEX.",
         "2.8.9",
     ),
-    Spec::data("ZREVRANGEBYLEX", "zrevrangebylex", -4, READ, Keys::At(1), zrange::zrevrangebylex).doc(
+    Spec::data("zrevrangebylex", -4, READ, Keys::At(1), zrange::zrevrangebylex).doc(
         "key max min [LIMIT offset count]",
-        "Gives members from one back to another, where all scores are equal.",
+        "Returns the members of a sorted set in a lexicographical range, in reverse order. All scores must be equal. Deprecated in favour of ZRANGE with REV and BYLEX.",
         "2.8.9",
     ),
-    Spec::data("ZREMRANGEBYRANK", "zremrangebyrank", 4, WRITE, Keys::At(1), zremrange::by_rank).doc(
+    Spec::data("zremrangebyrank", 4, WRITE, Keys::At(1), zremrange::zremrangebyrank).doc(
         "key start stop",
-        "Removes members from one rank to another.",
+        "Removes the members of a sorted set in a range of ranks.",
         "2.0.0",
     ),
-    Spec::data("ZREMRANGEBYSCORE", "zremrangebyscore", 4, WRITE, Keys::At(1), zremrange::by_score).doc(
+    Spec::data("zremrangebyscore", 4, WRITE, Keys::At(1), zremrange::zremrangebyscore).doc(
         "key min max",
-        "Removes members from one score to another.",
+        "Removes the members of a sorted set in a range of scores.",
         "1.2.0",
     ),
-    Spec::data("ZREMRANGEBYLEX", "zremrangebylex", 4, WRITE, Keys::At(1), zremrange::by_lex).doc(
+    Spec::data("zremrangebylex", 4, WRITE, Keys::At(1), zremrange::zremrangebylex).doc(
         "key min max",
-        "Removes members from one to another, where all scores are equal.",
+        "Removes the members of a sorted set in a lexicographical range. All scores must be equal.",
         "2.8.9",
     ),
-    Spec::data("ZPOPMIN", "zpopmin", -2, WRITE_FAST, Keys::At(1), zpop::zpopmin).doc(
+    Spec::data("zpopmin", -2, WRITE_FAST, Keys::At(1), zpop::zpopmin).doc(
         "key [count]",
-        "Takes the members with the lowest scores.",
+        "Removes and returns the members with the lowest scores of a sorted set.",
         "5.0.0",
     ),
-    Spec::data("ZPOPMAX", "zpopmax", -2, WRITE_FAST, Keys::At(1), zpop::zpopmax).doc(
+    Spec::data("zpopmax", -2, WRITE_FAST, Keys::At(1), zpop::zpopmax).doc(
         "key [count]",
-        "Takes the members with the highest scores.",
+        "Removes and returns the members with the highest scores of a sorted set.",
         "5.0.0",
     ),
-    Spec::data("ZMPOP", "zmpop", -4, WRITE, Keys::Counted(1), zmpop::zmpop).doc(
+    Spec::data("zmpop", -4, WRITE, Keys::Counted(1), zmpop::zmpop).doc(
         "numkeys key [key ...] <MIN | MAX> [COUNT count]",
-        "Takes members from the first of several sorted sets that is there.",
+        "Removes and returns the members with the lowest or highest scores of the first sorted set that is not empty.",
         "7.0.0",
     ),
-    Spec::data("ZRANDMEMBER", "zrandmember", -2, READ, Keys::At(1), zrandmember::run).doc(
+    Spec::data("zrandmember", -2, READ, Keys::At(1), zrandmember::zrandmember).doc(
         "key [count [WITHSCORES]]",
-        "Gives members picked at random.",
+        "Returns one or more random members of a sorted set.",
         "6.2.0",
     ),
-    Spec::data("ZSCAN", "zscan", -3, READ, Keys::At(1), zscan::run).doc(
+    Spec::data("zscan", -3, READ, Keys::At(1), zscan::zscan).doc(
         "key cursor [MATCH pattern] [COUNT count]",
-        "Walks over the members and scores in steps.",
+        "Iterates over the members and scores of a sorted set with a cursor.",
         "2.8.0",
     ),
-    Spec::data("ZUNION", "zunion", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zunion).doc(
+    Spec::data("zunion", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zunion).doc(
         "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-        "Gives the members of any of several sorted sets, their scores joined.",
+        "Returns the union of several sorted sets, with combined scores.",
         "6.2.0",
     ),
-    Spec::data("ZINTER", "zinter", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zinter).doc(
+    Spec::data("zinter", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zinter).doc(
         "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]",
-        "Gives the members of all of several sorted sets, their scores joined.",
+        "Returns the intersection of several sorted sets, with combined scores.",
         "6.2.0",
     ),
-    Spec::data("ZDIFF", "zdiff", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zdiff).doc(
+    Spec::data("zdiff", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zdiff).doc(
         "numkeys key [key ...] [WITHSCORES]",
-        "Gives the members of the first sorted set that are in none of the others.",
+        "Returns the difference between the first sorted set and all following sorted sets.",
         "6.2.0",
     ),
     Spec::data(
-        "ZUNIONSTORE",
         "zunionstore",
         -4,
         and(WRITE_OOM, WHOLE),
@@ -175,11 +174,10 @@ pub(crate) const TABLE: &[Spec] = &[
     )
     .doc(
         "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-        "Keeps what ZUNION gives under a key.",
+        "Stores the union of several sorted sets in a key.",
         "2.0.0",
     ),
     Spec::data(
-        "ZINTERSTORE",
         "zinterstore",
         -4,
         and(WRITE_OOM, WHOLE),
@@ -188,38 +186,35 @@ pub(crate) const TABLE: &[Spec] = &[
     )
     .doc(
         "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]",
-        "Keeps what ZINTER gives under a key.",
+        "Stores the intersection of several sorted sets in a key.",
         "2.0.0",
     ),
     Spec::data(
-        "ZDIFFSTORE",
         "zdiffstore",
         -4,
         and(WRITE_OOM, WHOLE),
         Keys::StoreCounted,
         zcombine::zdiffstore,
     )
-    .doc("destination numkeys key [key ...]", "Keeps what ZDIFF gives under a key.", "6.2.0"),
-    Spec::data("ZINTERCARD", "zintercard", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zintercard).doc(
+    .doc("destination numkeys key [key ...]", "Stores the difference between the first sorted set and all following sorted sets in a key.", "6.2.0"),
+    Spec::data("zintercard", -3, and(READ, WHOLE), Keys::Counted(1), zcombine::zintercard).doc(
         "numkeys key [key ...] [LIMIT limit]",
-        "Counts the members of all of several sorted sets.",
+        "Returns the number of members of the intersection of several sorted sets.",
         "7.0.0",
     ),
-    Spec::data("BZPOPMIN", "bzpopmin", -3, BLOCKING_POP, Keys::Until(1, 1), zpop::bzpopmin).doc(
+    Spec::data("bzpopmin", -3, BLOCKING_POP, Keys::Until(1, 1), zpop::bzpopmin).doc(
         "key [key ...] timeout",
-        "Takes the member with the lowest score of the first of several sorted sets that is there, \
-         or waits for one.",
+        "Removes and returns the member with the lowest score of the first sorted set that is not empty. Blocks until one is available or the timeout expires.",
         "5.0.0",
     ),
-    Spec::data("BZPOPMAX", "bzpopmax", -3, BLOCKING_POP, Keys::Until(1, 1), zpop::bzpopmax).doc(
+    Spec::data("bzpopmax", -3, BLOCKING_POP, Keys::Until(1, 1), zpop::bzpopmax).doc(
         "key [key ...] timeout",
-        "Takes the member with the highest score of the first of several sorted sets that is there, \
-         or waits for one.",
+        "Removes and returns the member with the highest score of the first sorted set that is not empty. Blocks until one is available or the timeout expires.",
         "5.0.0",
     ),
-    Spec::data("BZMPOP", "bzmpop", -5, and(WRITE, BLOCKING), Keys::Counted(2), zmpop::bzmpop).doc(
+    Spec::data("bzmpop", -5, and(WRITE, BLOCKING), Keys::Counted(2), zmpop::bzmpop).doc(
         "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
-        "Takes members from the first of several sorted sets that is there, or waits for one.",
+        "Removes and returns the members with the lowest or highest scores of the first sorted set that is not empty. Blocks until one is available or the timeout expires.",
         "7.0.0",
     ),
 ];

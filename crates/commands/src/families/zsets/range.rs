@@ -17,7 +17,7 @@ pub(super) struct Scores {
 #[derive(Clone, Copy, Debug)]
 struct Score {
     value: f64,
-    /// Whether the score itself is outside.
+    /// Whether the bound is exclusive.
     open: bool,
 }
 
@@ -48,8 +48,8 @@ impl Score {
     }
 }
 
-/// Redis is less strict with the bounds of a range than with scores: nothing at all is zero, space may stand before, and
-/// what is too large is infinite.
+/// Redis is less strict with the bounds of a range than with scores: an empty text is zero, leading spaces are allowed, and
+/// a number that overflows is infinite.
 fn loose_float(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
@@ -70,13 +70,13 @@ pub(super) struct Members<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Member<'a> {
-    /// `-`: before all.
+    /// `-`: before all members.
     First,
-    /// `+`: behind all.
+    /// `+`: after all members.
     Last,
-    /// `[`: the member itself is inside.
+    /// `[`: inclusive.
     Closed(&'a [u8]),
-    /// `(`: the member itself is outside.
+    /// `(`: exclusive.
     Open(&'a [u8]),
 }
 
@@ -90,8 +90,8 @@ impl<'a> Members<'a> {
 
     /// The ranks of the members in the range.
     ///
-    /// What this is where scores differ is nowhere said, but what Redis does is simple: it looks for the first member in
-    /// the range and goes on to the first outside, or does so from the back.
+    /// If scores differ the result is unspecified, but what Redis does is simple: it finds the first member in
+    /// the range and continues to the first outside, or the same from the end.
     pub(super) fn ranks(&self, zset: &ZSet, from_back: bool) -> Range<usize> {
         let len = zset.len();
         let Some(((first, lowest), (last, highest))) = zset.nth(0).zip(zset.nth(len.saturating_sub(1)))

@@ -32,7 +32,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn scores_and_their_number_are_told() {
+    fn scores_and_counts_are_returned() {
         let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value";
         Desk::new().expect(&[
             ("ZCARD z", ":0"),

@@ -1,4 +1,4 @@
-//! The two ends of a sorted set, and taking from either. It touches the sorted set it is given.
+//! The two ends of a sorted set, and removal from either. It touches the sorted set that it is given.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::ZSetMut;
@@ -10,7 +10,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// `MIN` or `MAX`, in any case of letters.
+    /// `MIN` or `MAX`, ignoring case.
     pub(super) fn of(text: &[u8]) -> Option<Side> {
         if text.eq_ignore_ascii_case(b"MIN") {
             Some(Side::Min)
@@ -21,7 +21,7 @@ impl Side {
         }
     }
 
-    /// Takes up to `count` members with their scores, as they come.
+    /// Removes up to `count` members with their scores, in order.
     pub(super) fn pop(self, zset: &mut ZSetMut<'_>, count: usize) -> Vec<(Bytes, f64)> {
         let owned = |(member, score)| (Bytes::from(member), score);
         let taken: Vec<(Bytes, f64)> = match self {

@@ -1,4 +1,4 @@
-//! The arguments of ZRANGE and its kin, `key min max` and options, and the members they stand for. It touches nothing.
+//! The arguments of ZRANGE and similar commands, `key min max` and options, and the selected members. It touches nothing.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const LIMIT_BY_RANK: &str =
     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const SCORES_BY_MEMBER: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
 
-/// By what a range is told.
+/// The kind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -21,25 +21,25 @@ pub(super) enum By {
     Member,
 }
 
-/// What a command says by its name; what it does not say may be said by options.
+/// What the name of a command determines; options determine the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) by: Option<By>,
     pub(super) from_back: Option<bool>,
-    /// Whether the result is kept under a key, so that scores cannot be asked for.
+    /// Whether the result is stored in a key, so that WITHSCORES is not allowed.
     pub(super) stored: bool,
-    /// Whether LIMIT goes with ranks, as at Upstash.
+    /// Whether LIMIT is allowed with ranks, as in Upstash.
     pub(super) limits_ranks: bool,
 }
 
-/// A part of a sorted set.
+/// A slice of a sorted set.
 #[derive(Debug)]
 pub(super) struct Slice<'a> {
     bounds: Bounds<'a>,
     from_back: bool,
-    /// How many members are passed over; none is left when that is negative.
+    /// How many members are skipped; if negative, the result is empty.
     offset: i64,
-    /// How many are answered; all when that is negative.
+    /// How many are returned; all if negative.
     limit: i64,
     pub(super) with_scores: bool,
     limits_ranks: bool,
@@ -53,7 +53,7 @@ enum Bounds<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// Reads the arguments behind the key, which stands at index `key_at`.
+    /// Parses the arguments after the key, which is at index `key_at`.
     pub(super) fn parse(args: Args<'a>, key_at: usize, shape: Shape) -> Result<Self, Fail> {
         let Shape { mut by, mut from_back, stored, limits_ranks } = shape;
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
@@ -90,7 +90,7 @@ impl<'a> Slice<'a> {
         Ok(Slice { bounds, from_back, offset, limit, with_scores, limits_ranks })
     }
 
-    /// Visits the members in their order.
+    /// Visits the members in order.
     pub(super) fn each<'z>(&self, zset: &'z ZSet, visit: impl FnMut((&'z [u8], f64))) {
         let ranks = self.ranks(zset);
         match ranks.end.checked_sub(1) {
@@ -109,7 +109,7 @@ impl<'a> Slice<'a> {
             Bounds::Scores(scores) => scores.ranks(zset),
             Bounds::Members(members) => members.ranks(zset, self.from_back),
         };
-        // Where ranks tell the range, a LIMIT that Redis lets through (of -1) means nothing.
+        // With ranks, a LIMIT that Redis accepts (of -1) has no effect.
         if matches!(self.bounds, Bounds::Ranks(..)) && !self.limits_ranks {
             return ranks;
         }

@@ -1,4 +1,4 @@
-//! Keeping a whole sorted set under a key, as the commands that store their result do. It touches the keyspace.
+//! Stores a whole sorted set in a key, for commands that store their result. It touches the keyspace.
 
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -9,11 +9,11 @@ use crate::ctx::Ctx;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-/// Puts a sorted set in place of what is under a key, its expiry included, and answers how many members it has. An empty
+/// Replaces the value and the expiration of a key by a sorted set, and returns its number of members. An empty
 /// one deletes the key.
 pub(crate) fn store(ctx: &mut Ctx<'_>, key: &[u8], mut zset: ZSet) -> CommandResult {
     if zset.is_packed() {
-        // In small ones, of Redis too, zero has no sign.
+        // In small sorted sets, in Redis too, zero has no sign.
         let is_minus_zero = |score: f64| score == 0.0 && score.is_sign_negative();
         let zeros = zset.iter().filter(|(_, score)| is_minus_zero(*score));
         let zeros: Vec<Bytes> = zeros.map(|(member, _)| Bytes::from(member)).collect();
@@ -31,7 +31,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn what_is_there_is_replaced() {
+    fn an_existing_value_is_replaced() {
         Desk::new().expect(&[
             ("ZADD z 0 a 1 b", ":2"),
             ("SET d x", "+OK"),

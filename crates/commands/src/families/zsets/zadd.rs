@@ -16,25 +16,25 @@ const GT_LT_NX: &str = "ERR GT, LT, and/or NX options at the same time are not c
 const INCR_PAIRS: &str = "ERR INCR option supports a single increment-element pair";
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
-/// Which members are set, and what is answered.
+/// Which members are set, and what is returned.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mode {
-    /// Only members that are not there.
+    /// Only members that do not exist.
     pub(crate) nx: bool,
-    /// Only members that are there.
+    /// Only members that exist.
     pub(crate) xx: bool,
     /// Only to a higher score.
     pub(crate) gt: bool,
     /// Only to a lower score.
     pub(crate) lt: bool,
-    /// Members whose score changed count as those that are new.
+    /// Changed members count like new ones.
     pub(crate) ch: bool,
-    /// The score is added to the one that is there.
+    /// The score is added to the existing one.
     pub(crate) incr: bool,
 }
 
 impl Mode {
-    /// Takes the next option if it is one that GEOADD has, too: NX, XX or CH.
+    /// Consumes the next option if it is one that GEOADD has, too: NX, XX or CH.
     pub(crate) fn accept(&mut self, args: &mut Cursor<'_>) -> bool {
         let options = [("NX", &mut self.nx), ("XX", &mut self.xx), ("CH", &mut self.ch)];
         for (word, chosen) in options {
@@ -47,7 +47,7 @@ impl Mode {
     }
 }
 
-/// What became of one member.
+/// The result for one member.
 struct Put {
     score: f64,
     is_new: bool,
@@ -117,10 +117,10 @@ pub(crate) fn add(ctx: &mut Ctx<'_>, key: &[u8], mode: Mode, members: &[(f64, &[
     })
 }
 
-/// `None` when the mode forbids it.
+/// `None` if the mode forbids it.
 fn put(zset: &mut ZSetMut<'_>, mode: Mode, score: f64, member: &Bytes) -> Result<Option<Put>, Fail> {
     let Mode { nx, xx, gt, lt, incr, .. } = mode;
-    // The two zeros are equal but not the same, so they take the longer way.
+    // The two zeros are equal but not identical, so they take the slow path.
     if !(nx || xx || gt || lt || incr) && score != 0.0 {
         let old = zset.insert(member, score);
         let is_changed = old.is_some_and(|old| old != score);
@@ -150,12 +150,12 @@ fn put(zset: &mut ZSetMut<'_>, mode: Mode, score: f64, member: &Bytes) -> Result
 }
 
 fn put_score(zset: &mut ZSetMut<'_>, member: &Bytes, score: f64) {
-    let score = kept(zset, member, score);
+    let score = normalized(zset, member, score);
     zset.insert(member, score);
 }
 
-/// A score as a sorted set keeps it: in small ones, of Redis too, zero has no sign.
-fn kept(zset: &ZSet, member: &[u8], score: f64) -> f64 {
+/// A score as a sorted set stores it: in small ones, in Redis too, zero has no sign.
+fn normalized(zset: &ZSet, member: &[u8], score: f64) -> f64 {
     let stays_small = zset.len() < PACKED_LEN_MAX && member.len() <= PACKED_ELEMENT_BYTES_MAX;
     if score == 0.0 && zset.is_packed() && stays_small { 0.0 } else { score }
 }

@@ -20,15 +20,15 @@ use crate::reply::Reply;
 const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 
 pub(super) fn zunion(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, Operation::Union, "zunion")
+    reply(ctx, args, Operation::Union, "zunion")
 }
 
 pub(super) fn zinter(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, Operation::Inter, "zinter")
+    reply(ctx, args, Operation::Inter, "zinter")
 }
 
 pub(super) fn zdiff(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    give(ctx, args, Operation::Diff, "zdiff")
+    reply(ctx, args, Operation::Diff, "zdiff")
 }
 
 pub(super) fn zunionstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
@@ -43,7 +43,7 @@ pub(super) fn zdiffstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     keep(ctx, args, Operation::Diff, "zdiffstore")
 }
 
-fn give(ctx: &mut Ctx<'_>, args: Args<'_>, operation: Operation, name: &str) -> CommandResult {
+fn reply(ctx: &mut Ctx<'_>, args: Args<'_>, operation: Operation, name: &str) -> CommandResult {
     let combine = Combine::parse(ctx, args, 1, operation, name, false)?;
     let members = combine.run(ctx).into_iter();
     Ok(if combine.with_scores {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_stored_in_place_of_what_is_there() {
+    fn results_replace_the_destination() {
         desk().expect(&[
             ("ZUNIONSTORE t 2 a b", ":4"),
             ("ZRANGE t 0 -1", "*4 $1 x $1 y $1 z $1 w"),

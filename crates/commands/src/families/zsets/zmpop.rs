@@ -40,7 +40,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn the_first_sorted_set_that_is_there_gives() {
+    fn the_first_existing_sorted_set_is_popped() {
         Desk::new().expect(&[
             ("ZMPOP 2 a b MIN", "*-1"),
             ("ZADD b 1 x 2 y 3 z", ":3"),
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_or_waits() {
+    fn it_pops_or_blocks() {
         let mut desk = Desk::new();
         desk.expect(&[("BZMPOP 0 2 a b MIN", "*-1")]);
         let wait = desk.wait.clone().unwrap();

@@ -45,7 +45,7 @@ fn pop(ctx: &mut Ctx<'_>, args: Args<'_>, side: Side) -> CommandResult {
     let mut pairs = taken.map(|(member, score)| (Reply::shared(member), Reply::Double(score)));
     Ok(match count {
         Some(_) => Reply::Pairs(pairs.collect()),
-        // Without a count the answer is one pair, not a list of them.
+        // Without a count the reply is one pair, not an array of pairs.
         None => Reply::Array(pairs.next().map_or_else(Vec::new, |(member, score)| vec![member, score])),
     })
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_are_taken_from_an_end() {
+    fn members_are_popped_from_an_end() {
         Desk::new().expect(&[
             ("ZPOPMIN z", "*0"),
             ("ZPOPMIN z 2", "*0"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_or_waits() {
+    fn it_pops_or_blocks() {
         let mut desk = Desk::new();
         desk.expect(&[("BZPOPMIN a b 0.5", "*-1")]);
         let wait = desk.wait.clone().unwrap();

@@ -7,7 +7,7 @@ use crate::meter;
 use crate::random::Pick;
 use crate::reply::Reply;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zrandmember(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let Some(count) = args.get(2) else {
         return one(ctx, args);
     };
@@ -42,7 +42,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn members_are_picked() {
+    fn members_are_chosen() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("ZRANDMEMBER z", "$-1"),

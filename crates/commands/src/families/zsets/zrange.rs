@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_stored_in_place_of_what_is_there() {
+    fn a_range_replaces_the_destination() {
         desk().expect(&[
             ("ZRANGESTORE s z 1 2", ":2"),
             ("ZRANGE s 0 -1 WITHSCORES", "*4 $1 b $1 2 $1 c $1 3"),

@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zrem(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut zset = ctx.keys.zset_mut(args.at(1), ctx.now)?;
     let removed = args.from(2).filter(|member| zset.remove(&Bytes::from(*member)).is_some()).count();
     Ok(Reply::count(removed))

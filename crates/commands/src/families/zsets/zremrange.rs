@@ -14,17 +14,17 @@ use crate::errors::CommandResult;
 use crate::reply::Reply;
 use crate::span::span;
 
-pub(super) fn by_rank(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zremrangebyrank(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, stop) = (args.int(2)?, args.int(3)?);
     remove(ctx, args, |zset| span(start, stop, zset.len()))
 }
 
-pub(super) fn by_score(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zremrangebyscore(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let range = Scores::parse(args.at(2), args.at(3))?;
     remove(ctx, args, |zset| range.ranks(zset))
 }
 
-pub(super) fn by_lex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zremrangebylex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let range = Members::parse(args.at(2), args.at(3))?;
     remove(ctx, args, |zset| range.ranks(zset, false))
 }

@@ -7,7 +7,7 @@ use crate::number::format_float;
 use crate::reply::Reply;
 use crate::scan::{Scan, Walk};
 
-pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn zscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut cursor = args.cursor(2);
     let scan = Scan::from_cursor(&mut cursor)?;
     let Some(zset) = ctx.keys.zset(args.at(1), ctx.now)? else {
@@ -16,8 +16,8 @@ pub(super) fn run(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let scan = scan.options(&mut cursor, Walk::Members)?;
     let mut found = Vec::new();
     let next = zset.scan(scan.cursor, scan.count, |member, score| {
-        if scan.wants(member) {
-            // Scores are texts here, in RESP3 too.
+        if scan.matches(member) {
+            // Scores are bulk strings here, in RESP3 too.
             found.extend([Reply::bulk(member), Reply::text(format_float(score))]);
         }
     });

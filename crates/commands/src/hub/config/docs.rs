@@ -1,18 +1,18 @@
-//! The part of docs/redis.md about CONFIG SET, made from the table. It touches nothing.
+//! The section of docs/redis.md about CONFIG SET, generated from the table. It touches nothing.
 //!
-//! `tests/docs.rs` fails when the page says something else.
+//! `tests/docs.rs` fails when the page differs.
 
 use std::fmt::Write;
 
 use super::table::{ROWS, Row, Rule};
 
-/// The whole part.
+/// The whole section.
 pub(crate) fn page() -> String {
-    let mut page = String::from("| These take effect at once | Value at the start |\n|---|---|\n");
+    let mut page = String::from("| These take effect at once | Default |\n|---|---|\n");
     for row in ROWS.iter().filter(|row| matches!(row.rule, Rule::Effective(_))) {
         let _ = writeln!(page, "| {} | {} |", name(row), value(row));
     }
-    page.push_str("\n| These may only be set to what they are | because |\n|---|---|\n");
+    page.push_str("\n| These accept only their current value | because |\n|---|---|\n");
     let mut reasons: Vec<&str> = Vec::new();
     for why in ROWS.iter().filter_map(reason) {
         if !reasons.contains(&why) {
@@ -23,26 +23,26 @@ pub(crate) fn page() -> String {
     }
     let _ = write!(
         page,
-        "\nAccepted and remembered until the server ends, because they tune what is inside Redis and built otherwise here, or what only a \
-         cluster or replicas feel: {}.\n\nNot to be set while the server runs (`can't set immutable config`): {}.\n",
+        "\nAccepted and stored until the server stops, without effect, because they tune internals of Redis that do not exist here, or \
+         concern only a cluster or replicas: {}.\n\nCannot be set at run time (`can't set immutable config`): {}.\n",
         names(|rule| matches!(rule, Rule::Tunes)),
         names(|rule| matches!(rule, Rule::Immutable)),
     );
     page
 }
 
-/// Why a setting is refused.
+/// Why a setting is rejected.
 fn reason(row: &Row) -> Option<&'static str> {
     match row.rule {
-        Rule::Start(_, why) | Rule::Refused(why) | Rule::Hidden(why) => Some(why),
+        Rule::Start(_, why) | Rule::Rejected(why) | Rule::Hidden(why) => Some(why),
         Rule::Effective(_) | Rule::Tunes | Rule::Immutable => None,
     }
 }
 
-/// A setting with its value, where that is always the same.
+/// A setting with its value, where it is constant.
 fn shown(row: &Row) -> String {
     match row.rule {
-        Rule::Refused(_) => format!("{} {}", name(row), value(row)),
+        Rule::Rejected(_) => format!("{} {}", name(row), value(row)),
         _ => name(row),
     }
 }

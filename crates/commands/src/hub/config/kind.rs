@@ -1,8 +1,8 @@
-//! What a setting may be, and how its value is read. It touches nothing.
+//! The type of a setting, and how its value is parsed. It touches nothing.
 
 use super::limit;
 
-/// What a setting may be.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     /// `yes` or `no`.
@@ -13,15 +13,15 @@ pub(super) enum Kind {
     Choices(&'static [&'static str]),
     /// An integer in this range.
     Int(i64, i64),
-    /// A number of bytes in this range, perhaps with a unit.
+    /// A number of bytes in this range, optionally with a unit.
     Bytes(u64, u64),
-    /// A number of bytes, or a share: `5%`.
+    /// A number of bytes, or a percentage: `5%`.
     BytesOrShare,
-    /// Anything.
+    /// Any text.
     Text,
     /// Pairs of seconds and changes.
     Save,
-    /// Classes of connections and their limits.
+    /// Client classes and their limits.
     OutputLimits,
     /// Numbers between 0 and 100.
     Percentiles,
@@ -30,10 +30,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The value as it is remembered and shown.
+    /// The value as it is stored and shown.
     ///
     /// # Errors
-    /// Redis's reason why it cannot be.
+    /// Redis's error if it is not allowed.
     pub(super) fn read(&self, text: &[u8], present: &str) -> Result<String, String> {
         let text = std::str::from_utf8(text).map_err(|_| "argument must be text")?;
         match *self {

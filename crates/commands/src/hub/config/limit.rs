@@ -1,11 +1,11 @@
-//! client-output-buffer-limit: how much may wait for a slow reader. It touches nothing.
+//! client-output-buffer-limit: how many bytes may be pending for a slow reader. It touches nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Kind;
 use super::kind::bytes;
 
-/// How many bytes may wait for one connection.
+/// How many bytes may be pending for one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
     /// More than this closes it at once; 0: no limit.
@@ -16,7 +16,7 @@ pub struct OutputLimit {
     pub soft_s: u64,
 }
 
-/// The classes of connections, by their names in the setting.
+/// The client classes, by their names in the setting.
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// The limits of all classes.
@@ -30,7 +30,7 @@ impl Limits {
         OutputLimit { hard_bytes, soft_bytes, soft_s }
     }
 
-    /// Takes over a value that was read before.
+    /// Applies a value that was parsed before.
     pub(super) fn set(&self, value: &str) {
         let words: Vec<_> = value.split_whitespace().collect();
         for (class, words) in self.0.iter().zip(words.chunks_exact(4)) {
@@ -41,7 +41,7 @@ impl Limits {
     }
 }
 
-/// Reads some classes; the others stay as they are.
+/// Parses some classes; the others stay as they are.
 pub(super) fn read(text: &str, present: &str) -> Result<String, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     if words.is_empty() || !words.len().is_multiple_of(4) {

@@ -1,7 +1,7 @@
-//! What CONFIG GET and CONFIG SET know. It touches nothing.
+//! The settings of CONFIG GET and CONFIG SET. It touches nothing.
 //!
-//! What CONFIG SET does with a setting is said by its row in `table`. Those that take effect are read at every turn and are
-//! therefore atomics. One that would change what Redis does and changes nothing here is refused, unless it is set to what it is.
+//! The row of a setting in `table` says what CONFIG SET does with it. Those that take effect are read in every loop iteration and are
+//! therefore atomics. A setting that would change Redis's behaviour but has no effect here is rejected, unless the value is unchanged.
 
 mod docs;
 mod kind;
@@ -18,11 +18,11 @@ use super::{Facts, Kind};
 use crate::bounds::{REQUEST_BYTES_MAX, STRING_BYTES_MAX};
 use crate::glob;
 pub(crate) use docs::page;
-use table::{Live, ROWS, Row, Rule};
+use table::{ROWS, Row, Rule, Target};
 
 /// Settings by Redis's names.
 pub struct Config {
-    /// What was set, by the row's number; other rows have their default.
+    /// The values that were set, by row; other rows have their default.
     set: Mutex<BTreeMap<usize, String>>,
     clients_max: AtomicU64,
     client_timeout_s: AtomicU64,
@@ -33,7 +33,7 @@ pub struct Config {
     output: limit::Limits,
 }
 
-/// Why CONFIG SET refused: the name as it was given, and the reason. Nothing was changed.
+/// Why CONFIG SET failed: the name as it was sent, and the reason. Nothing was changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConfigError {
     /// There is no such setting.
@@ -60,13 +60,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How many connections there may be.
+    /// The maximum number of connections.
     #[must_use]
     pub fn clients_max(&self) -> usize {
         load(&self.clients_max)
     }
 
-    /// What the server can bear: the number of connections until somebody sets another.
+    /// The maximum number of connections that the server supports: the value until another is set.
     pub fn set_clients_max(&self, max: usize) {
         self.clients_max.store(max as u64, Ordering::Relaxed);
         if let Some(row) = ROWS.iter().position(|row| row.name == "maxclients") {
@@ -80,7 +80,7 @@ impl Config {
         self.client_timeout_s.load(Ordering::Relaxed)
     }
 
-    /// Seconds between probes of a silent connection; 0: none.
+    /// Seconds between keepalive probes of an idle connection; 0: none.
     #[must_use]
     pub fn tcp_keepalive_s(&self) -> u64 {
         self.tcp_keepalive_s.load(Ordering::Relaxed)
@@ -92,32 +92,32 @@ impl Config {
         load(&self.bulk_bytes_max).min(STRING_BYTES_MAX)
     }
 
-    /// Bytes of requests that a connection may have waiting.
+    /// Bytes of requests that a connection may have pending.
     #[must_use]
     pub fn query_bytes_max(&self) -> usize {
         load(&self.query_bytes_max).min(REQUEST_BYTES_MAX)
     }
 
-    /// Milliseconds that a script may run; 0: for ever.
+    /// Milliseconds that a script may run; 0: no limit.
     #[must_use]
     pub fn script_ms_max(&self) -> u64 {
         self.script_ms_max.load(Ordering::Relaxed)
     }
 
-    /// Bytes of answers and messages that a connection may have waiting.
+    /// Bytes of replies and messages that a connection may have pending.
     #[must_use]
     pub fn output_limit(&self, kind: Kind) -> OutputLimit {
         self.output.of(kind)
     }
 
-    /// One value, by its name in small letters.
+    /// One value, by its name in lower case.
     #[must_use]
     pub fn value(&self, name: &str, facts: &Facts) -> Option<String> {
         let at = ROWS.iter().position(|row| row.name == name || row.also == name)?;
         Some(self.present(at, facts))
     }
 
-    /// Names and values that one of the patterns fits, in the order of names. A name without wildcards is shown as given.
+    /// Names and values that match one of the patterns, sorted by name. A name without wildcards is shown as sent.
     #[must_use]
     pub fn get<'a>(&self, patterns: impl Iterator<Item = &'a [u8]>, facts: &Facts) -> Vec<(String, String)> {
         let mut found = BTreeMap::new();
@@ -146,7 +146,7 @@ impl Config {
     /// Why none was changed.
     pub fn set(&self, pairs: &[(&[u8], &[u8])], facts: &Facts) -> Result<(), ConfigError> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        // All names are looked at before any value, and an unknown one is told before what else is wrong.
+        // All names are checked before any value, and an unknown name is reported before other errors.
         let mut rows = Vec::new();
         let mut wrong = None;
         for (name, _) in pairs {
@@ -180,16 +180,16 @@ impl Config {
         Ok(())
     }
 
-    /// The value as it will be remembered.
+    /// The value as it will be stored.
     fn checked(&self, at: usize, value: &[u8], facts: &Facts) -> Result<String, String> {
         let row = &ROWS[at];
         let value = row.kind.read(value, &self.present(at, facts))?;
         match row.rule {
             Rule::Start(_, why) if value != self.present(at, facts) => Err(why.into()),
-            Rule::Refused(why) if value != self.present(at, facts) => {
+            Rule::Rejected(why) if value != self.present(at, facts) => {
                 Err(format!("it has no effect here: {why}"))
             }
-            Rule::Effective(Live::ClientsMax)
+            Rule::Effective(Target::ClientsMax)
                 if facts.clients_max > 0 && value.parse().is_ok_and(|max| facts.clients_max < max) =>
             {
                 Err(format!(
@@ -209,17 +209,17 @@ impl Config {
         }
     }
 
-    /// Makes a value felt, where anything feels it.
+    /// Applies a value, if the setting has an effect.
     fn enliven(&self, row: &Row, value: &str) {
-        let Rule::Effective(live) = row.rule else { return };
-        let place = match live {
-            Live::ClientsMax => &self.clients_max,
-            Live::ClientTimeout => &self.client_timeout_s,
-            Live::TcpKeepalive => &self.tcp_keepalive_s,
-            Live::BulkBytes => &self.bulk_bytes_max,
-            Live::QueryBytes => &self.query_bytes_max,
-            Live::ScriptTime => &self.script_ms_max,
-            Live::Output => return self.output.set(value),
+        let Rule::Effective(effective) = row.rule else { return };
+        let place = match effective {
+            Target::ClientsMax => &self.clients_max,
+            Target::ClientTimeout => &self.client_timeout_s,
+            Target::TcpKeepalive => &self.tcp_keepalive_s,
+            Target::BulkBytes => &self.bulk_bytes_max,
+            Target::QueryBytes => &self.query_bytes_max,
+            Target::ScriptTime => &self.script_ms_max,
+            Target::Output => return self.output.set(value),
         };
         place.store(value.parse().unwrap_or(0), Ordering::Relaxed);
     }
@@ -233,7 +233,7 @@ fn load(value: &AtomicU64) -> usize {
     usize::try_from(value.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
 }
 
-/// The number of a row, by either of its names in any case of letters.
+/// The index of a row, by either of its names, ignoring case.
 fn find(name: &[u8]) -> Option<usize> {
     let named = |known: &str| !known.is_empty() && known.as_bytes().eq_ignore_ascii_case(name);
     ROWS.iter().position(|row| named(row.name) || named(row.also))
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn live_settings_are_felt() {
+    fn effective_settings_are_applied() {
         let config = Config::default();
         assert_eq!(
             (config.clients_max(), config.client_timeout_s(), config.tcp_keepalive_s()),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_decides_is_read_only() {
+    fn settings_of_the_start_are_read_only() {
         let config = Config::default();
         let facts =
             Facts { durability: "commit", clients_max: 100, limit_bytes: Some(5), ..Facts::default() };
@@ -304,21 +304,21 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_nothing_here_is_refused_and_says_so() {
+    fn settings_without_effect_are_rejected_with_a_reason() {
         let config = Config::default();
         for row in ROWS {
-            let Rule::Refused(why) = row.rule else { continue };
+            let Rule::Rejected(why) = row.rule else { continue };
             assert_eq!(set(&config, &[(row.name, row.default)]), Ok(()), "{}: it is what it is", row.name);
             let other = ["yes", "no", "7", "1 2 3", "allkeys-lru", "KEA", "allchannels", "panic", "now"];
             let others = other.into_iter().filter(|value| *value != row.default);
-            let told: Vec<_> =
+            let results: Vec<_> =
                 others.map(|value| set(&config, &[(row.name, value), ("timeout", "9")])).collect();
-            let says_so = |told: &Result<(), ConfigError>| matches!(told, Err(ConfigError::Value(_, text)) if *text == format!("it has no effect here: {why}"));
-            assert!(told.iter().any(says_so), "{}: {told:?}", row.name);
-            assert!(told.iter().all(Result::is_err), "{}: {told:?}", row.name);
+            let says_so = |results: &Result<(), ConfigError>| matches!(results, Err(ConfigError::Value(_, text)) if *text == format!("it has no effect here: {why}"));
+            assert!(results.iter().any(says_so), "{}: {results:?}", row.name);
+            assert!(results.iter().all(Result::is_err), "{}: {results:?}", row.name);
             assert_eq!(config.value(row.name, &Facts::default()).as_deref(), Some(row.default));
         }
-        assert_eq!(config.client_timeout_s(), 0, "one that is refused keeps the others from being set");
+        assert_eq!(config.client_timeout_s(), 0, "one rejected setting prevents the others from being set");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every setting of CONFIG, with its value where nobody set another, and what CONFIG SET does with it. It touches nothing.
+//! All settings of CONFIG, with their default values and what CONFIG SET does with them. It touches nothing.
 
 use super::kind::Kind::{
     self, Bytes, BytesOrShare, Choice, Choices, Int, OomScores, OutputLimits, Percentiles, Save, Text, YesNo,
@@ -9,34 +9,34 @@ use crate::hub::Facts;
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// An older name, or nothing.
+    /// An older name, or empty.
     pub(super) also: &'static str,
     pub(super) kind: Kind,
     pub(super) default: &'static str,
     pub(super) rule: Rule,
 }
 
-/// What CONFIG SET does with a setting. A setting that would change how Redis behaves and changes nothing here never answers OK.
+/// What CONFIG SET does with a setting. A setting that would change Redis's behaviour but has no effect here never returns OK.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
-    /// It takes effect at once, as on Redis.
-    Effective(Live),
-    /// It tunes what is inside Redis and is built otherwise here, or what only a cluster or replicas feel: accepted and
-    /// remembered, so that tools that set it go on working.
+    /// It takes effect at once, as in Redis.
+    Effective(Target),
+    /// It tunes internals of Redis that do not exist here, or concerns only a cluster or replicas: accepted and
+    /// stored, so that tools that set it keep working.
     Tunes,
-    /// It follows from how the server was started: it may be set to what it is, and to nothing else for this reason.
+    /// It is determined by the start of the server: it accepts its current value, and rejects others with this reason.
     Start(fn(&Facts) -> String, &'static str),
-    /// It changes what Redis does and would change nothing here: it may be set to what it is, and to nothing else for this reason.
-    Refused(&'static str),
-    /// It is not shown, so it cannot be set even to what it is, for this reason.
+    /// It would change Redis's behaviour and has no effect here: it accepts its current value, and rejects others with this reason.
+    Rejected(&'static str),
+    /// It is not shown, so it rejects every value with this reason.
     Hidden(&'static str),
-    /// It cannot be set while the server runs.
+    /// It cannot be set at run time.
     Immutable,
 }
 
-/// What feels a setting that takes effect.
+/// What a setting that takes effect applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Live {
+pub(super) enum Target {
     ClientsMax,
     ClientTimeout,
     TcpKeepalive,
@@ -52,30 +52,30 @@ const U64: u64 = u64::MAX;
 const LONG: u64 = i64::MAX as u64;
 const MEGABYTE: u64 = 1 << 20;
 
-const BY_DURABILITY: &str = "it follows from the durability that the server was started with (--durability)";
-const AT_START: &str = "it is decided when the server starts";
-const BY_LOG_LEVEL: &str = "it follows from the log level that the server was started with (--log-level)";
+const BY_DURABILITY: &str = "it is determined by the durability at the start of the server (--durability)";
+const AT_START: &str = "it is determined at the start of the server";
+const BY_LOG_LEVEL: &str = "it is determined by the log level at the start of the server (--log-level)";
 const BY_MEMORY: &str =
-    "memory for values is bounded when the server starts (--memory), and no key is ever evicted";
+    "the memory limit is set at the start of the server (--memory), and no key is ever evicted";
 const BY_TOKEN: &str = "the password is the token that the server was started with (--token, --token-file)";
 const NO_EVENTS: &str = "keyspace notifications are not supported";
 const NO_EVICTION: &str = "no key is ever evicted: beyond --memory, values are read from disk";
 const NO_CLIENT_EVICTION: &str =
     "clients are not evicted by memory: client-output-buffer-limit bounds each of them";
 const NO_USERS: &str = "there is one user, and no log of denied commands";
-const NO_AOF: &str = "there is no append-only file: the journal cuts a torn end off and has no timestamps";
-const NO_REWRITE: &str = "what --durability promises holds at every moment";
-const NO_CRASH_REPORT: &str = "there is no crash report: a panic is one line of the log";
-const NO_HIDING: &str = "what a script gives to redis.log is logged as it is";
-const NO_LATENCY: &str = "latencies are not kept by command: /metrics has figures";
-const NO_SLOW_LOG: &str = "slow commands are not kept";
+const NO_AOF: &str = "there is no append-only file: the journal truncates a torn tail and has no timestamps";
+const NO_REWRITE: &str = "the guarantee of --durability holds at all times";
+const NO_CRASH_REPORT: &str = "there is no crash report: a panic is one line in the log";
+const NO_HIDING: &str = "arguments of redis.log are logged unchanged";
+const NO_LATENCY: &str = "latencies are not recorded per command: see /metrics";
+const NO_SLOW_LOG: &str = "slow commands are not recorded";
 const NO_LOCALE: &str = "texts are compared byte by byte, whatever the locale";
 const NO_REPLICATION: &str = "there is no replication";
-const NO_PROCESS: &str = "the server leaves its title and its score for the OOM killer as they are";
+const NO_PROCESS: &str = "the server does not change its process title or OOM score";
 const PROTECTED: &str = "without a token only loopback addresses are served, always";
 const NO_RESTORE: &str = "there is no RESTORE";
-const NO_SHUTDOWN: &str = "SIGTERM and SIGINT end the server in one way, within its grace time";
-const NO_SNAPSHOT: &str = "there are no snapshots: a write that cannot be made durable is refused";
+const NO_SHUTDOWN: &str = "SIGTERM and SIGINT shut the server down in one way, within its grace period";
+const NO_SNAPSHOT: &str = "there are no snapshots: a write that cannot be made durable returns an error";
 const NO_TRACKING: &str = "CLIENT TRACKING is not supported";
 
 const POLICIES: &[&str] = &[
@@ -96,16 +96,16 @@ const fn row(name: &'static str, kind: Kind, default: &'static str, rule: Rule) 
     Row { name, also: "", kind, default, rule }
 }
 
-const fn live(name: &'static str, kind: Kind, default: &'static str, live: Live) -> Row {
-    row(name, kind, default, Rule::Effective(live))
+const fn effective(name: &'static str, kind: Kind, default: &'static str, effective: Target) -> Row {
+    row(name, kind, default, Rule::Effective(effective))
 }
 
 const fn tunes(name: &'static str, kind: Kind, default: &'static str) -> Row {
     row(name, kind, default, Rule::Tunes)
 }
 
-const fn refused(name: &'static str, kind: Kind, value: &'static str, why: &'static str) -> Row {
-    row(name, kind, value, Rule::Refused(why))
+const fn rejected(name: &'static str, kind: Kind, value: &'static str, why: &'static str) -> Row {
+    row(name, kind, value, Rule::Rejected(why))
 }
 
 const fn immutable(name: &'static str, kind: Kind, value: &'static str) -> Row {
@@ -137,18 +137,18 @@ fn append_fsync(facts: &Facts) -> String {
 }
 
 pub(super) const ROWS: &[Row] = &[
-    live("maxclients", Int(1, u32::MAX as i64), "10000", Live::ClientsMax),
-    live("timeout", Int(0, I32), "0", Live::ClientTimeout),
-    live("tcp-keepalive", Int(0, I32), "300", Live::TcpKeepalive),
-    live("proto-max-bulk-len", Bytes(MEGABYTE, LONG), "536870912", Live::BulkBytes),
-    live("client-query-buffer-limit", Bytes(MEGABYTE, LONG), "1073741824", Live::QueryBytes),
-    live(
+    effective("maxclients", Int(1, u32::MAX as i64), "10000", Target::ClientsMax),
+    effective("timeout", Int(0, I32), "0", Target::ClientTimeout),
+    effective("tcp-keepalive", Int(0, I32), "300", Target::TcpKeepalive),
+    effective("proto-max-bulk-len", Bytes(MEGABYTE, LONG), "536870912", Target::BulkBytes),
+    effective("client-query-buffer-limit", Bytes(MEGABYTE, LONG), "1073741824", Target::QueryBytes),
+    effective(
         "client-output-buffer-limit",
         OutputLimits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        Live::Output,
+        Target::Output,
     ),
-    live("busy-reply-threshold", Int(0, I64), "5000", Live::ScriptTime).also("lua-time-limit"),
+    effective("busy-reply-threshold", Int(0, I64), "5000", Target::ScriptTime).also("lua-time-limit"),
     row("appendonly", YesNo, "yes", Rule::Start(append_only, BY_DURABILITY)),
     row(
         "appendfsync",
@@ -169,10 +169,10 @@ pub(super) const ROWS: &[Row] = &[
     row("requirepass", Text, "", Rule::Hidden(BY_TOKEN)),
     immutable("databases", Int(1, I32), "1"),
     immutable("cluster-enabled", YesNo, "no"),
-    refused("notify-keyspace-events", Text, "", NO_EVENTS),
-    refused("acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels", NO_USERS),
+    rejected("notify-keyspace-events", Text, "", NO_EVENTS),
+    rejected("acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels", NO_USERS),
     immutable("aclfile", Text, ""),
-    refused("acllog-max-len", Int(0, I64), "128", NO_USERS),
+    rejected("acllog-max-len", Int(0, I64), "128", NO_USERS),
     tunes("active-defrag-cycle-max", Int(1, 99), "25"),
     tunes("active-defrag-cycle-min", Int(1, 99), "1"),
     tunes("active-defrag-ignore-bytes", Bytes(1, LONG), "104857600"),
@@ -184,9 +184,9 @@ pub(super) const ROWS: &[Row] = &[
     tunes("activerehashing", YesNo, "yes"),
     immutable("always-show-logo", YesNo, "no"),
     tunes("aof-disable-auto-gc", YesNo, "no"),
-    refused("aof-load-truncated", YesNo, "yes", NO_AOF),
+    rejected("aof-load-truncated", YesNo, "yes", NO_AOF),
     tunes("aof-rewrite-incremental-fsync", YesNo, "yes"),
-    refused("aof-timestamp-enabled", YesNo, "no", NO_AOF),
+    rejected("aof-timestamp-enabled", YesNo, "no", NO_AOF),
     tunes("aof-use-rdb-preamble", YesNo, "yes"),
     immutable("aof_rewrite_cpulist", Text, ""),
     immutable("appenddirname", Text, "appendonlydir"),
@@ -215,8 +215,8 @@ pub(super) const ROWS: &[Row] = &[
     tunes("cluster-replica-no-failover", YesNo, "no").also("cluster-slave-no-failover"),
     tunes("cluster-replica-validity-factor", Int(0, I32), "10").also("cluster-slave-validity-factor"),
     tunes("cluster-require-full-coverage", YesNo, "yes"),
-    refused("crash-log-enabled", YesNo, "no", NO_CRASH_REPORT),
-    refused("crash-memcheck-enabled", YesNo, "no", NO_CRASH_REPORT),
+    rejected("crash-log-enabled", YesNo, "no", NO_CRASH_REPORT),
+    rejected("crash-memcheck-enabled", YesNo, "no", NO_CRASH_REPORT),
     immutable("daemonize", YesNo, "no"),
     immutable("dbfilename", Text, "dump.rdb"),
     immutable("disable-thp", YesNo, "yes"),
@@ -226,16 +226,16 @@ pub(super) const ROWS: &[Row] = &[
     immutable("enable-protected-configs", Choice(&["no", "yes", "local"]), "no"),
     tunes("hash-max-listpack-entries", Int(0, I64), "512").also("hash-max-ziplist-entries"),
     tunes("hash-max-listpack-value", Bytes(0, LONG), "64").also("hash-max-ziplist-value"),
-    refused("hide-user-data-from-log", YesNo, "no", NO_HIDING),
+    rejected("hide-user-data-from-log", YesNo, "no", NO_HIDING),
     tunes("hll-sparse-max-bytes", Bytes(0, LONG), "3000"),
     tunes("hz", Int(0, I32), "10"),
     tunes("ignore-warnings", Text, ""),
     immutable("io-threads", Int(1, 128), "1"),
     immutable("io-threads-do-reads", YesNo, "no"),
     tunes("jemalloc-bg-thread", YesNo, "yes"),
-    refused("latency-monitor-threshold", Int(0, I64), "0", NO_LATENCY),
-    refused("latency-tracking", YesNo, "no", NO_LATENCY),
-    refused("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", NO_LATENCY),
+    rejected("latency-monitor-threshold", Int(0, I64), "0", NO_LATENCY),
+    rejected("latency-tracking", YesNo, "no", NO_LATENCY),
+    rejected("latency-tracking-info-percentiles", Percentiles, "50 99 99.9", NO_LATENCY),
     tunes("lazyfree-lazy-eviction", YesNo, "no"),
     tunes("lazyfree-lazy-expire", YesNo, "no"),
     tunes("lazyfree-lazy-server-del", YesNo, "no"),
@@ -245,31 +245,31 @@ pub(super) const ROWS: &[Row] = &[
     tunes("lfu-log-factor", Int(0, I32), "10"),
     tunes("list-compress-depth", Int(0, I32), "0"),
     tunes("list-max-listpack-size", Int(i32::MIN as i64, I32), "-2").also("list-max-ziplist-size"),
-    refused("locale-collate", Text, "", NO_LOCALE),
+    rejected("locale-collate", Text, "", NO_LOCALE),
     immutable("logfile", Text, ""),
-    refused("masterauth", Text, "", NO_REPLICATION),
-    refused("masteruser", Text, "", NO_REPLICATION),
+    rejected("masterauth", Text, "", NO_REPLICATION),
+    rejected("masteruser", Text, "", NO_REPLICATION),
     tunes("max-new-connections-per-cycle", Int(1, 1000), "10"),
     tunes("max-new-tls-connections-per-cycle", Int(1, 1000), "1"),
-    refused("maxmemory-clients", BytesOrShare, "0", NO_CLIENT_EVICTION),
+    rejected("maxmemory-clients", BytesOrShare, "0", NO_CLIENT_EVICTION),
     tunes("maxmemory-eviction-tenacity", Int(0, 100), "10"),
-    refused("maxmemory-policy", Choice(POLICIES), "noeviction", NO_EVICTION),
+    rejected("maxmemory-policy", Choice(POLICIES), "noeviction", NO_EVICTION),
     tunes("maxmemory-samples", Int(1, 64), "5"),
-    refused("min-replicas-max-lag", Int(0, I32), "10", NO_REPLICATION).also("min-slaves-max-lag"),
-    refused("min-replicas-to-write", Int(0, I32), "0", NO_REPLICATION).also("min-slaves-to-write"),
-    refused("no-appendfsync-on-rewrite", YesNo, "no", NO_REWRITE),
-    refused("oom-score-adj", Choice(&["no", "yes", "relative", "absolute"]), "no", NO_PROCESS),
-    refused("oom-score-adj-values", OomScores, "0 200 800", NO_PROCESS),
+    rejected("min-replicas-max-lag", Int(0, I32), "10", NO_REPLICATION).also("min-slaves-max-lag"),
+    rejected("min-replicas-to-write", Int(0, I32), "0", NO_REPLICATION).also("min-slaves-to-write"),
+    rejected("no-appendfsync-on-rewrite", YesNo, "no", NO_REWRITE),
+    rejected("oom-score-adj", Choice(&["no", "yes", "relative", "absolute"]), "no", NO_PROCESS),
+    rejected("oom-score-adj-values", OomScores, "0 200 800", NO_PROCESS),
     immutable("pidfile", Text, ""),
-    refused("proc-title-template", Text, "{title} {listen-addr} {server-mode}", NO_PROCESS),
-    refused(
+    rejected("proc-title-template", Text, "{title} {listen-addr} {server-mode}", NO_PROCESS),
+    rejected(
         "propagation-error-behavior",
         Choice(&["ignore", "panic", "panic-on-replicas"]),
         "ignore",
         NO_REPLICATION,
     ),
-    refused("protected-mode", YesNo, "yes", PROTECTED),
-    refused("rdb-del-sync-files", YesNo, "no", NO_REPLICATION),
+    rejected("protected-mode", YesNo, "yes", PROTECTED),
+    rejected("rdb-del-sync-files", YesNo, "no", NO_REPLICATION),
     tunes("rdb-save-incremental-fsync", YesNo, "yes"),
     immutable("rdbchecksum", YesNo, "yes"),
     tunes("rdbcompression", YesNo, "yes"),
@@ -282,29 +282,29 @@ pub(super) const ROWS: &[Row] = &[
     tunes("repl-diskless-sync-max-replicas", Int(0, I32), "0"),
     tunes("repl-ping-replica-period", Int(1, I32), "10").also("repl-ping-slave-period"),
     tunes("repl-timeout", Int(1, I32), "60"),
-    refused("replica-announce-ip", Text, "", NO_REPLICATION).also("slave-announce-ip"),
-    refused("replica-announce-port", Int(0, 65535), "0", NO_REPLICATION).also("slave-announce-port"),
-    refused("replica-announced", YesNo, "yes", NO_REPLICATION),
-    refused("replica-ignore-disk-write-errors", YesNo, "no", NO_REPLICATION),
-    refused("replica-ignore-maxmemory", YesNo, "yes", NO_REPLICATION).also("slave-ignore-maxmemory"),
+    rejected("replica-announce-ip", Text, "", NO_REPLICATION).also("slave-announce-ip"),
+    rejected("replica-announce-port", Int(0, 65535), "0", NO_REPLICATION).also("slave-announce-port"),
+    rejected("replica-announced", YesNo, "yes", NO_REPLICATION),
+    rejected("replica-ignore-disk-write-errors", YesNo, "no", NO_REPLICATION),
+    rejected("replica-ignore-maxmemory", YesNo, "yes", NO_REPLICATION).also("slave-ignore-maxmemory"),
     tunes("replica-lazy-flush", YesNo, "no").also("slave-lazy-flush"),
-    refused("replica-priority", Int(0, I32), "100", NO_REPLICATION).also("slave-priority"),
-    refused("replica-read-only", YesNo, "yes", NO_REPLICATION).also("slave-read-only"),
-    refused("replica-serve-stale-data", YesNo, "yes", NO_REPLICATION).also("slave-serve-stale-data"),
+    rejected("replica-priority", Int(0, I32), "100", NO_REPLICATION).also("slave-priority"),
+    rejected("replica-read-only", YesNo, "yes", NO_REPLICATION).also("slave-read-only"),
+    rejected("replica-serve-stale-data", YesNo, "yes", NO_REPLICATION).also("slave-serve-stale-data"),
     immutable("replicaof", Text, "").also("slaveof"),
-    refused("sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no", NO_RESTORE),
+    rejected("sanitize-dump-payload", Choice(&["no", "yes", "clients"]), "no", NO_RESTORE),
     immutable("server_cpulist", Text, ""),
     tunes("set-max-intset-entries", Int(0, I64), "512"),
     tunes("set-max-listpack-entries", Int(0, I64), "128"),
     tunes("set-max-listpack-value", Bytes(0, LONG), "64"),
     immutable("set-proc-title", YesNo, "yes"),
-    refused("shutdown-on-sigint", Choices(SIGNALS), "default", NO_SHUTDOWN),
-    refused("shutdown-on-sigterm", Choices(SIGNALS), "default", NO_SHUTDOWN),
-    refused("shutdown-timeout", Int(0, I32), "10", NO_SHUTDOWN),
-    refused("slowlog-log-slower-than", Int(-1, I64), "-1", NO_SLOW_LOG),
-    refused("slowlog-max-len", Int(0, I64), "128", NO_SLOW_LOG),
+    rejected("shutdown-on-sigint", Choices(SIGNALS), "default", NO_SHUTDOWN),
+    rejected("shutdown-on-sigterm", Choices(SIGNALS), "default", NO_SHUTDOWN),
+    rejected("shutdown-timeout", Int(0, I32), "10", NO_SHUTDOWN),
+    rejected("slowlog-log-slower-than", Int(-1, I64), "-1", NO_SLOW_LOG),
+    rejected("slowlog-max-len", Int(0, I64), "128", NO_SLOW_LOG),
     immutable("socket-mark-id", Int(0, u32::MAX as i64), "0"),
-    refused("stop-writes-on-bgsave-error", YesNo, "yes", NO_SNAPSHOT),
+    rejected("stop-writes-on-bgsave-error", YesNo, "yes", NO_SNAPSHOT),
     tunes("stream-node-max-bytes", Bytes(0, LONG), "4096"),
     tunes("stream-node-max-entries", Int(0, I64), "100"),
     immutable("supervised", Choice(&["upstart", "systemd", "auto", "no"]), "no"),
@@ -330,7 +330,7 @@ pub(super) const ROWS: &[Row] = &[
     immutable("tls-session-cache-size", Int(0, I32), "20480"),
     immutable("tls-session-cache-timeout", Int(0, I32), "300"),
     immutable("tls-session-caching", YesNo, "yes"),
-    refused("tracking-table-max-keys", Int(0, I64), "1000000", NO_TRACKING),
+    rejected("tracking-table-max-keys", Int(0, I64), "1000000", NO_TRACKING),
     immutable("unixsocket", Text, ""),
     immutable("unixsocketperm", Int(0, 0o777), "0"),
     tunes("zset-max-listpack-entries", Int(0, I64), "128").also("zset-max-ziplist-entries"),

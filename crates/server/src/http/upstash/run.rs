@@ -135,7 +135,7 @@ pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<
             "ERR Command is not available: '{name}'. It needs a connection of its own"
         )));
     }
-    rights.refusal(spec).map_or(Ok(spec), Err)
+    rights.denial(spec).map_or(Ok(spec), Err)
 }
 
 /// The commands of a request, and the replies so far.

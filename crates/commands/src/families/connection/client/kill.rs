@@ -17,11 +17,11 @@ const ID_TOO_SMALL: Fail = Fail::fixed("ERR client-id should be greater than 0")
 const AGE_NOT_INT: Fail = Fail::fixed("ERR maxage is not an integer or out of range");
 const AGE_TOO_SMALL: Fail = Fail::fixed("ERR maxage should be greater than 0");
 
-/// Which connections end: all that fit everything that is said.
+/// Which connections to close: those that match all filters.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
-    /// The inner `None`: a kind of which there is none here.
+    /// The inner `None`: a type of which there are no connections.
     kind: Option<Option<Kind>>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
@@ -29,7 +29,7 @@ struct Filter<'a> {
     with_me: bool,
 }
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn kill(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         let filter = Filter { address: Some(args.at(2)), with_me: true, ..Filter::default() };
         return if end(conn, &filter) > 0 { Ok(Reply::Ok) } else { Err(NO_SUCH_CLIENT) };
@@ -85,7 +85,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Ends connections and tells how many. The one that asks ends after its answer.
+/// Closes connections and returns how many. The calling connection is closed after its reply.
 fn end(conn: &mut Conn<'_>, filter: &Filter<'_>) -> usize {
     let me = conn.session.client.id;
     let mut ended = 0;
@@ -108,7 +108,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn connections_end_by_filter() {
+    fn connections_are_closed_by_filter() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub).client;
         desk.expect(&[
@@ -128,14 +128,14 @@ mod tests {
         ]);
         assert!(!other.is_killed() && !desk.session.closing);
         desk.expect(&[("CLIENT KILL LADDR 127.0.0.1:6379 USER default", ":1")]);
-        assert!(other.is_killed() && !desk.session.closing, "the one that asks is spared");
+        assert!(other.is_killed() && !desk.session.closing, "the calling connection is spared");
         desk.now = desk.now.plus_ms(10_000);
         desk.expect(&[("CLIENT KILL MAXAGE 10 SKIPME no", ":2")]);
         assert!(desk.session.closing);
     }
 
     #[test]
-    fn the_old_form_ends_by_address() {
+    fn the_old_form_closes_by_address() {
         let mut desk = Desk::new();
         desk.expect(&[("CLIENT KILL 127.0.0.1:5000", "+OK")]);
         assert!(desk.session.closing);

@@ -16,7 +16,7 @@ use crate::reply::Reply;
 
 const INVALID_ID: Fail = Fail::fixed("ERR Invalid client ID");
 
-/// What kind of connection a word names; `None` inside: a kind of which there is none here.
+/// The connection type of a word; the inner `None`: a type of which there are no connections.
 pub(super) fn kind_named(word: &[u8]) -> Result<Option<Kind>, Fail> {
     match word.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(Some(Kind::Normal)),
@@ -54,7 +54,7 @@ pub(super) fn list(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Verbatim(text))
 }
 
-/// One connection in Redis's form. What Keystead does not know of it (buffers, file descriptors) is 0.
+/// One connection in Redis's format. Fields that are unknown here (buffers, file descriptors) are 0.
 fn line(client: &Client, now: Millis, out: &mut String) {
     let shown = client.shown();
     let [sub, psub, ssub, watch] = shown.counts;
@@ -78,7 +78,7 @@ fn line(client: &Client, now: Millis, out: &mut String) {
     );
 }
 
-/// Redis's letters: O sees every command, P listens, x is in MULTI, b waits, e and T are wishes; N when there is nothing to say.
+/// Redis's letters: O monitor, P subscriber, x in MULTI, b blocked, e no-evict, T no-touch; N if there are none.
 fn flags(shown: &crate::hub::Shown) -> String {
     let flags: String = [
         (shown.monitor, 'O'),

@@ -33,20 +33,21 @@ pub(super) fn setinfo(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// A name for a connection.
+/// Sets the name of a connection.
 ///
 /// # Errors
-/// Redis's text when CLIENT LIST could not show it.
+/// Redis's error if CLIENT LIST could not show it.
 pub(in crate::families::connection) fn check(name: &[u8]) -> Result<String, Fail> {
     visible(name, "Client names")
 }
 
 /// Visible ASCII only: anything else would break the lines of CLIENT LIST.
 fn visible(text: &[u8], what: &str) -> Result<String, Fail> {
-    let refused = || Fail::text(format!("ERR {what} cannot contain spaces, newlines or special characters."));
+    let rejected =
+        || Fail::text(format!("ERR {what} cannot contain spaces, newlines or special characters."));
     match std::str::from_utf8(text) {
         Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text.to_owned()),
-        _ => Err(refused()),
+        _ => Err(rejected()),
     }
 }
 
@@ -69,12 +70,12 @@ mod tests {
             ("CLIENT SETINFO foo x", "-ERR Unrecognized option 'foo'"),
             ("CLIENT SETINFO lib-name", "-ERR wrong number of arguments for 'client|setinfo' command"),
         ]);
-        let refused = desk.run_args(&["CLIENT", "SETNAME", "a b"]);
+        let rejected = desk.run_args(&["CLIENT", "SETNAME", "a b"]);
         assert_eq!(
-            shown(&refused),
+            shown(&rejected),
             "-ERR Client names cannot contain spaces, newlines or special characters."
         );
-        let refused = desk.run_args(&["CLIENT", "SETINFO", "lib-name", "a\n"]);
-        assert_eq!(shown(&refused), "-ERR lib-name cannot contain spaces, newlines or special characters.");
+        let rejected = desk.run_args(&["CLIENT", "SETINFO", "lib-name", "a\n"]);
+        assert_eq!(shown(&rejected), "-ERR lib-name cannot contain spaces, newlines or special characters.");
     }
 }

@@ -33,7 +33,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_pause_holds_commands_back_until_it_ends() {
+    fn a_pause_suspends_commands_until_it_ends() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range"),

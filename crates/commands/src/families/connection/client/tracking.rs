@@ -1,7 +1,7 @@
 //! `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
 //! `CLIENT TRACKINGINFO`, `CLIENT GETREDIR`, `CLIENT CACHING <YES | NO>`
 //!
-//! Invalidation messages are not supported, so tracking is always off.
+//! Client-side caching is not supported, so tracking is always off.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -33,7 +33,7 @@ pub(super) fn tracking(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     }
 }
 
-pub(super) fn info(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
+pub(super) fn trackinginfo(_: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     let text = |text: &'static str| Reply::bulk(text.as_bytes());
     Ok(Reply::Map(vec![
         (text("flags"), Reply::Set(vec![text("off")])),

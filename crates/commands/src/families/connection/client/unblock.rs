@@ -8,7 +8,7 @@ use crate::reply::Reply;
 
 const BAD_REASON: Fail = Fail::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn unblock(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() > 4 {
         return Err(errors::subcommand_or_arity(args));
     }
@@ -27,7 +27,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn a_connection_that_waits_is_woken() {
+    fn a_blocked_connection_is_unblocked() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub).client;
         desk.expect(&[

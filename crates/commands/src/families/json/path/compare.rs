@@ -1,6 +1,6 @@
-//! Comparing values in a filter, as RFC 9535 has it. It touches nothing.
+//! Comparisons in a filter, as defined by RFC 9535. It touches nothing.
 //!
-//! What is not there equals only what is not there; values of different kinds are unequal and have no order.
+//! An absent value equals only another absent value; values of different types are unequal and have no order.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Filters of a path: what they are and whether a value passes. They touch the tree that they are given, to read it.
+//! Filters of a path: their expressions and evaluation. They only read the tree that they are given.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use super::regex::Pattern;
 use super::select::Walk;
 use super::{PathFlaw, Segment};
 
-/// Bytes of a text that are looked at in the time of one visit.
+/// Bytes of a text that count as one visit.
 const BYTES_PER_VISIT: usize = 64;
 
-/// What a value is asked.
+/// A filter expression.
 #[derive(Debug)]
 pub(super) enum Test {
     AnyOf(Vec<Test>),
@@ -45,7 +45,7 @@ pub(super) enum Function {
     Length(Box<Term>),
     Count(Query),
     Value(Query),
-    /// `match` and `search`: the pattern knows which.
+    /// `match` and `search`: the pattern knows which one.
     Match(Box<Term>, Box<Pattern>),
 }
 
@@ -86,7 +86,7 @@ impl Query {
         walk.within(&self.segments, from)
     }
 
-    /// The value that it selects, if it is one.
+    /// The value that it selects, if it is exactly one.
     fn one<'a>(&'a self, value: &'a Value, walk: &mut Walk<'a>) -> Result<Option<&'a Value>, PathFlaw> {
         let selected = self.select(value, walk)?;
         Ok(if let [one] = *selected { Some(one) } else { None })
@@ -120,7 +120,7 @@ impl Term {
                 };
                 length.map(|length| Cow::Owned(Value::from(length)))
             }
-            // Neither true nor false is a value: it cannot be compared.
+            // A logical result is not a value: it cannot be compared.
             Term::Call(Function::Match(..)) => None,
         })
     }

@@ -1,10 +1,10 @@
-//! Paths into documents: what they select. They touch the tree that they are given, to read it.
+//! Paths into documents: what they select. They only read the tree that they are given.
 //!
-//! The language is RFC 9535 with what RedisJSON adds: names of more characters without quotes (`$.a-b`), a point before a
-//! bracket (`$.[0]`), `=~` for regular expressions, and the legacy form without `$` that means one value. It is read and
-//! walked here because the crates for it have no bound: a path of a few bytes (`$..*..*..*`) can select more than memory
-//! holds. Here a path has a length, a nesting, a number of values that it may visit and a number of matches, all named in
-//! `limits`. The tests compare with `serde_json_path`.
+//! The language is RFC 9535 with the extensions of RedisJSON: names of more characters without quotes (`$.a-b`), a dot before a
+//! bracket (`$.[0]`), `=~` for regular expressions, and the legacy form without `$` that means one value. It is implemented
+//! here because the crates for it have no bounds: a path of a few bytes (`$..*..*..*`) can select more than fits in
+//! memory. Here the length of a path, its nesting, the values it may visit and the number of matches are bounded, all in
+//! `bounds`. The tests compare with `serde_json_path`.
 
 mod compare;
 mod filter;
@@ -20,17 +20,17 @@ use self::filter::Test;
 use super::location::Location;
 use crate::errors::Fail;
 
-/// Whether what a `..` finds deeper comes after what it finds above, or before.
+/// Whether `..` returns deeper values after those above, or before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As RFC 9535 and RedisJSON have it.
+    /// As defined by RFC 9535, and in RedisJSON.
     #[default]
     OuterFirst,
-    /// As Upstash has it.
+    /// As in Upstash.
     InnerFirst,
 }
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Debug)]
 pub struct Path {
     segments: Vec<Segment>,
@@ -40,10 +40,10 @@ pub struct Path {
     text: String,
 }
 
-/// One step of a path.
+/// One segment of a path.
 #[derive(Debug)]
 struct Segment {
-    /// Whether it applies to everything below as well (`..`).
+    /// Whether it also applies to all descendants (`..`).
     descends: bool,
     selectors: Vec<Selector>,
 }
@@ -57,10 +57,10 @@ enum Selector {
     Filter(Test),
 }
 
-/// Why a path cannot be followed.
+/// Why a path cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathFlaw {
-    /// It is none: at which byte, and why.
+    /// A syntax error: at which byte, and why.
     NotPath(usize, &'static str),
     /// It would visit too many values.
     TooLong,
@@ -79,10 +79,10 @@ impl From<PathFlaw> for Fail {
 }
 
 impl Path {
-    /// The path of a text, in either form.
+    /// Parses a path, in either form.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not a path.
     pub fn read(text: &[u8]) -> Result<Path, PathFlaw> {
         let text = std::str::from_utf8(text)
             .map_err(|error| PathFlaw::NotPath(error.valid_up_to(), "expected UTF-8"))?;
@@ -97,13 +97,13 @@ impl Path {
         Ok(Path { segments, legacy, text })
     }
 
-    /// The root, in the legacy form: what is meant where no path is given.
+    /// The root, in the legacy form: the default path.
     #[must_use]
     pub fn root() -> Path {
         Path { segments: Vec::new(), legacy: true, text: "$".to_owned() }
     }
 
-    /// Whether it means one value, and not all that match.
+    /// Whether it means one value, not all matches.
     #[must_use]
     pub fn is_legacy(&self) -> bool {
         self.legacy
@@ -121,13 +121,13 @@ impl Path {
         &self.text
     }
 
-    /// Whether it can name one place only: no wildcards, filters, slices, lists or `..`.
+    /// Whether it can match one location only: no wildcards, filters, slices, lists or `..`.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.segments.iter().all(|segment| segment.single().is_some())
     }
 
-    /// The path to the container, and the name of the member in it, if this is what it ends with.
+    /// The path to the container, and the name of the member in it, if the last segment is a name.
     #[must_use]
     pub fn split_name(&self) -> Option<(Parent<'_>, &str)> {
         let (last, parent) = self.segments.split_last()?;
@@ -140,12 +140,12 @@ impl Path {
     /// The values that match.
     ///
     /// # Errors
-    /// When these are too many, or too many have to be visited.
+    /// When there are too many, or too many values have to be visited.
     pub fn values<'a>(&'a self, root: &'a Value, order: Order) -> Result<Vec<&'a Value>, PathFlaw> {
         select::values(&self.segments, root, order)
     }
 
-    /// The places of the values that match, with these.
+    /// The locations of the values that match, with the values.
     ///
     /// # Errors
     /// As [`values`](Path::values).
@@ -158,12 +158,12 @@ impl Path {
     }
 }
 
-/// A path without its last step.
+/// A path without its last segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Parent<'p>(&'p [Segment]);
 
 impl Parent<'_> {
-    /// The places of the values that match, with these.
+    /// The locations of the values that match, with the values.
     ///
     /// # Errors
     /// As [`Path::values`].

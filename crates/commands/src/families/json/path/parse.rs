@@ -1,6 +1,6 @@
-//! Reading a path. It touches nothing.
+//! The parser of paths. It touches nothing.
 //!
-//! A recursive descent without going back: the time is linear, and the nesting is counted.
+//! A recursive descent without backtracking: the time is linear, and the nesting is counted.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::regex::Pattern;
 use super::{PathFlaw, Segment, Selector};
 use crate::bounds::{JSON_PATH_BYTES_MAX, JSON_PATH_NESTING_MAX};
 
-/// The largest index of RFC 9535: what a double holds exactly.
+/// The largest index of RFC 9535: what a double represents exactly.
 const INDEX_MAX: i64 = (1 << 53) - 1;
 
 type Parsed<T> = Result<T, PathFlaw>;
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
         self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    /// What stands in something else. Each kind of nesting counts.
+    /// A nested expression. Each kind of nesting counts.
     fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.nesting == JSON_PATH_NESTING_MAX {
             return Err(self.flaw("the path is nested too deeply"));
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name without quotes: what RFC 9535 allows, and the marks that RedisJSON allows.
+    /// A name without quotes: the characters of RFC 9535, and those that RedisJSON adds.
     fn bare_name(&mut self) -> Parsed<String> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_`~+#%$^/:".contains(c) || !c.is_ascii();
         let name = self.rest().split(|c: char| !is_part(c)).next().unwrap_or_default();
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         Ok(name.to_owned())
     }
 
-    /// What stands in brackets, up to the closing one.
+    /// The selectors in brackets, up to the closing one.
     fn bracket(&mut self) -> Parsed<Vec<Selector>> {
         let mut selectors = Vec::new();
         loop {
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes what can be part of a number.
+    /// Consumes the characters of a number.
     fn number_text(&mut self, decimal: bool) -> &'a str {
         let mut end = 0;
         for (at, c) in self.rest().char_indices() {
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         text
     }
 
-    /// A text in quotes of either kind.
+    /// A string in quotes of either kind.
     fn quoted(&mut self) -> Parsed<String> {
         let Some(quote) = self.peek() else { return Err(self.flaw("expected a quote")) };
         self.at += 1;

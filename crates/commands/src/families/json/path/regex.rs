@@ -1,6 +1,6 @@
 //! Regular expressions in filters: `=~`, `match` and `search`. It touches nothing.
 //!
-//! The engine takes time linear in the text, times the size of the expression; the size has a limit, and the text counts
+//! The engine takes time linear in the text, times the size of the expression; the size is bounded, and the text counts
 //! as visits.
 
 use std::cell::OnceCell;
@@ -13,10 +13,10 @@ use super::filter::Term;
 use super::select::Walk;
 use crate::bounds::JSON_REGEX_BYTES_MAX;
 
-/// What making an expression costs, in visits.
+/// The cost of compiling an expression, in visits.
 const VISITS_PER_REGEX: usize = 2_000;
 
-/// Bytes of a text that are searched in the time of one visit.
+/// Bytes of a text that count as one visit.
 const BYTES_PER_VISIT: usize = 8;
 
 /// An expression and how it is applied.
@@ -25,7 +25,7 @@ pub(super) struct Pattern {
     term: Term,
     /// Whether it has to match the whole text.
     whole: bool,
-    /// Made once, if it is written in the path.
+    /// Compiled once, if it is a literal in the path.
     made: OnceCell<Option<Regex>>,
 }
 
@@ -34,7 +34,7 @@ impl Pattern {
         Pattern { term, whole, made: OnceCell::new() }
     }
 
-    /// Whether a text matches. What is no text, and what is no expression, matches nothing.
+    /// Whether a text matches. A value that is not a text, or an invalid expression, matches nothing.
     pub(super) fn matches<'a>(
         &'a self,
         subject: &'a Term,
@@ -73,5 +73,5 @@ impl Pattern {
     }
 }
 
-/// Bytes that an expression takes when it is made.
+/// Bytes that a compiled expression uses.
 const SIZE_MAX: usize = 256 * 1024;

@@ -1,7 +1,7 @@
-//! Following a path through a tree. It touches the tree that it is given, to read it.
+//! Evaluates a path on a tree. It only reads the tree that it is given.
 //!
-//! Segment by segment: a list of values becomes the list of what the segment selects of each. Visits are counted and
-//! have a limit that grows with the document, so that a few looks at everything are always granted.
+//! Segment by segment: a list of values becomes the list of the values that the segment selects from each. Visits are counted and
+//! bounded in proportion to the document, so that a few visits of every value are always allowed.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) fn values<'a>(
     Walk::new(root, order).within(segments, root)
 }
 
-/// The same, with their places.
+/// The same, with their locations.
 pub(super) fn locations<'a>(
     segments: &'a [Segment],
     root: &'a Value,
@@ -30,7 +30,7 @@ pub(super) fn locations<'a>(
     Ok(found.into_iter().map(|spot| (trail.location(spot.link), spot.value)).collect())
 }
 
-/// A value that was found, and where.
+/// A value that was found, and its location.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     value: &'a Value,
@@ -46,10 +46,10 @@ enum Edge<'a> {
     Index(usize),
 }
 
-/// Where what was found stands: each link leads to the one before.
+/// The locations of found values: each link points to its parent.
 struct Trail<'a> {
     links: Vec<(Link, Edge<'a>)>,
-    /// Whether anybody asks for places.
+    /// Whether locations are requested.
     kept: bool,
 }
 
@@ -75,13 +75,13 @@ impl<'a> Trail<'a> {
     }
 }
 
-/// One evaluation of a path, the paths within its filters included.
+/// One evaluation of a path, including the paths within its filters.
 pub(super) struct Walk<'a> {
     pub(super) root: &'a Value,
     order: Order,
     visits: usize,
     visits_max: usize,
-    /// Whether the limit has grown with the document yet. Its values are counted only when that matters.
+    /// Whether the bound has been raised in proportion to the document. Its values are counted only when that matters.
     grown: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         Ok(spots)
     }
 
-    /// Applies a segment to a value and to everything below.
+    /// Applies a segment to a value and to all descendants.
     fn descend(
         &mut self,
         segment: &'a Segment,
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
                     }
                 }
                 (Selector::Index(index), Value::Array(items)) => {
-                    if let Some(at) = crate::span::place(*index, items.len()) {
+                    if let Some(at) = crate::span::position(*index, items.len()) {
                         self.add((Edge::Index(at), &items[at]), spot, found, trail)?;
                     }
                 }
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a container holds; nothing in anything else.
+/// The children of a container; none for other values.
 fn children(value: &Value) -> impl Iterator<Item = (Edge<'_>, &Value)> {
     let (items, members) = match value {
         Value::Array(items) => (Some(items), None),
@@ -234,7 +234,7 @@ fn children(value: &Value) -> impl Iterator<Item = (Edge<'_>, &Value)> {
     items.chain(members.into_iter().flatten().map(|(name, member)| (Edge::Name(name), member)))
 }
 
-/// How many values there are in a value, itself included.
+/// The number of values in a value, including itself.
 fn values_in(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),

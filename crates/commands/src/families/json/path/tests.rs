@@ -1,4 +1,4 @@
-//! Paths by examples, against another implementation, and hostile ones.
+//! Paths: examples, comparison with another implementation, and hostile ones.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -80,7 +80,7 @@ fn paths_select_values() {
 }
 
 #[test]
-fn inner_matches_come_first_where_upstash_is_asked() {
+fn inner_matches_come_first_in_upstash() {
     let root = parse(br#"{"a":2,"b":3,"nested":{"a":4,"b":null,"more":{"a":5}},"list":[{"a":6}]}"#).unwrap();
     let path = Path::read(b"$..a").unwrap();
     let values = |order| serde_json::to_string(&path.values(&root, order).unwrap()).unwrap();
@@ -91,7 +91,7 @@ fn inner_matches_come_first_where_upstash_is_asked() {
 }
 
 #[test]
-fn what_is_no_path_is_refused() {
+fn an_invalid_path_is_an_error() {
     for path in [
         "",
         "$.",
@@ -153,7 +153,7 @@ fn a_path_has_a_length_and_a_nesting() {
     }
 }
 
-/// A document as deep as any, with something beside on every level.
+/// A document of the maximum depth, with another value on every level.
 fn deepest() -> Value {
     let levels = JSON_DEPTH_MAX;
     parse(format!("{}1{}", "[0,".repeat(levels), "]".repeat(levels)).as_bytes()).unwrap()
@@ -219,14 +219,14 @@ fn paths() -> impl Strategy<Value = String> {
     let index = prop_oneof![-4i64..5, Just(0)];
     let end = proptest::option::of(-5i64..6).prop_map(|end| end.map_or(String::new(), |end| end.to_string()));
     let slice = (end.clone(), end.clone(), end).prop_map(|(a, b, c)| format!("{a}:{b}:{c}"));
-    // The judge counts negative indices within filters differently where they reach the first element.
+    // The reference implementation resolves negative indices within filters differently where they reach the first element.
     let query = "[@$](\\.[abc]|\\[[0-2]\\]){0,2}";
     let literal =
         prop_oneof!["-?[0-3]", "[0-2]\\.[05]", "'[ab]{0,2}'", Just("null".into()), Just("true".into())];
     let with_literal = (query, "==|!=|<|<=|>|>=", literal).prop_map(|(a, op, b)| format!("{a} {op} {b}"));
-    // For the judge two absent values are equal, but neither at most nor at least each other, as RFC 9535 has it.
+    // In the reference implementation two absent values are equal, but neither <= nor >=, unlike RFC 9535.
     let of_both = (query, "==|!=|<|>", query).prop_map(|(a, op, b)| format!("{a} {op} {b}"));
-    // The judge does not hold the absent length of something equal to an absent value, as RFC 9535 does.
+    // The reference implementation does not treat an absent length as equal to an absent value, unlike RFC 9535.
     let length =
         (query, "==|!=|<|<=|>|>=", 0..4).prop_map(|(query, op, n)| format!("length({query}) {op} {n}"));
     let comparison = prop_oneof![with_literal, of_both, length];
@@ -264,7 +264,7 @@ fn paths() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 6000 } else { 60_000 }))]
 
-    /// Both read the same paths, and select the same values in the same order.
+    /// Both parse the same paths, and select the same values in the same order.
     #[test]
     fn paths_mean_what_rfc_9535_says(root in documents(), path in paths()) {
         let theirs = JsonPath::parse(&path);
@@ -286,7 +286,7 @@ proptest! {
         prop_assert!(outer.iter().zip(&inner).all(|(a, b)| std::ptr::eq(*a, *b)) && outer.len() == inner.len());
     }
 
-    /// Whatever is sent, it is a path or refused.
+    /// Any input is either a path or rejected.
     #[test]
     fn reading_never_panics(path in "[$@.\\[\\]?*'\"a-c0-3:,()!&|=<>~\\\\u é-]{0,40}", root in documents()) {
         if let Ok(path) = Path::read(path.as_bytes()) {

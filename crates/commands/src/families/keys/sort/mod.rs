@@ -1,5 +1,5 @@
 //! `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]`,
-//! `SORT_RO key` with the same options but STORE
+//! `SORT_RO key` with the same options except STORE
 
 mod options;
 mod order;
@@ -34,7 +34,7 @@ fn run(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> CommandResult {
     for element in found {
         for get in gets {
             let item = get.resolve(ctx, &element)?;
-            // The same large value may be asked for again and again; what is stored has the same bound as a reply.
+            // The same large value may be read repeatedly; the stored result has the same bound as a reply.
             if !meter::copied(item.as_ref().map_or(0, Bytes::len)) {
                 return Ok(Reply::Nil);
             }
@@ -55,13 +55,13 @@ fn run(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> CommandResult {
     Ok(Reply::count(output.len()))
 }
 
-/// The elements that are asked for, in the order that is asked for.
+/// The requested elements, in the requested order.
 fn in_order(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<Vec<Bytes>, Fail> {
     let kind = ctx.keys.kind(key, ctx.now)?;
     if kind.is_some_and(|kind| !matches!(kind, Kind::List | Kind::Set | Kind::ZSet)) {
         return Err(errors::WRONG_TYPE);
     }
-    // A set has no order of its own; what is stored must not rest on chance.
+    // A set has no order of its own; the stored result must be deterministic.
     let plain = options.by == Some(Pattern::Nothing);
     let stored_set = plain && kind == Some(Kind::Set) && options.store.is_some();
     if plain && !stored_set {
@@ -82,7 +82,7 @@ fn in_order(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<Vec<
     Ok(found)
 }
 
-/// The elements as they stand in the value: no more is read than is asked for.
+/// The elements in their stored order: no more are read than requested.
 fn in_own_order(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -118,7 +118,7 @@ fn in_own_order(
     })
 }
 
-/// Refuses patterns that may lead to other shards, as Redis Cluster does: a wrong answer would be the alternative.
+/// Rejects patterns that may refer to keys of other shards, as Redis Cluster does: the result would be wrong.
 fn check_shards(ctx: &Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<(), Fail> {
     let leads_away = |pattern: &Pattern<'_>| match pattern {
         Pattern::Itself | Pattern::Nothing => false,

@@ -6,10 +6,10 @@ use super::pattern::Pattern;
 use crate::Args;
 use crate::errors::{self, Fail};
 
-/// What a sort is asked for.
+/// The parsed options.
 #[derive(Debug, Default)]
 pub(super) struct Options<'a> {
-    /// What elements are weighed by; [`Pattern::Nothing`]: they keep their order.
+    /// The BY pattern; [`Pattern::Nothing`]: the elements keep their order.
     pub(super) by: Option<Pattern<'a>>,
     pub(super) get: Vec<Pattern<'a>>,
     pub(super) alpha: bool,
@@ -45,7 +45,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Which of `len` elements are asked for.
+    /// Which of `len` elements are requested.
     pub(super) fn range(&self, len: usize) -> Range<usize> {
         let Some((offset, count)) = self.limit else {
             return 0..len;

@@ -1,4 +1,4 @@
-//! How SORT puts elements in order. Weighing by a pattern touches the keyspace.
+//! How SORT orders elements. Resolving a BY pattern touches the keyspace.
 
 use std::cmp::Ordering;
 
@@ -12,11 +12,11 @@ use crate::{Ctx, number};
 
 const NO_NUMBER: &str = "ERR One or more scores can't be converted into double";
 
-/// What each element is compared by.
+/// The sort key of an element.
 pub(super) enum Weights {
     /// A number.
     Numbers(Vec<f64>),
-    /// A text that was found elsewhere, or not.
+    /// A text from another key, or `None`.
     Texts(Vec<Option<Bytes>>),
     /// The element itself, as text.
     Themselves,
@@ -42,7 +42,7 @@ impl Weights {
         let mut texts = Vec::with_capacity(elements.len());
         for element in elements {
             let text = by.resolve(ctx, element)?;
-            // One long text may be what many elements are compared by, and copied for each.
+            // One long text may be the sort key of many elements, and copied for each.
             let len = text.as_ref().map_or(0, Bytes::len);
             if !meter::steps(len.saturating_sub(SORT_TEXT_BYTES_FREE)) {
                 return Ok(Weights::Themselves);
@@ -57,7 +57,7 @@ impl Weights {
     }
 }
 
-/// The number that a text stands for, as C's `strtod` reads it: spaces may stand before it, and an empty text is zero.
+/// The number in a text, as C's `strtod` reads it: leading spaces are allowed, and an empty text is zero.
 fn weight(text: &[u8]) -> Result<f64, Fail> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -86,7 +86,7 @@ pub(super) fn sorted(elements: Vec<Bytes>, weights: Weights, descending: bool) -
         }
         Weights::Texts(texts) => {
             let mut pairs: Vec<(Option<Bytes>, Bytes)> = texts.into_iter().zip(elements).collect();
-            // What was not found comes first, as None does.
+            // Absent sort keys come first, as None does.
             pairs.sort_by(|a, b| direct(a.0.cmp(&b.0)));
             pairs.into_iter().map(|(_, element)| element).collect()
         }

@@ -8,14 +8,14 @@ use crate::bounds::SORT_TEXT_BYTES_FREE;
 use crate::errors::Fail;
 use crate::meter;
 
-/// Where something is found for an element.
+/// Where the value for an element is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern<'a> {
-    /// It is the element itself.
+    /// The element itself.
     Itself,
-    /// There is no star, so nothing is found.
+    /// Without a star nothing is found.
     Nothing,
-    /// Under the key that has the element in place of the star, or in a field of the hash there.
+    /// In the key that has the element in place of the star, or in a field of the hash there.
     Key { prefix: &'a [u8], postfix: &'a [u8], field: Option<&'a [u8]> },
 }
 
@@ -35,12 +35,12 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// What is found for an element.
+    /// The value for an element.
     pub(super) fn resolve(&self, ctx: &mut Ctx<'_>, element: &Bytes) -> Result<Option<Bytes>, Fail> {
         let Pattern::Key { prefix, postfix, field } = self else {
             return Ok((*self == Pattern::Itself).then(|| element.clone()));
         };
-        // Many patterns times long elements: the names alone would be the work.
+        // Many patterns times long elements: building the names alone is work.
         let len = prefix.len() + element.len() + postfix.len();
         if !meter::steps(len.saturating_sub(SORT_TEXT_BYTES_FREE)) {
             return Ok(None);
@@ -54,7 +54,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The tag by which all keys of a pattern live together, if what stands before the star has one.
+/// The hash tag that puts all keys of a pattern on one shard, if there is one before the star.
 pub(super) fn tag(prefix: &[u8]) -> Option<&[u8]> {
     let open = prefix.iter().position(|byte| *byte == b'{')?;
     let len = prefix[open + 1..].iter().position(|byte| *byte == b'}').filter(|len| *len > 0)?;

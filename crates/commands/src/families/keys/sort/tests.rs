@@ -1,4 +1,4 @@
-//! SORT as Redis 7.0 answers it.
+//! SORT, compared with the replies of Redis 7.0.
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -50,7 +50,7 @@ fn elements_are_sorted_by_number_or_text() {
 }
 
 #[test]
-fn limits_are_bent_into_range() {
+fn limits_are_clamped() {
     desk().expect(&[
         ("SORT l LIMIT 0 0", "*0"),
         ("SORT l LIMIT -1 2", "*2 $1 1 $1 2"),
@@ -64,7 +64,7 @@ fn limits_are_bent_into_range() {
 }
 
 #[test]
-fn patterns_weigh_and_fetch() {
+fn by_and_get_patterns_are_resolved() {
     desk().expect(&[
         ("SORT l BY w_*", "*3 $1 3 $1 2 $1 1"),
         ("SORT l BY w_* GET # GET w_*", "*6 $1 3 $1 1 $1 2 $1 2 $1 1 $1 3"),
@@ -121,7 +121,7 @@ fn the_result_may_be_stored() {
 }
 
 #[test]
-fn patterns_may_not_lead_to_other_shards() {
+fn patterns_may_not_refer_to_other_shards() {
     let mut desk = desk();
     desk.hub = Hub::new(Box::new(Shards(4)));
     desk.run("SADD {t}s 1");
@@ -130,8 +130,8 @@ fn patterns_may_not_lead_to_other_shards() {
     for (line, option) in
         [("SORT {t}s BY w_*", "BY"), ("SORT {t}s GET w_*", "GET"), ("SORT {t}s GET *{t}", "GET")]
     {
-        let answer = desk.run(line);
-        assert_eq!(shown(&answer), format!("-ERR {option} {denied}"), "{line}");
+        let reply = desk.run(line);
+        assert_eq!(shown(&reply), format!("-ERR {option} {denied}"), "{line}");
     }
     desk.expect(&[
         ("SORT {t}s BY nosort GET # GET plain", "*2 $1 1 $-1"),

@@ -1,4 +1,4 @@
-//! `bit`: operations on 32 bits, as Lua BitOp has them. It touches nothing.
+//! `bit`: operations on 32 bits, as in Lua BitOp. It touches nothing.
 
 use keystead_lua::{Args, Host, Result, TableId, Vm};
 

@@ -1,4 +1,4 @@
-//! `cmsgpack`: MessagePack. It touches nothing outside of the machine.
+//! `cmsgpack`: MessagePack. It touches only the Lua VM.
 
 use keystead_lua::number::to_long;
 use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
@@ -6,7 +6,7 @@ use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
 use super::{describe, library};
 use crate::bounds::{SCRIPT_DECODE_DEPTH_MAX, SCRIPT_UNPACKED_MAX};
 
-/// Tables within tables beyond so many are nothing, so circles end.
+/// Tables nested deeper are encoded as nil, so cycles end.
 const NESTING_MAX: usize = 16;
 
 pub(super) fn table(vm: &mut Vm) -> Result<TableId> {
@@ -115,7 +115,7 @@ fn is_integer(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() < 9.3e18 && to_long(number) as f64 == number
 }
 
-/// A mark, and a number in as many bytes as it says, high byte first.
+/// A tag byte, and a number in as many bytes as it says, big-endian.
 fn sized(mark: u8, number: u64, bytes: usize, out: &mut Vec<u8>) {
     out.push(mark);
     out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
@@ -154,7 +154,7 @@ fn encode_double(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of an argument, for as long as values are made of them.
+/// The bytes of an argument, while values are decoded from them.
 fn bytes_of(vm: &mut Vm, args: Args, at: usize) -> Result<Vec<u8>> {
     let id = vm.check_str(args, at)?;
     vm.check_room(vm.bytes(id).len())?;
@@ -232,7 +232,7 @@ impl<'a> Input<'_, 'a> {
         Ok(taken)
     }
 
-    /// A number of so many bytes, high byte first.
+    /// A number of so many bytes, big-endian.
     fn number(&mut self, bytes: usize) -> Result<u64> {
         Ok(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }

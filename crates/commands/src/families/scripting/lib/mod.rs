@@ -1,4 +1,4 @@
-//! The libraries of Redis's scripts: `bit`, `struct`, `cmsgpack`, `cjson`. They touch nothing outside of the machine.
+//! The libraries of Redis's scripts: `bit`, `struct`, `cmsgpack`, `cjson`. They touch only the Lua VM.
 
 mod bit;
 pub(super) mod cjson;
@@ -7,7 +7,7 @@ mod structs;
 
 use keystead_lua::{NativeFn, Result, TableId, Value, Vm};
 
-/// Puts them among the globals.
+/// Registers them as globals.
 pub(super) fn fill(vm: &mut Vm, globals: TableId) -> Result<()> {
     for (name, make) in [
         ("bit", bit::table as fn(&mut Vm) -> Result<TableId>),
@@ -31,7 +31,7 @@ fn library(vm: &mut Vm, functions: &[(&str, NativeFn)]) -> Result<TableId> {
     Ok(table)
 }
 
-/// Words among the fields of a library.
+/// Strings among the fields of a library.
 fn describe(vm: &mut Vm, table: TableId, fields: &[(&str, &str)]) -> Result<()> {
     for (name, words) in fields {
         let words: Value = vm.string(words.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `struct`: bytes from values and values from bytes. It touches nothing.
+//! `struct`: packing and unpacking of binary data. It touches nothing.
 
 use keystead_lua::number::to_long;
 use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
@@ -7,14 +7,14 @@ use super::library;
 
 const INT_SIZE_MAX: usize = 32;
 const ALIGN_MAX: usize = 8;
-/// Values that one call gives.
+/// Values that one call returns.
 const VALUES_MAX: usize = keystead_lua::bounds::VALUES_MAX;
 
 pub(super) fn table(vm: &mut Vm) -> Result<TableId> {
     library(vm, &[("pack", pack), ("unpack", unpack), ("size", size)])
 }
 
-/// A format, read option by option.
+/// A format, parsed option by option.
 struct Format<'a> {
     text: &'a [u8],
     at: usize,
@@ -63,7 +63,7 @@ impl<'a> Format<'a> {
         Ok(number.map_or(default, |number| number as usize))
     }
 
-    /// Bytes that bring an element to its place.
+    /// Padding bytes that align an element.
     fn padding(&self, position: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -72,7 +72,7 @@ impl<'a> Format<'a> {
         size.wrapping_sub(position & size.wrapping_sub(1)) & size.wrapping_sub(1)
     }
 
-    /// What is no element: the order of bytes, alignment, space.
+    /// Options that are not elements: byte order, alignment, space.
     fn control(&mut self, vm: &mut Vm, args: Args, option: u8) -> Result<()> {
         match option {
             b' ' => {}
@@ -93,7 +93,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// Bytes in the wanted order, from the native one (little end first).
+    /// Bytes in the selected order, from the native one (little-endian).
     fn ordered(&self, bytes: &mut [u8]) {
         if !self.little {
             bytes.reverse();
@@ -105,14 +105,14 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-/// A copy of a string, for as long as it is read.
+/// A copy of a string, while it is read.
 fn bytes_of(vm: &mut Vm, args: Args, at: usize) -> Result<Vec<u8>> {
     let id = vm.check_str(args, at)?;
     vm.check_room(vm.bytes(id).len())?;
     Ok(vm.bytes(id).to_vec())
 }
 
-/// As in the original, a nil stands behind the arguments and is what a missing one is called.
+/// As in the original, a nil follows the arguments and stands for a missing one.
 fn pack_number(vm: &mut Vm, args: Args, at: usize) -> Result<f64> {
     if at == args.len() {
         return Err(vm.bad_argument(args, at, "number expected, got nil"));
@@ -131,7 +131,7 @@ fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<usize> {
     let text = bytes_of(vm, args, 0)?;
     let mut format = Format::new(&text);
     let (mut out, mut arg) = (Vec::new(), 1);
-    // Counted apart from what is written: Redis's library counts sizes that are 0 otherwise.
+    // Counted separately from what is written: Redis's library counts sizes of 0 differently.
     let mut position = 0usize;
     while let Some((option, mut size)) = format.next(vm)? {
         let padding = format.padding(position, option, size);
@@ -253,7 +253,7 @@ fn integer(bytes: &[u8], format: &Format<'_>, option: u8) -> f64 {
     if option.is_ascii_uppercase() {
         return value as f64;
     }
-    // C shifts by what is left of the distance in 64 bits.
+    // C takes the shift distance modulo 64.
     let mask = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
     let value = if value & mask != 0 { value | mask } else { value };
     value as i64 as f64

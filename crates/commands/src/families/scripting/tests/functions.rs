@@ -19,7 +19,7 @@ fn functions_are_loaded_called_and_listed() {
         ("FCALL set 1 k v", "+OK"),
         ("FCALL get 1 k", "$1 v"),
         ("FCALL_RO get 1 k", "$1 v"),
-        // What a library keeps in its variables is as it was loaded: every run begins with the same state.
+        // The variables of a library are as they were when it was loaded: every run begins with the same state.
         ("FCALL count 0", ":1"),
         ("FCALL count 0", ":1"),
         ("FCALL_RO set 1 k v", "-ERR Can not execute a script with write flag using *_ro command."),
@@ -42,7 +42,7 @@ fn functions_are_loaded_called_and_listed() {
 }
 
 #[test]
-fn loading_is_refused_in_redis_words() {
+fn loading_errors_have_redis_texts() {
     let mut desk = Desk::new();
     for (code, words) in [
         ("return 1", "No functions registered"),
@@ -71,7 +71,7 @@ fn loading_is_refused_in_redis_words() {
 }
 
 #[test]
-fn a_dump_restores_what_it_was_made_of() {
+fn a_dump_restores_its_libraries() {
     let mut desk = Desk::new();
     load(&mut desk, LIBRARY);
     let crate::Reply::Bulk(dump) = desk.run("FUNCTION DUMP") else { panic!("no dump") };

@@ -1,5 +1,5 @@
-//! Scripts that would never end, or take all memory: each is stopped, what it changed is to be undone, and the next one
-//! finds everything as it should be.
+//! Scripts that would never end, or use all memory: each is stopped and rolled back, and the next one
+//! finds a clean state.
 
 use keystead_core::Stopwatch;
 
@@ -10,7 +10,7 @@ use crate::testing::Desk;
 
 /// Milliseconds that a script may run in these tests.
 const LIMIT_MS: u128 = 100;
-/// What it may take beyond, on a machine that does other things too: much less than a call that nothing interrupts.
+/// The tolerance on a busy machine: much less than a call that is never interrupted.
 const GRACE_MS: u128 = 30_000;
 
 fn desk() -> Desk {
@@ -19,14 +19,14 @@ fn desk() -> Desk {
     desk
 }
 
-/// Runs a script that must be stopped in time, and gives the words.
+/// Runs a script that must be stopped in time, and returns the error.
 fn stopped(desk: &mut Desk, script: &str) -> String {
     let watch = Stopwatch::start();
     let reply = desk.run_args(&["EVAL", script, "0"]);
     let took_ms = watch.elapsed().as_millis();
     assert!(took_ms < LIMIT_MS + GRACE_MS, "{script} took {took_ms} ms");
     let Reply::Error(fail @ Fail::Undone(_)) = &reply else {
-        panic!("{script} answered {reply:?}");
+        panic!("{script} returned {reply:?}");
     };
     let words = fail.line().into_owned();
     assert_eq!(eval(desk, "return 1"), ":1", "the next script runs");
@@ -40,7 +40,7 @@ fn a_script_that_does_not_end_is_stopped() {
         "while true do end",
         "repeat until false",
         "redis.call('SET','k','v') while true do redis.call('GET','k') end",
-        // Catching does not help.
+        // pcall does not catch it.
         "while true do pcall(function() while true do end end) end",
         "while true do pcall(pcall, function() while true do end end) end",
         "while true do xpcall(function() while true do end end, function(e) while true do end end) end",
@@ -53,7 +53,7 @@ fn a_script_that_does_not_end_is_stopped() {
         // Nor metamethods.
         "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
         "local t = setmetatable({}, {__tostring = function() while true do end end}) while true do pcall(tostring, t) end",
-        // Nor work within single calls.
+        // Nor work within a single call.
         "local t = {} for i = 1, 100000 do t[i] = i % 7 end while true do table.sort(t) end",
         "local t = {} for i = 1, 100000 do t[i] = 'x' end while true do local s = table.concat(t) end",
         "while true do local s = string.rep('x', 1000000) end",
@@ -112,14 +112,14 @@ fn deep_recursion_is_an_error_that_a_script_may_catch() {
         "return string.format('%99999d', 1)",
         "return string.format(string.rep('%s', 300), 1)",
     ] {
-        let answer = eval(&mut desk, script);
+        let reply = eval(&mut desk, script);
         assert!(
-            answer.starts_with("-ERR") || answer.starts_with("$-1") || answer.starts_with('$'),
-            "{script}: {answer}"
+            reply.starts_with("-ERR") || reply.starts_with("$-1") || reply.starts_with('$'),
+            "{script}: {reply}"
         );
         assert_eq!(eval(&mut desk, "return 1"), ":1", "{script}");
     }
-    // What refers to itself ends somewhere.
+    // Cyclic values end somewhere.
     let endless = desk.run_args(&["EVAL", "local t = {} t[1] = t return t", "0"]);
     assert!(matches!(endless, Reply::Array(_)));
 }
@@ -135,7 +135,7 @@ fn a_pattern_that_would_take_for_ever_is_stopped() {
 }
 
 #[test]
-fn values_that_pcall_gives_back_have_room() {
+fn many_results_of_pcall_fit() {
     let mut desk = desk();
     let deep = eval(&mut desk, "local function f() return pcall(f) end return select('#', f())");
     assert!(deep.starts_with(':'), "{deep}");

@@ -1,4 +1,4 @@
-//! Scripts at a desk: what they answer, what they may not do, and how those end that would not.
+//! Scripts in the test fixture: their replies, what they may not do, and how runaway scripts end.
 
 mod functions;
 mod hostile;
@@ -8,20 +8,20 @@ use crate::errors::Fail;
 use crate::reply::Reply;
 use crate::testing::{Desk, Shards, shown};
 
-/// The answer of a script without keys, in RESP2.
+/// The reply of a script without keys, in RESP2.
 fn eval(desk: &mut Desk, script: &str) -> String {
     shown(&desk.run_args(&["EVAL", script, "0"]))
 }
 
-/// Runs each script and compares its answer in RESP2.
+/// Runs each script and compares its reply in RESP2.
 fn expect(desk: &mut Desk, scripts: &[(&str, &str)]) {
-    for (script, answer) in scripts {
-        assert_eq!(eval(desk, script), *answer, "{script}");
+    for (script, expected) in scripts {
+        assert_eq!(eval(desk, script), *expected, "{script}");
     }
 }
 
 #[test]
-fn values_become_answers_and_answers_values() {
+fn values_and_replies_convert_both_ways() {
     let mut desk = Desk::new();
     expect(
         &mut desk,
@@ -56,7 +56,7 @@ fn values_become_answers_and_answers_values() {
 }
 
 #[test]
-fn errors_have_redis_words_and_tell_where() {
+fn errors_have_redis_texts_and_positions() {
     let mut desk = Desk::new();
     desk.run("SET k v");
     let sha = |script: &str| String::from_utf8(super::sha1::hex(script.as_bytes()).to_vec()).unwrap();
@@ -72,8 +72,8 @@ fn errors_have_redis_words_and_tell_where() {
         ("error({err='MY x'})", "MY x"),
         ("return cjson.decode('[1,')", "ERR user_script:1: Expected value but found T_END at character 4"),
     ] {
-        let answer = format!("-{words} script: {}, on @user_script:1.", sha(script));
-        assert_eq!(eval(&mut desk, script), answer);
+        let expected = format!("-{words} script: {}, on @user_script:1.", sha(script));
+        assert_eq!(eval(&mut desk, script), expected);
     }
     expect(
         &mut desk,
@@ -97,7 +97,7 @@ fn a_script_that_fails_keeps_what_it_wrote() {
 }
 
 #[test]
-fn scripts_are_known_by_their_sha1_until_they_are_flushed() {
+fn scripts_are_cached_by_sha1_until_they_are_flushed() {
     let mut desk = Desk::new();
     let one = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     desk.expect(&[(&format!("EVALSHA {one} 0"), "-NOSCRIPT No matching script. Please use EVAL.")]);
@@ -121,14 +121,14 @@ fn scripts_are_known_by_their_sha1_until_they_are_flushed() {
 }
 
 #[test]
-fn scripts_that_only_read_are_refused_writes() {
+fn read_only_scripts_cannot_write() {
     let mut desk = Desk::new();
     let write = "return redis.pcall('SET','k','v')";
-    let refused = "-ERR Write commands are not allowed from read-only scripts.";
-    assert_eq!(shown(&desk.run_args(&["EVAL_RO", write, "0"])), refused);
-    assert_eq!(shown(&desk.run_args(&["EVAL_RO", "return redis.pcall('PUBLISH','c','m')", "0"])), refused);
+    let error = "-ERR Write commands are not allowed from read-only scripts.";
+    assert_eq!(shown(&desk.run_args(&["EVAL_RO", write, "0"])), error);
+    assert_eq!(shown(&desk.run_args(&["EVAL_RO", "return redis.pcall('PUBLISH','c','m')", "0"])), error);
     let flagged = format!("#!lua flags=no-writes\n{write}");
-    assert_eq!(eval(&mut desk, &flagged), refused);
+    assert_eq!(eval(&mut desk, &flagged), error);
     assert_eq!(shown(&desk.run_args(&["EVAL_RO", "return redis.call('GET','k')", "0"])), "$-1");
     let unflagged = "-ERR Can not execute a script with write flag using *_ro command.";
     assert_eq!(shown(&desk.run_args(&["EVAL_RO", "#!lua\nreturn 1", "0"])), unflagged);
@@ -136,7 +136,7 @@ fn scripts_that_only_read_are_refused_writes() {
 }
 
 #[test]
-fn keys_of_another_shard_are_refused() {
+fn keys_of_another_shard_are_errors() {
     let mut desk = Desk::at(Box::new(Shards(2)));
     let on = |shard| {
         (0..)
@@ -144,18 +144,18 @@ fn keys_of_another_shard_are_refused() {
             .find(|key| keystead_core::key::shard_of(key.as_bytes(), 2) == shard)
             .unwrap()
     };
-    let refused = "-ERR Script attempted to access a non local key in a cluster node";
+    let error = "-ERR Script attempted to access a non local key in a cluster node";
     let get = |key: &str| format!("return redis.pcall('GET','{key}')");
     assert_eq!(eval(&mut desk, &get(&on(0))), "$-1");
-    assert_eq!(eval(&mut desk, &get(&on(1))), refused);
-    assert_eq!(eval(&mut desk, "return redis.pcall('DBSIZE')"), refused);
+    assert_eq!(eval(&mut desk, &get(&on(1))), error);
+    assert_eq!(eval(&mut desk, "return redis.pcall('DBSIZE')"), error);
     assert_eq!(eval(&mut desk, "return redis.pcall('PING')"), "+PONG");
 }
 
 #[test]
-fn commands_that_wait_answer_at_once() {
+fn blocking_commands_reply_at_once() {
     let mut desk = Desk::new();
-    let refused = "-ERR xread command is not allowed with BLOCK option from scripts";
-    assert_eq!(eval(&mut desk, "return redis.pcall('XREAD','BLOCK',0,'STREAMS','s','$')"), refused);
+    let error = "-ERR xread command is not allowed with BLOCK option from scripts";
+    assert_eq!(eval(&mut desk, "return redis.pcall('XREAD','BLOCK',0,'STREAMS','s','$')"), error);
     assert!(desk.wait.is_none());
 }

@@ -1,19 +1,19 @@
-//! What a script cannot reach, cannot change, and cannot leave behind.
+//! What a script cannot access, change, or leave behind.
 
 use super::{eval, expect};
 use crate::testing::Desk;
 
 #[test]
-fn what_reaches_outside_is_not_there() {
+fn globals_that_reach_outside_do_not_exist() {
     let mut desk = Desk::new();
     for name in [
         "io", "require", "package", "module", "dofile", "loadfile", "print", "debug", "getfenv", "setfenv",
         "newproxy",
     ] {
-        let answer = eval(&mut desk, &format!("return {name}"));
+        let reply = eval(&mut desk, &format!("return {name}"));
         let words =
             format!("-ERR user_script:1: Script attempted to access nonexistent global variable '{name}'");
-        assert!(answer.starts_with(&words), "{answer}");
+        assert!(reply.starts_with(&words), "{reply}");
     }
     expect(
         &mut desk,
@@ -23,7 +23,7 @@ fn what_reaches_outside_is_not_there() {
                 "*1 $5 clock",
             ),
             ("return type(os.clock())", "$6 number"),
-            // Bytecode is read as text, which it is not.
+            // Bytecode is parsed as text, and rejected.
             ("return type(string.dump)", "$3 nil"),
             ("return type(select(2, loadstring('\\27Lua', 1)))", "$6 string"),
             ("return type(select(2, loadstring('\\27Lua')))", "$6 string"),
@@ -60,10 +60,10 @@ fn nothing_that_scripts_share_can_be_changed() {
         "os.clock = nil",
         "cjson.null = nil",
     ] {
-        let answer = eval(&mut desk, script);
-        assert!(answer.contains("Attempt to modify a readonly table"), "{script}: {answer}");
+        let reply = eval(&mut desk, script);
+        assert!(reply.contains("Attempt to modify a readonly table"), "{script}: {reply}");
     }
-    // And no table can be had whose change would be seen.
+    // No table is accessible whose change another script would see.
     expect(
         &mut desk,
         &[
@@ -84,12 +84,12 @@ fn a_script_leaves_nothing_for_the_next() {
     eval(&mut desk, "local t = getmetatable(_G) t.x = 1");
     eval(&mut desk, "KEYS.x = 1 ARGV.x = 1");
     expect(&mut desk, &[("return {type(KEYS.x), type(ARGV.x)}", "*2 $3 nil $3 nil")]);
-    // A coroutine cannot be woken by another script, as nothing can hold it.
+    // A coroutine cannot be resumed by another script, as nothing can hold it.
     expect(&mut desk, &[("return coroutine.status(coroutine.create(function() end))", "$9 suspended")]);
 }
 
 #[test]
-fn the_collector_is_not_a_scripts_to_stop() {
+fn a_script_cannot_stop_the_collector() {
     let mut desk = Desk::new();
     expect(
         &mut desk,

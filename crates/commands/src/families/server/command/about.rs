@@ -1,11 +1,11 @@
-//! What COMMAND and ACL say of a row: Redis's names of flags, groups, categories and places of keys. It touches nothing.
+//! What COMMAND and ACL report of a row: Redis's names of flags, groups and categories, and key positions. It touches nothing.
 
 use crate::keys_of::Keys;
 use crate::spec::{Flags, Run, Spec, flag};
 use crate::table::FAMILIES;
 
 /// Redis's categories, in its order.
-pub(in crate::families::server) const CATEGORIES: [&str; 21] = [
+pub(in crate::families::server) const CATEGORIES: &[&str] = &[
     "keyspace",
     "read",
     "write",
@@ -50,7 +50,7 @@ const GROUPS: &[(&str, &str, &str)] = &[
     ("Server", "server", ""),
 ];
 
-const FLAG_NAMES: [(Flags, &str); 10] = [
+const FLAG_NAMES: &[(Flags, &str)] = &[
     (flag::WRITE, "write"),
     (flag::READ, "readonly"),
     (flag::DENY_OOM, "denyoom"),
@@ -63,7 +63,7 @@ const FLAG_NAMES: [(Flags, &str); 10] = [
     (flag::NO_MULTI, "no_multi"),
 ];
 
-/// A row with Redis's names of its family.
+/// A row with Redis's names for its family.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) spec: &'static Spec,
@@ -71,7 +71,7 @@ pub(super) struct Entry {
     category: &'static str,
 }
 
-/// All rows but those of subcommands.
+/// All rows except those of subcommands.
 pub(super) fn entries() -> impl Iterator<Item = Entry> {
     FAMILIES.iter().flat_map(|(title, rows)| {
         let known = GROUPS.iter().find(|(known, _, _)| known == title);
@@ -94,7 +94,7 @@ pub(super) fn find(name: &[u8]) -> Option<Entry> {
     }
 }
 
-/// The names of commands of a category, those of subcommands included.
+/// The names of the commands of a category, including subcommands.
 pub(in crate::families::server) fn in_category(category: &str) -> Vec<&'static str> {
     let all = entries().flat_map(|entry| std::iter::once(entry).chain(entry.within()));
     let of_category = all.filter(|entry| entry.categories().iter().any(|known| known[1..] == *category));
@@ -130,7 +130,7 @@ impl Entry {
     }
 }
 
-/// Whether the places of keys depend on the arguments.
+/// Whether the positions of keys depend on the arguments.
 fn moves(keys: Keys) -> bool {
     matches!(
         keys,
@@ -143,7 +143,7 @@ fn moves(keys: Keys) -> bool {
     )
 }
 
-/// The first key, the last key and the step between them, as old clients want to know it; 0 where that does not tell.
+/// The first key, the last key and the step between them, for old clients; 0 if they are not fixed.
 pub(super) fn range(keys: Keys) -> [i64; 3] {
     let int = |index: usize| i64::try_from(index).unwrap_or(0);
     match keys {
@@ -169,6 +169,7 @@ mod tests {
                 "{title} has no group: add a row to GROUPS"
             );
         }
+        assert_eq!(GROUPS.len(), FAMILIES.len(), "a row of GROUPS has no family");
         for (_, _, category) in GROUPS {
             assert!(category.is_empty() || CATEGORIES.contains(category), "{category}");
         }
@@ -186,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn places_of_keys_are_told_as_redis_tells_them() {
-        for (keys, told) in [
+    fn key_positions_match_redis() {
+        for (keys, expected) in [
             (Keys::None, [0, 0, 0]),
             (Keys::At(2), [2, 2, 1]),
             (Keys::Two(1, 2), [1, 2, 1]),
@@ -197,7 +198,7 @@ mod tests {
             (Keys::Counted(1), [0, 0, 0]),
             (Keys::StoreCounted, [1, 1, 1]),
         ] {
-            assert_eq!(range(keys), told, "{keys:?}");
+            assert_eq!(range(keys), expected, "{keys:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::conn::Conn;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
 
-pub(super) fn run(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn docs(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let wanted: Vec<Entry> = match args.len() {
         2 => about::entries().collect(),
         _ => args.from(2).filter_map(about::find).collect(),
@@ -73,13 +73,13 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn commands_tell_what_they_do() {
+    fn commands_are_documented() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("COMMAND DOCS nope", "*0"),
             (
                 "COMMAND DOCS echo nope",
-                "*2 $4 echo *8 $7 summary $20 Answers the message. $5 since $5 1.0.0 $5 group $10 connection $9 arguments *1 *6 $4 name $7 message $4 type $6 string $12 display_text $7 message",
+                "*2 $4 echo *8 $7 summary $20 Returns the message. $5 since $5 1.0.0 $5 group $10 connection $9 arguments *1 *6 $4 name $7 message $4 type $6 string $12 display_text $7 message",
             ),
         ]);
         assert!(desk.resp("COMMAND DOCS").starts_with(&format!("*{} ", table::all().count() * 2)));

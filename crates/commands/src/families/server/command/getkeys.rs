@@ -16,12 +16,12 @@ const NO_KEYS: Fail = Fail::fixed("ERR The command has no key arguments");
 const BAD_ARITY: Fail = Fail::fixed("ERR Invalid number of arguments specified for command");
 const BAD_ARGUMENTS: Fail = Fail::fixed("ERR Invalid arguments specified for command");
 
-pub(super) fn keys(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getkeys(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (_, keys) = find(args)?;
     Ok(Reply::bulks(keys))
 }
 
-pub(super) fn keys_and_flags(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn getkeysandflags(_: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let (spec, keys) = find(args)?;
     Ok(Reply::Array(keys.iter().map(|key| Reply::Array(vec![Reply::bulk(key), key_flags(spec)])).collect()))
 }
@@ -31,7 +31,7 @@ fn find(args: Args<'_>) -> Result<(&'static Spec, Vec<Vec<u8>>), Fail> {
     let args = command.args();
     let spec = match dispatch::resolve(args) {
         Ok(spec) => spec,
-        Err(_) => return Err(refusal(args)),
+        Err(_) => return Err(error(args)),
     };
     if matches!(spec.keys, Keys::None) {
         return Err(NO_KEYS);
@@ -43,8 +43,8 @@ fn find(args: Args<'_>) -> Result<(&'static Spec, Vec<Vec<u8>>), Fail> {
     Ok((spec, keys.into_iter().map(|at| args.at(at).to_vec()).collect()))
 }
 
-/// Why a command could not be resolved. A known one without keys is told apart before its arguments are counted.
-fn refusal(args: Args<'_>) -> Fail {
+/// Why a command could not be resolved. A known command without keys is reported before its arguments are counted.
+fn error(args: Args<'_>) -> Fail {
     let Some(mut spec) = table::find(args.name()) else { return UNKNOWN };
     if !spec.subcommands().is_empty() {
         let Some(row) = table::find_within(spec.subcommands(), args.at(1)) else { return UNKNOWN };

@@ -8,7 +8,7 @@ use crate::keys_of::Keys;
 use crate::reply::Reply;
 use crate::spec::Spec;
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn info(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 1 && conn.is_upstash() {
         return Ok(Reply::Array(Vec::new()));
     }
@@ -41,7 +41,7 @@ fn fields(about: Entry, subcommands: Vec<Reply>) -> Reply {
     Reply::Array(fields)
 }
 
-/// What a command does with its keys.
+/// How a command accesses its keys.
 pub(super) fn key_flags(spec: &Spec) -> Reply {
     let flags: &[&str] = if spec.writes() { &["RW", "access", "update"] } else { &["RO", "access"] };
     Reply::Set(flags.iter().map(|flag| Reply::Status((*flag).into())).collect())
@@ -106,7 +106,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn commands_tell_how_they_are_called() {
+    fn commands_describe_their_arguments() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("COMMAND INFO nope", "*1 $-1"),

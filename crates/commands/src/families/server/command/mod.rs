@@ -1,4 +1,4 @@
-//! COMMAND: what the table says of itself.
+//! COMMAND: introspection of the command table.
 
 pub(super) mod about;
 mod docs;
@@ -11,37 +11,37 @@ use crate::help;
 use crate::spec::Spec;
 use crate::spec::flag::NONE;
 
-/// INFO comes first: `COMMAND` alone does the same.
+/// INFO is first: `COMMAND` alone does the same.
 pub(super) const TABLE: &[Spec] = &[
-    Spec::conn("INFO", "command|info", -2, NONE, info::run).doc(
+    Spec::conn("command|info", -2, NONE, info::info).doc(
         "[command-name [command-name ...]]",
-        "Tells how commands are called: all of them, or these. COMMAND alone does the same.",
+        "Returns information about one, several or all commands. COMMAND without a subcommand does the same.",
         "2.8.13",
     ),
-    Spec::conn("COUNT", "command|count", 2, NONE, list::count).doc(
-        "",
-        "Gives how many commands there are.",
-        "2.8.13",
-    ),
-    Spec::conn("LIST", "command|list", -2, NONE, list::list).doc(
+    Spec::conn("command|count", 2, NONE, list::count).doc("", "Returns the number of commands.", "2.8.13"),
+    Spec::conn("command|list", -2, NONE, list::list).doc(
         "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
-        "Gives the names of commands.",
+        "Returns the names of the commands.",
         "7.0.0",
     ),
-    Spec::conn("DOCS", "command|docs", -2, NONE, docs::run).doc(
+    Spec::conn("command|docs", -2, NONE, docs::docs).doc(
         "[command-name [command-name ...]]",
-        "Tells what commands do.",
+        "Returns the documentation of one, several or all commands.",
         "7.0.0",
     ),
-    Spec::conn("GETKEYS", "command|getkeys", -3, NONE, getkeys::keys).doc(
+    Spec::conn("command|getkeys", -3, NONE, getkeys::getkeys).doc(
         "command [arg [arg ...]]",
-        "Gives the keys among the arguments of a command.",
+        "Returns the keys among the arguments of a command.",
         "2.8.13",
     ),
-    Spec::conn("GETKEYSANDFLAGS", "command|getkeysandflags", -3, NONE, getkeys::keys_and_flags).doc(
+    Spec::conn("command|getkeysandflags", -3, NONE, getkeys::getkeysandflags).doc(
         "command [arg [arg ...]]",
-        "Gives the keys among the arguments of a command, and what it does with them.",
+        "Returns the keys among the arguments of a command and how the command accesses them.",
         "7.0.0",
     ),
-    Spec::conn("HELP", "command|help", 2, NONE, help::conn).doc("", "Prints this help.", "5.0.0"),
+    Spec::conn("command|help", 2, NONE, help::help).doc(
+        "",
+        "Returns a list of the subcommands of COMMAND.",
+        "5.0.0",
+    ),
 ];

@@ -1,19 +1,19 @@
-//! The arguments of a command, read from the line that documents them: `key [EX seconds | PERSIST] [field ...]`.
+//! The arguments of a command, parsed from the line that documents them: `key [EX seconds | PERSIST] [field ...]`.
 //!
-//! It touches nothing. redis-cli makes its hints of what comes out here.
+//! It touches nothing. redis-cli derives its hints from the result.
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Argument {
     pub(super) name: String,
-    /// The word that comes before it, or that it is.
+    /// The keyword before it, or the keyword that it is.
     pub(super) token: Option<String>,
     pub(super) form: Form,
     pub(super) optional: bool,
     pub(super) multiple: bool,
 }
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Any text.
@@ -31,7 +31,7 @@ pub(super) enum Form {
 }
 
 /// Names of arguments that are integers.
-const INTEGERS: [&str; 14] = [
+const INTEGERS: &[&str] = &[
     "seconds",
     "milliseconds",
     "count",
@@ -68,7 +68,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Sequences with bars between them, up to the closing bracket, which is taken.
+    /// Alternatives separated by bars, up to the closing bracket, which is consumed.
     fn alternatives(&mut self) -> Vec<Vec<Argument>> {
         let mut all: Vec<Vec<Argument>> = vec![Vec::new()];
         while let Some(word) = self.words.get(self.at).copied() {
@@ -97,7 +97,7 @@ impl Reader<'_> {
         all
     }
 
-    /// Whether the bracket that was just opened closes behind `...`.
+    /// Whether the bracket that was just opened closes after `...`.
     fn ends_with_dots(&self) -> bool {
         let mut depth = 0usize;
         for (i, word) in self.words.iter().enumerate().skip(self.at) {
@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 }
 
-/// Adds what stood in brackets. `field value [field value ...]` says that what came before may come again.
+/// Adds a bracketed part. `field value [field value ...]` means that the preceding arguments may repeat.
 fn optional(sequence: &mut Vec<Argument>, mut inner: Vec<Vec<Argument>>, repeats: bool) {
     if let [again] = inner.as_mut_slice()
         && repeats
@@ -175,7 +175,7 @@ fn one_of(mut alternatives: Vec<Vec<Argument>>) -> Argument {
 mod tests {
     use super::*;
 
-    /// The line that redis-cli would make of it.
+    /// The line that redis-cli would show.
     fn shown(arguments: &[Argument], between: &str) -> String {
         let parts: Vec<_> = arguments.iter().map(one).collect();
         parts.join(between)

@@ -8,14 +8,14 @@ use crate::args::Args;
 use crate::conn::Conn;
 use crate::errors::CommandResult;
 use crate::reply::Reply;
-use section::{Look, SECTIONS};
+use section::{SECTIONS, Snapshot};
 
-pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
+pub(super) fn info(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
     let wanted: BTreeSet<String> =
         args.from(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
     let default = wanted.is_empty() || wanted.contains("default");
     let all = wanted.contains("all") || wanted.contains("everything") || default && conn.is_upstash();
-    let look = Look::new(conn);
+    let snapshot = Snapshot::new(conn);
     let mut text = String::new();
     for section in SECTIONS {
         if all || default && section.default || wanted.contains(section.name) {
@@ -23,7 +23,7 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
                 text.push_str("\r\n");
             }
             text.push_str(&format!("# {}\r\n", section.title));
-            (section.write)(&look, &mut text);
+            (section.write)(&snapshot, &mut text);
         }
     }
     Ok(Reply::Verbatim(text))
@@ -31,13 +31,13 @@ pub(super) fn run(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::save::tests::Kept;
+    use super::super::save::tests::Durability;
     use crate::errors;
     use crate::testing::Desk;
 
     #[test]
     fn sections_are_chosen() {
-        let mut desk = Desk::at(Box::new(Kept("commit")));
+        let mut desk = Desk::at(Box::new(Durability("commit")));
         let titles = |text: &str| text.matches("# ").count();
         assert_eq!(titles(&desk.resp("INFO")), 11);
         assert_eq!(titles(&desk.resp("INFO everything")), 13);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_hub() {
+    fn statistics_are_those_of_the_hub() {
         let mut desk = Desk::new();
         let other = Desk::connect(&desk.hub);
         other.client.shown().blocked = true;

@@ -1,6 +1,6 @@
 //! The sections of INFO: fields that tools read, with Redis's names. It touches nothing.
 //!
-//! A field stands here if it is true of Keystead, zeros included; what Keystead does not know is left out.
+//! A field is included if it is true of Keystead, including zeros; unknown values are left out.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -13,33 +13,33 @@ use crate::hub::{Facts, Hub, Kind, Rates, Subscribed};
 
 /// A section.
 pub(super) struct Section {
-    /// As it is asked for.
+    /// Its name as an argument.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// Whether INFO alone has it.
+    /// Whether INFO without arguments includes it.
     pub(super) default: bool,
-    pub(super) write: fn(&Look<'_>, &mut String),
+    pub(super) write: fn(&Snapshot<'_>, &mut String),
 }
 
-/// What sections are written from.
-pub(super) struct Look<'a> {
+/// The data of the sections.
+pub(super) struct Snapshot<'a> {
     hub: &'a Hub,
     facts: Facts,
     rates: Rates,
     now: Millis,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Snapshot<'a> {
     pub(super) fn new(conn: &Conn<'a>) -> Self {
         let rates = conn.hub.stats.rates(conn.now, &conn.hub.clients);
-        Look { hub: conn.hub, facts: conn.hub.host.facts(), rates, now: conn.now }
+        Snapshot { hub: conn.hub, facts: conn.hub.host.facts(), rates, now: conn.now }
     }
 
     fn setting(&self, name: &str) -> String {
         self.hub.config.value(name, &self.facts).unwrap_or_default()
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_persisted(&self) -> bool {
         self.facts.durability != "memory"
     }
 }
@@ -48,7 +48,7 @@ const fn section(
     name: &'static str,
     title: &'static str,
     default: bool,
-    write: fn(&Look<'_>, &mut String),
+    write: fn(&Snapshot<'_>, &mut String),
 ) -> Section {
     Section { name, title, default, write }
 }
@@ -69,15 +69,15 @@ pub(super) const SECTIONS: &[Section] = &[
     section("keyspace", "Keyspace", true, keyspace),
 ];
 
-/// One line for each field.
+/// One line per field.
 fn fields(out: &mut String, fields: &[(&str, &dyn std::fmt::Display)]) {
     for (name, value) in fields {
         let _ = write!(out, "{name}:{value}\r\n");
     }
 }
 
-fn server(look: &Look<'_>, out: &mut String) {
-    let facts = &look.facts;
+fn server(snapshot: &Snapshot<'_>, out: &mut String) {
+    let facts = &snapshot.facts;
     let run_id = if facts.run_id.is_empty() { "0".repeat(40) } else { facts.run_id.clone() };
     fields(
         out,
@@ -92,12 +92,12 @@ fn server(look: &Look<'_>, out: &mut String) {
             ("process_id", &facts.process_id),
             ("run_id", &run_id),
             ("tcp_port", &facts.port),
-            ("server_time_usec", &(look.now.0.saturating_mul(1000))),
+            ("server_time_usec", &(snapshot.now.0.saturating_mul(1000))),
             ("uptime_in_seconds", &(facts.uptime_ms / 1000)),
             ("uptime_in_days", &(facts.uptime_ms / 86_400_000)),
-            ("hz", &look.setting("hz")),
-            ("configured_hz", &look.setting("hz")),
-            ("lru_clock", &((look.now.0 / 1000) & 0x00ff_ffff)),
+            ("hz", &snapshot.setting("hz")),
+            ("configured_hz", &snapshot.setting("hz")),
+            ("lru_clock", &((snapshot.now.0 / 1000) & 0x00ff_ffff)),
             ("executable", &"keystead"),
             ("config_file", &""),
             ("keystead_shards", &facts.shards),
@@ -107,8 +107,8 @@ fn server(look: &Look<'_>, out: &mut String) {
     );
 }
 
-fn clients(look: &Look<'_>, out: &mut String) {
-    let clients = look.hub.clients.all();
+fn clients(snapshot: &Snapshot<'_>, out: &mut String) {
+    let clients = snapshot.hub.clients.all();
     let (mut blocked, mut pubsub, mut watching, mut watched) = (0, 0, 0, 0);
     for client in &clients {
         let shown = client.shown();
@@ -122,7 +122,7 @@ fn clients(look: &Look<'_>, out: &mut String) {
         &[
             ("connected_clients", &clients.len()),
             ("cluster_connections", &0),
-            ("maxclients", &look.hub.config.clients_max()),
+            ("maxclients", &snapshot.hub.config.clients_max()),
             ("blocked_clients", &blocked),
             ("tracking_clients", &0),
             ("pubsub_clients", &pubsub),
@@ -133,13 +133,13 @@ fn clients(look: &Look<'_>, out: &mut String) {
     );
 }
 
-fn memory(look: &Look<'_>, out: &mut String) {
-    let facts = &look.facts;
+fn memory(snapshot: &Snapshot<'_>, out: &mut String) {
+    let facts = &snapshot.facts;
     let (used, resident) = (facts.used_bytes, facts.resident_bytes);
-    let peak = look.hub.stats.peak_bytes(used);
-    let limit: u64 = look.setting("maxmemory").parse().unwrap_or(0);
+    let peak = snapshot.hub.stats.peak_bytes(used);
+    let limit: u64 = snapshot.setting("maxmemory").parse().unwrap_or(0);
     let ratio = if used == 0 { 0.0 } else { resident as f64 / used as f64 };
-    let [scripts, script_bytes, libraries, functions] = look.hub.script_counts();
+    let [scripts, script_bytes, libraries, functions] = snapshot.hub.script_counts();
     let of_peak = if peak == 0 { 100.0 } else { used as f64 * 100.0 / peak as f64 };
     fields(
         out,
@@ -164,7 +164,7 @@ fn memory(look: &Look<'_>, out: &mut String) {
             ("number_of_libraries", &libraries),
             ("maxmemory", &limit),
             ("maxmemory_human", &human(limit)),
-            ("maxmemory_policy", &look.setting("maxmemory-policy")),
+            ("maxmemory_policy", &snapshot.setting("maxmemory-policy")),
             ("mem_fragmentation_ratio", &format!("{ratio:.2}")),
             ("mem_fragmentation_bytes", &(i128::from(resident) - i128::from(used))),
             ("mem_not_counted_for_evict", &0),
@@ -180,10 +180,11 @@ fn memory(look: &Look<'_>, out: &mut String) {
     );
 }
 
-fn persistence(look: &Look<'_>, out: &mut String) {
-    let facts = &look.facts;
+fn persistence(snapshot: &Snapshot<'_>, out: &mut String) {
+    let facts = &snapshot.facts;
     let status = if facts.unwell.is_some() { "err" } else { "ok" };
-    let saved_ms = if look.is_kept() { look.now.0 } else { look.now.0.saturating_sub(facts.uptime_ms) };
+    let saved_ms =
+        if snapshot.is_persisted() { snapshot.now.0 } else { snapshot.now.0.saturating_sub(facts.uptime_ms) };
     fields(
         out,
         &[
@@ -197,7 +198,7 @@ fn persistence(look: &Look<'_>, out: &mut String) {
             ("rdb_current_bgsave_time_sec", &-1),
             ("rdb_saves", &0),
             ("rdb_last_cow_size", &0),
-            ("aof_enabled", &u8::from(look.is_kept())),
+            ("aof_enabled", &u8::from(snapshot.is_persisted())),
             ("aof_rewrite_in_progress", &0),
             ("aof_rewrite_scheduled", &0),
             ("aof_last_rewrite_time_sec", &-1),
@@ -207,7 +208,7 @@ fn persistence(look: &Look<'_>, out: &mut String) {
             ("aof_last_cow_size", &0),
         ],
     );
-    if look.is_kept() {
+    if snapshot.is_persisted() {
         fields(
             out,
             &[("aof_current_size", &facts.journal_bytes), ("aof_base_size", &0), ("aof_delayed_fsync", &0)],
@@ -216,10 +217,10 @@ fn persistence(look: &Look<'_>, out: &mut String) {
     fields(out, &[("module_fork_in_progress", &0), ("module_fork_last_cow_size", &0)]);
 }
 
-fn stats(look: &Look<'_>, out: &mut String) {
-    let (clients, bus, rates) = (&look.hub.clients, &look.hub.bus, &look.rates);
+fn stats(snapshot: &Snapshot<'_>, out: &mut String) {
+    let (clients, bus, rates) = (&snapshot.hub.clients, &snapshot.hub.bus, &snapshot.rates);
     let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    let errors: u64 = look.hub.stats.errors().iter().map(|(_, count)| count).sum();
+    let errors: u64 = snapshot.hub.stats.errors().iter().map(|(_, count)| count).sum();
     fields(
         out,
         &[
@@ -234,7 +235,7 @@ fn stats(look: &Look<'_>, out: &mut String) {
             ("sync_full", &0),
             ("sync_partial_ok", &0),
             ("sync_partial_err", &0),
-            ("expired_keys", &look.facts.expired_keys),
+            ("expired_keys", &snapshot.facts.expired_keys),
             ("expired_stale_perc", &"0.00"),
             ("expired_time_cap_reached_count", &0),
             ("evicted_keys", &0),
@@ -255,7 +256,7 @@ fn stats(look: &Look<'_>, out: &mut String) {
     );
 }
 
-fn replication(_: &Look<'_>, out: &mut String) {
+fn replication(_: &Snapshot<'_>, out: &mut String) {
     let none = "0".repeat(40);
     fields(
         out,
@@ -275,8 +276,8 @@ fn replication(_: &Look<'_>, out: &mut String) {
     );
 }
 
-fn cpu(look: &Look<'_>, out: &mut String) {
-    let [user_us, system_us] = look.facts.cpu_us;
+fn cpu(snapshot: &Snapshot<'_>, out: &mut String) {
+    let [user_us, system_us] = snapshot.facts.cpu_us;
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     fields(
         out,
@@ -289,20 +290,20 @@ fn cpu(look: &Look<'_>, out: &mut String) {
     );
 }
 
-fn errorstats(look: &Look<'_>, out: &mut String) {
-    for (code, count) in look.hub.stats.errors() {
+fn errorstats(snapshot: &Snapshot<'_>, out: &mut String) {
+    for (code, count) in snapshot.hub.stats.errors() {
         let _ = write!(out, "errorstat_{}:count={count}\r\n", code.replace([':', '\r', '\n'], "_"));
     }
 }
 
-fn keyspace(look: &Look<'_>, out: &mut String) {
-    let (keys, expire) = (look.facts.keys, look.facts.keys_that_expire);
+fn keyspace(snapshot: &Snapshot<'_>, out: &mut String) {
+    let (keys, expire) = (snapshot.facts.keys, snapshot.facts.keys_that_expire);
     if keys > 0 {
         let _ = write!(out, "db0:keys={keys},expires={expire},avg_ttl=0\r\n");
     }
 }
 
-/// A number of bytes for people, as Redis writes it.
+/// A human-readable number of bytes, as Redis formats it.
 fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");
@@ -324,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_shown_to_people() {
+    fn bytes_are_human_readable() {
         for (bytes, text) in
             [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (965_816, "943.18K"), (25_274_793_984, "23.54G")]
         {

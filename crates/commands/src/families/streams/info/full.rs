@@ -1,4 +1,4 @@
-//! `XINFO STREAM key FULL`: entries, groups, consumers and what is pending, all in one. It touches nothing.
+//! `XINFO STREAM key FULL`: entries, groups, consumers and pending entries. It touches nothing.
 
 use keystead_model::value::stream::{Consumer, Group, Pending, Stream, StreamId};
 
@@ -6,11 +6,11 @@ use super::{entries_read, lag, pair};
 use crate::Reply;
 use crate::families::streams::{entry, id};
 
-/// What FULL tells beyond the rest; `count` elements of each list at most.
+/// The additional fields of FULL; at most `count` elements of each list.
 pub(super) fn pairs(stream: &Stream, count: usize) -> [(Reply, Reply); 2] {
     let entries = stream.range(..).take(count).map(entry::reply).collect();
     let groups = stream.groups().map(|(name, group)| {
-        let told = group.pending(..).take(count).map(|(id, pending)| {
+        let replies = group.pending(..).take(count).map(|(id, pending)| {
             let consumer = Reply::shared(pending.consumer.clone());
             let [at, deliveries] = delivery(pending);
             Reply::Array(vec![id::reply(*id), consumer, at, deliveries])
@@ -21,7 +21,7 @@ pub(super) fn pairs(stream: &Stream, count: usize) -> [(Reply, Reply); 2] {
             pair("entries-read", entries_read(group)),
             pair("lag", lag(stream, group)),
             pair("pel-count", Reply::count(group.pending_len())),
-            pair("pending", Reply::Array(told.collect())),
+            pair("pending", Reply::Array(replies.collect())),
             pair("consumers", consumers(group, count)),
         ])
     });
@@ -29,7 +29,7 @@ pub(super) fn pairs(stream: &Stream, count: usize) -> [(Reply, Reply); 2] {
 }
 
 fn consumers(group: &Group, count: usize) -> Reply {
-    let told = group.consumers().map(|(name, consumer)| {
+    let replies = group.consumers().map(|(name, consumer)| {
         let active_at = consumer.active_at().map_or(-1, |at| at.0 as i64);
         Reply::Map(vec![
             pair("name", Reply::shared(name.clone())),
@@ -39,15 +39,15 @@ fn consumers(group: &Group, count: usize) -> Reply {
             pair("pending", own(group, consumer, count)),
         ])
     });
-    Reply::Array(told.collect())
+    Reply::Array(replies.collect())
 }
 
 fn own(group: &Group, consumer: &Consumer, count: usize) -> Reply {
-    let told = consumer.pending(..).take(count).filter_map(|id: &StreamId| {
+    let replies = consumer.pending(..).take(count).filter_map(|id: &StreamId| {
         let [at, deliveries] = delivery(group.pending_entry(*id)?);
         Some(Reply::Array(vec![id::reply(*id), at, deliveries]))
     });
-    Reply::Array(told.collect())
+    Reply::Array(replies.collect())
 }
 
 fn delivery(pending: &Pending) -> [Reply; 2] {

@@ -14,22 +14,26 @@ use crate::spec::flag::{NONE, READ};
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) const TABLE: &[Spec] = &[
-    Spec::data("STREAM", "xinfo|stream", -3, READ, Keys::At(2), stream).doc(
+    Spec::data("xinfo|stream", -3, READ, Keys::At(2), stream).doc(
         "key [FULL [COUNT count]]",
-        "Tells what is known of a stream.",
+        "Returns information about a stream.",
         "5.0.0",
     ),
-    Spec::data("GROUPS", "xinfo|groups", 3, READ, Keys::At(2), groups_of).doc(
+    Spec::data("xinfo|groups", 3, READ, Keys::At(2), groups).doc(
         "key",
-        "Tells what is known of the groups of a stream.",
+        "Returns information about the consumer groups of a stream.",
         "5.0.0",
     ),
-    Spec::data("CONSUMERS", "xinfo|consumers", 4, READ, Keys::At(2), consumers).doc(
+    Spec::data("xinfo|consumers", 4, READ, Keys::At(2), consumers).doc(
         "key group",
-        "Tells what is known of the consumers of a group.",
+        "Returns information about the consumers of a consumer group.",
         "5.0.0",
     ),
-    Spec::data("HELP", "xinfo|help", 2, NONE, Keys::None, help).doc("", "Tells what XINFO can do.", "5.0.0"),
+    Spec::data("xinfo|help", 2, NONE, Keys::None, help).doc(
+        "",
+        "Returns a list of the subcommands of XINFO.",
+        "5.0.0",
+    ),
 ];
 
 const HELP: &[&str] = &[
@@ -44,7 +48,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-/// How much FULL tells of each list when nobody says.
+/// The default number of elements of each list in FULL.
 const COUNT_DEFAULT: usize = 10;
 
 fn existing<'a>(ctx: &'a mut Ctx<'_>, key: &[u8]) -> Result<&'a Stream, Fail> {
@@ -69,7 +73,7 @@ fn stream(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     Ok(Reply::Map(pairs))
 }
 
-/// How much FULL tells, where it is asked for.
+/// The number of elements in FULL, if it is requested.
 fn parse_full(args: Args<'_>) -> Result<Option<usize>, Fail> {
     let mut rest = args.cursor(3);
     if rest.is_done() {
@@ -103,9 +107,9 @@ fn common(stream: &Stream) -> Vec<(Reply, Reply)> {
     ]
 }
 
-fn groups_of(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
+fn groups(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let stream = existing(ctx, args.at(2))?;
-    let told = stream.groups().map(|(name, group)| {
+    let replies = stream.groups().map(|(name, group)| {
         Reply::Map(vec![
             pair("name", Reply::shared(name.clone())),
             pair("consumers", Reply::count(group.consumers().len())),
@@ -115,7 +119,7 @@ fn groups_of(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             pair("lag", lag(stream, group)),
         ])
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn entries_read(group: &Group) -> Reply {
@@ -134,7 +138,7 @@ fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         None if is_upstash => return Ok(Reply::Array(Vec::new())),
         None => return Err(groups::none_of_key(args.at(2), args.at(3))),
     };
-    let told = group.consumers().map(|(name, consumer)| {
+    let replies = group.consumers().map(|(name, consumer)| {
         Reply::Map(vec![
             pair("name", Reply::shared(name.clone())),
             pair("pending", Reply::count(consumer.pending_len())),
@@ -142,7 +146,7 @@ fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
             pair("inactive", Reply::Int(inactive_ms(now, consumer))),
         ])
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn ago_ms(now: Millis, then: Millis) -> i64 {
@@ -164,7 +168,7 @@ mod tests {
     const ONE: &str = "*2 $3 1-0 *2 $1 a $1 1";
 
     #[test]
-    fn a_stream_tells_what_it_is() {
+    fn a_stream_is_described() {
         let mut desk = Desk::new();
         desk.expect(&[("XINFO STREAM s", "-ERR no such key"), ("XGROUP CREATE s g 0 MKSTREAM", "+OK")]);
         let head = "$6 length :0 $15 radix-tree-keys :0 $16 radix-tree-nodes :1 $17 last-generated-id $3 0-0 \
@@ -203,8 +207,8 @@ mod tests {
         let mut desk = Desk::new();
         let mut lag = |lines: &[&str]| {
             lines.iter().for_each(|line| drop(desk.run(line)));
-            let told = desk.resp("XINFO GROUPS s");
-            told[told.find("$12 entries-read").unwrap_or(0)..].to_owned()
+            let replies = desk.resp("XINFO GROUPS s");
+            replies[replies.find("$12 entries-read").unwrap_or(0)..].to_owned()
         };
         let add = ["XADD s 1 a 1", "XADD s 2 a 1", "XADD s 3 a 1", "XADD s 4 a 1", "XADD s 5 a 1"];
         lag(&add);
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_arguments_are_told_in_order() {
+    fn errors_in_arguments_are_reported_in_order() {
         let mut desk = Desk::new();
         let usage = "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.";
         desk.expect(&[

@@ -1,13 +1,13 @@
-//! The size of the radix tree that Redis would have for a stream, which XINFO tells. It touches nothing.
+//! The size of the radix tree that Redis would have for a stream, which XINFO returns. It touches nothing.
 
 use keystead_model::value::stream::{Stream, StreamId};
 
 use crate::families::streams::node::Nodes;
 
-/// Entries that are looked at; what is behind them is estimated.
-const LOOK_MAX: usize = 2000;
+/// Entries that are examined; the rest is estimated.
+const EXAMINED_MAX: usize = 2000;
 
-/// How large the tree is.
+/// The size of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Keys: one for each node of entries.
@@ -18,13 +18,13 @@ pub(super) struct Shape {
 
 /// The tree of a stream.
 pub(super) fn shape(stream: &Stream) -> Shape {
-    let mut nodes = Nodes::new(stream.range(..).take(LOOK_MAX));
+    let mut nodes = Nodes::new(stream.range(..).take(EXAMINED_MAX));
     let keys: Vec<[u8; 16]> =
         std::iter::from_fn(|| nodes.next(usize::MAX)).map(|node| bytes(node.first)).collect();
-    let looked = stream.len().clamp(1, LOOK_MAX);
-    let scale = |count: usize| count.saturating_mul(stream.len()).div_ceil(looked);
+    let examined = stream.len().clamp(1, EXAMINED_MAX);
+    let scale = |count: usize| count.saturating_mul(stream.len()).div_ceil(examined);
     let shape = Shape { keys: keys.len(), nodes: count_nodes(&keys) };
-    if stream.len() <= LOOK_MAX {
+    if stream.len() <= EXAMINED_MAX {
         shape
     } else {
         Shape { keys: scale(shape.keys), nodes: scale(shape.nodes) }
@@ -35,7 +35,7 @@ fn bytes(id: StreamId) -> [u8; 16] {
     ((u128::from(id.ms) << 64) | u128::from(id.seq)).to_be_bytes()
 }
 
-/// A node for each key's end, each branch, and each run of bytes that no branch interrupts. Keys are sorted.
+/// A node for the end of each key, each branch, and each run of bytes without a branch. Keys are sorted.
 fn count_nodes(keys: &[[u8; 16]]) -> usize {
     let mut nodes = 0;
     let mut rest = vec![(keys, 0)];

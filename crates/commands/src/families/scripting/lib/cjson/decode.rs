@@ -1,4 +1,4 @@
-//! `cjson.decode`. It touches nothing outside of the machine.
+//! `cjson.decode`. It touches only the Lua VM.
 
 use keystead_lua::{Args, Host, Result, Value, Vm};
 
@@ -69,7 +69,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// The byte at a place; behind the end there is a zero, as in C.
+    /// The byte at an offset; a zero after the end, as in C.
     fn byte(&self, at: usize) -> u8 {
         self.text.get(at).copied().unwrap_or(0)
     }
@@ -174,7 +174,7 @@ impl Parser<'_> {
         (Token::Text(out), begin)
     }
 
-    /// The character of `\uXXXX`, or of two of them, and how many bytes it took.
+    /// The character of `\uXXXX`, or of a surrogate pair, and its length in bytes.
     fn unicode(&self) -> Option<(char, usize)> {
         let hex4 = |at: usize| {
             (at..at + 4).try_fold(0, |code, at| Some(code << 4 | char::from(self.byte(at)).to_digit(16)?))
@@ -274,7 +274,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether JSON itself does not have such a number.
+/// Whether it is not a JSON number.
 fn is_invalid_number(text: &[u8]) -> bool {
     if text.first() == Some(&b'+') {
         return true;
@@ -291,7 +291,7 @@ fn is_invalid_number(text: &[u8]) -> bool {
     begins(b"inf") || begins(b"nan")
 }
 
-/// C's `strtod`: the number at the beginning of a text, and how many bytes it takes.
+/// C's `strtod`: the number at the beginning of a text, and its length in bytes.
 fn strtod(text: &[u8]) -> Option<(f64, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');

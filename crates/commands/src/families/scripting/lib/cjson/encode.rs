@@ -1,4 +1,4 @@
-//! `cjson.encode`. It touches nothing outside of the machine.
+//! `cjson.encode`. It touches only the Lua VM.
 
 use keystead_lua::number::general;
 use keystead_lua::{Args, Host, Result, TableId, Value, Vm};
@@ -24,12 +24,12 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn refuse<T>(&mut self, value: Value, reason: &str) -> Result<T> {
+    fn reject<T>(&mut self, value: Value, reason: &str) -> Result<T> {
         Err(self.vm.error(format!("Cannot serialise {}: {reason}", value.type_name())))
     }
 
     fn value(&mut self, value: Value, depth: usize) -> Result<()> {
-        // A table that many others hold is written many times.
+        // A table that occurs many times is written many times.
         self.vm.work(self.host, 4)?;
         self.vm.check_room(2 * self.out.len())?;
         match value {
@@ -43,7 +43,7 @@ impl Encoder<'_> {
             Value::Bool(yes) => self.out.extend_from_slice(if yes { b"true" } else { b"false" }),
             Value::Nil | Value::Null => self.out.extend_from_slice(b"null"),
             Value::Table(table) => self.table(table, depth + 1)?,
-            other => return self.refuse(other, "type not supported"),
+            other => return self.reject(other, "type not supported"),
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Encoder<'_> {
     fn number(&mut self, number: f64) -> Result<()> {
         let invalid = !number.is_finite();
         match self.settings.encode_invalid_numbers {
-            0 if invalid => return self.refuse(Value::Num(number), "must not be NaN or Inf"),
+            0 if invalid => return self.reject(Value::Num(number), "must not be NaN or Inf"),
             1 if number.is_nan() => self.out.extend_from_slice(b"nan"),
             2 if invalid => self.out.extend_from_slice(b"null"),
             _ => {
@@ -92,7 +92,7 @@ impl Encoder<'_> {
                 return Ok(None);
             }
             if index > f64::from(highest) {
-                // C's conversion: what does not fit is the smallest integer.
+                // C's conversion: a number that does not fit becomes the smallest integer.
                 highest = if index > f64::from(i32::MAX) { i32::MIN } else { index as i32 };
             }
             items = items.wrapping_add(1);
@@ -103,7 +103,7 @@ impl Encoder<'_> {
             && highest > items.wrapping_mul(settings.sparse_ratio)
             && highest > settings.sparse_safe;
         if sparse && !settings.sparse_convert {
-            return self.refuse(Value::Table(table), "excessively sparse array");
+            return self.reject(Value::Table(table), "excessively sparse array");
         }
         Ok((!sparse).then_some(highest))
     }
@@ -124,7 +124,7 @@ impl Encoder<'_> {
                     self.out.push(b'"');
                 }
                 Value::Str(_) => self.value(key, depth)?,
-                other => return self.refuse(other, "table key must be a number or string"),
+                other => return self.reject(other, "table key must be a number or string"),
             }
             self.out.push(b':');
             self.value(value, depth)?;

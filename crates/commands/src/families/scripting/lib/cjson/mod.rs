@@ -1,6 +1,6 @@
-//! `cjson`: JSON, as lua-cjson 2.1 has it. It touches nothing outside of the machine.
+//! `cjson`: JSON, as in lua-cjson 2.1. It touches only the Lua VM.
 //!
-//! What a script sets here holds until it ends: the next one finds what Redis begins with.
+//! Settings of a script hold until it ends: the next one starts with Redis's defaults.
 
 mod decode;
 mod encode;
@@ -12,7 +12,7 @@ use crate::bounds::SCRIPT_DECODE_DEPTH_MAX;
 use crate::families::scripting::api;
 use crate::families::scripting::world::Run;
 
-/// What a script can set.
+/// The settings.
 #[derive(Clone)]
 pub(in crate::families::scripting) struct Settings {
     sparse_convert: bool,
@@ -20,7 +20,7 @@ pub(in crate::families::scripting) struct Settings {
     sparse_safe: i32,
     encode_depth_max: i32,
     decode_depth_max: i32,
-    /// 0: refused, 1: as they are, 2: as null.
+    /// 0: error, 1: as they are, 2: as null.
     encode_invalid_numbers: usize,
     decode_invalid_numbers: bool,
     keep_buffer: bool,
@@ -43,14 +43,14 @@ impl Default for Settings {
     }
 }
 
-/// Deeper than this neither way, whatever is set: each level takes from the thread's stack.
+/// The maximum depth in both directions, whatever is set: each level uses the thread's stack.
 fn depth_max(set: i32) -> usize {
     usize::try_from(set).unwrap_or(0).min(SCRIPT_DECODE_DEPTH_MAX)
 }
 
 type Function = fn(&mut Run<'_, '_>, &mut Vm, Args, usize) -> Result<usize>;
 
-/// The functions, with the most arguments that they take. Those of the n-th table that `new` gave have its settings.
+/// The functions, with their maximum numbers of arguments. Those of the n-th table that `new` returned use its settings.
 const ROWS: &[(&str, usize, Function)] = &[
     ("encode", 1, encode::run),
     ("decode", 1, decode::run),
@@ -74,7 +74,7 @@ const ROWS: &[(&str, usize, Function)] = &[
     ("new", usize::MAX, new),
 ];
 
-/// What a table that `new` gives takes, with its settings and functions.
+/// The memory of a table that `new` returns, with its settings and functions.
 const TABLE_BYTES: usize = 2048;
 
 /// The table, with the n-th settings.
@@ -89,7 +89,7 @@ pub(super) fn table(vm: &mut Vm, n: usize) -> Result<TableId> {
     Ok(table)
 }
 
-/// Calls a function by its number among those of all tables.
+/// Calls a function by its index among those of all tables.
 pub(in crate::families::scripting) fn call(
     run: &mut Run<'_, '_>,
     vm: &mut Vm,
@@ -137,7 +137,7 @@ fn switch(vm: &mut Vm, args: Args, at: usize, setting: &mut bool) -> Result<usiz
     Ok(count)
 }
 
-/// One of these words; the first two may also be said as false and true.
+/// One of these words; the first two may also be given as false and true.
 fn choice(vm: &mut Vm, args: Args, at: usize, setting: &mut usize, words: &[&str]) -> Result<usize> {
     match vm.arg(args, at) {
         Value::Nil => {}

@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::Desk;
 
     #[test]
-    fn wishes_are_remembered() {
+    fn flags_are_stored() {
         let mut desk = Desk::new();
         desk.expect(&[
             ("CLIENT NO-EVICT ON", "+OK"),
@@ -56,14 +56,14 @@ mod tests {
         ]);
         let shown = desk.session.client.shown().clone();
         assert!(shown.no_evict && shown.no_touch);
-        for (line, answer, replies) in [
+        for (line, expected, replies) in [
             ("CLIENT REPLY SKIP", "", Replies::SkipNext),
             ("CLIENT REPLY OFF", "", Replies::Off),
             ("CLIENT REPLY SKIP", "", Replies::Off),
             ("CLIENT REPLY foo", "-ERR syntax error", Replies::Off),
             ("CLIENT REPLY ON", "+OK", Replies::On),
         ] {
-            assert_eq!((desk.resp(line).as_str(), desk.session.replies), (answer, replies), "{line}");
+            assert_eq!((desk.resp(line).as_str(), desk.session.replies), (expected, replies), "{line}");
         }
     }
 }
