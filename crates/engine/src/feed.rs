@@ -1,8 +1,8 @@
 //! The change feed: every effect of a shard from a revision on, in order, as soon as it is durable.
 //!
-//! The journal is the feed. A reader goes through its files, waits at the end for more, and is told `gone` when what it
-//! wants is no longer kept: because it asked too late or reads too slowly. Without a journal (`memory`) only what comes
-//! after subscribing can be had.
+//! The journal is the feed. A reader goes through its files and waits at the end for more; it fails with `gone` when the next
+//! changes have been recycled, because it started too late or reads too slowly. Without a journal (`memory`) only changes
+//! after subscribing are available.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::engine::{Engine, Handle};
 use crate::journal::reader::Reader;
 
-/// Some changes, in the order of their revisions; never none.
+/// Some changes, in the order of their revisions; never empty.
 pub type Changes = Vec<Effect>;
 
 /// A subscription to the changes of one shard.
@@ -33,7 +33,7 @@ impl Engine {
     /// Subscribes to all changes of a shard after revision `after`.
     ///
     /// # Errors
-    /// `gone` when some of them are no longer kept, `bad_request` when there is no such shard or revision.
+    /// `gone` when some of them are no longer available, `bad_request` when there is no such shard or revision.
     pub fn subscribe(&self, shard: usize, after: u64) -> Result<Feed> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
@@ -65,7 +65,7 @@ impl Engine {
         Ok(Feed { engine: self.clone(), shard, after, source })
     }
 
-    /// The last revision of a shard that is durable: where a feed of what comes next begins.
+    /// The last durable revision of a shard: subscribe after it to get only what comes next.
     #[must_use]
     pub fn revision(&self, shard: usize) -> u64 {
         self.inner.shards.get(shard).map_or(0, |handle| handle.progress.durable())
@@ -86,7 +86,7 @@ impl Feed {
     /// Waits for the next changes.
     ///
     /// # Errors
-    /// `gone` when this reader is too slow and what comes next is no longer kept, `store_unavailable` when the database is closed.
+    /// `gone` when this reader is too slow and the next changes were recycled, `store_unavailable` when the database is closed.
     pub async fn next(&mut self) -> Result<Changes> {
         loop {
             let changes = match &mut self.source {
@@ -104,14 +104,14 @@ impl Feed {
                 },
                 Source::Journal(reader) => {
                     let Some(handle) = self.engine.inner.shards.get(self.shard) else { return Err(closed()) };
-                    let news = handle.news.notified();
-                    // Asked before reading, so that the last changes are not missed.
+                    let progressed = handle.progressed.notified();
+                    // Checked before reading, so that the last changes are not missed.
                     let ended = handle.progress.has_ended();
                     match reader.next()? {
                         Some(effects) => decode(effects, self.after)?,
                         None if ended => return Err(closed()),
                         None => {
-                            news.await;
+                            progressed.await;
                             continue;
                         }
                     }

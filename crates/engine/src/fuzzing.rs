@@ -1,4 +1,4 @@
-//! What the fuzz targets need of the journal's insides. It is compiled for them alone.
+//! Access to the journal's internals for the fuzz targets. Compiled only for them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::journal::record;
 use crate::journal::replay::replay as replay_files;
 use crate::journal::segment::{Owner, SegmentHeader, path_of};
 
-/// Whose journals these are.
+/// The owner of these journals.
 const OWNER: Owner = Owner { database: [7; 16], shard: 0 };
 
-/// A record of a journal whose checksum is right, whatever it holds.
+/// A journal record with a valid checksum and arbitrary content.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// Its first revision.
@@ -43,8 +43,8 @@ pub fn segment_path(dir: &Path, first: u64) -> PathBuf {
     path_of(dir, first)
 }
 
-/// Replays the journal in `dir` behind an archive of this revision: the keyspace and its last revision. What stands behind the journal's end is
-/// cut off.
+/// Replays the journal in `dir` on top of an archive of this revision; returns the keyspace and its last revision. What is behind
+/// the journal's end is cut off.
 ///
 /// # Errors
 /// As at a start.

@@ -1,4 +1,4 @@
-//! From files to a keyspace: the archive's directory, then the journal behind it.
+//! From files to a keyspace: the keys of the archive, then the journal behind it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,17 +14,17 @@ use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
 use crate::journal::segment::Owner;
 
-/// A shard as its files have it.
+/// A shard as recovered from its files.
 pub(crate) struct Recovered {
     pub(crate) keyspace: Keyspace,
-    /// The connection that the archive thread goes on with.
+    /// The connection that the archive thread continues to use.
     pub(crate) database: Database,
     pub(crate) archived: u64,
     pub(crate) last: u64,
     pub(crate) segments: BTreeMap<u64, u64>,
 }
 
-/// Opens a shard's files and brings its keyspace back. Files of a shard that is not `complete` yet are created.
+/// Opens a shard's files and recovers its keyspace. Files of a shard that is not `complete` yet are created.
 pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Result<Recovered> {
     files.create()?;
     let mut database =

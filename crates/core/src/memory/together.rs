@@ -46,7 +46,7 @@ impl Applies for Held<'_> {
     fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
         let (hash, index) = self.store.shard_index(key);
         let held_at = self.held.binary_search_by_key(&index, |(index, _)| *index).map_err(|_| {
-            Error::new(Code::Internal, format!("the job that runs together did not name the key {key}"))
+            Error::new(Code::Internal, format!("the multi-key job did not declare the key {key}"))
         })?;
         self.held[held_at].1.apply(hash, key.as_bytes(), step, self.now)
     }

@@ -1,18 +1,18 @@
-//! The journal of a shard: an append-only sequence of records, one a batch, in segment files.
+//! The journal of a shard: an append-only sequence of records, one per batch, in segment files.
 //!
 //! | To find                                   | open       |
 //! |-------------------------------------------|------------|
 //! | the bytes of a record                     | [`record`] |
 //! | one file: its header, its records         | [`segment`]|
-//! | which files there are, spare ones         | [`segments`]|
+//! | the segment files, spare ones             | [`segments`]|
 //! | appending, rolling over, syncing          | [`writer`] |
 //! | writing and syncing in groups, at `fsync` | [`group`]  |
-//! | writing at once, at `commit`              | [`inline`] |
+//! | writing without group commit, at `commit` | [`inline`] |
 //! | reading from a revision on                | [`reader`] |
 //! | finding the end after a crash             | [`replay`] |
 //!
-//! Invariants: revisions follow each other without a gap over records and segments. A record that was told durable is
-//! whole on disk. Records that may never have been synced stand only at the end.
+//! Invariants: revisions are consecutive over records and segments. A record that was acknowledged as durable is
+//! complete on disk. Records that may never have been synced are only at the end.
 
 pub(crate) mod group;
 pub(crate) mod inline;
@@ -25,7 +25,7 @@ pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a shard has come, for everybody who waits for it.
+/// How far a shard has progressed, shared by all threads that wait for it.
 #[derive(Default)]
 pub(crate) struct Progress {
     durable: AtomicU64,
@@ -61,7 +61,7 @@ impl Progress {
         self.archived.fetch_max(revision, Ordering::AcqRel);
     }
 
-    /// Whether nothing more will come.
+    /// Whether no more changes will follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

@@ -3,9 +3,9 @@
 //! ```text
 //! length u32 | checksum u32 | first revision u64 | last revision u64 | synced u64 | effects
 //! ```
-//! Little endian. The checksum (CRC-32, begun with the segment's salt) covers all the rest, so what an earlier use of the file
-//! left behind is never taken for a record. `synced` is the last revision that was known to be on disk when this was
-//! written: it tells a record that was lost in a crash from one that was damaged later.
+//! Little endian. The checksum (CRC-32, seeded with the segment's salt) covers everything after it, so what an earlier use of
+//! the file left behind is never taken for a record. `synced` is the last revision that was known to be on disk when this was
+//! written: it distinguishes a record that was lost in a crash from one that was damaged later.
 
 use crc32fast::Hasher;
 
@@ -38,7 +38,7 @@ pub(crate) fn append(out: &mut Vec<u8>, salt: u32, first: u64, last: u64, synced
 }
 
 impl Header {
-    /// Reads the fixed part. `None` when there is none or it cannot be one.
+    /// Decodes the fixed part. `None` when these bytes cannot be one.
     pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
         let bytes = bytes.get(..HEADER_BYTES)?;
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -54,13 +54,13 @@ impl Header {
             && header.len <= RECORD_BYTES_MAX
             && header.first > 0
             && header.first <= header.last
-            // Another one follows.
+            // There must be a next revision.
             && header.last < u64::MAX
             && header.synced < header.first;
         possible.then_some(header)
     }
 
-    /// Whether these bytes are the whole record, undamaged.
+    /// Whether these bytes are the complete, undamaged record.
     pub(crate) fn matches(&self, salt: u32, record: &[u8]) -> bool {
         match record.get(HEADER_BYTES..HEADER_BYTES + self.len) {
             Some(effects) => checksum(salt, &record[..HEADER_BYTES], effects) == self.checksum,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_recognised_whole_and_only_with_its_salt() {
+    fn a_record_is_valid_only_whole_and_with_its_salt() {
         let mut bytes = Vec::new();
         append(&mut bytes, 7, 10, 12, 9, b"effects");
         let header = Header::read(&bytes).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let mut bytes = Vec::new();
         append(&mut bytes, 7, 10, 12, 9, b"effects");
         for bit in 0..bytes.len() * 8 {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_record_ends_with_the_last_number_there_is() {
+    fn no_record_ends_with_the_largest_revision() {
         for (last, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
             let mut bytes = Vec::new();
             append(&mut bytes, 7, 10, last, 9, b"effects");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_record() {
+    fn zeros_are_not_a_record() {
         assert_eq!(Header::read(&[0; 64]), None);
         assert_eq!(Header::read(&[1; 8]), None);
     }

@@ -1,4 +1,4 @@
-//! One journal file: a header that says whose it is, then records until the first that is none.
+//! One journal file: a header that identifies its shard, then records up to the first invalid one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,17 +11,17 @@ use crate::directory::cannot;
 
 const MAGIC: [u8; 8] = *b"KEYSTJ01";
 
-/// Where the first record stands.
+/// Offset of the first record.
 pub(crate) const HEADER_BYTES: u64 = 48;
 
-/// Whose journal it is.
+/// The shard that a journal belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) database: [u8; 16],
     pub(crate) shard: u32,
 }
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) owner: Owner,
@@ -41,7 +41,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// `None` when these bytes are not a header that was written whole.
+    /// `None` when these bytes are not a complete header.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES as usize)?;
         let (body, checksum) = bytes.split_at(44);
@@ -57,18 +57,18 @@ impl SegmentHeader {
         })
     }
 
-    /// With this every checksum of the segment begins.
+    /// Seed of every checksum of the segment.
     pub(crate) fn salt(&self) -> u32 {
         crc32fast::hash(&self.encode())
     }
 }
 
-/// The name of the segment that begins with `first`. Names sort as their revisions do.
+/// The path of the segment that begins with `first`. Names sort by revision.
 pub(crate) fn path_of(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}.journal"))
 }
 
-/// The segments in a folder, by their first revision.
+/// The segments in a directory, by their first revision.
 pub(crate) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))? {
@@ -86,7 +86,7 @@ fn foreign(path: &Path) -> Error {
     Error::new(Code::Corrupt, "this is not a journal of this shard: move it away").context(path.display())
 }
 
-/// A segment that is read.
+/// A segment that is open for reading.
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
@@ -95,7 +95,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment. `None` when its header was never written whole; then it holds nothing that was told durable.
+    /// Opens a segment. `None` when its header is not complete; then it holds nothing that was acknowledged as durable.
     pub(crate) fn open(path: &Path, owner: Owner) -> Result<Option<Self>> {
         let file = OpenOptions::new().read(true).open(path).map_err(|e| cannot("open", path, &e))?;
         let mut bytes = [0; HEADER_BYTES as usize];
@@ -111,7 +111,7 @@ impl Segment {
         Ok(self.file.metadata().map_err(|e| cannot("read", &self.path, &e))?.len())
     }
 
-    /// Reads the record at `offset` into `buffer`. `None` when there is no whole record.
+    /// Reads the record at `offset` into `buffer`. `None` when there is no complete record.
     pub(crate) fn read(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<Option<record::Header>> {
         buffer.resize(record::HEADER_BYTES, 0);
         let read = self.read_at(buffer, offset)?;
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_whose_it_is_and_notices_damage() {
+    fn a_header_identifies_its_shard_and_detects_damage() {
         let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: 99 };
         let bytes = header.encode();
         assert_eq!(bytes.len() as u64, HEADER_BYTES);

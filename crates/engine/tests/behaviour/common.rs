@@ -1,4 +1,4 @@
-//! Short words for what all these tests do.
+//! Helpers for these tests.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Writes `k0`, `k1`, ... one after the other into a new database, and copies it to `to` as a crash would leave it: all of it
+/// Writes `k0`, `k1`, ... one after the other into a new database, and copies it to `to` as a crash would leave it: everything
 /// in the journal, nothing in the archive.
 pub(crate) async fn crashed(to: &Path, shards: usize, count: usize) {
     let watch = Stopwatch::start();
@@ -90,8 +90,8 @@ pub(crate) async fn crashed(to: &Path, shards: usize, count: usize) {
         if !archived {
             return;
         }
-        // The archive was quicker than this test.
-        assert!(watch.elapsed().as_secs() < 60, "the archive is always quicker");
+        // The archiver was faster than this test.
+        assert!(watch.elapsed().as_secs() < 60, "the archiver is always faster");
         fs::remove_dir_all(to).unwrap();
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn value_of(n: usize) -> String {
     format!("value {n} ").repeat(10)
 }
 
-/// How many of `k0`, `k1`, ... are there, and that they are the first ones and right.
+/// How many of `k0`, `k1`, ... exist; checks that they are the first ones and have the right values.
 pub(crate) async fn count_right(engine: &Engine, up_to: usize) -> usize {
     let mut count = 0;
     for n in 0..up_to {

@@ -1,4 +1,4 @@
-//! The change feed: from the journal, then live, without gap or duplicate; and what is gone is told.
+//! The change feed: from the journal, then live, without gap or duplicate; reading recycled changes fails with `gone`.
 
 use keystead_core::{Code, Result};
 use keystead_engine::bounds::FEED_LAG_MAX;
@@ -10,7 +10,7 @@ use crate::common::{DURABLE, dump, options, set};
 
 async fn next(feed: &mut Feed) -> Result<Vec<Effect>> {
     let deadline = std::time::Duration::from_secs(30);
-    tokio::time::timeout(deadline, feed.next()).await.expect("the feed says nothing")
+    tokio::time::timeout(deadline, feed.next()).await.expect("the feed returns nothing")
 }
 
 /// Everything up to `last`.
@@ -80,7 +80,7 @@ async fn feeds_from_anywhere_see_the_same_without_gap_or_duplicate() {
 }
 
 #[tokio::test]
-async fn what_the_journal_let_go_of_is_gone_for_new_and_for_slow_readers() {
+async fn recycled_changes_are_gone_for_new_and_for_slow_readers() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path()).journal_bytes_max(32 * 1024)).unwrap();
     set(&engine, "k", "first").await.unwrap();
@@ -88,15 +88,15 @@ async fn what_the_journal_let_go_of_is_gone_for_new_and_for_slow_readers() {
     let mut read_once = engine.subscribe(0, 0).unwrap();
     assert_eq!(next(&mut read_once).await.unwrap()[0].revision, 1);
     let value = "x".repeat(500);
-    // Further than the segment that the second reader has in its hands.
+    // Further than the segment that the second reader has open.
     let released = || engine.subscribe(0, 200).is_err_and(|error| error.code() == Code::Gone);
     for n in 0.. {
-        // A refused write only means that the archive is behind, which is what lets go of the journal.
+        // A rejected write only means that the archive lags, and archiving is what recycles segments.
         let _ = set(&engine, &format!("k{}", n % 5), &value).await;
         if released() {
             break;
         }
-        assert!(n < 1_000_000, "the journal never lets go of anything");
+        assert!(n < 1_000_000, "the journal never recycles a segment");
         tokio::task::yield_now().await;
     }
     assert_eq!(engine.subscribe(0, 0).err().unwrap().code(), Code::Gone);
@@ -109,7 +109,7 @@ async fn what_the_journal_let_go_of_is_gone_for_new_and_for_slow_readers() {
     };
     assert_eq!(slow.code(), Code::Gone, "{slow}");
     assert!(slow.message().contains("no longer kept"), "{slow}");
-    // Whoever begins again from now is served.
+    // A reader that starts again from now works.
     let now = engine.revision(0);
     let mut feed = engine.subscribe(0, now).unwrap();
     while set(&engine, "k", "again").await.is_err() {
@@ -119,7 +119,7 @@ async fn what_the_journal_let_go_of_is_gone_for_new_and_for_slow_readers() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_for_is_refused() {
+async fn an_invalid_shard_or_revision_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     for options in [options(dir.path()), Options::in_memory()] {
         let engine = Engine::open(&options).unwrap();
@@ -133,7 +133,7 @@ async fn what_cannot_be_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn in_memory_a_feed_is_live_only_and_one_that_lags_is_told() {
+async fn in_memory_a_feed_is_live_only_and_fails_when_it_lags() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     assert_eq!(engine.durability(), Durability::Memory);
     set(&engine, "k", "before").await.unwrap();

@@ -17,7 +17,7 @@ fn keys(names: [&str; 2]) -> Vec<Key> {
 }
 
 #[tokio::test]
-async fn all_steps_count_or_none_does() {
+async fn all_steps_are_applied_or_none() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let both = keys(["a", "b"]);
     let store = engine.together().unwrap();
@@ -68,8 +68,8 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
         let store = engine.together().unwrap();
         assert_eq!(store.apply_together(&both, job).await.unwrap(), STEPS / 2);
         let changes = feed.next().await.unwrap();
-        let told: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version)).collect();
-        assert_eq!(told, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
+        let recorded: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version)).collect();
+        assert_eq!(recorded, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
         drop(feed);
         let crashed = tempfile::tempdir().unwrap();
         copy_dir(dir.path(), crashed.path());
@@ -86,7 +86,7 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
 }
 
 #[tokio::test]
-async fn keys_on_different_shards_are_refused_unless_a_tag_keeps_them_together() {
+async fn keys_on_different_shards_are_rejected_unless_they_share_a_tag() {
     let engine = Engine::open(&Options::in_memory().shards(16)).unwrap();
     let store = engine.together().unwrap();
     let apart = keys(["a", "b"]);

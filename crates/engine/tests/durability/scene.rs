@@ -15,14 +15,14 @@ use crate::{child, shim};
 /// A test that runs in a child.
 pub(crate) type Act = fn(&Scene);
 
-/// What a scene has.
+/// The context of a scene.
 pub(crate) struct Scene {
     pub(crate) dir: PathBuf,
     pub(crate) disk: Control,
     runtime: tokio::runtime::Runtime,
 }
 
-/// Runs a scene in a child and answers how it went.
+/// Runs a scene in a child and returns its result.
 pub(crate) fn play(name: &str) -> Result<(), Failed> {
     let home = child::quick_dir();
     let mut environment = shim::environment(home.path());
@@ -61,7 +61,7 @@ impl Scene {
         self.run(get(engine, key))
     }
 
-    /// Tries until it is so.
+    /// Tries until it is true.
     pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let watch = Stopwatch::start();
         while !is_so() {
@@ -70,12 +70,12 @@ impl Scene {
         }
     }
 
-    /// Lets the engine's threads go on.
+    /// Gives the engine's threads time to run.
     pub(crate) fn pause_ms(&self, ms: u64) {
         self.run(async { tokio::time::sleep(std::time::Duration::from_millis(ms)).await });
     }
 
-    /// The database at rest is sound.
+    /// The closed database is consistent.
     pub(crate) fn is_sound(&self) {
         let report = check(&self.dir).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);

@@ -1,6 +1,6 @@
-//! Whether the parts of a keyspace agree, and whether two keyspaces hold the same. For tests and `keystead check`.
+//! Whether the parts of a keyspace are consistent, and whether two keyspaces are equal. For tests and `keystead check`.
 //!
-//! It touches the archive for values that rest.
+//! It reads the archive for evicted values.
 
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result};
@@ -10,12 +10,12 @@ use crate::Bytes;
 use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
-/// A key and everything that can be asked about it.
+/// A key with all its properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyDump {
     /// The key.
     pub key: Bytes,
-    /// Its place.
+    /// Its id.
     pub id: u32,
     /// Its version.
     pub version: u64,
@@ -23,15 +23,15 @@ pub struct KeyDump {
     pub revision: u64,
     /// When it expires.
     pub expires_at: Millis,
-    /// What it holds.
+    /// Its value.
     pub value: Value,
 }
 
 impl Keyspace {
-    /// Every key with its value, by name. Values that rest are read and stay at rest.
+    /// Every key with its value, by name. Evicted values are read and stay evicted.
     ///
     /// # Errors
-    /// What the archive says.
+    /// The error of the archive.
     pub fn dump(&mut self) -> Result<Vec<KeyDump>> {
         let mut keys = Vec::with_capacity(self.table.len());
         for (id, key, entry, expires_at) in self.table.iter_from(0) {
@@ -46,10 +46,10 @@ impl Keyspace {
         Ok(keys)
     }
 
-    /// Whether the parts agree: index and slab, clocks and values, bytes and their sum.
+    /// Whether the parts are consistent: index and slab, field expiries and values, bytes and their sum.
     ///
     /// # Errors
-    /// What does not agree, in words.
+    /// A message that says what is not consistent.
     pub fn check(&self) -> Result<(), String> {
         let mut used_bytes = 0;
         for (id, key, entry, _) in self.table.iter_from(0) {
@@ -69,7 +69,7 @@ impl Keyspace {
             return Err(format!("{used_bytes} bytes are used and {} counted", self.used_bytes));
         }
         match self.fields.ids().find(|id| self.table.get(*id).is_none()) {
-            Some(id) => Err(format!("the field clock has a hash at {id} that is not there")),
+            Some(id) => Err(format!("the field expiries have a hash at {id} that does not exist")),
             None => Ok(()),
         }
     }

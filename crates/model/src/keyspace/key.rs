@@ -1,7 +1,7 @@
 //! Changes of a key as a whole: deleting, expiring, renaming, copying, and removing everything.
 //!
-//! It touches nothing but the keyspace. Invariant: a renamed or copied value is told as the facts that make it up, so that
-//! applying effects again needs no other key.
+//! It touches nothing but the keyspace. Invariant: a renamed or copied value is recorded as the facts that make it up, so that
+//! replaying effects needs no other key.
 
 use keystead_core::key::check_size;
 use keystead_core::table::{Id, Table};
@@ -15,22 +15,22 @@ use crate::Bytes;
 use crate::effect::{Effect, Fact};
 use crate::value::Value;
 
-/// What renaming or copying came to.
+/// The outcome of a rename or copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renamed {
     /// It is done.
     Done,
     /// There is no such key.
     Absent,
-    /// The new name is taken and may not be overwritten.
+    /// The new name exists and may not be overwritten.
     Taken,
 }
 
 impl Keyspace {
-    /// Deletes a key, and tells whether it was there.
+    /// Deletes a key, and returns whether it existed.
     ///
     /// # Errors
-    /// When fields of a hash may have expired and it cannot be brought into memory.
+    /// When fields of a hash may have expired and it cannot be loaded.
     pub fn delete(&mut self, key: &[u8], now: Millis) -> Result<bool> {
         let Some(id) = self.find(key, now)? else {
             return Ok(false);
@@ -39,7 +39,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Sets when a key expires ([`Millis::NEVER`]: not at all), and tells whether it was there. A moment that is past
+    /// Sets when a key expires ([`Millis::NEVER`]: never), and returns whether it existed. A time in the past
     /// deletes it.
     ///
     /// # Errors
@@ -58,11 +58,11 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Gives a key another name, with its expiry. What has that name is replaced, if it may be. A key that gets its own name
-    /// stays as it is.
+    /// Renames a key, with its expiry. An existing key of the new name is replaced if `overwrite`. Renaming a key to its own name
+    /// changes nothing.
     ///
     /// # Errors
-    /// `too_large` when the new name is; when the value cannot be brought into memory. Nothing changed.
+    /// `too_large` when the new name is; when the value cannot be loaded. Nothing changed.
     pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
         check_size(to.len())?;
         let Some(source) = self.find(from, now)? else {
@@ -88,7 +88,7 @@ impl Keyspace {
         if let Some(savepoint) = &mut self.savepoint {
             savepoint.moved = true;
         }
-        let Some(value) = self.lift_value(source) else {
+        let Some(value) = self.take_value(source) else {
             return Ok(Renamed::Absent);
         };
         self.end(source);
@@ -112,7 +112,7 @@ impl Keyspace {
         Ok(Renamed::Done)
     }
 
-    /// Copies a key's value and expiry to another name. What has that name is replaced, if it may be.
+    /// Copies a key's value and expiry to another name. An existing key of that name is replaced if `overwrite`.
     ///
     /// # Errors
     /// As [`rename`](Keyspace::rename).
@@ -145,7 +145,7 @@ impl Keyspace {
         self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
         let revision = self.revision + 1;
         self.deletions.note_all(revision);
-        self.tell(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
+        self.push_effect(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
     }
 
     /// Whether the entry at `id` is not expired.

@@ -8,15 +8,15 @@ use crate::effect::{ConsumerFact, Effect, Fact, PendingFact, StreamFact};
 use crate::value::Kind;
 use crate::value::stream::{Fields, Meta, StreamId};
 
-/// Reads a group of effects, one after the other. It ends after the last one, or after the first error.
+/// Decodes a group of effects, one after the other. It ends after the last one, or after the first error.
 pub struct Decoder<'a> {
     rest: &'a [u8],
-    /// What the next effect may leave out.
+    /// The previous effect: the next one may omit what it shares with it.
     before: Option<Effect>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads the group in `bytes`.
+    /// Decodes the group in `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { rest: bytes, before: None }
@@ -120,7 +120,7 @@ impl<'a> Decoder<'a> {
         match self.byte()? {
             0 => Ok(None),
             1 => self.u64().map(Some),
-            _ => Err(corrupt("an option is neither there nor not")),
+            _ => Err(corrupt("the tag of an option is neither 0 nor 1")),
         }
     }
 

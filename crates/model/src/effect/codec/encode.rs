@@ -1,4 +1,4 @@
-//! From effects to bytes, appended to a buffer that is used again: no allocation of its own. It touches nothing.
+//! From effects to bytes, appended to a buffer that is reused: no allocation of its own. It touches nothing.
 
 use keystead_core::Millis;
 
@@ -61,7 +61,7 @@ const fn tag(fact: &Fact) -> u8 {
 fn put_fact(out: &mut Vec<u8>, fact: &Fact) {
     match fact {
         Fact::Deleted | Fact::Flushed => {}
-        // Wrapping makes "never", the common one, a single byte.
+        // Wrapping makes the most common value, "never", a single byte.
         Fact::Expiry(at) => put_u64(out, at.0.wrapping_add(1)),
         Fact::Fresh(kind) => out.push(kind.code()),
         Fact::Str(bytes)

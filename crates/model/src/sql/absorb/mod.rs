@@ -1,8 +1,8 @@
-//! Effects that wait to be written: the latest of each key and element, then rows in the order of their ids.
+//! Effects that are to be written: the latest of each key and element, then rows in the order of their ids.
 //!
-//! It touches the database it is given, inside the caller's transaction. Invariant: after [`Pending::write`] commits, the rows
-//! say what the keyspace said at [`Pending::revision`]. Places are reused, so whatever ended goes before anything is put: a
-//! name that has moved to another id never stands twice.
+//! It writes to the database it is given, inside the caller's transaction. Invariant: after [`Pending::write`] commits, the rows
+//! match the keyspace at [`Pending::revision`]. Ids are reused, so deletions are written before anything is inserted: a
+//! name that has moved to another id is never stored twice.
 
 mod row;
 mod stream;
@@ -20,7 +20,7 @@ use row::{Data, Row};
 
 const END_KEY: &str = "DELETE FROM keys WHERE id = ?1";
 
-/// Everything. A table without triggers is emptied page by page, so those of `keys` go first and come back.
+/// Deletes everything. A table without triggers is emptied page by page, so those of `keys` are dropped first and restored after.
 const END_ALL: [&str; 21] = [
     "DROP TRIGGER key_gone_string",
     "DROP TRIGGER key_gone_json",
@@ -45,10 +45,10 @@ const END_ALL: [&str; 21] = [
     "DELETE FROM keys",
 ];
 
-/// Effects that are not yet at rest, coalesced.
+/// Effects that are not yet written, coalesced.
 pub struct Pending {
     revision: u64,
-    /// All rows at rest go first.
+    /// All existing rows are deleted first.
     flushed: bool,
     keys: HashMap<u32, PendingKey, RandomState>,
     effects: usize,
@@ -56,31 +56,31 @@ pub struct Pending {
 
 #[derive(Default)]
 struct PendingKey {
-    /// The row at rest under this id goes first, with all its data.
+    /// The existing row with this id is deleted first, with all its data.
     ended: bool,
     row: Option<Row>,
 }
 
 impl Pending {
-    /// Nothing waits, and everything up to `revision` is at rest.
+    /// Nothing is pending, and everything up to `revision` is written.
     #[must_use]
     pub fn new(revision: u64) -> Self {
         Pending { revision, flushed: false, keys: HashMap::default(), effects: 0 }
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.effects == 0
     }
 
-    /// How many effects wait, before coalescing.
+    /// Number of pending effects, before coalescing.
     #[must_use]
     pub fn effects(&self) -> usize {
         self.effects
     }
 
-    /// How many keys wait.
+    /// Number of pending keys.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.keys.len()
@@ -92,7 +92,7 @@ impl Pending {
         self.revision
     }
 
-    /// Takes the next effect. One that is not younger than all before is known already.
+    /// Adds the next effect. One that is not younger than all before is ignored.
     pub fn absorb(&mut self, effect: &Effect) {
         if effect.revision <= self.revision {
             return;
@@ -111,12 +111,12 @@ impl Pending {
         }
     }
 
-    /// Writes what waits, in the caller's transaction, together with the revision that it brings the rows to.
+    /// Writes what is pending, in the caller's transaction, together with the revision of the rows.
     ///
-    /// What waits is kept until [`clear`](Pending::clear), so that a transaction that failed can be tried again.
+    /// Nothing is removed until [`clear`](Pending::clear), so that a transaction that failed can be retried.
     ///
     /// # Errors
-    /// What the database says; `corrupt` when the rows are not what the effects follow.
+    /// The error of the database; `corrupt` when the effects do not follow the rows.
     pub fn write(&self, sql: &mut dyn Sql) -> Result<()> {
         let mut ids: Vec<u32> = self.keys.keys().copied().collect();
         ids.sort_unstable();
@@ -138,7 +138,7 @@ impl Pending {
         write_meta(sql, "revision", Param::uint(self.revision))
     }
 
-    /// What waited is at rest.
+    /// Removes what was written.
     pub fn clear(&mut self) {
         self.flushed = false;
         self.effects = 0;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_of_each_key_waits() {
+    fn only_the_latest_of_each_key_is_pending() {
         let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(0));
         assert!(pending.is_empty());
         for _ in 0..100 {
@@ -210,11 +210,11 @@ mod tests {
             revision: 50,
             fact: Fact::Deleted,
         });
-        assert_eq!((pending.effects(), pending.revision()), (100, 100), "what is known is known");
+        assert_eq!((pending.effects(), pending.revision()), (100, 100), "older effects are ignored");
     }
 
     #[test]
-    fn a_name_that_moved_to_another_place_does_not_stand_twice() {
+    fn a_name_that_moved_to_another_id_is_stored_once() {
         let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
@@ -222,7 +222,7 @@ mod tests {
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
         pending.clear();
-        // The two change places: each name is new where the other one was.
+        // The two swap ids: each name is new where the other one was.
         ks.delete(b"b", NOW).unwrap();
         ks.delete(b"a", NOW).unwrap();
         string(&mut ks, b"b");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_its_data_along_and_a_flush_everything() {
+    fn deleting_a_key_deletes_its_data_and_a_flush_everything() {
         let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
@@ -265,12 +265,12 @@ mod tests {
         ks.delete(b"z", NOW).unwrap();
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
-        assert_eq!(count(&db, "strings"), 0, "the triggers are back");
+        assert_eq!(count(&db, "strings"), 0, "the triggers are restored");
         assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
     }
 
     #[test]
-    fn a_change_of_a_key_that_is_not_there_is_corrupt() {
+    fn a_change_of_a_missing_key_is_corrupt() {
         let (mut pending, mut db) = (Pending::new(0), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         let fact = Fact::Expiry(Millis(5));

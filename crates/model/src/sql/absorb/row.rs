@@ -1,7 +1,7 @@
-//! What is new of a key, and its rows.
+//! The pending changes of a key, and its rows.
 //!
-//! It touches the database it is given. Invariant: elements are written in the order of their keys, so that pages are
-//! touched once.
+//! It writes to the database it is given. Invariant: elements are written in the order of their keys, so that each page is
+//! written once.
 
 use std::collections::BTreeMap;
 
@@ -39,18 +39,18 @@ const END_ZSET_MEMBER: &str = "DELETE FROM zset_members WHERE key_id = ?1 AND me
 /// A key that is new or changed.
 pub(super) struct Row {
     name: Bytes,
-    /// Its first effect was of version 1, so it is not at rest, unless a part of that change is.
+    /// Its first effect was of version 1, so it has no row, unless a part of that change is written.
     likely_new: bool,
     pub(super) version: u64,
     pub(super) revision: u64,
-    /// Not known while only the expiry has changed.
+    /// Unknown while only the expiry has changed.
     pub(super) kind: Option<Kind>,
-    /// `None` when it stays as it is.
+    /// `None` when it does not change.
     pub(super) expires_at: Option<Millis>,
     pub(super) data: Data,
 }
 
-/// What is new of a key's data. `None` beside an element: it is gone.
+/// Pending changes of a key's data. `None` as the value of an element: it is deleted.
 pub(super) enum Data {
     Nothing,
     Whole(Bytes),
@@ -74,9 +74,9 @@ impl Row {
         }
     }
 
-    /// Writes the row of the key and those of its data. With `fresh`, nothing of it is at rest.
+    /// Writes the row of the key and those of its data. With `fresh`, it has no rows.
     pub(super) fn write(&self, sql: &mut dyn Sql, id: u32, fresh: bool) -> Result<()> {
-        // The first guess is nearly always right and saves a statement; a wrong one costs one and no harm.
+        // The first guess is nearly always right and saves a statement; a wrong one costs one statement and does no harm.
         let written = if fresh || self.likely_new {
             self.insert_key(sql, id)? || (!fresh && self.update_key(sql, id)?)
         } else {
@@ -176,7 +176,7 @@ impl Data {
         }
     }
 
-    /// Takes a fact about content and answers the kind of value it is about. With `fresh`, nothing of it is at rest.
+    /// Adds a fact about content and returns the kind of value it is about. With `fresh`, the key has no rows.
     pub(super) fn absorb(&mut self, fact: &Fact, fresh: bool) -> Kind {
         match fact {
             Fact::Str(bytes) => self.whole(bytes, Kind::Str),
@@ -233,7 +233,7 @@ impl Data {
     }
 }
 
-/// An element is gone: from what waits, and from what rests unless nothing does.
+/// Deletes an element: from the pending ones, and from the rows unless there are none.
 pub(super) fn end<K: Ord + Clone, V>(elements: &mut BTreeMap<K, Option<V>>, element: &K, fresh: bool) {
     if fresh {
         elements.remove(element);
@@ -242,7 +242,7 @@ pub(super) fn end<K: Ord + Clone, V>(elements: &mut BTreeMap<K, Option<V>>, elem
     }
 }
 
-/// What the `type` column says.
+/// The value of the `type` column.
 pub(in crate::sql) const fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Str => "string",

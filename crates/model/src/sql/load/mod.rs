@@ -1,7 +1,7 @@
-//! Rows back to keys and values: the directory at start, single values when somebody asks.
+//! Loads keys and values from rows: the keys at start, single values on access.
 //!
-//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`,
-//! and so no key is younger than the revision up to which the archive is complete.
+//! It reads the database it is given. Invariant: what was written is loaded unchanged; invalid rows are `corrupt`,
+//! and no key is younger than the revision up to which the archive is complete.
 
 mod stream;
 
@@ -28,10 +28,10 @@ const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORD
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
-/// Loads the directory into an empty keyspace; all values rest. Answers up to which revision they are complete.
+/// Loads the keys into an empty keyspace; all values are evicted. Returns up to which revision they are complete.
 ///
 /// # Errors
-/// What the database says; `corrupt` when a row cannot be.
+/// The error of the database; `corrupt` when a row is not valid.
 pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
     let archived = read_archived(sql)?;
     sql.query(COUNT, &[], &mut |cells| {
@@ -55,11 +55,11 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
     Ok(archived)
 }
 
-/// A key's version and revision, if they can be.
+/// A key's version and revision, if they are valid.
 ///
-/// A key is written together with the archive's revision, so it is never younger. Were it let in, the shard would count on
-/// from a revision that the journal does not have: whoever looks at the key waits for ever until that is durable, and what
-/// is written next leaves a gap in the journal.
+/// A key is written together with the archive's revision, so it is never younger. If it were accepted, the shard would continue
+/// from a revision that the journal does not have: reads of the key would wait for ever for that revision to be durable, and
+/// the next write would leave a gap in the journal.
 fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u64)> {
     match (u64::try_from(version), u64::try_from(revision)) {
         (Ok(version @ 1..), Ok(revision)) if revision <= archived => Ok((version, revision)),
@@ -73,10 +73,10 @@ fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u6
     }
 }
 
-/// Reads up to which revision everything is in the archive.
+/// Reads the revision up to which everything is in the archive.
 ///
 /// # Errors
-/// What the database says; `corrupt` when it is none.
+/// The error of the database; `corrupt` when it is not a revision.
 pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
     let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
     u64::try_from(revision).map_err(|_| {
@@ -90,7 +90,7 @@ pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
 /// Reads the value of the key with this row id.
 ///
 /// # Errors
-/// What the database says; `corrupt` when there is none of that kind.
+/// The error of the database; `corrupt` when there is no value of that kind.
 pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     let value = match kind {
         Kind::Str => whole(sql, STRING, id)?.map(Value::Str),
@@ -111,7 +111,7 @@ pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     value.filter(|value| !is_empty(value)).ok_or_else(|| broken(id, kind))
 }
 
-/// A collection without an element has no rows, and no key holds one.
+/// A collection without elements has no rows, and no key holds one.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Hash(hash) => hash.is_empty(),
@@ -180,7 +180,7 @@ fn kind_of(name: &[u8]) -> Option<Kind> {
 }
 
 fn unknown_type(id: u32) -> Error {
-    Error::new(Code::Corrupt, format!("the key with id {id} is of a type that is not known"))
+    Error::new(Code::Corrupt, format!("the key with id {id} is of an unknown type"))
 }
 
 fn broken(id: u32, kind: Kind) -> Error {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_corrupt_and_says_what() {
+    fn a_missing_value_is_corrupt_and_named() {
         let mut db = archived(|ks| {
             ks.set_str(b"s", Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
         });
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_cannot_be_is_corrupt_and_says_whose() {
+    fn an_invalid_version_or_revision_is_corrupt_and_named() {
         for (damage, says) in [
             ("UPDATE keys SET revision = 3 WHERE id = 1", "id 1 has version 1 of revision 3"),
             ("UPDATE keys SET revision = -1 WHERE id = 1", "id 1 has version 1 of revision -1"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn anybody_can_query_by_name() {
+    fn the_views_can_be_queried_by_name() {
         let db = archived(|ks| {
             ks.hash_mut(b"user:1", NOW).unwrap().set(&Bytes::from(b"name"), &Bytes::from(b"Ada"));
         });

@@ -49,7 +49,7 @@ pub(super) async fn next_change(
     let engine = context.app.engine.clone();
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
     let (answer, found) = oneshot::channel();
-    let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
+    let wait = Wait { ticket, keys: vec![key.clone()], on_delete: true, timeout_ms: Some(wait_ms) };
     engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, answer }))?;
     // A client that goes away does not leave its wait behind.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
@@ -90,7 +90,7 @@ impl Job for Look {
         if is_same { Ran::Waits(self.wait.clone()) } else { Ran::Done }
     }
 
-    fn answer(self: Box<Self>, gate: Result<()>) {
+    fn complete(self: Box<Self>, gate: Result<()>) {
         let found = self.found.unwrap_or(Ok(None));
         // Who asked may have gone.
         let _ = self.answer.send(gate.map(|()| found));
