@@ -13,6 +13,7 @@
 //! | what a store is    | [`store`]     |
 //! | clocks             | [`clock`]     |
 //! | errors             | [`error`]     |
+//! | revisions, versions| [`ids`]       |
 //! | keys, hash slots   | [`key`]       |
 //! | sizes and bounds   | [`bounds`]    |
 //! | parsing `"15m"`    | [`duration`]  |
@@ -27,6 +28,7 @@ pub mod clock;
 pub mod duration;
 pub mod erased;
 pub mod error;
+pub mod ids;
 pub mod key;
 pub mod memory;
 pub mod step;
@@ -38,6 +40,7 @@ pub use clock::{Clock, ManualClock, Millis, SteadyClock, Stopwatch, SystemClock}
 pub use duration::parse_duration_ms;
 pub use erased::{AnyState, ErasedStep, Verdict};
 pub use error::{Code, Error, Outcome, Result};
+pub use ids::{Revision, Version};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::oneshot;
 
 use crate::archive::archiver::Request;
@@ -18,7 +18,7 @@ impl Engine {
     /// # Errors
     /// `unsupported` for a database in memory, `bad_request` when `dir` is not empty, `store_unavailable` when it cannot be
     /// written. An incomplete copy does not open as a database: `database.json` is written last.
-    pub async fn backup(&self, dir: &Path) -> Result<Vec<u64>> {
+    pub async fn backup(&self, dir: &Path) -> Result<Vec<Revision>> {
         if self.durability() == Durability::Memory {
             return Err(Error::new(
                 Code::Unsupported,

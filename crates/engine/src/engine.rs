@@ -283,7 +283,7 @@ impl Parts {
             .map_err(|e| e.context(format_args!("shard {index}")))?;
         let segments =
             Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
-        let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last + 1)
+        let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
         Ok(Parts { owner, durable: Some((recovered, segments, writer)) })
     }
@@ -306,7 +306,7 @@ impl Parts {
             }
             Some((recovered, segments, writer)) => {
                 let Recovered { keyspace, database, archived: at, last, segments: on_disk } = recovered;
-                let oldest = on_disk.keys().next().copied().unwrap_or(last + 1);
+                let oldest = on_disk.keys().next().copied().unwrap_or(last.next());
                 let progress = Arc::new(Progress::starting_at(last, at, oldest));
                 let reader = Reader::after(at, Arc::clone(&segments), Arc::clone(&progress), self.owner);
                 let work = Work {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use keystead_model::effect::{Decoder, Effect};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -20,7 +20,7 @@ pub type Changes = Vec<Effect>;
 pub struct Feed {
     engine: Engine,
     shard: usize,
-    after: u64,
+    after: Revision,
     source: Source,
 }
 
@@ -34,7 +34,7 @@ impl Engine {
     ///
     /// # Errors
     /// `gone` when some of them are no longer available, `bad_request` when there is no such shard or revision.
-    pub fn subscribe(&self, shard: usize, after: u64) -> Result<Feed> {
+    pub fn subscribe(&self, shard: usize, after: Revision) -> Result<Feed> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
@@ -47,7 +47,7 @@ impl Engine {
         }
         let source = match (&handle.files, &handle.listeners) {
             (Some(files), _) => {
-                if after + 1 < handle.progress.oldest() {
+                if after.next() < handle.progress.oldest() {
                     return Err(gone(after, handle));
                 }
                 let (files, progress) = (Arc::clone(files), Arc::clone(&handle.progress));
@@ -67,13 +67,13 @@ impl Engine {
 
     /// The last durable revision of a shard: subscribe after it to get only what comes next.
     #[must_use]
-    pub fn revision(&self, shard: usize) -> u64 {
-        self.inner.shards.get(shard).map_or(0, |handle| handle.progress.durable())
+    pub fn revision(&self, shard: usize) -> Revision {
+        self.inner.shards.get(shard).map_or(Revision::ZERO, |handle| handle.progress.durable())
     }
 }
 
-fn gone(after: u64, handle: &Handle) -> Error {
-    let oldest = handle.progress.oldest().max(1);
+fn gone(after: Revision, handle: &Handle) -> Error {
+    let oldest = handle.progress.oldest().max(Revision(1));
     Error::new(
         Code::Gone,
         format!(
@@ -125,7 +125,7 @@ impl Feed {
     }
 }
 
-fn decode(effects: &[u8], after: u64) -> Result<Changes> {
+fn decode(effects: &[u8], after: Revision) -> Result<Changes> {
     Decoder::new(effects)
         .filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after))
         .collect()

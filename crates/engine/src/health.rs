@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use keystead_core::{Code, Error, Millis};
+use keystead_core::{Code, Error, Millis, Revision};
 use keystead_model::keyspace::Keyspace;
 
 /// The health of a database.
@@ -33,9 +33,9 @@ pub struct ShardHealth {
     /// The journal has reached its maximum size, so writes are rejected.
     pub journal_full: bool,
     /// The last durable revision.
-    pub durable: u64,
+    pub durable: Revision,
     /// The last archived revision.
-    pub archived: u64,
+    pub archived: Revision,
     /// Bytes of journal on disk.
     pub journal_bytes: u64,
     /// How long the current turn of its loop has taken: near 0 unless a command takes long.

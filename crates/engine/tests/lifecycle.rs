@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use keystead_core::{Code, ManualClock, Millis};
+use keystead_core::{Code, ManualClock, Millis, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -16,7 +16,7 @@ fn options(dir: &Path, level: Durability) -> Options {
     Options::new(dir).durability(level).segment_bytes(64 * 1024)
 }
 
-async fn set(engine: &Engine, key: &str, value: &str) -> u64 {
+async fn set(engine: &Engine, key: &str, value: &str) -> Version {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)
@@ -45,7 +45,7 @@ async fn acknowledged_writes_survive_a_close_and_a_drop() {
                         assert_eq!(get(&engine, &format!("k{n}")).await, Some(format!("v{}", round - 1)));
                     }
                     let version = set(&engine, &format!("k{n}"), &format!("v{round}")).await;
-                    assert_eq!(version, round + 1);
+                    assert_eq!(version, Version(round + 1));
                 }
                 if round % 2 == 0 {
                     engine.close().await.unwrap();
@@ -106,7 +106,7 @@ async fn every_file_is_accessible_to_its_owner_only() {
 #[tokio::test]
 async fn a_database_in_memory_has_no_files() {
     let engine = Engine::open(&Options::in_memory().shards(2)).unwrap();
-    assert_eq!(set(&engine, "a", "1").await, 1);
+    assert_eq!(set(&engine, "a", "1").await, Version(1));
     assert_eq!(get(&engine, "a").await.as_deref(), Some("1"));
     engine.close().await.unwrap();
     let error = engine.read(b"a", |_, _| Ok(())).await.unwrap_err();
@@ -149,7 +149,7 @@ async fn the_journal_recycles_archived_segments() {
     assert!(segments <= 6, "{segments} files are left of 3 MB of journal");
     let engine = Engine::open(&options(dir.path(), Durability::Fsync)).unwrap();
     assert_eq!(get(&engine, "k9").await, Some(value));
-    assert_eq!(engine.revision(0), 3000);
+    assert_eq!(engine.revision(0).0, 3000);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn a_job_that_records_too_much_is_rejected_and_rolled_back() {
         keyspace.set_str(&long, Bytes::new(), Expire::Keep, now)
     };
     assert_eq!(engine.write(b"k", put).await.unwrap_err().code(), Code::TooLarge);
-    assert_eq!(set(&engine, "k", "v").await, 1, "the shard still works");
+    assert_eq!(set(&engine, "k", "v").await, Version(1), "the shard still works");
 }
 
 #[tokio::test]

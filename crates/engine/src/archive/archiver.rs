@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use keystead_model::effect::Decoder;
 use keystead_model::sql::Pending;
 use tokio::sync::{Notify, oneshot};
@@ -41,7 +41,7 @@ pub(crate) enum Request {
     /// Archive what is durable now.
     Flush,
     /// Archive what is durable now, write a copy to this file, and return its revision.
-    Copy(std::path::PathBuf, oneshot::Sender<Result<u64>>),
+    Copy(std::path::PathBuf, oneshot::Sender<Result<Revision>>),
     /// Archive everything and end. There may be other senders, so dropping one cannot be the signal.
     Finish,
 }
@@ -111,7 +111,7 @@ impl Loop {
             {
                 tracing::debug!(%error, "cannot prepare a journal segment");
             }
-            let waiting = self.work.progress.durable() - self.work.progress.archived();
+            let waiting = self.work.progress.durable().0 - self.work.progress.archived().0;
             if matches!(request, Err(RecvTimeoutError::Timeout))
                 && checks < CHECKS_MAX
                 && waiting < REVISIONS_MAX
@@ -187,7 +187,7 @@ impl Loop {
         Ok(())
     }
 
-    fn copy(&mut self, path: &std::path::Path) -> Result<u64> {
+    fn copy(&mut self, path: &std::path::Path) -> Result<Revision> {
         self.work.database.copy_to(path)?;
         Ok(self.work.progress.archived())
     }

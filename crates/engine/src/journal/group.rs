@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::Notify;
 
 use super::writer::Writer;
@@ -16,8 +16,8 @@ use crate::health::Vitals;
 
 /// The encoded effects of a batch.
 pub(crate) struct Batch {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
+    pub(crate) first: Revision,
+    pub(crate) last: Revision,
     pub(crate) effects: Vec<u8>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::group::Batch;
 use super::record;
@@ -36,11 +36,11 @@ struct Shared {
 }
 
 impl InlineWriter {
-    pub(crate) fn start(name: String, writer: Writer, last: u64, vitals: Arc<Vitals>) -> Result<Self> {
+    pub(crate) fn start(name: String, writer: Writer, last: Revision, vitals: Arc<Vitals>) -> Result<Self> {
         let shared = Arc::new(Shared {
             files: Mutex::new(vec![writer.file()]),
-            written: AtomicU64::new(last),
-            synced: AtomicU64::new(last),
+            written: AtomicU64::new(last.0),
+            synced: AtomicU64::new(last.0),
         });
         let (end, ended) = channel::<()>();
         let syncing = Arc::clone(&shared);
@@ -66,7 +66,7 @@ impl InlineWriter {
         if self.writer.begin_record(batch.first, batch.effects.len())?.is_some() {
             self.shared.lock().push(self.writer.file());
         }
-        let synced = self.shared.synced.load(Ordering::Acquire);
+        let synced = Revision(self.shared.synced.load(Ordering::Acquire));
         self.records.clear();
         record::append(
             &mut self.records,
@@ -77,7 +77,7 @@ impl InlineWriter {
             &batch.effects,
         );
         self.writer.write(&self.records)?;
-        self.shared.written.store(batch.last, Ordering::Release);
+        self.shared.written.store(batch.last.0, Ordering::Release);
         Ok(())
     }
 }

@@ -25,6 +25,8 @@ pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use keystead_core::Revision;
+
 /// How far a shard has progressed, shared by all threads that wait for it.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -36,29 +38,29 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn starting_at(revision: u64, archived: u64, oldest: u64) -> Self {
+    pub(crate) fn starting_at(revision: Revision, archived: Revision, oldest: Revision) -> Self {
         Progress {
-            durable: AtomicU64::new(revision),
-            archived: AtomicU64::new(archived),
-            oldest: AtomicU64::new(oldest),
+            durable: AtomicU64::new(revision.0),
+            archived: AtomicU64::new(archived.0),
+            oldest: AtomicU64::new(oldest.0),
             ended: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
+    pub(crate) fn durable(&self) -> Revision {
+        Revision(self.durable.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_durable(&self, revision: u64) {
-        self.durable.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_durable(&self, revision: Revision) {
+        self.durable.fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    pub(crate) fn archived(&self) -> u64 {
-        self.archived.load(Ordering::Acquire)
+    pub(crate) fn archived(&self) -> Revision {
+        Revision(self.archived.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_archived(&self, revision: u64) {
-        self.archived.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_archived(&self, revision: Revision) {
+        self.archived.fetch_max(revision.0, Ordering::AcqRel);
     }
 
     /// Whether no more changes will follow.
@@ -70,11 +72,11 @@ impl Progress {
         self.ended.store(true, Ordering::Release);
     }
 
-    pub(crate) fn oldest(&self) -> u64 {
-        self.oldest.load(Ordering::Acquire)
+    pub(crate) fn oldest(&self) -> Revision {
+        Revision(self.oldest.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_oldest(&self, revision: u64) {
-        self.oldest.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_oldest(&self, revision: Revision) {
+        self.oldest.fetch_max(revision.0, Ordering::AcqRel);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::Progress;
 use super::record::HEADER_BYTES as RECORD_HEADER_BYTES;
@@ -15,15 +15,20 @@ pub(crate) struct Reader {
     progress: Arc<Progress>,
     owner: Owner,
     /// The next revision to read.
-    next: u64,
+    next: Revision,
     position: Option<(Segment, u64)>,
     buffer: Vec<u8>,
 }
 
 impl Reader {
     /// A reader of everything after `after`.
-    pub(crate) fn after(after: u64, segments: Arc<Segments>, progress: Arc<Progress>, owner: Owner) -> Self {
-        Reader { segments, progress, owner, next: after + 1, position: None, buffer: Vec::new() }
+    pub(crate) fn after(
+        after: Revision,
+        segments: Arc<Segments>,
+        progress: Arc<Progress>,
+        owner: Owner,
+    ) -> Self {
+        Reader { segments, progress, owner, next: after.next(), position: None, buffer: Vec::new() }
     }
 
     /// The encoded effects of the next record, which may begin with some that are older than requested. `None` when everything
@@ -42,7 +47,7 @@ impl Reader {
                 Some(header) => {
                     *offset += header.record_len() as u64;
                     if header.last >= self.next {
-                        self.next = header.last + 1;
+                        self.next = header.last.next();
                         return Ok(Some(&self.buffer[RECORD_HEADER_BYTES..]));
                     }
                 }

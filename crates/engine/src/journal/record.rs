@@ -8,6 +8,7 @@
 //! written: it distinguishes a record that was lost in a crash from one that was damaged later.
 
 use crc32fast::Hasher;
+use keystead_core::Revision;
 
 use crate::bounds::RECORD_BYTES_MAX;
 
@@ -19,19 +20,26 @@ pub(crate) struct Header {
     /// Length of the effects.
     pub(crate) len: usize,
     checksum: u32,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) synced: u64,
+    pub(crate) first: Revision,
+    pub(crate) last: Revision,
+    pub(crate) synced: Revision,
 }
 
 /// Appends a record to `out`.
-pub(crate) fn append(out: &mut Vec<u8>, salt: u32, first: u64, last: u64, synced: u64, effects: &[u8]) {
+pub(crate) fn append(
+    out: &mut Vec<u8>,
+    salt: u32,
+    first: Revision,
+    last: Revision,
+    synced: Revision,
+    effects: &[u8],
+) {
     let start = out.len();
     out.extend_from_slice(&(effects.len() as u32).to_le_bytes());
     out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&first.to_le_bytes());
-    out.extend_from_slice(&last.to_le_bytes());
-    out.extend_from_slice(&synced.to_le_bytes());
+    out.extend_from_slice(&first.0.to_le_bytes());
+    out.extend_from_slice(&last.0.to_le_bytes());
+    out.extend_from_slice(&synced.0.to_le_bytes());
     let checksum = checksum(salt, &out[start..], effects);
     out[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
     out.extend_from_slice(effects);
@@ -46,16 +54,16 @@ impl Header {
         let header = Header {
             len: u32_at(0)? as usize,
             checksum: u32_at(4)?,
-            first: u64_at(8)?,
-            last: u64_at(16)?,
-            synced: u64_at(24)?,
+            first: Revision(u64_at(8)?),
+            last: Revision(u64_at(16)?),
+            synced: Revision(u64_at(24)?),
         };
         let possible = header.len > 0
             && header.len <= RECORD_BYTES_MAX
-            && header.first > 0
+            && header.first > Revision::ZERO
             && header.first <= header.last
             // There must be a next revision.
-            && header.last < u64::MAX
+            && header.last < Revision(u64::MAX)
             && header.synced < header.first;
         possible.then_some(header)
     }
@@ -89,9 +97,12 @@ mod tests {
     #[test]
     fn a_record_is_valid_only_whole_and_with_its_salt() {
         let mut bytes = Vec::new();
-        append(&mut bytes, 7, 10, 12, 9, b"effects");
+        append(&mut bytes, 7, Revision(10), Revision(12), Revision(9), b"effects");
         let header = Header::read(&bytes).unwrap();
-        assert_eq!((header.len, header.first, header.last, header.synced), (7, 10, 12, 9));
+        assert_eq!(
+            (header.len, header.first, header.last, header.synced),
+            (7, Revision(10), Revision(12), Revision(9))
+        );
         assert!(header.matches(7, &bytes));
         assert!(!header.matches(8, &bytes));
         assert!(!header.matches(7, &bytes[..bytes.len() - 1]));
@@ -100,7 +111,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_detected() {
         let mut bytes = Vec::new();
-        append(&mut bytes, 7, 10, 12, 9, b"effects");
+        append(&mut bytes, 7, Revision(10), Revision(12), Revision(9), b"effects");
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -113,7 +124,7 @@ mod tests {
     fn no_record_ends_with_the_largest_revision() {
         for (last, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
             let mut bytes = Vec::new();
-            append(&mut bytes, 7, 10, last, 9, b"effects");
+            append(&mut bytes, 7, Revision(10), Revision(last), Revision(9), b"effects");
             assert_eq!(Header::read(&bytes).is_some(), whole, "{last}");
         }
     }

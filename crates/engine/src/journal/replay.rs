@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, Segment, list};
@@ -20,9 +20,9 @@ const BLOCK_BYTES: usize = 64 * 1024;
 /// The content of a journal.
 pub(crate) struct Found {
     /// The last revision.
-    pub(crate) last: u64,
+    pub(crate) last: Revision,
     /// The segments that are valid, by first revision, with their valid length.
-    pub(crate) segments: BTreeMap<u64, u64>,
+    pub(crate) segments: BTreeMap<Revision, u64>,
     /// Files behind the end, which are not valid.
     behind: Vec<std::path::PathBuf>,
     /// Bytes of the last segment that are not valid.
@@ -33,13 +33,13 @@ pub(crate) struct Found {
 pub(crate) fn replay(
     dir: &Path,
     owner: Owner,
-    archived: u64,
+    archived: Revision,
     apply: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<Found> {
     let files = list(dir)?;
     let mut found = Found { last: archived, segments: BTreeMap::new(), behind: Vec::new(), torn_bytes: 0 };
     // The first unarchived revision is in the last segment that does not begin after it. Segments before that are not read.
-    let Some(start) = files.iter().rposition(|(first, _)| *first <= archived + 1) else {
+    let Some(start) = files.iter().rposition(|(first, _)| *first <= archived.next()) else {
         return match files.first() {
             None => Ok(found),
             Some((first, path)) => Err(gap(archived, *first, path)),
@@ -65,7 +65,7 @@ pub(crate) fn replay(
                 found.last = header.last;
             }
             offset += header.record_len() as u64;
-            expected = header.last + 1;
+            expected = header.last.next();
         }
         found.segments.insert(*first, offset);
         if files.get(index + 1).is_none_or(|(successor, _)| *successor != expected) {
@@ -82,7 +82,7 @@ pub(crate) fn replay(
     Ok(found)
 }
 
-fn gap(archived: u64, first: u64, path: &Path) -> Error {
+fn gap(archived: Revision, first: Revision, path: &Path) -> Error {
     Error::new(
         Code::Corrupt,
         format!("the archive ends with revision {archived}, and the journal begins with {first}: what was between is missing"),
@@ -93,9 +93,9 @@ fn gap(archived: u64, first: u64, path: &Path) -> Error {
 /// The journal ends before `missing`, at `offset` of the first of `rest`, unless something behind that was written after
 /// `missing` had been synced.
 fn end_here(
-    rest: &[(u64, std::path::PathBuf)],
+    rest: &[(Revision, std::path::PathBuf)],
     owner: Owner,
-    missing: u64,
+    missing: Revision,
     offset: u64,
     found: &mut Found,
 ) -> Result<()> {
@@ -141,7 +141,7 @@ fn written_behind(segment: &Segment, from: u64) -> Result<u64> {
 }
 
 /// Searches at every byte from `from` on for a complete record that was written when `missing` was on disk.
-fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64>> {
+fn later_record(segment: &Segment, from: u64, missing: Revision) -> Result<Option<u64>> {
     let (end, mut at) = (segment.len()?, from);
     let mut window = vec![0; BLOCK_BYTES + record::HEADER_BYTES];
     let zeros = vec![0; BLOCK_BYTES + 4];

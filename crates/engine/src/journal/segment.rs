@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::record;
 use crate::directory::cannot;
@@ -25,7 +25,7 @@ pub(crate) struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) owner: Owner,
-    pub(crate) first: u64,
+    pub(crate) first: Revision,
 }
 
 impl SegmentHeader {
@@ -35,7 +35,7 @@ impl SegmentHeader {
         bytes.extend_from_slice(&self.owner.database);
         bytes.extend_from_slice(&self.owner.shard.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&self.first.to_le_bytes());
+        bytes.extend_from_slice(&self.first.0.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         bytes
@@ -53,7 +53,7 @@ impl SegmentHeader {
                 database: body[8..24].try_into().ok()?,
                 shard: u32::from_le_bytes(body[24..28].try_into().ok()?),
             },
-            first: u64::from_le_bytes(body[32..40].try_into().ok()?),
+            first: Revision(u64::from_le_bytes(body[32..40].try_into().ok()?)),
         })
     }
 
@@ -64,17 +64,17 @@ impl SegmentHeader {
 }
 
 /// The path of the segment that begins with `first`. Names sort by revision.
-pub(crate) fn path_of(dir: &Path, first: u64) -> PathBuf {
+pub(crate) fn path_of(dir: &Path, first: Revision) -> PathBuf {
     dir.join(format!("{first:020}.journal"))
 }
 
 /// The segments in a directory, by their first revision.
-pub(crate) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+pub(crate) fn list(dir: &Path) -> Result<Vec<(Revision, PathBuf)>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))? {
         let path = entry.map_err(|e| cannot("read", dir, &e))?.path();
         if path.extension().is_some_and(|extension| extension == "journal") {
-            let first = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let first = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).map(Revision);
             segments.push((first.ok_or_else(|| foreign(&path))?, path));
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_header_identifies_its_shard_and_detects_damage() {
-        let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: 99 };
+        let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: Revision(99) };
         let bytes = header.encode();
         assert_eq!(bytes.len() as u64, HEADER_BYTES);
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 
 use super::segment::path_of;
 use crate::bounds::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
@@ -32,7 +32,7 @@ pub(crate) struct Segments {
 #[derive(Default)]
 struct State {
     /// Length of each segment by its first revision.
-    segments: BTreeMap<u64, u64>,
+    segments: BTreeMap<Revision, u64>,
     spares: Vec<PathBuf>,
     next_spare: u64,
 }
@@ -40,7 +40,7 @@ struct State {
 impl Segments {
     /// The journal in a directory with these segments. Spare files of an earlier process that are complete are reused,
     /// others are removed.
-    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<u64, u64>) -> Result<Self> {
+    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<Revision, u64>) -> Result<Self> {
         let mut state = State { segments, ..State::default() };
         for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
             let path = entry.path();
@@ -74,11 +74,11 @@ impl Segments {
     }
 
     /// The first revision of the segment that contains `revision`.
-    pub(crate) fn holding(&self, revision: u64) -> Option<u64> {
+    pub(crate) fn holding(&self, revision: Revision) -> Option<Revision> {
         self.lock().segments.range(..=revision).next_back().map(|(first, _)| *first)
     }
 
-    pub(crate) fn add(&self, first: u64, len: u64) {
+    pub(crate) fn add(&self, first: Revision, len: u64) {
         self.bytes.fetch_add(len, Ordering::Relaxed);
         self.lock().segments.insert(first, len);
     }
@@ -112,13 +112,13 @@ impl Segments {
 
     /// Recycles segments that contain nothing younger than `archived`, except for the last few, and returns the first revision
     /// that remains.
-    pub(crate) fn recycle(&self, archived: u64) -> Result<Option<u64>> {
+    pub(crate) fn recycle(&self, archived: Revision) -> Result<Option<Revision>> {
         let mut state = self.lock();
-        let firsts: Vec<u64> = state.segments.keys().copied().collect();
+        let firsts: Vec<Revision> = state.segments.keys().copied().collect();
         let mut released = false;
         for pair in firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev() {
             let (first, next) = (pair[0], pair[1]);
-            if next > archived + 1 {
+            if next > archived.next() {
                 break;
             }
             let path = path_of(&self.dir, first);

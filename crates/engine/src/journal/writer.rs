@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use keystead_core::Revision;
+
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, SegmentHeader, path_of};
 use super::segments::Segments;
@@ -23,7 +25,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a new segment at `first`.
-    pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: u64) -> io::Result<Self> {
+    pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: Revision) -> io::Result<Self> {
         let (file, salt) = create(&segments, owner, first, segments.segment_bytes())?;
         let capacity = segments.segment_bytes();
         Ok(Writer { segments, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
@@ -31,7 +33,7 @@ impl Writer {
 
     /// Makes sure that a record of `len` effect bytes that begins with `first` fits. Returns the previous file, which
     /// may not be synced yet, when this begins a new segment.
-    pub(crate) fn begin_record(&mut self, first: u64, len: usize) -> io::Result<Option<Arc<File>>> {
+    pub(crate) fn begin_record(&mut self, first: Revision, len: usize) -> io::Result<Option<Arc<File>>> {
         let needed = (record::HEADER_BYTES + len) as u64;
         if self.offset + needed <= self.capacity || self.offset == HEADER_BYTES {
             return Ok(None);
@@ -79,7 +81,7 @@ impl Writer {
 
 /// Creates a segment from a spare or new file, so that its name is durable and its header is synced before
 /// or with its records.
-fn create(segments: &Segments, owner: Owner, first: u64, bytes: u64) -> io::Result<(File, u32)> {
+fn create(segments: &Segments, owner: Owner, first: Revision, bytes: u64) -> io::Result<(File, u32)> {
     let path = path_of(segments.dir(), first);
     let header = SegmentHeader { owner, first };
     let file = match segments.take_spare() {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision};
 use keystead_model::keyspace::Keyspace;
 
 use super::{Job, Shard, Wait, Watch};
@@ -41,7 +41,7 @@ impl Local {
     pub fn turn(&self, waker: &Waker) -> Option<Turn<'_>> {
         let mut shard = self.shard.borrow_mut();
         if shard.stalled {
-            shard.sleepers.push_back((0, waker.clone()));
+            shard.sleepers.push_back((Revision::ZERO, waker.clone()));
             return None;
         }
         let now = shard.begin();
@@ -49,7 +49,7 @@ impl Local {
     }
 
     /// The last durable revision. If `revision` is not durable yet, `waker` is woken when it is.
-    pub fn durable(&self, revision: u64, waker: &Waker) -> u64 {
+    pub fn durable(&self, revision: Revision, waker: &Waker) -> Revision {
         let mut shard = self.shard.borrow_mut();
         let durable = shard.shared.progress.durable();
         if revision > durable {
@@ -62,7 +62,7 @@ impl Local {
     ///
     /// # Errors
     /// When the shard is poisoned meanwhile.
-    pub async fn until_durable(&self, revision: u64) -> Result<()> {
+    pub async fn until_durable(&self, revision: Revision) -> Result<()> {
         std::future::poll_fn(|cx| {
             if self.durable(revision, cx.waker()) >= revision {
                 return Poll::Ready(Ok(()));
@@ -110,7 +110,7 @@ impl Turn<'_> {
     /// The last durable revision.
     #[inline]
     #[must_use]
-    pub fn durable(&self) -> u64 {
+    pub fn durable(&self) -> Revision {
         self.shard.shared.progress.durable()
     }
 
@@ -124,7 +124,7 @@ impl Turn<'_> {
         &mut self,
         writes: bool,
         run: impl FnOnce(&mut Keyspace, Millis) -> (R, bool),
-    ) -> Result<(R, u64)> {
+    ) -> Result<(R, Revision)> {
         let now = self.now;
         let ran = self.shard.attempt(writes, |keyspace| run(keyspace, now));
         if self.shard.batch_bytes > BATCH_BYTES {
@@ -138,7 +138,7 @@ impl Turn<'_> {
     }
 
     /// Makes a job that has run and found nothing wait for keys.
-    pub fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64) {
+    pub fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision) {
         let now = self.now;
         self.shard.wait(job, wait, seen, now);
     }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-use keystead_core::{Clock, Code, Error, Millis, Result};
+use keystead_core::{Clock, Code, Error, Millis, Result, Revision};
 use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
@@ -60,10 +60,10 @@ pub(crate) struct Shard {
     pub(crate) keyspace: Keyspace,
     pub(crate) journal: Journal,
     pub(crate) shared: Shared,
-    notified: u64,
-    gate: VecDeque<(u64, Box<dyn Job>)>,
+    notified: Revision,
+    gate: VecDeque<(Revision, Box<dyn Job>)>,
     /// Tasks on this loop that wait until a revision is durable, or (0) until the shard continues.
-    sleepers: VecDeque<(u64, Waker)>,
+    sleepers: VecDeque<(Revision, Waker)>,
     waiting: Waiting,
     effects: Vec<Effect>,
     /// Effects that [`Waiting`] has been notified of.
@@ -85,7 +85,7 @@ impl Shard {
             keyspace,
             journal,
             shared,
-            notified: 0,
+            notified: Revision::ZERO,
             gate: VecDeque::new(),
             sleepers: VecDeque::new(),
             waiting: Waiting::default(),
@@ -189,7 +189,7 @@ impl Shard {
     }
 
     /// Delivers a job's result when everything up to `seen` is durable.
-    fn deliver(&mut self, job: Box<dyn Job>, seen: u64) {
+    fn deliver(&mut self, job: Box<dyn Job>, seen: Revision) {
         if seen <= self.shared.progress.durable() {
             job.complete(Ok(()));
         } else {
@@ -199,7 +199,11 @@ impl Shard {
 
     /// Runs a function on the keys, keeps or undoes its changes, and returns the revision that must be durable before the result may
     /// be sent. Then runs jobs that waited for what it changed.
-    fn attempt<R>(&mut self, writes: bool, run: impl FnOnce(&mut Keyspace) -> (R, bool)) -> Result<(R, u64)> {
+    fn attempt<R>(
+        &mut self,
+        writes: bool,
+        run: impl FnOnce(&mut Keyspace) -> (R, bool),
+    ) -> Result<(R, Revision)> {
         let result = self.attempt_alone(writes, run);
         if !self.waiting.is_idle() {
             let now = self.shared.clock.now();
@@ -212,7 +216,7 @@ impl Shard {
         &mut self,
         writes: bool,
         run: impl FnOnce(&mut Keyspace) -> (R, bool),
-    ) -> Result<(R, u64)> {
+    ) -> Result<(R, Revision)> {
         if let Some(why) = &self.poisoned {
             return Err(rejected(why));
         }
@@ -289,7 +293,7 @@ impl Shard {
         }
     }
 
-    fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64, now: Millis) {
+    fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision, now: Millis) {
         let until = wait.timeout_ms.map_or(Millis::NEVER, |ms| Millis(now.0.saturating_add(ms)));
         if self.waiting.next_deadline().is_none_or(|next| until < next) {
             // The loop must not sleep past it.
@@ -395,10 +399,10 @@ impl Shard {
         if self.stalled && !stalled {
             // Tasks that wait for the disk are woken when it is durable, and registered only once.
             self.sleepers.retain(|(revision, waker)| {
-                if *revision == 0 {
+                if *revision == Revision::ZERO {
                     waker.wake_by_ref();
                 }
-                *revision > 0
+                *revision > Revision::ZERO
             });
         }
         self.stalled = stalled;

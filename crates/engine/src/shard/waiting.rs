@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact, StreamFact};
 
@@ -35,7 +35,7 @@ struct Waiter {
     job: Box<dyn Job>,
     wait: Wait,
     /// The highest revision that its result depends on.
-    seen: u64,
+    seen: Revision,
     until: Millis,
 }
 
@@ -60,7 +60,7 @@ impl Waiting {
     }
 
     /// Adds a job that waits until then.
-    pub(crate) fn add(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64, until: Millis) {
+    pub(crate) fn add(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision, until: Millis) {
         for key in &wait.keys {
             self.queues.entry(key.clone()).or_default().insert(wait.ticket);
         }
@@ -71,7 +71,7 @@ impl Waiting {
     }
 
     /// Removes a job from its queues; returns it with the revision its result depends on and its deadline.
-    pub(crate) fn take(&mut self, ticket: u64) -> Option<(Box<dyn Job>, u64, Millis)> {
+    pub(crate) fn take(&mut self, ticket: u64) -> Option<(Box<dyn Job>, Revision, Millis)> {
         let Waiter { job, wait, seen, until } = self.jobs.remove(&ticket)?;
         for key in &wait.keys {
             if let Some(queue) = self.queues.get_mut(key) {

@@ -1,6 +1,6 @@
 //! Jobs that fail or panic in the middle of a batch.
 
-use keystead_core::{Code, Error, Millis, Outcome, Result};
+use keystead_core::{Code, Error, Millis, Outcome, Result, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -59,12 +59,15 @@ async fn a_failing_job_leaves_nothing_behind_and_its_neighbours_stay() {
             )
         };
         let (left, first, right, second, between) = tokio::join!(jobs, async { drop(busy) }).0;
-        assert_eq!((left.unwrap(), right.unwrap(), between.unwrap()), (1, 1, Some(1)));
+        assert_eq!(
+            (left.unwrap(), right.unwrap(), between.unwrap()),
+            (Version(1), Version(1), Some(Version(1)))
+        );
         assert_eq!(first.unwrap_err().code(), Code::Conflict);
         assert_eq!(second.unwrap_err().code(), Code::Conflict);
 
         // Two neighbours wrote, so there are two more revisions, and none was used up by a failure.
-        assert_eq!(engine.revision(0), revision + 2);
+        assert_eq!(engine.revision(0).0, revision.0 + 2);
         let after = dump(&engine, "str").await;
         let mut expected = before.clone();
         expected.extend(

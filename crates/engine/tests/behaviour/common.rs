@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use keystead_core::{Millis, Result, Stopwatch};
+use keystead_core::{Millis, Result, Revision, Stopwatch, Version};
 use keystead_engine::{Durability, Engine, Options};
 use keystead_model::Bytes;
 use keystead_model::keyspace::check::KeyDump;
@@ -17,7 +17,7 @@ pub(crate) fn options(dir: &Path) -> Options {
     Options::new(dir).segment_bytes(4096)
 }
 
-pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<u64> {
+pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<Version> {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)
@@ -85,7 +85,7 @@ pub(crate) async fn crashed(to: &Path, shards: usize, count: usize) {
             set(&engine, &format!("k{n}"), &value_of(n)).await.unwrap();
         }
         copy_dir(dir.path(), to);
-        let archived = engine.health().shards.iter().any(|shard| shard.archived > 0);
+        let archived = engine.health().shards.iter().any(|shard| shard.archived > Revision::ZERO);
         engine.close().await.unwrap();
         if !archived {
             return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake};
 
-use keystead_core::{Code, Millis, Outcome};
+use keystead_core::{Code, Millis, Outcome, Revision};
 use keystead_engine::bounds::{BATCH_BYTES, LOCAL_TASKS_WAITING_MAX};
 use keystead_engine::{Durability, Engine, Local, LocalTask, Options, Turn};
 use keystead_model::Bytes;
@@ -53,7 +53,7 @@ pub(crate) fn put(keyspace: &mut Keyspace, key: &str, value: &str, now: Millis) 
 }
 
 /// A turn that sets a key; returns the revision that must be durable before the result may be sent.
-pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> u64 {
+pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> Revision {
     in_turn(local, |turn| turn.run(true, |keyspace, now| (put(keyspace, key, value, now), true)).unwrap().1)
         .await
 }
@@ -86,7 +86,7 @@ async fn what_a_task_changes_becomes_durable_and_visible() {
             seen
         })
         .await;
-        assert!(engine.health().shards[shard].durable >= seen && seen >= 2);
+        assert!(engine.health().shards[shard].durable >= seen && seen >= Revision(2));
         assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("by a task"));
         engine.close().await.unwrap();
     }
@@ -111,7 +111,7 @@ async fn at_fsync_nothing_is_durable_within_its_own_turn() {
                 })
             };
             let (of_k, of_none) = (read(b"k").await, read(b"none").await);
-            assert!(of_k == 0 || of_k == seen, "{of_k} of {seen}");
+            assert!(of_k == Revision::ZERO || of_k == seen, "{of_k} of {seen}");
             assert!(of_none <= durable, "{of_none} of {durable}");
             local.until_durable(seen).await.unwrap();
             assert_eq!(read(b"k").await.max(seen), seen);
@@ -166,10 +166,10 @@ async fn many_tasks_take_turns_and_every_one_is_woken() {
 }
 
 /// Waits for the disk as a connection does: it registers once, and then only checks.
-async fn until_woken(local: &Local, revision: u64) {
+async fn until_woken(local: &Local, revision: Revision) {
     let mut registered = false;
     poll_fn(|cx| {
-        let durable = local.durable(if registered { 0 } else { revision }, cx.waker());
+        let durable = local.durable(if registered { Revision::ZERO } else { revision }, cx.waker());
         registered = true;
         if durable >= revision { Poll::Ready(()) } else { Poll::Pending }
     })

@@ -1,6 +1,8 @@
 //! Several steps on several keys as one job.
 
-use keystead_core::{Applies, Change, Code, Error, Key, Result, Step, Store, StoreExt, Ttl, step_fn};
+use keystead_core::{
+    Applies, Change, Code, Error, Key, Result, Revision, Step, Store, StoreExt, Ttl, step_fn,
+};
 use keystead_engine::{Engine, Options};
 
 use crate::common::{DURABLE, copy_dir, options};
@@ -64,11 +66,11 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
         let job = move |held: &mut dyn Applies| -> Result<usize> {
             (0..STEPS).try_fold(0, |_, n| held.apply(&names[n % 2], &grow()))
         };
-        let mut feed = engine.subscribe(0, 0).unwrap();
+        let mut feed = engine.subscribe(0, Revision::ZERO).unwrap();
         let store = engine.together().unwrap();
         assert_eq!(store.apply_together(&both, job).await.unwrap(), STEPS / 2);
         let changes = feed.next().await.unwrap();
-        let recorded: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version)).collect();
+        let recorded: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version.0)).collect();
         assert_eq!(recorded, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
         drop(feed);
         let crashed = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use keystead_core::{Clock, ManualClock, Millis, Result, Stopwatch, SystemClock};
+use keystead_core::{Clock, ManualClock, Millis, Result, Revision, Stopwatch, SystemClock};
 use keystead_engine::{Durability, Engine, Job, Options, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -175,7 +175,7 @@ async fn a_task_may_make_a_job_wait_and_end_its_wait() {
     let (job, mut client) = pop(&engine, &["k"], None, None);
     let (wait, ticket) = (job.wait.clone(), client.ticket);
     on_loop(&engine, 0, move |local| async move {
-        in_turn(&local, |turn| turn.wait(job, wait, 0)).await;
+        in_turn(&local, |turn| turn.wait(job, wait, Revision::ZERO)).await;
         put_on(&local, "other", "v").await;
     })
     .await;

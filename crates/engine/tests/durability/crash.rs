@@ -76,7 +76,7 @@ fn come_back(plan: &Plan, ledger: &mut Ledger, truth: &mut Truth) {
     for _ in 0..2 {
         let engine = when_free(|| Engine::open(&plan.options()));
         for shard in 0..plan.shards {
-            ledger.compare_revision(shard, engine.revision(shard)).unwrap();
+            ledger.compare_revision(shard, engine.revision(shard).0).unwrap();
         }
         for group in 0..plan.groups {
             let state = runtime.block_on(read_state(&engine, group)).unwrap();

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use keystead_core::Result;
+use keystead_core::{Result, Version};
 use keystead_engine::{Durability, Engine};
 use keystead_model::keyspace::Keyspace;
 
@@ -82,7 +82,7 @@ pub(crate) fn a_read_never_shows_what_is_not_yet_durable(scene: &Scene) {
         scene.disk.release();
         tokio::join!(write, removal, read, absence, existence, scan, counting);
     });
-    assert_eq!((version.take(), gone.take()), (Some(2), Some(true)));
+    assert_eq!((version.take(), gone.take()), (Some(Version(2)), Some(true)));
     assert_eq!(seen.take(), Some(Some("new".to_string())));
     assert_eq!((absent.take(), there.take()), (Some(None), Some(false)));
     assert_eq!(scanned.take().unwrap(), ["changed", "settled"]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use keystead_core::{Millis, Result, Stopwatch};
+use keystead_core::{Millis, Result, Stopwatch, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -53,7 +53,7 @@ impl Scene {
         self.runtime.block_on(async { tokio::time::timeout(deadline, future).await.expect("it hangs") })
     }
 
-    pub(crate) fn set(&self, engine: &Engine, key: &str, value: &str) -> Result<u64> {
+    pub(crate) fn set(&self, engine: &Engine, key: &str, value: &str) -> Result<Version> {
         self.run(set(engine, key, value))
     }
 
@@ -82,7 +82,7 @@ impl Scene {
     }
 }
 
-pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<u64> {
+pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<Version> {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)

@@ -6,7 +6,7 @@
 mod codec;
 mod stream;
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision, Version};
 
 use crate::Bytes;
 use crate::value::Kind;
@@ -22,9 +22,9 @@ pub struct Effect {
     /// The key.
     pub key: Bytes,
     /// The key's version after the change that this effect is a part of. Parts of one change share it.
-    pub version: u64,
+    pub version: Version,
     /// The shard's revision. Every effect has its own.
-    pub revision: u64,
+    pub revision: Revision,
     /// What is true from now on.
     pub fact: Fact,
 }

@@ -3,7 +3,7 @@
 //! It reads the archive for evicted values.
 
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision, Version};
 
 use super::{ENTRY_BYTES, Keyspace};
 use crate::Bytes;
@@ -18,9 +18,9 @@ pub struct KeyDump {
     /// Its id.
     pub id: u32,
     /// Its version.
-    pub version: u64,
+    pub version: Version,
     /// The revision of its last effect.
-    pub revision: u64,
+    pub revision: Revision,
     /// When it expires.
     pub expires_at: Millis,
     /// Its value.
@@ -57,7 +57,7 @@ impl Keyspace {
             if self.table.find(key) != Some(id) {
                 return Err(format!("the index does not lead to key {key:?} at {id}"));
             }
-            if entry.revision > self.revision || entry.version == 0 {
+            if entry.revision > self.revision || entry.version == Version::ZERO {
                 return Err(format!(
                     "key {key:?} has version {} of revision {}",
                     entry.version, entry.revision

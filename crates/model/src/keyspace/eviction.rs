@@ -84,7 +84,7 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::Millis;
+    use keystead_core::{Millis, Revision};
 
     use super::*;
     use crate::Bytes;
@@ -116,7 +116,7 @@ mod tests {
     fn only_archived_values_are_evicted() {
         let mut ks = with_one_string(false);
         assert_eq!(ks.evict(0), 0);
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         let full = ks.used_bytes();
         assert_eq!(ks.evict(full), 0, "it fits already");
         assert_eq!(ks.evict(0), 1);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_read_is_an_error_and_can_be_overwritten() {
         let mut ks = with_one_string(true);
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         ks.evict(0);
         let miss = ks.str(b"a", NOW).unwrap_err();
         assert_eq!(Error::from(miss).code(), Code::StoreUnavailable);
@@ -142,7 +142,7 @@ mod tests {
     fn a_value_of_another_kind_is_corrupt() {
         let mut ks = Keyspace::new(Box::new(OneString { down: false }));
         ks.hash_mut(b"h", NOW).unwrap().set(&Bytes::from(b"f"), &Bytes::from(b"v"));
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         ks.evict(0);
         assert_eq!(Error::from(ks.hash(b"h", NOW).unwrap_err()).code(), Code::Corrupt);
     }

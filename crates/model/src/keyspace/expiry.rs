@@ -141,6 +141,8 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
+    use keystead_core::Version;
+
     use super::*;
     use crate::Bytes;
     use crate::keyspace::Expire;
@@ -176,7 +178,7 @@ mod tests {
         drop(hash);
         let later = NOW.plus_ms(10);
         assert_eq!(ks.hash(b"h", later).unwrap().map(Hash::len), Some(1));
-        assert_eq!(ks.meta(b"h", later).unwrap().map(|meta| meta.version), Some(2));
+        assert_eq!(ks.meta(b"h", later).unwrap().map(|meta| meta.version), Some(Version(2)));
         assert!(ks.hash_mut(b"h", later).unwrap().set_field_expiry(&bytes("stays"), NOW.plus_ms(20)));
         assert!(!ks.exists(b"h", NOW.plus_ms(20)).unwrap(), "without a field there is no key");
         assert_eq!(ks.len(), 0);

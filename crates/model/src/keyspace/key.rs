@@ -5,7 +5,7 @@
 
 use keystead_core::key::check_size;
 use keystead_core::table::{Id, Table};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::expiry::FieldClock;
 use super::facts::each_fact;
@@ -94,7 +94,7 @@ impl Keyspace {
         self.end(source);
         let (id, version) = match target {
             Some(id) => (id, self.next_version(id)),
-            None => (self.create(to, Value::Evicted(kind)), 1),
+            None => (self.create(to, Value::Evicted(kind)), Version::FIRST),
         };
         self.swap_value(id, value);
         self.before(|| Undo::MovedTo(id));
@@ -143,9 +143,15 @@ impl Keyspace {
         let fields = std::mem::replace(&mut self.fields, FieldClock::new());
         let used_bytes = std::mem::take(&mut self.used_bytes);
         self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
-        let revision = self.revision + 1;
+        let revision = self.revision.next();
         self.deletions.note_all(revision);
-        self.push_effect(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
+        self.push_effect(Effect {
+            id: 0,
+            key: Bytes::new(),
+            version: Version::ZERO,
+            revision,
+            fact: Fact::Flushed,
+        });
     }
 
     /// Whether the entry at `id` is not expired.
@@ -177,7 +183,7 @@ mod tests {
         assert_eq!(ks.rename(b"a", b"b", true, NOW).unwrap(), Renamed::Done);
         assert!(!ks.exists(b"a", NOW).unwrap());
         let meta = ks.meta(b"b", NOW).unwrap().unwrap();
-        assert_eq!((meta.kind, meta.version, meta.expires_at), (Kind::Hash, 2, Millis(2000)));
+        assert_eq!((meta.kind, meta.version, meta.expires_at), (Kind::Hash, Version(2), Millis(2000)));
         assert!(!ks.exists(b"b", Millis(1500)).unwrap(), "its only field is expired");
         ks.check().unwrap();
     }

@@ -38,8 +38,8 @@ use std::cell::Cell;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
-use keystead_core::Millis;
 use keystead_core::table::{Id, Table};
+use keystead_core::{Millis, Revision, Version};
 
 use crate::Bytes;
 use crate::effect::Effect;
@@ -68,8 +68,8 @@ const BUFFER_KEPT: usize = 16 * 1024;
 
 /// The data of a key, beside its name and expiry.
 struct Entry {
-    version: u64,
-    revision: u64,
+    version: Version,
+    revision: Revision,
     value: Value,
 }
 
@@ -78,13 +78,13 @@ pub struct Keyspace {
     table: Table<Entry>,
     fields: FieldClock,
     archive: Box<dyn ValueReader>,
-    revision: u64,
-    archived: u64,
+    revision: Revision,
+    archived: Revision,
     used_bytes: usize,
     effects: Vec<Effect>,
     deletions: Deletions,
     /// The highest revision that the current job depends on. A cell, because reads update it too.
-    seen: Cell<u64>,
+    seen: Cell<Revision>,
     savepoint: Option<Savepoint>,
     undo: Vec<Undo>,
     /// Keys whose last effect, one of the current job, has an earlier state than the key.
@@ -103,12 +103,12 @@ impl Keyspace {
             table: Table::new(INDEX_PARTS),
             fields: FieldClock::new(),
             archive,
-            revision: 0,
-            archived: 0,
+            revision: Revision::ZERO,
+            archived: Revision::ZERO,
             used_bytes: 0,
             effects: Vec::new(),
             deletions: Deletions::new(),
-            seen: Cell::new(0),
+            seen: Cell::new(Revision::ZERO),
             savepoint: None,
             undo: Vec::new(),
             deferred: HashSet::default(),
@@ -125,7 +125,7 @@ impl Keyspace {
 
     /// The revision of the last effect.
     #[must_use]
-    pub fn revision(&self) -> u64 {
+    pub fn revision(&self) -> Revision {
         self.revision
     }
 
@@ -143,12 +143,12 @@ impl Keyspace {
 
     /// The revision up to which everything is in the archive. Younger values are never evicted.
     #[must_use]
-    pub fn archived(&self) -> u64 {
+    pub fn archived(&self) -> Revision {
         self.archived
     }
 
     /// Sets the revision up to which everything is in the archive.
-    pub fn set_archived(&mut self, revision: u64) {
+    pub fn set_archived(&mut self, revision: Revision) {
         self.archived = self.archived.max(revision);
     }
 
@@ -172,12 +172,12 @@ impl Keyspace {
     /// it may be sent when that revision is durable.
     ///
     /// Absence is tracked by a small filter of deletions, so a read of an absent key may wait for the deletion of another one.
-    pub fn take_seen(&mut self) -> u64 {
+    pub fn take_seen(&mut self) -> Revision {
         // What was rolled back will never be durable, and no reply has reported it.
-        self.seen.replace(0).min(self.revision)
+        self.seen.replace(Revision::ZERO).min(self.revision)
     }
 
-    fn see(&self, revision: u64) {
+    fn see(&self, revision: Revision) {
         if revision > self.seen.get() {
             self.seen.set(revision);
         }
@@ -187,7 +187,7 @@ impl Keyspace {
     fn add(&mut self, key: &[u8], value: Value) -> Id {
         let key = Bytes::from(key);
         self.used_bytes += ENTRY_BYTES + shared_bytes(&key) + value.mem_bytes();
-        let id = self.table.insert(key, Entry { version: 1, revision: self.revision, value });
+        let id = self.table.insert(key, Entry { version: Version::FIRST, revision: self.revision, value });
         self.before(|| Undo::Added(id));
         self.watch_fields(id);
         id
@@ -224,15 +224,15 @@ impl Keyspace {
     }
 
     /// Begins a change of the key at `id` and returns its next version.
-    fn next_version(&mut self, id: Id) -> u64 {
-        let Some(entry) = self.table.get(id) else { return 1 };
+    fn next_version(&mut self, id: Id) -> Version {
+        let Some(entry) = self.table.get(id) else { return Version::FIRST };
         let (version, revision) = (entry.version, entry.revision);
         if let Some(savepoint) = &self.savepoint
             && !savepoint.is_before(revision)
         {
             self.undo.push(Undo::Stamp { id, version, revision });
         }
-        version + 1
+        version.next()
     }
 
     /// Sets when the key at `id` expires, without a fact.

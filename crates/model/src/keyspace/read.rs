@@ -6,7 +6,7 @@
 use std::fmt;
 
 use keystead_core::table::Id;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::native::{AsJson, AsStr, Typed};
 use super::{ENTRY_BYTES, Keyspace};
@@ -55,9 +55,9 @@ pub struct Meta {
     /// The kind of its value.
     pub kind: Kind,
     /// Incremented with every change, starts at 1.
-    pub version: u64,
+    pub version: Version,
     /// The shard's revision of its last effect.
-    pub revision: u64,
+    pub revision: Revision,
     /// When it expires; [`Millis::NEVER`] when it does not.
     pub expires_at: Millis,
 }
@@ -94,7 +94,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
-    pub fn version(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+    pub fn version(&mut self, key: &[u8], now: Millis) -> Result<Option<Version>> {
         Ok(self.meta(key, now)?.map(|meta| meta.version))
     }
 
@@ -102,7 +102,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
-    pub fn revision_of(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+    pub fn revision_of(&mut self, key: &[u8], now: Millis) -> Result<Option<Revision>> {
         Ok(self.meta(key, now)?.map(|meta| meta.revision))
     }
 
@@ -319,7 +319,8 @@ mod tests {
         assert_eq!(ks.str(b"a", Millis(1499)).unwrap(), Some(&bytes("1")));
         assert!(matches!(ks.hash(b"a", NOW), Err(Miss::WrongType(Kind::Str))));
         assert_eq!(Error::from(Miss::WrongType(Kind::Str)).code(), Code::WrongType);
-        let meta = Meta { kind: Kind::Str, version: 1, revision: 2, expires_at: Millis(1500) };
+        let meta =
+            Meta { kind: Kind::Str, version: Version(1), revision: Revision(2), expires_at: Millis(1500) };
         assert_eq!(ks.meta(b"a", NOW).unwrap(), Some(meta));
         assert_eq!(ks.meta(b"a", Millis(1500)).unwrap(), None);
         assert!(
@@ -333,26 +334,26 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
         ks.set_str(b"b", bytes("1"), Expire::Keep, NOW).unwrap();
-        assert_eq!(ks.take_seen(), 2, "what was made was seen");
+        assert_eq!(ks.take_seen(), Revision(2), "what was made was seen");
         ks.str(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 1);
-        assert_eq!(ks.take_seen(), 0, "each job starts at 0");
+        assert_eq!(ks.take_seen(), Revision(1));
+        assert_eq!(ks.take_seen(), Revision(0), "each job starts at 0");
         ks.str(b"never there", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 0);
+        assert_eq!(ks.take_seen(), Revision(0));
         ks.delete(b"a", NOW).unwrap();
         ks.take_seen();
         ks.exists(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 3, "absence depends on the deletion");
+        assert_eq!(ks.take_seen(), Revision(3), "absence depends on the deletion");
         ks.set_expiry(b"b", Millis(2000), NOW).unwrap();
         ks.take_seen();
         assert!(!ks.exists(b"b", Millis(2000)).unwrap());
-        assert_eq!(ks.take_seen(), 5, "so does an expired key, which is deleted from now on");
+        assert_eq!(ks.take_seen(), Revision(5), "so does an expired key, which is deleted from now on");
         let _ = ks.len();
-        assert_eq!(ks.take_seen(), 5);
+        assert_eq!(ks.take_seen(), Revision(5));
         ks.flush();
         ks.take_seen();
         ks.exists(b"never there", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 6);
+        assert_eq!(ks.take_seen(), Revision(6));
     }
 
     #[test]
@@ -363,7 +364,7 @@ mod tests {
         ks.delete(b"a", NOW).unwrap();
         ks.rollback();
         ks.exists(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 0);
+        assert_eq!(ks.take_seen(), Revision(0));
     }
 
     #[test]

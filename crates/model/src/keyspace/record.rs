@@ -7,7 +7,7 @@
 //! nothing further, its lookups fail, and it cannot be released.
 
 use keystead_core::table::Id;
-use keystead_core::{AnyState, Code, Error, Result};
+use keystead_core::{AnyState, Code, Error, Result, Revision, Version};
 
 use super::Keyspace;
 use super::undo::Savepoint;
@@ -78,14 +78,14 @@ impl Keyspace {
     }
 
     /// Records a fact about the key at `id`, whose version is `version` from now on.
-    pub(super) fn record(&mut self, id: Id, version: u64, fact: Fact) {
+    pub(super) fn record(&mut self, id: Id, version: Version, fact: Fact) {
         let Some(key) = self.table.key(id).cloned() else {
             return;
         };
         let redundant = self.whole_effect(id).filter(|at| self.is_redundant(*at, &fact));
         let revision = match redundant {
             Some(at) => self.effects[at].revision,
-            None => self.revision + 1,
+            None => self.revision.next(),
         };
         if let Some(entry) = self.table.get_mut(id) {
             (entry.version, entry.revision) = (version, revision);
@@ -144,13 +144,13 @@ impl Keyspace {
 
 impl Savepoint {
     /// The index of the effect with this revision, if it was recorded after the savepoint.
-    fn index_of(&self, revision: u64) -> Option<usize> {
-        let after = revision.checked_sub(self.revision)?.checked_sub(1)?;
+    fn index_of(&self, revision: Revision) -> Option<usize> {
+        let after = revision.0.checked_sub(self.revision.0)?.checked_sub(1)?;
         Some(self.effects + usize::try_from(after).ok()?)
     }
 
     /// Whether this savepoint is before `revision`, so that the key with it was changed since.
-    pub(super) fn is_before(&self, revision: u64) -> bool {
+    pub(super) fn is_before(&self, revision: Revision) -> bool {
         self.revision < revision
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn recorded(ks: &Keyspace) -> Vec<(&[u8], u64, u64, &Fact)> {
-        ks.effects().iter().map(|e| (&e.key[..], e.version, e.revision, &e.fact)).collect()
+        ks.effects().iter().map(|e| (&e.key[..], e.version.0, e.revision.0, &e.fact)).collect()
     }
 
     /// Replaying what was recorded results in the same keys.
@@ -310,7 +310,7 @@ mod tests {
         );
         replayed(&mut ks);
         ks.rollback();
-        assert_eq!((ks.len(), ks.revision(), ks.effects().len()), (0, 0, 0));
+        assert_eq!((ks.len(), ks.revision(), ks.effects().len()), (0, Revision::ZERO, 0));
     }
 
     #[test]

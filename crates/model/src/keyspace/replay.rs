@@ -5,7 +5,7 @@
 //! when its key, or another key with its id, is younger: what made it so is either applied or still to come.
 
 use keystead_core::table::Id;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision};
 
 use super::facts::{apply_fact, kind_of};
 use super::{ENTRY_BYTES, Entry, Keyspace, Meta};
@@ -64,7 +64,7 @@ impl Keyspace {
     }
 
     /// Sets the revision up to which the archive is complete, after everything in it was restored.
-    pub fn restore_revision(&mut self, revision: u64) {
+    pub fn restore_revision(&mut self, revision: Revision) {
         self.revision = self.revision.max(revision);
         self.archived = self.archived.max(revision);
     }
@@ -72,7 +72,7 @@ impl Keyspace {
     /// The id that the effect applies to; `None` when it is skipped.
     fn target_of(&mut self, effect: &Effect) -> Result<Option<Id>> {
         if let Some(id) = self.table.find(&effect.key) {
-            let known = self.table.get(id).map_or(0, |entry| entry.revision);
+            let known = self.table.get(id).map_or(Revision::ZERO, |entry| entry.revision);
             return match known < effect.revision {
                 false => Ok(None),
                 true if id == effect.id => Ok(Some(id)),
@@ -88,7 +88,7 @@ impl Keyspace {
         };
         let value = empty_value(kind);
         self.used_bytes += ENTRY_BYTES + shared_bytes(&effect.key) + value.mem_bytes();
-        let entry = Entry { version: effect.version, revision: 0, value };
+        let entry = Entry { version: effect.version, revision: Revision::ZERO, value };
         match self.table.insert_at(effect.id, effect.key.clone(), entry) {
             Ok(()) => Ok(Some(effect.id)),
             Err(_) => Err(out_of_order(effect)),
@@ -125,7 +125,7 @@ impl Keyspace {
     }
 
     /// Removes every key that existed before `revision`.
-    fn forget_before(&mut self, revision: u64) {
+    fn forget_before(&mut self, revision: Revision) {
         let old: Vec<Id> = self
             .table
             .iter_from(0)
@@ -166,10 +166,18 @@ fn out_of_order(effect: &Effect) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use keystead_core::Version;
+
     use super::*;
 
     fn effect(id: u32, key: &str, revision: u64, fact: Fact) -> Effect {
-        Effect { id, key: Bytes::from(key.as_bytes()), version: 1, revision, fact }
+        Effect {
+            id,
+            key: Bytes::from(key.as_bytes()),
+            version: Version(1),
+            revision: Revision(revision),
+            fact,
+        }
     }
 
     fn text(text: &str) -> Fact {
@@ -184,7 +192,7 @@ mod tests {
             ks.apply_effect(effect).unwrap();
         }
         assert_eq!(ks.str(b"a", Millis(0)).unwrap().map(Bytes::as_slice), Some(&b"new"[..]));
-        assert_eq!((ks.revision(), ks.effects().len()), (2, 0));
+        assert_eq!((ks.revision(), ks.effects().len()), (Revision(2), 0));
     }
 
     #[test]
@@ -214,11 +222,12 @@ mod tests {
     #[test]
     fn a_restored_key_is_evicted_and_keeps_its_id() {
         let mut ks = Keyspace::in_memory();
-        let meta = Meta { kind: Kind::List, version: 7, revision: 3, expires_at: Millis(50) };
+        let meta =
+            Meta { kind: Kind::List, version: Version(7), revision: Revision(3), expires_at: Millis(50) };
         ks.restore(12, Bytes::from(b"l"), &meta).unwrap();
         assert_eq!(ks.restore(12, Bytes::from(b"m"), &meta).unwrap_err().code(), Code::Corrupt);
-        ks.restore_revision(5);
-        assert_eq!((ks.revision(), ks.archived()), (5, 5));
+        ks.restore_revision(Revision(5));
+        assert_eq!((ks.revision(), ks.archived()), (Revision(5), Revision(5)));
         assert_eq!(ks.meta(b"l", Millis(0)).unwrap(), Some(meta));
         assert!(!ks.exists(b"l", Millis(50)).unwrap());
         ks.check().unwrap();

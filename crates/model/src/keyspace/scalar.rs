@@ -5,7 +5,7 @@
 
 use keystead_core::key::check_size;
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use super::facts::each_fact;
@@ -36,7 +36,7 @@ impl Expire {
 /// A value that was put and is not recorded yet.
 struct Put {
     id: Id,
-    version: u64,
+    version: Version,
     expires_at: Millis,
 }
 
@@ -46,7 +46,7 @@ impl Keyspace {
     /// # Errors
     /// `too_large` when the key is; when fields of a hash that is overwritten may have expired and it cannot be
     /// loaded. Nothing changed.
-    pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<Version> {
         self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
     }
 
@@ -75,7 +75,7 @@ impl Keyspace {
             (id, version)
         } else {
             check_size(key.len()).map_err(Miss::from)?;
-            (self.add(key, value), 1)
+            (self.add(key, value), Version::FIRST)
         };
         self.record(id, version, Fact::Str(new));
         Ok(result)
@@ -85,7 +85,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`set_str`](Keyspace::set_str).
-    pub fn set_json(&mut self, key: &[u8], text: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn set_json(&mut self, key: &[u8], text: Bytes, expire: Expire, now: Millis) -> Result<Version> {
         self.put(key, Value::Json(text.clone()), Fact::Json(text), expire, now)
     }
 
@@ -93,7 +93,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`set_str`](Keyspace::set_str).
-    pub fn set_state(&mut self, key: &[u8], text: &str, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn set_state(&mut self, key: &[u8], text: &str, expire: Expire, now: Millis) -> Result<Version> {
         let fact = Fact::State(Bytes::from(text.as_bytes()));
         self.put(key, Value::State(StateCell::Text(text.into())), fact, expire, now)
     }
@@ -102,15 +102,15 @@ impl Keyspace {
     ///
     /// # Errors
     /// `internal` when the value is evicted, or is a state without a JSON form, else as [`set_str`](Keyspace::set_str).
-    pub fn replace(&mut self, key: &[u8], value: Value, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn replace(&mut self, key: &[u8], value: Value, expire: Expire, now: Millis) -> Result<Version> {
         let facts = facts_of_whole(&value)?;
         if facts.is_empty() {
             self.delete(key, now)?;
-            return Ok(0);
+            return Ok(Version::ZERO);
         }
         let whole = is_collection(value.kind());
         let Some(put) = self.put_value(key, value, whole, expire, now)? else {
-            return Ok(0);
+            return Ok(Version::ZERO);
         };
         for fact in facts {
             self.record(put.id, put.version, fact);
@@ -119,9 +119,9 @@ impl Keyspace {
         Ok(put.version)
     }
 
-    fn put(&mut self, key: &[u8], value: Value, fact: Fact, expire: Expire, now: Millis) -> Result<u64> {
+    fn put(&mut self, key: &[u8], value: Value, fact: Fact, expire: Expire, now: Millis) -> Result<Version> {
         let Some(put) = self.put_value(key, value, false, expire, now)? else {
-            return Ok(0);
+            return Ok(Version::ZERO);
         };
         self.record(put.id, put.version, fact);
         self.record_expiry(&put);
@@ -139,7 +139,7 @@ impl Keyspace {
     ) -> Result<()> {
         check_size(key.len())?;
         if expires_at > now {
-            let put = Put { id: self.add(key, value), version: 1, expires_at };
+            let put = Put { id: self.add(key, value), version: Version::FIRST, expires_at };
             self.record(put.id, put.version, fact);
             self.record_expiry(&put);
         }
@@ -163,7 +163,7 @@ impl Keyspace {
         }
         let Some(id) = self.find(key, now)? else {
             let id = self.add(key, value);
-            return Ok(Some(Put { id, version: 1, expires_at: expire.after(Millis::NEVER) }));
+            return Ok(Some(Put { id, version: Version::FIRST, expires_at: expire.after(Millis::NEVER) }));
         };
         let kind = value.kind();
         let fresh = whole || self.expect_kind(id, kind).is_err();
@@ -218,16 +218,16 @@ mod tests {
     fn facts(ks: &mut Keyspace) -> Vec<(u64, Fact)> {
         let mut effects = Vec::new();
         ks.take_effects(&mut effects);
-        effects.into_iter().map(|effect| (effect.version, effect.fact)).collect()
+        effects.into_iter().map(|effect| (effect.version.0, effect.fact)).collect()
     }
 
     #[test]
     fn versions_start_at_one_and_continue_when_overwritten() {
         let mut ks = Keyspace::in_memory();
-        assert_eq!(ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap(), 1);
-        assert_eq!(ks.set_json(b"a", bytes("{}"), Expire::Keep, NOW).unwrap(), 2);
+        assert_eq!(ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap(), Version(1));
+        assert_eq!(ks.set_json(b"a", bytes("{}"), Expire::Keep, NOW).unwrap(), Version(2));
         ks.delete(b"a", NOW).unwrap();
-        assert_eq!(ks.set_state(b"a", "1", Expire::Keep, NOW).unwrap(), 1);
+        assert_eq!(ks.set_state(b"a", "1", Expire::Keep, NOW).unwrap(), Version(1));
         assert_eq!(
             facts(&mut ks),
             [
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(facts(&mut ks), recorded.map(|fact| (3, fact)));
         ks.set_json(b"a", bytes("4"), Expire::At(Millis::NEVER), NOW).unwrap();
         assert_eq!(expires_at(&mut ks), Some(Millis::NEVER));
-        assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), 0);
+        assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), Version(0));
         assert_eq!(expires_at(&mut ks), None);
         assert_eq!(facts(&mut ks).last(), Some(&(5, Fact::Deleted)));
     }
@@ -264,7 +264,7 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
         facts(&mut ks);
-        assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), 1);
+        assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), Version(1));
         assert_eq!(facts(&mut ks), [(2, Fact::Deleted), (1, Fact::Str(bytes("2")))]);
         assert_eq!(ks.expires_at(b"a", Millis(2000)).unwrap(), Some(Millis::NEVER));
     }
@@ -290,7 +290,7 @@ mod tests {
         );
         ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
         assert!(matches!(twice(&mut ks, b"s"), Err(Miss::WrongType(Kind::Set))));
-        let meta = ks.meta(b"a", NOW).unwrap().map(|meta| (meta.version, meta.expires_at));
+        let meta = ks.meta(b"a", NOW).unwrap().map(|meta| (meta.version.0, meta.expires_at));
         assert_eq!(meta, Some((3, Millis(2000))));
         assert_eq!((ks.effects().len(), ks.len()), (4, 2));
         ks.check().unwrap();
@@ -302,11 +302,14 @@ mod tests {
         let mut set = Set::new();
         set.insert(&bytes("m"));
         for version in 1..=2 {
-            assert_eq!(ks.replace(b"a", Value::Set(set.clone()), Expire::Keep, NOW).unwrap(), version);
+            assert_eq!(
+                ks.replace(b"a", Value::Set(set.clone()), Expire::Keep, NOW).unwrap(),
+                Version(version)
+            );
         }
         assert_eq!(facts(&mut ks).len(), 3, "the first is new, the second is recorded as fresh");
         assert_eq!(ks.set(b"a", NOW).unwrap(), Some(&set));
-        assert_eq!(ks.replace(b"a", Value::Hash(Hash::new()), Expire::Keep, NOW).unwrap(), 0);
+        assert_eq!(ks.replace(b"a", Value::Hash(Hash::new()), Expire::Keep, NOW).unwrap(), Version::ZERO);
         assert!(!ks.exists(b"a", NOW).unwrap());
         ks.check().unwrap();
     }

@@ -125,7 +125,7 @@ fn no_state() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Change, step_fn};
+    use keystead_core::{Change, Revision, Version, step_fn};
 
     use super::*;
     use crate::keyspace::Expire;
@@ -147,11 +147,11 @@ mod tests {
     fn a_step_puts_keeps_and_deletes() {
         let mut ks = Keyspace::in_memory();
         assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), None);
-        assert_eq!(ks.revision(), 0);
+        assert_eq!(ks.revision(), Revision::ZERO);
         assert_eq!(ks.apply(b"n", &count(Ttl::Ms(500)), NOW).unwrap(), 1);
         assert_eq!(ks.apply(b"n", &count(Ttl::Same), NOW).unwrap(), 2);
         let meta = ks.meta(b"n", NOW).unwrap().unwrap();
-        assert_eq!((meta.version, meta.revision, meta.expires_at), (2, 3, Millis(1500)));
+        assert_eq!((meta.version, meta.revision, meta.expires_at), (Version(2), Revision(3), Millis(1500)));
         assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), Some(2));
         assert_eq!(ks.meta(b"n", NOW).unwrap(), Some(meta), "keeping changes nothing");
         assert_eq!(ks.apply(b"n", &count(Ttl::Never), Millis(1500)).unwrap(), 1, "it was expired");
@@ -185,7 +185,7 @@ mod tests {
         });
         ks.apply(b"s", &grow, NOW).unwrap();
         assert_eq!(ks.apply(b"s", &grow, NOW).unwrap_err().code(), Code::TooLarge);
-        assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(1));
+        assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(Version(1)));
         assert_eq!(ks.state(b"s", NOW).unwrap().unwrap().text().unwrap(), "\"x\"");
     }
 
@@ -193,9 +193,9 @@ mod tests {
     fn a_state_that_is_expired_at_once_is_not_stored() {
         let mut ks = Keyspace::in_memory();
         ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
-        assert_eq!((ks.revision(), ks.len()), (0, 0));
+        assert_eq!((ks.revision(), ks.len()), (Revision::ZERO, 0));
         ks.apply(b"n", &count(Ttl::Never), NOW).unwrap();
         ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
-        assert_eq!((ks.revision(), ks.len()), (2, 0));
+        assert_eq!((ks.revision(), ks.len()), (Revision(2), 0));
     }
 }

@@ -5,7 +5,7 @@
 //! the keyspace as it was at the savepoint, revision and effects included; only the order of free ids may differ.
 
 use keystead_core::table::{Id, Table};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision, Version};
 
 use super::expiry::FieldClock;
 use super::facts::apply_fact;
@@ -17,7 +17,7 @@ use crate::value::{Kind, Value};
 
 /// The state at a savepoint.
 pub(super) struct Savepoint {
-    pub(super) revision: u64,
+    pub(super) revision: Revision,
     pub(super) effects: usize,
     /// Bytes recorded since, including effects that were over the bound.
     pub(super) bytes: usize,
@@ -34,7 +34,7 @@ pub(super) enum Undo {
     /// A key was removed.
     Removed(Box<Removed>),
     /// A key got another version and revision.
-    Stamp { id: Id, version: u64, revision: u64 },
+    Stamp { id: Id, version: Version, revision: Revision },
     /// A key got another expiry.
     Expiry { id: Id, at: Millis },
     /// A value was replaced; this is the old one.

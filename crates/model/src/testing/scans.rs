@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 
 use super::{SharedReader, Sqlite};
 use crate::Bytes;
@@ -33,7 +33,7 @@ impl Scene {
         migrate(&mut db).unwrap();
         let db = Arc::new(Mutex::new(db));
         let ks = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
-        let mut scene = Scene { ks, db, pending: Pending::new(0) };
+        let mut scene = Scene { ks, db, pending: Pending::new(Revision::ZERO) };
         (0..LEN).for_each(|n| scene.insert(n));
         scene
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 use proptest::prelude::*;
 
 use super::history::{Op, ops};
@@ -77,7 +77,7 @@ fn write(db: &Mutex<Sqlite>, pending: &mut Pending) {
 }
 
 fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
-    let mut pending = Pending::new(0);
+    let mut pending = Pending::new(Revision::ZERO);
     for chunk in effects.chunks(chunk) {
         chunk.iter().flatten().for_each(|effect| pending.absorb(effect));
         write(db, &mut pending);
@@ -116,7 +116,7 @@ proptest! {
         replay(&mut rebuilt, &effects);
         prop_assert_eq!(rebuilt.dump().unwrap(), original.dump().unwrap());
         prop_assert_eq!(rebuilt.revision(), original.revision());
-        prop_assert!(effects.iter().map(|effect| effect.revision).eq(1..=original.revision()));
+        prop_assert!(effects.iter().map(|effect| effect.revision.0).eq(1..=original.revision().0));
     }
 
     #[test]
@@ -192,7 +192,7 @@ proptest! {
     #[test]
     fn eviction_changes_no_result(history in ops(150), every in 1usize..20) {
         let db = archive();
-        let mut pending = Pending::new(0);
+        let mut pending = Pending::new(Revision::ZERO);
         let (mut plain, mut plain_now) = (Keyspace::in_memory(), START);
         let (mut lean, mut now) = (Keyspace::new(Box::new(SharedReader(Arc::clone(&db)))), START);
         let mut effects = Vec::new();

@@ -17,6 +17,7 @@ use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
 use keystead_commands::{Args, Reply, dispatch};
+use keystead_core::Revision;
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
@@ -52,7 +53,7 @@ pub(super) struct Connection<S> {
     /// How somebody else has ended its wait.
     unblocked: Option<Unblock>,
     /// The revision that it has asked to be woken at.
-    asked: u64,
+    asked: Revision,
     /// The client sends nothing more.
     ended: bool,
     /// Something was written and may not have been sent.
@@ -75,7 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             output,
             pending: None,
             unblocked: None,
-            asked: 0,
+            asked: Revision::ZERO,
             ended: false,
             flushing: false,
             patience: Patience::default(),
@@ -210,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     let words = format!("ERR Protocol error: {}", error.words);
                     encode(worker.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
-                    output.mark(0, turn.durable(), Vec::new());
+                    output.mark(Revision::ZERO, turn.durable(), Vec::new());
                     worker.session.closing = true;
                     break;
                 }
@@ -272,7 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if served.in_vain && unblocked == Some(Unblock::Error) {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
-        let durable = self.worker.caller.local.durable(0, cx.waker());
+        let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
         let left = self.worker.answer(&mut self.output, &served.reply, revision, durable, served.publish);
         self.worker.caller.publish(&left);
         true
@@ -307,8 +308,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         for reply in replies {
             encode(session.protocol, &reply, &mut self.output.bytes);
-            let durable = self.worker.caller.local.durable(0, cx.waker());
-            self.output.mark(0, durable, Vec::new());
+            let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
+            self.output.mark(Revision::ZERO, durable, Vec::new());
         }
         Ok(())
     }
@@ -316,7 +317,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Releases answers that are durable by now.
     fn release(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         while let Some(revision) = self.output.waits_for() {
-            let ask = if revision == self.asked { 0 } else { revision };
+            let ask = if revision == self.asked { Revision::ZERO } else { revision };
             let durable = self.worker.caller.local.durable(ask, cx.waker());
             if durable < revision {
                 self.asked = revision;
@@ -375,8 +376,8 @@ impl Worker {
         &mut self,
         output: &mut Output,
         reply: &Reply,
-        revision: u64,
-        durable: u64,
+        revision: Revision,
+        durable: Revision,
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
         if let Reply::Error(fail) = reply {

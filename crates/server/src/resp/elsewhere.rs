@@ -7,6 +7,7 @@
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::spec::flag;
 use keystead_commands::{Args, Reply, Spec};
+use keystead_core::Revision;
 use keystead_engine::Watch;
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
@@ -43,7 +44,7 @@ impl Worker {
     }
 
     pub(super) fn watch_elsewhere(&mut self, shard: usize, keys: Vec<Bytes>, watch: Watch) -> Execution {
-        let there = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), 0));
+        let there = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), Revision::ZERO));
         Execution::Pending(Pending::Later(Box::pin(async move {
             Served::plain(there.await.unwrap_or_else(|error| Reply::Error(Fail::Broken(error))))
         })))

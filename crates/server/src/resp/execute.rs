@@ -12,7 +12,7 @@ use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::{Error, Millis, Outcome};
+use keystead_core::{Error, Millis, Outcome, Revision};
 use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
@@ -26,14 +26,14 @@ use crate::call::transaction::{Executed, Transaction, Watched, exec_in, watch_in
 /// What a request came to.
 pub(super) enum Execution {
     /// An answer that rests on a revision, and messages that leave with it.
-    Reply(Reply, u64, Vec<Publication>),
+    Reply(Reply, Revision, Vec<Publication>),
     /// It goes on elsewhere or later, and the connection waits for it.
     Pending(Pending),
 }
 
 impl Execution {
     pub(super) fn reply(reply: Reply) -> Execution {
-        Execution::Reply(reply, 0, Vec::new())
+        Execution::Reply(reply, Revision::ZERO, Vec::new())
     }
 
     pub(super) fn broken(error: Error) -> Execution {
@@ -96,7 +96,7 @@ impl Worker {
         args: Args<'_>,
         reply: Reply,
         wanted: Wanted,
-        seen: u64,
+        seen: Revision,
     ) -> Execution {
         let (answer, served) = oneshot::channel();
         let ticket = self.caller.app.engine.ticket();

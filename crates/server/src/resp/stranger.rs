@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use keystead_commands::session::Session;
 use keystead_commands::wire::foreign::Foreign;
+use keystead_core::Revision;
 use tokio::time::{Sleep, sleep};
 
 use super::connection::Worker;
@@ -52,12 +53,12 @@ pub(super) fn is_too_long(session: &Session, input: &Input) -> bool {
 /// An answer that is kept back for a while.
 pub(super) struct Late {
     until: Pin<Box<Sleep>>,
-    answer: Option<(Served, u64)>,
+    answer: Option<(Served, Revision)>,
 }
 
 impl Late {
     /// What came, when the time is up.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Served, u64)>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Served, Revision)>> {
         ready!(self.until.as_mut().poll(cx));
         Poll::Ready(self.answer.take())
     }
@@ -66,7 +67,7 @@ impl Late {
 impl Worker {
     /// Keeps back the answer to a wrong token, and makes it the last one after too many.
     #[cold]
-    pub(super) fn keep_back(&mut self, served: Served, revision: u64) -> Late {
+    pub(super) fn keep_back(&mut self, served: Served, revision: Revision) -> Late {
         let session = &mut self.session;
         session.delay_reply = false;
         session.closing |= session.auth_failures >= AUTH_FAILURES_MAX;

@@ -80,7 +80,7 @@ impl Op {
                 let before = keyspace.revision();
                 self.run(keyspace, now)?;
                 // When it changed nothing, the last revision is another job's, and perhaps not durable yet.
-                Ok(if keyspace.revision() > before { keyspace.revision() } else { 0 })
+                Ok(if keyspace.revision() > before { keyspace.revision().0 } else { 0 })
             })
             .await;
         match ran {

@@ -37,7 +37,7 @@ pub(crate) fn state_of(keyspace: &mut Keyspace, group: u32, now: Millis) -> Resu
         let Some(value) = keyspace.value(&name_bytes, now)? else { continue };
         let content = content(value)?;
         let _ = writeln!(seen.text, "{name} v{} e{} {content}", meta.version, meta.expires_at.0);
-        seen.revision = seen.revision.max(meta.revision);
+        seen.revision = seen.revision.max(meta.revision.0);
     }
     Ok(seen)
 }

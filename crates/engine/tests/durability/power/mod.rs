@@ -143,7 +143,7 @@ fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut lost = false;
     for shard in 0..promises.shards {
-        let (now, known) = (engine.revision(shard), promises.ledger.revisions()[shard]);
+        let (now, known) = (engine.revision(shard).0, promises.ledger.revisions()[shard]);
         assert!(!demands || now >= known, "{what}: shard {shard} went back from revision {known} to {now}");
     }
     for group in 0..GROUPS {

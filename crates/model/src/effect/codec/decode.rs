@@ -1,6 +1,6 @@
 //! From bytes to effects, with every bound checked. It touches nothing.
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::*;
 use crate::Bytes;
@@ -26,12 +26,12 @@ impl<'a> Decoder<'a> {
         let tag = self.byte()?;
         let before = self.before.take();
         let revision = match (&before, tag & FOLLOWS != 0) {
-            (_, false) => self.u64()?,
-            (Some(before), true) => before.revision.wrapping_add(1),
+            (_, false) => Revision(self.u64()?),
+            (Some(before), true) => Revision(before.revision.0.wrapping_add(1)),
             (None, true) => return Err(corrupt("the first effect of a group has no revision")),
         };
         let (id, version, key) = match (before, tag & SAME_KEY != 0) {
-            (_, false) => (self.id()?, self.u64()?, self.bytes()?),
+            (_, false) => (self.id()?, Version(self.u64()?), self.bytes()?),
             (Some(before), true) => (before.id, before.version, before.key),
             (None, true) => return Err(corrupt("the first effect of a group has no key")),
         };

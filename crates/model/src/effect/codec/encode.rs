@@ -10,17 +10,17 @@ use crate::value::StreamId;
 pub fn encode(effects: &[Effect], out: &mut Vec<u8>) {
     let mut before: Option<&Effect> = None;
     for effect in effects {
-        let follows = before.is_some_and(|b| effect.revision == b.revision.wrapping_add(1));
+        let follows = before.is_some_and(|b| effect.revision.0 == b.revision.0.wrapping_add(1));
         let same_key =
             before.is_some_and(|b| effect.id == b.id && effect.version == b.version && effect.key == b.key);
         let flags = if follows { FOLLOWS } else { 0 } | if same_key { SAME_KEY } else { 0 };
         out.push(tag(&effect.fact) | flags);
         if !follows {
-            put_u64(out, effect.revision);
+            put_u64(out, effect.revision.0);
         }
         if !same_key {
             put_u64(out, u64::from(effect.id));
-            put_u64(out, effect.version);
+            put_u64(out, effect.version.0);
             put_bytes(out, &effect.key);
         }
         put_fact(out, &effect.fact);

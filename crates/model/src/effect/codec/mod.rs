@@ -49,7 +49,7 @@ const STREAM_PENDING_DELETED: u8 = 24;
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Code, Millis};
+    use keystead_core::{Code, Millis, Revision, Version};
     use proptest::prelude::*;
 
     use super::*;
@@ -139,11 +139,11 @@ mod tests {
         // Few keys and small revision steps, so that effects often omit what they share.
         let effect = (0u32..3, 1u64..3, 0u64..3, fact());
         prop::collection::vec(effect, 0..12).prop_map(|effects| {
-            let mut revision = 0;
+            let mut revision = Revision::ZERO;
             let make = |(id, version, step, fact)| {
-                revision += step;
+                revision.0 += step;
                 let key = Bytes::from(format!("key:{id}").as_bytes());
-                Effect { id, key, version, revision, fact }
+                Effect { id, key, version: Version(version), revision, fact }
             };
             effects.into_iter().map(make).collect()
         })
@@ -198,8 +198,8 @@ mod tests {
         let field = |n: u64| Effect {
             id: 5,
             key: key.clone(),
-            version: 3,
-            revision: 1000 + n,
+            version: Version(3),
+            revision: Revision(1000 + n),
             fact: Fact::HashField {
                 field: Bytes::from(b"f"),
                 value: Bytes::from(b"v"),

@@ -15,7 +15,7 @@ use std::ops::Deref;
 
 use keystead_core::key::check_size;
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use super::native::Native;
@@ -42,7 +42,7 @@ pub struct Edit<'a, T: Native> {
     /// The key's id, if it exists.
     id: Option<Id>,
     /// The version of this change, once there is one.
-    version: Option<u64>,
+    version: Option<Version>,
     /// Heap bytes of the value when it was taken out of its entry; 0 for a new one.
     bytes_before: usize,
     value: T,
@@ -139,16 +139,16 @@ impl<T: Native> Edit<'_, T> {
     }
 
     /// The id and version of this change. The first call creates the key or increments its version.
-    fn begin(&mut self) -> (Id, u64) {
+    fn begin(&mut self) -> (Id, Version) {
         let (id, version) = match (self.id, self.version) {
             (Some(id), Some(version)) => (id, version),
             (Some(id), None) => (id, self.keyspace.next_version(id)),
             (None, _) => {
                 let id = self.keyspace.create(self.key, Value::Evicted(T::KIND));
                 if let Some(fact) = self.value.first_fact() {
-                    self.keyspace.record(id, 1, fact);
+                    self.keyspace.record(id, Version::FIRST, fact);
                 }
-                (id, 1)
+                (id, Version::FIRST)
             }
         };
         (self.id, self.version) = (Some(id), Some(version));
@@ -204,10 +204,11 @@ mod tests {
         assert_eq!(hash.set(&bytes("a"), &bytes("2")), Some(bytes("1")));
         assert_eq!(hash.get(b"a"), Some(&b"2"[..]), "a handle dereferences to its value");
         drop(hash);
-        let stamps: Vec<_> = ks.effects().iter().map(|effect| (effect.version, effect.revision)).collect();
+        let stamps: Vec<_> =
+            ks.effects().iter().map(|effect| (effect.version.0, effect.revision.0)).collect();
         assert_eq!(stamps, [(1, 1), (1, 2)]);
         ks.hash_mut(b"h", NOW).unwrap().set(&bytes("b"), &bytes("3"));
-        assert_eq!(ks.meta(b"h", NOW).unwrap().map(|meta| (meta.version, meta.revision)), Some((2, 3)));
+        assert_eq!(ks.meta(b"h", NOW).unwrap().map(|meta| (meta.version.0, meta.revision.0)), Some((2, 3)));
     }
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
         ks.set_mut(b"s", NOW).unwrap().remove(&bytes("m"));
         assert!(!ks.exists(b"s", NOW).unwrap());
         assert_eq!(
-            ks.effects().last().map(|effect| (effect.version, &effect.fact)),
+            ks.effects().last().map(|effect| (effect.version.0, &effect.fact)),
             Some((2, &Fact::Deleted))
         );
         ks.stream_mut(b"x", NOW).unwrap().put_group(&bytes("g"), StreamId::MIN, None);

@@ -9,7 +9,7 @@ mod stream;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 
 use super::executor::{Param, Sql};
 use super::schema::{TRIGGERS, write_meta};
@@ -47,7 +47,7 @@ const END_ALL: [&str; 21] = [
 
 /// Effects that are not yet written, coalesced.
 pub struct Pending {
-    revision: u64,
+    revision: Revision,
     /// All existing rows are deleted first.
     flushed: bool,
     keys: HashMap<u32, PendingKey, RandomState>,
@@ -64,7 +64,7 @@ struct PendingKey {
 impl Pending {
     /// Nothing is pending, and everything up to `revision` is written.
     #[must_use]
-    pub fn new(revision: u64) -> Self {
+    pub fn new(revision: Revision) -> Self {
         Pending { revision, flushed: false, keys: HashMap::default(), effects: 0 }
     }
 
@@ -88,7 +88,7 @@ impl Pending {
 
     /// The revision of the last effect that was absorbed.
     #[must_use]
-    pub fn revision(&self) -> u64 {
+    pub fn revision(&self) -> Revision {
         self.revision
     }
 
@@ -135,7 +135,7 @@ impl Pending {
                 row.write(sql, id, key.ended || self.flushed)?;
             }
         }
-        write_meta(sql, "revision", Param::uint(self.revision))
+        write_meta(sql, "revision", Param::uint(self.revision.0))
     }
 
     /// Removes what was written.
@@ -170,7 +170,7 @@ impl PendingKey {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Code, Millis};
+    use keystead_core::{Code, Millis, Version};
 
     use super::*;
     use crate::Bytes;
@@ -196,26 +196,31 @@ mod tests {
 
     #[test]
     fn only_the_latest_of_each_key_is_pending() {
-        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(0));
+        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(Revision::ZERO));
         assert!(pending.is_empty());
         for _ in 0..100 {
             string(&mut ks, b"a");
         }
         absorb(&mut pending, &mut ks);
-        assert_eq!((pending.effects(), pending.keys(), pending.revision()), (100, 1, 100));
+        assert_eq!((pending.effects(), pending.keys(), pending.revision()), (100, 1, Revision(100)));
         pending.absorb(&Effect {
             id: 9,
             key: Bytes::from(b"old"),
-            version: 1,
-            revision: 50,
+            version: Version(1),
+            revision: Revision(50),
             fact: Fact::Deleted,
         });
-        assert_eq!((pending.effects(), pending.revision()), (100, 100), "older effects are ignored");
+        assert_eq!(
+            (pending.effects(), pending.revision()),
+            (100, Revision(100)),
+            "older effects are ignored"
+        );
     }
 
     #[test]
     fn a_name_that_moved_to_another_id_is_stored_once() {
-        let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
+        let (mut ks, mut pending, mut db) =
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         string(&mut ks, b"b");
@@ -242,7 +247,8 @@ mod tests {
 
     #[test]
     fn deleting_a_key_deletes_its_data_and_a_flush_everything() {
-        let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
+        let (mut ks, mut pending, mut db) =
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         for key in [b"h", b"i"] {
@@ -271,10 +277,16 @@ mod tests {
 
     #[test]
     fn a_change_of_a_missing_key_is_corrupt() {
-        let (mut pending, mut db) = (Pending::new(0), Sqlite::in_memory());
+        let (mut pending, mut db) = (Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         let fact = Fact::Expiry(Millis(5));
-        pending.absorb(&Effect { id: 3, key: Bytes::from(b"a"), version: 2, revision: 1, fact });
+        pending.absorb(&Effect {
+            id: 3,
+            key: Bytes::from(b"a"),
+            version: Version(2),
+            revision: Revision(1),
+            fact,
+        });
         let error = pending.write(&mut db).unwrap_err();
         assert_eq!(error.code(), Code::Corrupt);
         assert!(error.message().contains("'a' with id 3"), "{error}");

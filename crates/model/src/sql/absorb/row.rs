@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::stream::StreamRows;
 use crate::Bytes;
@@ -41,8 +41,8 @@ pub(super) struct Row {
     name: Bytes,
     /// Its first effect was of version 1, so it has no row, unless a part of that change is written.
     likely_new: bool,
-    pub(super) version: u64,
-    pub(super) revision: u64,
+    pub(super) version: Version,
+    pub(super) revision: Revision,
     /// Unknown while only the expiry has changed.
     pub(super) kind: Option<Kind>,
     /// `None` when it does not change.
@@ -65,9 +65,9 @@ impl Row {
     pub(super) fn new(first: &Effect) -> Self {
         Row {
             name: first.key.clone(),
-            likely_new: first.version == 1,
-            version: 0,
-            revision: 0,
+            likely_new: first.version == Version::FIRST,
+            version: Version::ZERO,
+            revision: Revision::ZERO,
             kind: None,
             expires_at: None,
             data: Data::Nothing,
@@ -94,15 +94,16 @@ impl Row {
             Param::id(id),
             Param::Blob(&self.name),
             Param::Text(type_name(kind)),
-            Param::uint(self.version),
-            Param::uint(self.revision),
+            Param::uint(self.version.0),
+            Param::uint(self.revision.0),
             Param::moment(self.expires_at.unwrap_or(Millis::NEVER)),
         ];
         Ok(sql.run(NEW_KEY, &params)? == 1)
     }
 
     fn update_key(&self, sql: &mut dyn Sql, id: u32) -> Result<bool> {
-        let (id, version, revision) = (Param::id(id), Param::uint(self.version), Param::uint(self.revision));
+        let (id, version, revision) =
+            (Param::id(id), Param::uint(self.version.0), Param::uint(self.revision.0));
         let changed = match self.expires_at {
             None => sql.run(CHANGE_KEY, &[id, version, revision])?,
             Some(at) => sql.run(CHANGE_KEY_EXPIRY, &[id, version, revision, Param::moment(at)])?,

@@ -5,7 +5,7 @@
 
 mod stream;
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::absorb::type_name;
 use super::executor::{Param, Row, Sql};
@@ -32,7 +32,7 @@ const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 ///
 /// # Errors
 /// The error of the database; `corrupt` when a row is not valid.
-pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Revision> {
     let archived = read_archived(sql)?;
     sql.query(COUNT, &[], &mut |cells| {
         keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
@@ -60,9 +60,11 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
 /// A key is written together with the archive's revision, so it is never younger. If it were accepted, the shard would continue
 /// from a revision that the journal does not have: reads of the key would wait for ever for that revision to be durable, and
 /// the next write would leave a gap in the journal.
-fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u64)> {
+fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Version, Revision)> {
     match (u64::try_from(version), u64::try_from(revision)) {
-        (Ok(version @ 1..), Ok(revision)) if revision <= archived => Ok((version, revision)),
+        (Ok(version @ 1..), Ok(revision)) if revision <= archived.0 => {
+            Ok((Version(version), Revision(revision)))
+        }
         _ => Err(Error::new(
             Code::Corrupt,
             format!(
@@ -77,9 +79,9 @@ fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u6
 ///
 /// # Errors
 /// The error of the database; `corrupt` when it is not a revision.
-pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
+pub fn read_archived(sql: &mut dyn Sql) -> Result<Revision> {
     let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
-    u64::try_from(revision).map_err(|_| {
+    u64::try_from(revision).map(Revision).map_err(|_| {
         Error::new(
             Code::Corrupt,
             format!("the archive has revision {revision}, which cannot be: restore it from a backup"),
@@ -199,7 +201,7 @@ mod tests {
     fn archived(change: impl FnOnce(&mut Keyspace)) -> Sqlite {
         let mut ks = Keyspace::in_memory();
         change(&mut ks);
-        let mut pending = Pending::new(0);
+        let mut pending = Pending::new(Revision::ZERO);
         ks.effects().iter().for_each(|effect| pending.absorb(effect));
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
@@ -211,8 +213,8 @@ mod tests {
     fn an_empty_archive_is_at_revision_zero() {
         let mut empty = Sqlite::in_memory();
         migrate(&mut empty).unwrap();
-        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), 0);
-        assert_eq!(read_archived(&mut empty).unwrap(), 0);
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), Revision::ZERO);
+        assert_eq!(read_archived(&mut empty).unwrap(), Revision::ZERO);
     }
 
     #[test]
@@ -265,7 +267,7 @@ mod tests {
                     ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
                 }
             });
-            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), 2);
+            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), Revision(2));
             db.0.execute_batch(damage).unwrap();
             let error = load(&mut db, &mut Keyspace::in_memory()).unwrap_err();
             assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");

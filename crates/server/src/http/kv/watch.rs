@@ -12,7 +12,7 @@ use bytes::Bytes as Part;
 use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision};
 use keystead_engine::{Changes, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
@@ -132,7 +132,8 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
         None => {
             // Listening begins before the document is looked at, and what the look has seen already is not told again.
             let (_, feed) = from_now(engine, shard)?;
-            let mut revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
+            let mut revisions: Vec<Revision> =
+                (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
             let name = key.clone();
             let look = move |keys: &mut Keyspace, now: Millis| {
                 let found = documents::get(keys, &name, now);
@@ -178,7 +179,7 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
 
 /// A feed of what comes next, and the revision that it begins after. Without a journal what changes in between is not kept, so
 /// a shard that is busy may take a few tries.
-fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
+fn from_now(engine: &Engine, shard: usize) -> Result<(Revision, Feed)> {
     const TRIES: usize = 1000;
     let mut tries = 0;
     loop {
@@ -191,10 +192,14 @@ fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
 }
 
 /// The revisions that a client has seen, one a shard.
-fn last_event_id(request: &HttpRequest, shards: usize) -> std::result::Result<Option<Vec<u64>>, ApiError> {
+fn last_event_id(
+    request: &HttpRequest,
+    shards: usize,
+) -> std::result::Result<Option<Vec<Revision>>, ApiError> {
     let Some(value) = request.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
-    let revisions: Option<Vec<u64>> = text.split('-').map(|revision| revision.parse().ok()).collect();
+    let revisions: Option<Vec<Revision>> =
+        text.split('-').map(|revision| revision.parse().ok().map(Revision)).collect();
     match revisions {
         Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
         _ => Err(ApiError::bad("this Last-Event-ID is none that an event has had")),
@@ -228,7 +233,7 @@ fn follow(shard: usize, mut feed: Feed) -> Next {
 struct Watching {
     wanted: Wanted,
     /// Up to where the changes of each shard were told.
-    revisions: Vec<u64>,
+    revisions: Vec<Revision>,
     feeds: Vec<Next>,
     first: Option<Part>,
     /// Changes since the client was last told how far it has come.
@@ -288,7 +293,7 @@ impl Watching {
                 .count();
             let change = &changes[at..at + parts];
             at += parts;
-            let last = change.last().map_or(0, |effect| effect.revision);
+            let last = change.last().map_or(Revision::ZERO, |effect| effect.revision);
             if last <= self.revisions[shard] {
                 continue;
             }
@@ -306,7 +311,7 @@ impl Watching {
 /// The name and data of an event.
 fn described(change: &[Effect]) -> (&'static str, String) {
     let key = &change[0].key;
-    let version = change[0].version;
+    let version = change[0].version.0;
     let document = |text: Bytes| {
         let expires_at = change.iter().rev().find_map(|effect| match effect.fact {
             Fact::Expiry(at) => Some(at),
@@ -331,13 +336,13 @@ fn described(change: &[Effect]) -> (&'static str, String) {
     ("change", format!("{{\"key\":{},\"version\":{version}}}", written::shown(key)))
 }
 
-fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {
+fn write_event(name: &str, revisions: &[Revision], data: &str, out: &mut Vec<u8>) {
     write_id(revisions, out);
     out.extend_from_slice(format!("\nevent: {name}\n").as_bytes());
     events::event(data, out);
 }
 
-fn write_id(revisions: &[u64], out: &mut Vec<u8>) {
-    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
+fn write_id(revisions: &[Revision], out: &mut Vec<u8>) {
+    let id: Vec<String> = revisions.iter().map(Revision::to_string).collect();
     out.extend_from_slice(format!("id: {}", id.join("-")).as_bytes());
 }
