@@ -117,7 +117,7 @@ pub trait StoreExt: Store {
         erased.reply.ok_or_else(no_reply)
     }
 
-    /// The state under `key`, if it is there and not expired.
+    /// The state under `key`, if it exists and is not expired.
     fn get<T: State>(&self, key: &Key) -> impl Future<Output = Result<Option<T>>> + Send {
         async move {
             let get = step_fn(|state: Option<&T>, _now: Millis| Change::Keep(state.cloned()));

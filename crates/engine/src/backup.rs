@@ -22,7 +22,7 @@ impl Engine {
         if self.durability() == Durability::Memory {
             return Err(Error::new(
                 Code::Unsupported,
-                "a database in memory has nothing to copy: it is not kept anywhere",
+                "a database in memory has nothing to copy: it has no files",
             ));
         }
         create_dirs(dir)?;

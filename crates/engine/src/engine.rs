@@ -134,7 +134,9 @@ impl Engine {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
         handle.local_tasks.try_send(task).map_err(|error| match error {
-            TrySendError::Full(_) => Error::new(Code::QueueFull, "too many wait for the shard: try again"),
+            TrySendError::Full(_) => {
+                Error::new(Code::QueueFull, "too many tasks wait for the shard: try again")
+            }
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
         })
     }

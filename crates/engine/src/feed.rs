@@ -42,7 +42,7 @@ impl Engine {
             let last = handle.progress.durable();
             return Err(Error::new(
                 Code::BadRequest,
-                format!("revision {after} has not come yet, the last is {last}"),
+                format!("revision {after} does not exist yet, the last is {last}"),
             ));
         }
         let source = match (&handle.files, &handle.listeners) {

@@ -112,7 +112,7 @@ impl Vitals {
     /// Makes the shard reject all requests from now on. The first reason stays.
     pub(crate) fn poison(&self, why: impl Into<String>) {
         let why = why.into();
-        tracing::error!(reason = %why, "shard poisoned: it refuses everything until a restart");
+        tracing::error!(reason = %why, "shard poisoned: it rejects all requests until a restart");
         self.poisoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
@@ -131,7 +131,7 @@ impl Vitals {
             (None, Some(why)) => {
                 tracing::error!(reason = %why, "the archive cannot be written; the journal keeps everything");
             }
-            (Some(_), None) => tracing::warn!("the archive is written again"),
+            (Some(_), None) => tracing::warn!("the archive can be written again"),
             _ => {}
         }
         *known = why;
@@ -140,7 +140,7 @@ impl Vitals {
 
 /// The error of a poisoned shard for a job that was not started.
 pub(crate) fn rejected(why: &str) -> Error {
-    Error::new(Code::StoreUnavailable, format!("the shard refuses everything until a restart: {why}"))
+    Error::new(Code::StoreUnavailable, format!("the shard rejects all requests until a restart: {why}"))
 }
 
 /// The error for a job that had run when the shard was poisoned.

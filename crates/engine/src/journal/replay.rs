@@ -85,7 +85,7 @@ pub(crate) fn replay(
 fn gap(archived: Revision, first: Revision, path: &Path) -> Error {
     Error::new(
         Code::Corrupt,
-        format!("the archive ends with revision {archived}, and the journal begins with {first}: what was between is missing"),
+        format!("the archive ends with revision {archived}, and the journal begins with {first}: the revisions between are missing"),
     )
     .context(path.display())
 }
@@ -109,7 +109,7 @@ fn end_here(
                 Code::Corrupt,
                 format!(
                     "the journal is damaged at byte {offset} of {}: revision {missing} was durable and is missing, \
-                     while {} goes on at byte {at}",
+                     while {} continues at byte {at}",
                     damaged.display(),
                     path.display()
                 ),

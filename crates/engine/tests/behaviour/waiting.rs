@@ -217,7 +217,7 @@ async fn only_a_change_of_its_keys_runs_a_job_again() {
     let delete = |keyspace: &mut Keyspace, now| keyspace.delete(b"other1", now);
     engine.write(b"other1", delete).await.unwrap();
     assert_eq!(client.runs.load(Ordering::SeqCst), 1);
-    set(&engine, "k", "a string is there").await.unwrap();
+    set(&engine, "k", "a string").await.unwrap();
     assert!(client.is_waiting());
     push(&engine, "l", &["a"]).await;
     assert_eq!(client.value().await.as_deref(), Some("a"));

@@ -84,7 +84,7 @@ pub fn read_archived(sql: &mut dyn Sql) -> Result<Revision> {
     u64::try_from(revision).map(Revision).map_err(|_| {
         Error::new(
             Code::Corrupt,
-            format!("the archive has revision {revision}, which cannot be: restore it from a backup"),
+            format!("the archive has revision {revision}, which is not valid: restore it from a backup"),
         )
     })
 }
