@@ -50,3 +50,15 @@ impl fmt::Display for Version {
         self.0.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of journal segments depend on it.
+    #[test]
+    fn they_are_formatted_as_their_number() {
+        assert_eq!(format!("{:05} {}", Revision(7), Version(3)), "00007 3");
+        assert_eq!(serde_json::to_string(&[Revision(7)]).unwrap(), "[7]");
+    }
+}
