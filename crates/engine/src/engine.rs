@@ -243,7 +243,8 @@ impl Engine {
     /// Rejects new jobs, completes those in the queues, archives everything, and unlocks the directory.
     ///
     /// # Errors
-    /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the remaining changes.
+    /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the
+    /// remaining changes.
     pub async fn close(&self) -> Result<()> {
         for shard in &self.inner.shards {
             shard.closing.notify_one();

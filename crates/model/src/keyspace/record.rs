@@ -32,7 +32,8 @@ impl Keyspace {
         }
     }
 
-    /// Every operation except a step begins with this: it records states that steps have deferred, and fails for a job over its bound.
+    /// Every operation except a step begins with this: it records states that steps have deferred, and fails for a job
+    /// over its bound.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<()> {
         if !self.deferred.is_empty() {

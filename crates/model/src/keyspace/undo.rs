@@ -73,11 +73,11 @@ impl Keyspace {
     /// Opens a savepoint. There is at most one: opening another moves it here.
     pub fn savepoint(&mut self) {
         // A state that cannot be recorded now would never be recorded.
-        let untold = self.ready().is_err();
+        let unrecorded = self.ready().is_err();
         self.undo.clear();
         let (bytes, over) = self.savepoint.take().map_or((0, false), |moved| (moved.bytes, moved.over));
         let (revision, effects) = (self.revision, self.effects.len());
-        self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || untold, moved: false });
+        self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || unrecorded, moved: false });
     }
 
     /// Keeps what was changed since the savepoint, and returns how many bytes were recorded.
