@@ -45,7 +45,7 @@ impl Op {
         let value = Bytes::from(&value(salt)[..]);
         match self {
             Op::Get => Ok(keyspace.str(name, now)?.map_or(0, |value| value.len() as u64)),
-            Op::Set => keyspace.set_str(name, value, Expire::Keep, now),
+            Op::Set => keyspace.set_str(name, value, Expire::Keep, now).map(|version| version.0),
             Op::HashSet => {
                 let field = Bytes::from(&[b'f', b':', b'0' + (n % 10) as u8][..]);
                 keyspace.hash_mut(name, now)?.set(&field, &value);

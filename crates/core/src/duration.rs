@@ -1,4 +1,4 @@
-//! `"15m"` as milliseconds. Every duration that a person writes is read here.
+//! Parses `"15m"` to milliseconds. Every duration in settings and requests is parsed here.
 
 use crate::bounds::DURATION_MS_MAX;
 use crate::error::{Code, Error, Result};
@@ -6,11 +6,11 @@ use crate::error::{Code, Error, Result};
 const UNITS_MS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
-/// Reads a duration: one or more whole numbers with a unit (`ms`, `s`, `m`, `h`, `d`, `w`), largest first
-/// or in any order, as in `"90s"`, `"1h30m"`, `"250ms"`.
+/// Parses a duration: one or more whole numbers with a unit (`ms`, `s`, `m`, `h`, `d`, `w`), in any order,
+/// as in `"90s"`, `"1h30m"`, `"250ms"`.
 ///
 /// # Errors
-/// `bad_request` when it is empty, a number has no unit, a unit is unknown, or it is over 100 years.
+/// `bad_request` when it is empty, a number has no unit, a unit is unknown, or it exceeds 100 years.
 pub fn parse_duration_ms(text: &str) -> Result<u64> {
     let fail = |why: &str| {
         Error::new(
@@ -34,7 +34,11 @@ pub fn parse_duration_ms(text: &str) -> Result<u64> {
         let unit = &rest[..letters];
         if unit.is_empty() {
             let is_part = rest.starts_with(['.', ',']);
-            return Err(fail(if is_part { "only whole numbers are taken" } else { "the unit is missing" }));
+            return Err(fail(if is_part {
+                "only whole numbers are accepted"
+            } else {
+                "the unit is missing"
+            }));
         }
         let &(_, unit_ms) =
             UNITS_MS.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail("the unit is unknown"))?;
@@ -53,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_understood() {
+    fn valid_durations_are_parsed() {
         for (text, ms) in [
             ("250ms", 250),
             ("60s", 60_000),
@@ -69,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_the_reason() {
+    fn invalid_durations_are_rejected_with_the_reason() {
         for (text, why) in [
             ("", "empty"),
             ("60", "unit is missing"),

@@ -1,9 +1,9 @@
-//! Steps and states without their types, so that a store can be chosen at run time.
+//! Type-erased steps and states, so that a store can be chosen at run time.
 //!
-//! Features see [`Step`] and typed replies, stores see [`ErasedStep`]; [`StoreExt`](crate::StoreExt) is the
-//! bridge. A store in memory runs the step on a native state in place and allocates nothing; a store with a
-//! thread of its own takes a [detached](ErasedStep::detach) copy there; any other store decodes the text it
-//! keeps, runs the step and encodes the result.
+//! Features use [`Step`] and typed replies, stores use [`ErasedStep`]; [`StoreExt`](crate::StoreExt) converts between them.
+//! The memory store runs the step on a native state in place and allocates nothing; a store with its own thread
+//! sends a [detached](ErasedStep::detach) copy to it; any other store decodes the text it has stored, runs the step and
+//! encodes the result.
 
 use std::any::Any;
 use std::borrow::Borrow;
@@ -17,8 +17,8 @@ use crate::store::no_reply;
 
 /// A native state whose type is known only to its step.
 ///
-/// The small states of the rate limits are kept in place, any other in a box: a store with a million keys then
-/// pays one cache miss less for each check.
+/// The small states of the rate limits are stored inline, any other in a box: with a million keys, that saves a cache miss
+/// for each check.
 #[derive(Clone)]
 pub struct AnyState(Repr);
 
@@ -32,9 +32,9 @@ enum Repr {
 }
 
 impl AnyState {
-    /// Keeps `state`.
+    /// Wraps `state`.
     pub fn new<T: State>(state: T) -> Self {
-        // Each look is decided when this is compiled for `T`; only one branch is left of it.
+        // Each comparison is decided when this is compiled for `T`; only one branch remains.
         let mut state = Some(state);
         let any: &mut dyn Any = &mut state;
         AnyState(if let Some(double) = take::<f64>(any) {
@@ -77,10 +77,10 @@ impl AnyState {
         }
     }
 
-    /// The JSON text that every store but memory keeps.
+    /// The JSON text that every store except memory stores.
     ///
     /// # Errors
-    /// `internal` when the state has no JSON form, `too_large` when the text is over the limit.
+    /// `internal` when the state has no JSON form, `too_large` when the text exceeds the bound.
     pub fn encode(&self) -> Result<String> {
         let text = match &self.0 {
             Repr::Double(state) => serde_json::to_string(state),
@@ -110,7 +110,7 @@ impl fmt::Debug for AnyState {
     }
 }
 
-/// The same reference, if both types are the same. Decided when this is compiled.
+/// The same reference, if both types are the same. Decided at compile time.
 #[inline]
 fn same<A: 'static, T: 'static>(state: &A) -> Option<&T> {
     (state as &dyn Any).downcast_ref()
@@ -156,18 +156,18 @@ impl Clone for Box<dyn BoxedState> {
     }
 }
 
-/// What the store must do after a step ran. The new state already stands in the slot.
+/// What the store must do after a step ran. The new state is already in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing: the slot was not touched.
     Keep,
-    /// Keep what is in the slot, with this TTL.
+    /// Store what is in the slot, with this TTL.
     Put(Ttl),
-    /// Remove the key. The slot still holds what was there.
+    /// Remove the key. The slot still holds the old state.
     Delete,
 }
 
-/// A step whose types are known only to the caller. It collects its own reply.
+/// A step whose types are known only to the caller. It stores its own reply.
 pub trait ErasedStep: Send {
     /// Runs on the state in `slot` (empty when the key is absent or expired). A state that is put replaces it in place.
     ///
@@ -175,26 +175,26 @@ pub trait ErasedStep: Send {
     /// `wrong_type` when the slot holds a state of another type; the slot is then untouched.
     fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict>;
 
-    /// Reads the text form of this step's state.
+    /// Decodes the text form of this step's state.
     ///
     /// # Errors
     /// `wrong_type` when the text is not a state of this step.
     fn decode(&self, text: &str) -> Result<AnyState>;
 
-    /// A copy that owns everything, to be run on another thread.
+    /// An owned copy, to be run on another thread.
     fn detach(&self) -> Box<dyn ErasedStep>;
 
-    /// Hands over what the last run replied.
+    /// Returns the reply of the last run.
     fn take_reply(&mut self) -> Option<Box<dyn Any + Send>>;
 
-    /// Takes the reply that a detached copy collected.
+    /// Sets the reply that a detached copy returned.
     fn put_reply(&mut self, reply: Box<dyn Any + Send>);
 }
 
-/// Runs `step` by `apply`, which does not know its types, and gives its reply.
+/// Runs `step` through `apply`, which does not know its types, and returns its reply.
 ///
 /// # Errors
-/// What `apply` says.
+/// The error of `apply`.
 pub fn reply_of<S: Step>(
     step: &S,
     apply: impl FnOnce(&mut dyn ErasedStep) -> Result<()>,
@@ -204,7 +204,7 @@ pub fn reply_of<S: Step>(
     erased.reply.ok_or_else(no_reply)
 }
 
-/// A typed step together with its reply: the one implementation of [`ErasedStep`]. `P` borrows the step where
+/// A typed step together with its reply: the only implementation of [`ErasedStep`]. `P` borrows the step where
 /// it is run in place and owns it once it is detached.
 pub(crate) struct Erased<P, S: Step> {
     step: P,
@@ -218,7 +218,7 @@ impl<P: Borrow<S>, S: Step> Erased<P, S> {
 }
 
 impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
-    /// Always inlined: a store in memory that is called with a known step then runs it in place.
+    /// Always inlined: a memory store that is called with a known step then runs it in place.
     #[inline(always)]
     fn run(&mut self, slot: &mut Option<AnyState>, now: Millis) -> Result<Verdict> {
         run(self.step.borrow(), &mut self.reply, slot, now)
@@ -253,18 +253,18 @@ fn run<S: Step>(
         Some(state) => Some(state.get_mut().ok_or_else(wrong_type)?),
         None => None,
     };
-    let (verdict, answer) = match step.run(state.as_deref(), now) {
-        Change::Keep(answer) => (Verdict::Keep, answer),
-        Change::Delete(answer) => (Verdict::Delete, answer),
-        Change::Put(new, ttl, answer) => {
+    let (verdict, step_reply) = match step.run(state.as_deref(), now) {
+        Change::Keep(step_reply) => (Verdict::Keep, step_reply),
+        Change::Delete(step_reply) => (Verdict::Delete, step_reply),
+        Change::Put(new, ttl, step_reply) => {
             match &mut state {
-                Some(place) => **place = new,
+                Some(old) => **old = new,
                 None => *slot = Some(AnyState::new(new)),
             }
-            (Verdict::Put(ttl), answer)
+            (Verdict::Put(ttl), step_reply)
         }
     };
-    *reply = Some(answer);
+    *reply = Some(step_reply);
     Ok(verdict)
 }
 
@@ -282,12 +282,12 @@ mod tests {
         assert_eq!(kept.get::<T>(), Some(state));
         assert_eq!(kept.get_mut::<T>().map(|s| &*s), Some(state));
         assert_eq!(kept.clone().get::<T>(), Some(state));
-        assert_eq!(kept.get::<i8>(), None, "another type is not there");
+        assert_eq!(kept.get::<i8>(), None, "another type is not returned");
         assert_eq!(kept.encode().unwrap(), serde_json::to_string(state).unwrap());
     }
 
     #[test]
-    fn a_state_is_kept_as_its_own_type_in_place_or_in_a_box() {
+    fn a_state_keeps_its_type_inline_or_boxed() {
         round(&0.1f64);
         round(&u64::MAX);
         round(&(0.5f64, 7u64));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_over_the_limit_has_no_text() {
+    fn a_state_over_the_bound_is_not_encoded() {
         let error = AnyState::new("x".repeat(STATE_BYTES_MAX)).encode().unwrap_err();
         assert_eq!(error.code(), Code::TooLarge);
     }

@@ -1,6 +1,6 @@
-//! The one error of the workspace: a stable code, what became of the step, and words that say what to do.
+//! The workspace's only error type: a stable code, whether the step may have been applied, and a message that says what to do.
 //!
-//! An expected outcome (a version conflict, a denial, a missing key) is a value and never comes here.
+//! An expected outcome (a version conflict, a denial, a missing key) is a value, not an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,36 +8,36 @@ use std::fmt;
 /// A result with the workspace's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong. The text form is stable: it stands in wire answers, logs and metrics.
+/// The kind of error. The text form is stable: it is part of responses, logs and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
-    /// The store cannot be reached, or refuses work until it is mended.
+    /// The store cannot be reached, or rejects work until it is repaired.
     StoreUnavailable,
-    /// A setting or policy that cannot work.
+    /// A setting or policy that is not valid.
     ConfigInvalid,
-    /// A request that cannot be understood.
+    /// A request that is not valid.
     BadRequest,
     /// The key holds another type of value.
     WrongType,
-    /// Somebody else changed what this change was based on.
+    /// A concurrent change of what this change was based on.
     Conflict,
-    /// A bounded queue has no room; try again later.
+    /// A bounded queue is full; try again later.
     QueueFull,
-    /// The store cannot do this at all.
+    /// The store does not support this.
     Unsupported,
-    /// A key, value, batch or body over its named limit.
+    /// A key, value, batch or body exceeds its bound.
     TooLarge,
     /// Stored bytes are not what was written.
     Corrupt,
-    /// A feed was asked for changes that are no longer kept.
+    /// A feed was asked for changes that have been discarded.
     Gone,
     /// A defect in Keystead itself.
     Internal,
 }
 
 impl Code {
-    /// Every code there is.
+    /// All codes.
     pub const ALL: [Code; 11] = [
         Code::StoreUnavailable,
         Code::ConfigInvalid,
@@ -77,16 +77,16 @@ impl fmt::Display for Code {
     }
 }
 
-/// What became of the step. Only a step that was *not applied* may be tried again blindly.
+/// Whether the step was applied. Only a step that was *not applied* may be retried without checking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Nothing was changed, for certain.
+    /// Nothing was changed.
     NotApplied,
-    /// The change may or may not have happened, for example because the answer was lost.
+    /// The change may or may not have happened, for example because the response was lost.
     Unknown,
 }
 
-/// The one error: code, outcome, message, and the error below it if there is one.
+/// The workspace's error: code, outcome, message, and the source error if there is one.
 ///
 /// It is one pointer wide, so that a `Result` on the hot path stays small.
 pub struct Error(Box<Inner>);
@@ -120,7 +120,7 @@ impl Error {
         self
     }
 
-    /// Puts words in front of the message, for example the file or setting that it concerns.
+    /// Prefixes the message, for example with the file or setting that it concerns.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message).into();
@@ -139,7 +139,7 @@ impl Error {
         self.0.outcome
     }
 
-    /// What went wrong, in words.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_from_the_outside_in() {
+    fn context_comes_before_the_message_and_the_source_last() {
         let error = Error::new(Code::Corrupt, "cannot read")
             .context("shard 3")
             .with_source(std::io::Error::other("bad sector"));

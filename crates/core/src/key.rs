@@ -1,4 +1,4 @@
-//! What a key is: any bytes, at least one, at most [`KEY_BYTES_MAX`]. Prefixes are joined here and nowhere else.
+//! Keys: any bytes, at least one, at most [`KEY_BYTES_MAX`]. Prefixes are joined only here.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::bounds::KEY_BYTES_MAX;
 use crate::error::{Code, Error, Result};
 
-/// A key whose length has been checked. Up to 64 bytes need no allocation.
+/// A key whose length has been checked. A key of up to 64 bytes needs no allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(SmallVec<[u8; 64]>);
 
@@ -15,7 +15,7 @@ impl Key {
     /// A key of these bytes.
     ///
     /// # Errors
-    /// `bad_request` when it is empty, `too_large` when it is over the limit.
+    /// `bad_request` when it is empty, `too_large` when it exceeds the bound.
     #[inline]
     pub fn new(bytes: impl AsRef<[u8]>) -> Result<Key> {
         let bytes = bytes.as_ref();
@@ -26,7 +26,7 @@ impl Key {
     /// The key `prefix:key`, or `key` alone when the prefix is empty.
     ///
     /// # Errors
-    /// `bad_request` when `key` is empty, `too_large` when the whole is over the limit.
+    /// `bad_request` when `key` is empty, `too_large` when the result exceeds the bound.
     #[inline]
     pub fn join(prefix: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Key> {
         let (prefix, key) = (prefix.as_ref(), key.as_ref());
@@ -37,7 +37,7 @@ impl Key {
         Ok(Key::joined(prefix, key))
     }
 
-    /// Apart, and made in the place where it is returned: to copy a key costs more than to make it.
+    /// A function of its own, so that the key is built in the return slot: copying a key costs more than building it.
     #[inline(never)]
     fn joined(prefix: &[u8], key: &[u8]) -> Key {
         let mut joined = Key(SmallVec::new());
@@ -77,7 +77,7 @@ fn too_large(len: usize) -> Error {
     )
 }
 
-/// Refuses the length of a key that is over the limit.
+/// Rejects a key length over the bound.
 ///
 /// # Errors
 /// `too_large`.
@@ -89,8 +89,8 @@ pub fn check_size(len: usize) -> Result<()> {
     }
 }
 
-/// The part of a key that decides where it lives: what stands inside the first `{...}` if that is not
-/// empty, else all of it. Keys with the same tag always live together, as in Redis Cluster.
+/// The part of a key that decides its slot: the text inside the first `{...}` if that is not
+/// empty, else all of it. Keys with the same tag are always in the same slot, as in Redis Cluster.
 #[must_use]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&b| b == b'{') else {
@@ -110,13 +110,13 @@ pub fn slot(key: &[u8]) -> u16 {
         % 16384
 }
 
-/// The shard of so many that a key lives on. Keys with the same `{tag}` live together.
+/// The shard of a key, of `shards` shards. Keys with the same `{tag}` are on the same shard.
 #[must_use]
 pub fn shard_of(key: &[u8], shards: usize) -> usize {
     (usize::from(slot(key)) * shards) >> 14
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, begun with 0.
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0.
 const CRC16: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_long_keys_are_refused() {
+    fn empty_and_long_keys_are_rejected() {
         assert_eq!(Key::new("").unwrap_err().code(), Code::BadRequest);
         assert_eq!(Key::join("p", "").unwrap_err().code(), Code::BadRequest);
         assert!(Key::new(vec![b'x'; KEY_BYTES_MAX]).is_ok());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_the_first_non_empty_braces() {
+    fn the_tag_is_in_the_first_non_empty_braces() {
         for (key, tag) in [
             ("user:1", "user:1"),
             ("{user}:1", "user"),

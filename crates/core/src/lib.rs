@@ -1,32 +1,34 @@
-//! The contract that everything in Keystead stands on: one atomic step on one key.
+//! The contract that all of Keystead builds on: one atomic step on one key.
 //!
 //! ```text
 //! apply(key, step) -> reply      step: (Option<State>, now) -> Keep(reply) | Put(state, ttl, reply) | Delete(reply)
 //! ```
 //!
-//! A *store* runs a step atomically against one key and keeps the result. A *feature* is a set of pure
-//! steps. Features never know their store, stores never know a feature's maths.
+//! A *store* runs a step atomically against one key and stores the result. A *feature* is a set of pure
+//! steps. Features do not know their store, stores do not know a feature's logic.
 //!
 //! | To find            | open          |
 //! |--------------------|---------------|
 //! | what a step is     | [`step`]      |
 //! | what a store is    | [`store`]     |
-//! | who tells the time | [`clock`]     |
-//! | what can go wrong  | [`error`]     |
-//! | what a key is      | [`key`]       |
-//! | how large is large | [`bounds`]    |
-//! | `"15m"` as a number| [`duration`]  |
+//! | clocks             | [`clock`]     |
+//! | errors             | [`error`]     |
+//! | revisions, versions| [`ids`]       |
+//! | keys, hash slots   | [`key`]       |
+//! | sizes and bounds   | [`bounds`]    |
+//! | parsing `"15m"`    | [`duration`]  |
 //! | the reference store| [`memory`]    |
-//! | keys in memory     | [`table`]     |
-//! | several keys as one| [`together`]  |
+//! | the key table      | [`table`]     |
+//! | multi-key steps    | [`together`]  |
 //!
-//! This crate touches nothing: no sockets, no files, no runtime.
+//! This crate does no I/O: no sockets, no files, no async runtime.
 
 pub mod bounds;
 pub mod clock;
 pub mod duration;
 pub mod erased;
 pub mod error;
+pub mod ids;
 pub mod key;
 pub mod memory;
 pub mod step;
@@ -38,6 +40,7 @@ pub use clock::{Clock, ManualClock, Millis, SteadyClock, Stopwatch, SystemClock}
 pub use duration::parse_duration_ms;
 pub use erased::{AnyState, ErasedStep, Verdict};
 pub use error::{Code, Error, Outcome, Result};
+pub use ids::{Revision, Version};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};

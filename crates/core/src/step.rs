@@ -1,7 +1,7 @@
-//! The one atomic step: a pure function of (state, now).
+//! The atomic step: a pure function of (state, now).
 //!
-//! A step reads no clock, no random source, no environment. It may run several times (optimistic stores try
-//! again), so it has no side effect. A step that returns [`Change::Keep`] changes nothing, not even a TTL.
+//! A step reads no clock, no random number generator, no environment. It may run several times (stores with optimistic
+//! concurrency retry), so it has no side effects. A step that returns [`Change::Keep`] changes nothing, not even a TTL.
 
 use std::marker::PhantomData;
 
@@ -10,50 +10,50 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::Millis;
 
-/// What a step can keep under a key. Implemented for everything that has these properties.
+/// What a step can store under a key. Implemented for every type with these properties.
 ///
-/// A store that is not memory keeps the state as JSON text, in which a finite double survives bit for bit.
+/// Stores other than memory store the state as JSON text, which preserves a finite double bit for bit.
 pub trait State: Serialize + DeserializeOwned + Clone + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Clone + Send + 'static> State for T {}
 
 /// One atomic change of one key.
 ///
-/// It is `Clone` so that a store with a thread of its own can carry it there.
+/// It is `Clone` so that a store can send it to another thread.
 pub trait Step: Clone + Send + Sync + 'static {
-    /// What stays under the key.
+    /// The state that is stored under the key.
     type State: State;
-    /// What the caller is told.
+    /// What the caller receives.
     type Reply: Send + 'static;
 
-    /// Decides what happens. `state` is `None` when the key is absent or expired.
+    /// Decides the change. `state` is `None` when the key is absent or expired.
     fn run(&self, state: Option<&Self::State>, now: Millis) -> Change<Self::State, Self::Reply>;
 }
 
-/// What a step decided.
+/// The decision of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<S, R> {
     /// Nothing changes.
     Keep(R),
-    /// The key holds this state from now on.
+    /// Stores this state under the key.
     Put(S, Ttl, R),
-    /// The key is gone.
+    /// Deletes the key.
     Delete(R),
 }
 
-/// How long a state that is put will live.
+/// The time to live of a state that is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// Until it is deleted.
+    /// Does not expire.
     Never,
-    /// As long as the state it replaces; for a new key, until it is deleted.
+    /// The expiry of the state it replaces; a new key does not expire.
     Same,
-    /// This many milliseconds from now. With 0 it is expired at once.
+    /// This many milliseconds from now. With 0 it is expired immediately.
     Ms(u64),
 }
 
 impl Ttl {
-    /// When a state that is put at `now` expires, if the one it replaces would have expired at `before`.
+    /// The expiry of a state that is put at `now` and replaces one that would have expired at `before`.
     #[must_use]
     pub fn expires_at(self, now: Millis, before: Millis) -> Millis {
         match self {

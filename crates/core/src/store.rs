@@ -1,7 +1,7 @@
-//! What a store is: it runs a step atomically against one key and keeps the result.
+//! Stores: a store runs a step atomically against one key and stores the result.
 //!
 //! [`Store`] is minimal, has no default methods and can be a trait object, so that a store can be chosen at
-//! run time; the comforts are in [`StoreExt`].
+//! run time; convenience methods are in [`StoreExt`].
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,57 +17,57 @@ use crate::together::Together;
 
 /// Runs steps atomically, one key at a time.
 pub trait Store: Send + Sync {
-    /// The word for this kind of store in URLs, errors and metrics, for example `memory`.
+    /// The name of this kind of store in URLs, errors and metrics, for example `memory`.
     fn scheme(&self) -> &'static str;
 
-    /// What this store can and cannot do.
+    /// What this store supports.
     fn capabilities(&self) -> Capabilities;
 
-    /// Runs `step` atomically against `key` and keeps what it decides. The reply waits in `step`.
+    /// Runs `step` atomically against `key` and stores the result. The reply is left in `step`.
     ///
-    /// The store tells the step the time. A [`StoreFuture::Pending`] does nothing before it is first polled, and
-    /// dropping it then leaves the outcome unknown.
+    /// The store passes the time to the step. A [`StoreFuture::Pending`] does nothing before it is first polled; when it is
+    /// dropped after that, the outcome is unknown.
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()>;
 
-    /// Removes `key`, and tells whether it was there.
+    /// Removes `key` and returns whether it existed.
     fn reset<'a>(&'a self, key: &'a Key) -> StoreFuture<'a, bool>;
 
-    /// This store as one that can run several steps together, if it can.
+    /// This store's multi-key steps, if it supports them.
     fn together(&self) -> Option<&dyn Together>;
 
-    /// Finishes what was begun and lets go of everything. Later calls answer `store_unavailable`.
+    /// Completes pending work and releases all resources. Later calls fail with `store_unavailable`.
     fn close(&self) -> StoreFuture<'_, ()>;
 }
 
-/// What a store declares of itself; the conformance suite holds it to that.
+/// What a store declares of itself; the conformance suite verifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// A step is atomic. A store that is not is approximate by design and says so.
+    /// A step is atomic. A store without this is approximate by design.
     pub atomic: bool,
-    /// What was answered survives the process.
+    /// Acknowledged changes survive a restart of the process.
     pub durable: bool,
     /// Several processes can share it.
     pub shared: bool,
-    /// It answers at once, without a runtime.
+    /// It completes every call immediately, without an async runtime.
     pub sync: bool,
-    /// It tells steps the time of the injected clock, not of a server.
+    /// Steps get the time of the injected clock, not of a server.
     pub injected_clock: bool,
 }
 
-/// An answer that is there already, or will come. It is a future either way.
+/// A result that is ready or pending. It is a future in both cases.
 ///
-/// A store that answers at once allocates nothing for it.
+/// A result that is ready needs no allocation.
 pub enum StoreFuture<'a, T> {
-    /// The answer.
+    /// The result.
     Ready(Result<T>),
-    /// It will come.
+    /// The result is not available yet.
     Pending(Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>),
-    /// It was handed out.
+    /// The result was returned by an earlier poll.
     Taken,
 }
 
 impl<'a, T> StoreFuture<'a, T> {
-    /// An answer that will come.
+    /// A result that is not available yet.
     pub fn pending(future: impl Future<Output = Result<T>> + Send + 'a) -> Self {
         StoreFuture::Pending(Box::pin(future))
     }
@@ -81,15 +81,15 @@ impl<T: Unpin> Future for StoreFuture<'_, T> {
             return future.as_mut().poll(cx);
         }
         match std::mem::replace(&mut *self, StoreFuture::Taken) {
-            StoreFuture::Ready(answer) => Poll::Ready(answer),
-            _ => Poll::Ready(Err(Error::new(Code::Internal, "an answer was asked for twice"))),
+            StoreFuture::Ready(result) => Poll::Ready(result),
+            _ => Poll::Ready(Err(Error::new(Code::Internal, "a store future was polled after completion"))),
         }
     }
 }
 
-/// The comforts of every store.
+/// Convenience methods of every store.
 pub trait StoreExt: Store {
-    /// Runs `step` atomically against `key` and gives its reply.
+    /// Runs `step` atomically against `key` and returns its reply.
     fn apply<S: Step>(&self, key: &Key, step: &S) -> impl Future<Output = Result<S::Reply>> + Send {
         async move {
             let mut erased = Erased::<&S, S>::new(step);
@@ -98,15 +98,15 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// The same without a runtime, on a store that answers at once.
+    /// The same without an async runtime, on a store with [`Capabilities::sync`].
     ///
     /// # Errors
-    /// `unsupported` when this store cannot, else what the store says.
+    /// `unsupported` when this store is asynchronous, else the error of the store.
     #[inline]
     fn apply_sync<S: Step>(&self, key: &Key, step: &S) -> Result<S::Reply> {
         let mut erased = Erased::<&S, S>::new(step);
         match self.apply_erased(key, &mut erased) {
-            StoreFuture::Ready(answer) => answer?,
+            StoreFuture::Ready(result) => result?,
             _ => {
                 return Err(Error::new(
                     Code::Unsupported,
@@ -117,18 +117,18 @@ pub trait StoreExt: Store {
         erased.reply.ok_or_else(no_reply)
     }
 
-    /// The state under `key`, if it is there and not expired.
+    /// The state under `key`, if it exists and is not expired.
     fn get<T: State>(&self, key: &Key) -> impl Future<Output = Result<Option<T>>> + Send {
         async move {
-            let look = step_fn(|state: Option<&T>, _now: Millis| Change::Keep(state.cloned()));
-            self.apply(key, &look).await
+            let get = step_fn(|state: Option<&T>, _now: Millis| Change::Keep(state.cloned()));
+            self.apply(key, &get).await
         }
     }
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Runs a future to its end without a runtime: every call of a store that answers at once, and of what stands on it.
+/// Runs a future of a synchronous store to completion without an async runtime.
 ///
 /// ```
 /// use keystead_core::{Key, MemoryStore, Result, StoreExt, at_once};
@@ -139,12 +139,12 @@ impl<S: Store + ?Sized> StoreExt for S {}
 /// ```
 ///
 /// # Errors
-/// `unsupported` when it has to wait, else what the future says. What it had begun by then may or may not happen.
+/// `unsupported` when it has to wait (what it had begun by then may or may not happen), else the error of the future.
 pub fn at_once<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
+        Poll::Ready(result) => result,
         Poll::Pending => {
-            Err(Error::unknown(Code::Unsupported, "this store does not answer at once: await the answer"))
+            Err(Error::unknown(Code::Unsupported, "this store is asynchronous: await the future"))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Several steps on several keys as one, for a store that can: they see one instant, and nobody sees only some of them.
+//! Steps on several keys as one atomic unit, for stores that support it: they see one time, and no reader sees only some of them.
 //!
-//! A store says by [`Store::together`] whether it can. What cannot be decided by one key alone (a limit a user *and* a
-//! limit for everybody, a batch at one instant) uses it where it is there.
+//! [`Store::together`] returns whether a store supports it. It is used for what one key cannot decide (a limit per user *and* a
+//! limit for all users, a batch at one time).
 
 use std::any::Any;
 
@@ -12,43 +12,43 @@ use crate::key::Key;
 use crate::step::Step;
 use crate::store::{Store, StoreFuture, no_reply};
 
-/// A store that can run several steps as one.
+/// A store that can run several steps atomically.
 pub trait Together: Store {
-    /// Runs `job` while nobody else can touch `keys`, and gives what it returns. The job applies steps to these keys
-    /// and to no others. It should look before it changes: what it has changed before it fails stays changed.
+    /// Runs `job` with exclusive access to `keys` and returns its result. The job applies steps to these keys
+    /// and to no others. It should check before it changes: what it has changed before it fails stays changed.
     fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>>;
 }
 
-/// What runs together. It owns everything, so that a store with a thread of its own can take it there.
+/// A multi-key job. It owns everything, so that a store can run it on another thread.
 pub type Job = Box<dyn FnOnce(&mut dyn Applies) -> Result<Box<dyn Any + Send>> + Send>;
 
-/// The keys of a job, held by nobody else.
+/// The keys of a job, locked exclusively.
 pub trait Applies {
-    /// The one instant of this job.
+    /// The time of this job; all its steps see the same.
     fn now(&self) -> Millis;
 
-    /// Runs `step` against one of the job's keys. The reply waits in `step`.
+    /// Runs `step` against one of the job's keys. The reply is left in `step`.
     ///
     /// # Errors
-    /// `internal` when the job did not name this key, else what the store says.
+    /// `internal` when the job did not declare this key, else the error of the store.
     fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()>;
 }
 
 impl dyn Applies + '_ {
-    /// Runs `step` against one of the job's keys and gives its reply.
+    /// Runs `step` against one of the job's keys and returns its reply.
     ///
     /// # Errors
-    /// `internal` when the job did not name this key, else what the store says.
+    /// `internal` when the job did not declare this key, else the error of the store.
     pub fn apply<S: Step>(&mut self, key: &Key, step: &S) -> Result<S::Reply> {
         reply_of(step, |erased| self.apply_erased(key, erased))
     }
 }
 
 impl dyn Together + '_ {
-    /// Runs `job` while nobody else can touch `keys`.
+    /// Runs `job` with exclusive access to `keys`.
     ///
     /// # Errors
-    /// What the job or the store says.
+    /// The error of the job or the store.
     pub async fn apply_together<R: Send + 'static>(
         &self,
         keys: &[Key],
@@ -57,17 +57,17 @@ impl dyn Together + '_ {
         typed(self.run_together(keys, boxed(job)).await?)
     }
 
-    /// The same without a runtime, on a store that answers at once.
+    /// The same without an async runtime, on a synchronous store.
     ///
     /// # Errors
-    /// `unsupported` when this store cannot, else what the job or the store says.
+    /// `unsupported` when this store is asynchronous, else the error of the job or the store.
     pub fn apply_together_sync<R: Send + 'static>(
         &self,
         keys: &[Key],
         job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         match self.run_together(keys, boxed(job)) {
-            StoreFuture::Ready(answer) => typed(answer?),
+            StoreFuture::Ready(result) => typed(result?),
             _ => Err(Error::new(
                 Code::Unsupported,
                 format!("a {} store has no synchronous apply", self.scheme()),

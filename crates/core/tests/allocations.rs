@@ -1,4 +1,4 @@
-//! An apply on a key that is there allocates nothing, however it is called.
+//! An apply on an existing key allocates nothing, however it is called.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use allocation_counter::measure;
 use keystead_core::{Change, Key, MemoryOptions, MemoryStore, Step, Store, StoreExt, Ttl, step_fn};
 
-/// Like GCRA: one number that moves on, with a TTL that is put off each time.
+/// Like GCRA: one number that increases, with a TTL that is renewed each time.
 fn check() -> impl Step<State = f64, Reply = bool> {
     step_fn(|tat: Option<&f64>, now| {
         let tat = tat.copied().unwrap_or(0.0).max(now.0 as f64) + 10.0;

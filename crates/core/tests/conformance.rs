@@ -1,4 +1,4 @@
-//! The memory store keeps the contract: one line a store, one test a case.
+//! The memory store fulfils the contract: one line per store, one test per case.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! A consistent copy of a database that is running: each shard's archive, brought up to now and copied as one SQLite file.
+//! A consistent copy of a running database: each shard's archive, brought up to date and copied as one SQLite file.
 
 use std::fs::{self, File};
 use std::path::Path;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::oneshot;
 
 use crate::archive::archiver::Request;
@@ -12,17 +12,17 @@ use crate::engine::Engine;
 use crate::options::Durability;
 
 impl Engine {
-    /// Writes a copy to `dir`, which must not be there or be empty, and answers each shard's revision in it. The copy has
-    /// everything that was answered before the call, and opens as a database.
+    /// Writes a copy to `dir`, which must not exist or be empty, and returns each shard's revision in it. The copy has
+    /// everything that was acknowledged before the call, and opens as a database.
     ///
     /// # Errors
     /// `unsupported` for a database in memory, `bad_request` when `dir` is not empty, `store_unavailable` when it cannot be
-    /// written. What is left then is no database: its description is written last.
-    pub async fn backup(&self, dir: &Path) -> Result<Vec<u64>> {
+    /// written. An incomplete copy does not open as a database: `database.json` is written last.
+    pub async fn backup(&self, dir: &Path) -> Result<Vec<Revision>> {
         if self.durability() == Durability::Memory {
             return Err(Error::new(
                 Code::Unsupported,
-                "a database in memory has nothing to copy: it is not kept anywhere",
+                "a database in memory has nothing to copy: it has no files",
             ));
         }
         create_dirs(dir)?;
@@ -37,11 +37,11 @@ impl Engine {
             let files = ShardFiles::of(dir, index);
             files.create()?;
             let (reply, copied) = oneshot::channel();
-            let asked = shard
+            let requested = shard
                 .archive
                 .as_ref()
                 .map(|archive| archive.send(Request::Copy(files.archive.clone(), reply)));
-            if !matches!(asked, Some(Ok(()))) {
+            if !matches!(requested, Some(Ok(()))) {
                 return Err(ended());
             }
             copies.push((files, copied));

@@ -1,4 +1,4 @@
-//! Is this directory sound? Reads everything of a database at rest and tells what is wrong.
+//! Offline consistency check: reads all files of a database and reports what is wrong.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::directory::{Directory, ShardFiles};
 use crate::journal::segment::Owner;
 use crate::recovery::load;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Number of shards.
@@ -21,17 +21,17 @@ pub struct Report {
     pub keys: usize,
     /// Revisions that are in the journal and not yet in the archive.
     pub unarchived: u64,
-    /// Bytes at the end of journals that a crash left behind. They were never durable, so this is no problem.
+    /// Bytes at the end of journals that a crash left behind. They were never durable, so this is not a problem.
     pub torn_bytes: u64,
-    /// What is wrong; nothing when it is sound.
+    /// The problems found; empty when the database is consistent.
     pub problems: Vec<String>,
 }
 
 /// Checks the database in `dir`, which no process may have open: SQLite's integrity, that every data row has its key, the
-/// journal's checksums, and that both load together. Changes nothing but SQLite's own recovery of its log.
+/// journal's checksums, and that archive and journal load together. Changes nothing, except that SQLite recovers its log.
 ///
 /// # Errors
-/// When there is no database, or another process has it open. What is wrong inside is in the report.
+/// When there is no database, or another process has it open. Problems inside are in the report.
 pub fn check(dir: &Path) -> Result<Report> {
     let directory = Directory::open_existing(dir)?;
     let mut report = Report { shards: directory.identity.shards, ..Report::default() };
@@ -63,7 +63,7 @@ fn check_shard(
     let mut keyspace = Keyspace::new(Box::new(archive));
     let (found, archived) = load(&mut database, &mut keyspace, files, owner)?;
     report.keys += keyspace.len();
-    report.unarchived += found.last - archived;
+    report.unarchived += found.last.0 - archived.0;
     report.torn_bytes += found.torn_bytes;
     problems.extend(keyspace.check().err());
     // Every value can be read.

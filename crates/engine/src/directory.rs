@@ -1,10 +1,10 @@
-//! What lies in a database's directory, and who may use it.
+//! The directory of a database: its files and its lock.
 //!
 //! ```text
-//! DIR/lock                      held by the one process that has it open
+//! DIR/lock                      held by the process that has the database open
 //! DIR/database.json             format, id, number of shards; written once
-//! DIR/shard-0/archive.sqlite    the keys and values at rest
-//! DIR/shard-0/journal/*.journal what is not yet, or only just, at rest
+//! DIR/shard-0/archive.sqlite    keys and values
+//! DIR/shard-0/journal/*.journal recent changes, not all of them in the archive yet
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -24,7 +24,7 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) format: u32,
-    /// Stands in every journal segment, so that files of another database are recognised.
+    /// Part of every journal segment, so that files of another database are detected.
     pub(crate) id: String,
     pub(crate) shards: usize,
     /// Whether every shard has its files. From then on a missing file is damage.
@@ -39,23 +39,23 @@ impl Identity {
     }
 
     pub(crate) fn new(shards: usize) -> Self {
-        // The standard library seeds this from the operating system.
+        // Seeded by the operating system.
         let half = || u128::from(RandomState::new().hash_one(shards));
         Identity { format: FORMAT, id: format!("{:032x}", half() << 64 | half()), shards, complete: false }
     }
 }
 
-/// A directory that this process alone has open.
+/// A directory that is locked by this process.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     pub(crate) identity: Identity,
-    /// Held until this is dropped.
+    /// Released on drop.
     _lock: File,
 }
 
 impl Directory {
-    /// Opens or creates a database's directory. `shards` is the wanted number, if any.
+    /// Opens or creates a database's directory. `shards` is the requested number, if any.
     pub(crate) fn open(path: &Path, shards: Option<usize>) -> Result<Self> {
         create_dirs(path)?;
         let lock = lock(path)?;
@@ -76,7 +76,7 @@ impl Directory {
         Ok(Directory { path: path.to_path_buf(), identity, _lock: lock })
     }
 
-    /// Opens a database's directory that must be there.
+    /// Opens the directory of an existing database.
     pub(crate) fn open_existing(path: &Path) -> Result<Self> {
         if !path.join("database.json").is_file() {
             return Err(Error::new(Code::ConfigInvalid, "there is no database here").context(path.display()));
@@ -84,7 +84,7 @@ impl Directory {
         Directory::open(path, None)
     }
 
-    /// Notes that every shard has its files and that they last.
+    /// Records that every shard has its files and that they are durable.
     pub(crate) fn complete(&self) -> Result<()> {
         match self.identity.complete {
             true => Ok(()),
@@ -136,7 +136,7 @@ fn create(path: &Path, shards: usize) -> Result<Identity> {
     Ok(identity)
 }
 
-/// Writes the description so that it is there whole or not at all.
+/// Writes `database.json` atomically.
 pub(crate) fn write_identity(path: &Path, identity: &Identity) -> Result<()> {
     let (file, temporary) = (path.join("database.json"), path.join("database.json.new"));
     let write = || -> std::io::Result<()> {
@@ -197,7 +197,7 @@ impl ShardFiles {
         ShardFiles { index, archive: dir.join("archive.sqlite"), journal: dir.join("journal"), dir }
     }
 
-    /// Makes the folders, and makes them last.
+    /// Creates the directories durably.
     pub(crate) fn create(&self) -> Result<()> {
         private::create_dir_all(&self.journal).map_err(|e| cannot("create", &self.journal, &e))?;
         let parent = self.dir.parent().unwrap_or(&self.dir);
@@ -205,15 +205,15 @@ impl ShardFiles {
     }
 }
 
-/// Makes a folder with those above it, and makes their names last. One that is there already may have been made by a process
-/// that ended before it could do that.
+/// Creates a directory and its parents, and syncs their names. One that exists may have been created by a process
+/// that ended before it could sync it.
 pub(crate) fn create_dirs(path: &Path) -> Result<()> {
     let made = path.ancestors().take_while(|folder| !folder.exists()).count();
     private::create_dir_all(path).map_err(|e| cannot("create", path, &e))?;
     let whole = path.canonicalize().map_err(|e| cannot("find", path, &e))?;
     for folder in whole.ancestors().skip(1).take(made.max(1)) {
         match sync_dir(folder) {
-            // Whoever may not read a folder cannot sync it, and has not made anything in it either.
+            // A directory that may not be read cannot be synced, and nothing was created in it either.
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {}
             synced => synced.map_err(|e| cannot("sync", folder, &e))?,
         }
@@ -221,12 +221,12 @@ pub(crate) fn create_dirs(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes renames, new and removed names in `path` last.
+/// Makes renames, new and removed names in `path` durable.
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A file operation that failed, as an error after which nothing has changed.
+/// Converts the error of a file operation, after which nothing has changed.
 pub(crate) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
     let advice = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_opening_is_refused_and_names_the_holder() {
+    fn a_second_open_is_rejected_and_names_the_holder() {
         let dir = tempfile::tempdir().unwrap();
         let held = Directory::open(dir.path(), None).unwrap();
         let error = Directory::open(dir.path(), None).unwrap_err();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_newer_and_damaged_descriptions_are_refused() {
+    fn foreign_newer_and_damaged_descriptions_are_rejected() {
         for (text, code, word) in [
             ("hello", Code::Corrupt, "not a database's description"),
             (r#"{"format":2,"id":"0","shards":1}"#, Code::Unsupported, "use a newer Keystead"),

@@ -1,4 +1,4 @@
-//! [`Engine`]: opens a database, takes jobs for its shards, and closes it.
+//! [`Engine`]: opens a database, accepts jobs for its shards, and closes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
 use crate::archive::archiver::{Archiver, Request, Work};
-use crate::bounds::{FEED_LAG_MAX, GUESTS_WAITING_MAX};
+use crate::bounds::{FEED_LAG_MAX, LOCAL_TASKS_WAITING_MAX};
 use crate::directory::{Directory, cannot};
 use crate::health::{Health, ShardHealth, Vitals};
 use crate::journal::Progress;
@@ -24,9 +24,9 @@ use crate::journal::segments::Segments;
 use crate::journal::writer::Writer;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
-use crate::shard::{Guest, Inbox, Job, Journal, Pace, Shard, Shared, Task, serve};
+use crate::shard::{Inbox, Job, Journal, LocalTask, Pace, Shard, Shared, Task, serve};
 
-/// A database that is open. Clones share it; it closes when the last one is dropped, or is asked to.
+/// An open database. Clones share it; it closes when the last one is dropped, or by [`close`](Engine::close).
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
@@ -40,16 +40,16 @@ pub(crate) struct Inner {
     last_ticket: AtomicU64,
 }
 
-/// What the rest of the world has of a shard.
+/// A shard, seen from other threads.
 pub(crate) struct Handle {
     queue: mpsc::Sender<Box<dyn Job>>,
-    guests: mpsc::Sender<Guest>,
+    local_tasks: mpsc::Sender<LocalTask>,
     pub(crate) progress: Arc<Progress>,
     vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Segments>>,
     pub(crate) owner: Owner,
-    pub(crate) news: Arc<Notify>,
-    /// Weak, so that listeners hear the end of the shard.
+    pub(crate) progressed: Arc<Notify>,
+    /// Weak, so that listeners see the end of the shard.
     pub(crate) listeners: Option<broadcast::WeakSender<Arc<Vec<Effect>>>>,
     pub(crate) archive: Option<std::sync::mpsc::Sender<Request>>,
     closing: Arc<Notify>,
@@ -57,11 +57,11 @@ pub(crate) struct Handle {
 }
 
 impl Engine {
-    /// Opens or creates a database, and returns when every shard serves.
+    /// Opens or creates a database, and returns when every shard is ready.
     ///
     /// # Errors
-    /// `config_invalid` when the options cannot be, `store_unavailable` when the directory cannot be used, `corrupt` when a
-    /// file is damaged or foreign, `unsupported` when it is newer. Nothing is changed then that was there before.
+    /// `config_invalid` when the options are not valid, `store_unavailable` when the directory cannot be used, `corrupt` when a
+    /// file is damaged or foreign, `unsupported` when it is of a newer version. Existing data is not changed then.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
         let directory = match options.durability {
@@ -70,7 +70,7 @@ impl Engine {
         };
         let count =
             directory.as_ref().map_or(options.shards.unwrap_or(1), |directory| directory.identity.shards);
-        // Shards come back side by side.
+        // Shards are recovered in parallel.
         let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
             let open = |index| Parts::open(index, options, directory.as_deref());
             let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || open(index))).collect();
@@ -99,68 +99,70 @@ impl Engine {
         self.inner.shards.len()
     }
 
-    /// What a reply means.
+    /// What an acknowledged write survives.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.inner.durability
     }
 
-    /// The shard that a key lives on. Keys with the same `{tag}` live together.
+    /// The shard of a key. Keys with the same `{tag}` are on the same shard.
     #[must_use]
     pub fn shard_of(&self, key: &[u8]) -> usize {
         key::shard_of(key, self.inner.shards.len())
     }
 
-    /// Puts a job into a shard's queue. Its answer comes when what it tells is durable.
+    /// Puts a job into a shard's queue. It completes when everything that its result depends on is durable.
     ///
     /// # Errors
-    /// `queue_full` when the queue is, `store_unavailable` when the database is closed; the job was not begun then.
+    /// `queue_full` when the queue is full, `store_unavailable` when the database is closed; the job was not started then.
     pub fn submit(&self, shard: usize, job: Box<dyn Job>) -> Result<()> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
-        handle.queue.try_send(job).map_err(|refused| match refused {
+        handle.queue.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => Error::new(Code::QueueFull, "the shard's queue is full: try again"),
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
         })
     }
 
-    /// Lets a task live on a shard's loop, where it runs on the shard's keys without a hop. It ends with the shard.
+    /// Runs a task on a shard's loop, where it accesses the shard's keys without a queue. It ends with the shard.
     ///
     /// # Errors
     /// As [`submit`](Engine::submit).
-    pub fn spawn(&self, shard: usize, guest: Guest) -> Result<()> {
+    pub fn spawn(&self, shard: usize, task: LocalTask) -> Result<()> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
-        handle.guests.try_send(guest).map_err(|refused| match refused {
-            TrySendError::Full(_) => Error::new(Code::QueueFull, "too many wait for the shard: try again"),
+        handle.local_tasks.try_send(task).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                Error::new(Code::QueueFull, "too many tasks wait for the shard: try again")
+            }
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
         })
     }
 
-    /// The same, and waits where too many wait for the shard already.
+    /// The same, but waits when too many tasks wait for the shard already.
     ///
     /// # Errors
     /// As [`submit`](Engine::submit), but never `queue_full`.
-    pub async fn spawn_when_free(&self, shard: usize, guest: Guest) -> Result<()> {
+    pub async fn spawn_when_free(&self, shard: usize, task: LocalTask) -> Result<()> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
         let closed = |_| Error::new(Code::StoreUnavailable, "the database is closed");
-        handle.guests.send(guest).await.map_err(closed)
+        handle.local_tasks.send(task).await.map_err(closed)
     }
 
-    /// A place in the line of those who wait for keys.
+    /// A new ticket: its number orders jobs that wait for the same key.
     #[must_use]
     pub fn ticket(&self) -> u64 {
         self.inner.last_ticket.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Runs `run` on the shard of `key` and gives its result when it is durable. An error undoes what it changed.
+    /// Runs `run` on the shard of `key` and returns its result when it is durable. An error undoes what it changed.
     ///
     /// # Errors
-    /// What `run` says, what [`submit`](Engine::submit) says, or `store_unavailable` when the shard fails meanwhile.
+    /// The error of `run`, that of [`submit`](Engine::submit), or `store_unavailable` when the shard fails meanwhile.
     pub async fn write<R, F>(&self, key: &[u8], run: F) -> Result<R>
     where
         R: Send + 'static,
@@ -169,7 +171,7 @@ impl Engine {
         self.run(self.shard_of(key), true, run).await
     }
 
-    /// The same for something that changes nothing.
+    /// The same for a function that changes nothing.
     ///
     /// # Errors
     /// As [`write`](Engine::write).
@@ -181,7 +183,7 @@ impl Engine {
         self.run(self.shard_of(key), false, run).await
     }
 
-    /// As [`read`](Engine::read), on a shard that is named by its number.
+    /// As [`read`](Engine::read), on a shard given by its number.
     ///
     /// # Errors
     /// As [`write`](Engine::write).
@@ -198,14 +200,14 @@ impl Engine {
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
     {
-        let (job, answer) = Task::new(writes, run);
+        let (job, result) = Task::new(writes, run);
         self.submit(shard, job)?;
-        answer.await.unwrap_or_else(|_| {
-            Err(Error::unknown(Code::StoreUnavailable, "the shard ended without an answer"))
+        result.await.unwrap_or_else(|_| {
+            Err(Error::unknown(Code::StoreUnavailable, "the shard ended without a result"))
         })
     }
 
-    /// How the database is.
+    /// The state of the database.
     #[must_use]
     pub fn health(&self) -> Health {
         let (limit, now) = (self.inner.journal_bytes_max, self.inner.clock.now());
@@ -225,23 +227,24 @@ impl Engine {
         Health { shards: shards.collect() }
     }
 
-    /// How long a shard's loop has been at one turn: near 0 unless a command takes long.
+    /// How long the current turn of a shard's loop has taken: near 0 unless a command takes long.
     #[must_use]
     pub fn busy_ms(&self, shard: usize) -> u64 {
         self.inner.shards.get(shard).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
     }
 
-    /// When a shard's loop began its present turn; nothing before the first, and when the loop has ended. One that idles begins ten a
-    /// second.
+    /// When the current turn of a shard's loop began; `None` before the first turn, and after the loop has ended. An idle loop
+    /// takes ten turns a second.
     #[must_use]
     pub fn turn_began(&self, shard: usize) -> Option<Millis> {
         self.inner.shards.get(shard)?.vitals.turn_began()
     }
 
-    /// Refuses new jobs, answers those that wait, archives everything, and lets go of the directory.
+    /// Rejects new jobs, completes those in the queues, archives everything, and unlocks the directory.
     ///
     /// # Errors
-    /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the rest.
+    /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the
+    /// remaining changes.
     pub async fn close(&self) -> Result<()> {
         for shard in &self.inner.shards {
             shard.closing.notify_one();
@@ -266,7 +269,7 @@ impl Engine {
     }
 }
 
-/// A shard that is recovered and does not run yet.
+/// A shard that is recovered and not started yet.
 struct Parts {
     owner: Owner,
     durable: Option<(Recovered, Arc<Segments>, Writer)>,
@@ -283,7 +286,7 @@ impl Parts {
             .map_err(|e| e.context(format_args!("shard {index}")))?;
         let segments =
             Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
-        let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last + 1)
+        let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
         Ok(Parts { owner, durable: Some((recovered, segments, writer)) })
     }
@@ -296,7 +299,7 @@ impl Parts {
         directory: Option<Arc<Directory>>,
     ) -> Result<Handle> {
         let vitals = Arc::new(Vitals::default());
-        let [durable, archived, news, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
+        let [durable, archived, progressed, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
         let mut listeners = None;
         let (keyspace, journal, progress, files, archiver) = match self.durable {
             None => {
@@ -306,7 +309,7 @@ impl Parts {
             }
             Some((recovered, segments, writer)) => {
                 let Recovered { keyspace, database, archived: at, last, segments: on_disk } = recovered;
-                let oldest = on_disk.keys().next().copied().unwrap_or(last + 1);
+                let oldest = on_disk.keys().next().copied().unwrap_or(last.next());
                 let progress = Arc::new(Progress::starting_at(last, at, oldest));
                 let reader = Reader::after(at, Arc::clone(&segments), Arc::clone(&progress), self.owner);
                 let work = Work {
@@ -344,12 +347,12 @@ impl Parts {
             files: files.clone(),
             journal_bytes_max: options.journal_bytes_max,
             memory_bytes,
-            news: Arc::clone(&news),
+            progressed: Arc::clone(&progressed),
         };
         let shard = Shard::new(keyspace, journal, shared);
         let (queue, jobs) = mpsc::channel(options.queue_jobs);
-        let (guests, coming) = mpsc::channel(GUESTS_WAITING_MAX);
-        let inbox = Inbox { queue: jobs, guests: coming };
+        let (local_tasks, coming) = mpsc::channel(LOCAL_TASKS_WAITING_MAX);
+        let inbox = Inbox { queue: jobs, local_tasks: coming };
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
         let (end, ended) = oneshot::channel();
@@ -359,12 +362,12 @@ impl Parts {
         })?;
         Ok(Handle {
             queue,
-            guests,
+            local_tasks,
             progress,
             vitals,
             files,
             owner: self.owner,
-            news,
+            progressed,
             listeners,
             archive,
             closing,
@@ -373,7 +376,7 @@ impl Parts {
     }
 }
 
-/// Starts the shard's thread: an event loop that owns its keys, and the sockets of those who live on it.
+/// Starts the shard's thread: an event loop that owns its keys, and the sockets of the connections assigned to it.
 fn spawn(
     index: usize,
     shard: Shard,

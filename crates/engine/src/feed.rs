@@ -1,26 +1,26 @@
 //! The change feed: every effect of a shard from a revision on, in order, as soon as it is durable.
 //!
-//! The journal is the feed. A reader goes through its files, waits at the end for more, and is told `gone` when what it
-//! wants is no longer kept: because it asked too late or reads too slowly. Without a journal (`memory`) only what comes
-//! after subscribing can be had.
+//! The journal is the feed. A reader goes through its files and waits at the end for more; it fails with `gone` when the next
+//! changes have been recycled, because it started too late or reads too slowly. Without a journal (`memory`) only changes
+//! after subscribing are available.
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use keystead_model::effect::{Decoder, Effect};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::engine::{Engine, Handle};
 use crate::journal::reader::Reader;
 
-/// Some changes, in the order of their revisions; never none.
+/// Some changes, in the order of their revisions; never empty.
 pub type Changes = Vec<Effect>;
 
 /// A subscription to the changes of one shard.
 pub struct Feed {
     engine: Engine,
     shard: usize,
-    after: u64,
+    after: Revision,
     source: Source,
 }
 
@@ -33,8 +33,8 @@ impl Engine {
     /// Subscribes to all changes of a shard after revision `after`.
     ///
     /// # Errors
-    /// `gone` when some of them are no longer kept, `bad_request` when there is no such shard or revision.
-    pub fn subscribe(&self, shard: usize, after: u64) -> Result<Feed> {
+    /// `gone` when some of them are no longer available, `bad_request` when there is no such shard or revision.
+    pub fn subscribe(&self, shard: usize, after: Revision) -> Result<Feed> {
         let Some(handle) = self.inner.shards.get(shard) else {
             return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
         };
@@ -42,12 +42,12 @@ impl Engine {
             let last = handle.progress.durable();
             return Err(Error::new(
                 Code::BadRequest,
-                format!("revision {after} has not come yet, the last is {last}"),
+                format!("revision {after} does not exist yet, the last is {last}"),
             ));
         }
         let source = match (&handle.files, &handle.listeners) {
             (Some(files), _) => {
-                if after + 1 < handle.progress.oldest() {
+                if after.next() < handle.progress.oldest() {
                     return Err(gone(after, handle));
                 }
                 let (files, progress) = (Arc::clone(files), Arc::clone(&handle.progress));
@@ -65,15 +65,15 @@ impl Engine {
         Ok(Feed { engine: self.clone(), shard, after, source })
     }
 
-    /// The last revision of a shard that is durable: where a feed of what comes next begins.
+    /// The last durable revision of a shard: subscribe after it to get only what comes next.
     #[must_use]
-    pub fn revision(&self, shard: usize) -> u64 {
-        self.inner.shards.get(shard).map_or(0, |handle| handle.progress.durable())
+    pub fn revision(&self, shard: usize) -> Revision {
+        self.inner.shards.get(shard).map_or(Revision::ZERO, |handle| handle.progress.durable())
     }
 }
 
-fn gone(after: u64, handle: &Handle) -> Error {
-    let oldest = handle.progress.oldest().max(1);
+fn gone(after: Revision, handle: &Handle) -> Error {
+    let oldest = handle.progress.oldest().max(Revision(1));
     Error::new(
         Code::Gone,
         format!(
@@ -86,7 +86,7 @@ impl Feed {
     /// Waits for the next changes.
     ///
     /// # Errors
-    /// `gone` when this reader is too slow and what comes next is no longer kept, `store_unavailable` when the database is closed.
+    /// `gone` when this reader is too slow and the next changes were recycled, `store_unavailable` when the database is closed.
     pub async fn next(&mut self) -> Result<Changes> {
         loop {
             let changes = match &mut self.source {
@@ -104,14 +104,14 @@ impl Feed {
                 },
                 Source::Journal(reader) => {
                     let Some(handle) = self.engine.inner.shards.get(self.shard) else { return Err(closed()) };
-                    let news = handle.news.notified();
-                    // Asked before reading, so that the last changes are not missed.
+                    let progressed = handle.progressed.notified();
+                    // Checked before reading, so that the last changes are not missed.
                     let ended = handle.progress.has_ended();
                     match reader.next()? {
                         Some(effects) => decode(effects, self.after)?,
                         None if ended => return Err(closed()),
                         None => {
-                            news.await;
+                            progressed.await;
                             continue;
                         }
                     }
@@ -125,7 +125,7 @@ impl Feed {
     }
 }
 
-fn decode(effects: &[u8], after: u64) -> Result<Changes> {
+fn decode(effects: &[u8], after: Revision) -> Result<Changes> {
     Decoder::new(effects)
         .filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after))
         .collect()

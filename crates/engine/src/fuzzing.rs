@@ -1,8 +1,8 @@
-//! What the fuzz targets need of the journal's insides. It is compiled for them alone.
+//! Access to the journal's internals for the fuzz targets. Compiled only for them.
 
 use std::path::{Path, PathBuf};
 
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
 
@@ -10,10 +10,10 @@ use crate::journal::record;
 use crate::journal::replay::replay as replay_files;
 use crate::journal::segment::{Owner, SegmentHeader, path_of};
 
-/// Whose journals these are.
+/// The owner of these journals.
 const OWNER: Owner = Owner { database: [7; 16], shard: 0 };
 
-/// A record of a journal whose checksum is right, whatever it holds.
+/// A journal record with a valid checksum and arbitrary content.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// Its first revision.
@@ -29,10 +29,17 @@ pub struct Record<'a> {
 /// The bytes of a segment that begins with this revision.
 #[must_use]
 pub fn segment(first: u64, records: &[Record<'_>]) -> Vec<u8> {
-    let header = SegmentHeader { owner: OWNER, first };
+    let header = SegmentHeader { owner: OWNER, first: Revision(first) };
     let mut bytes = header.encode();
     for of in records {
-        record::append(&mut bytes, header.salt(), of.first, of.last, of.synced, of.effects);
+        record::append(
+            &mut bytes,
+            header.salt(),
+            Revision(of.first),
+            Revision(of.last),
+            Revision(of.synced),
+            of.effects,
+        );
     }
     bytes
 }
@@ -40,22 +47,22 @@ pub fn segment(first: u64, records: &[Record<'_>]) -> Vec<u8> {
 /// The name of the segment that begins with this revision.
 #[must_use]
 pub fn segment_path(dir: &Path, first: u64) -> PathBuf {
-    path_of(dir, first)
+    path_of(dir, Revision(first))
 }
 
-/// Replays the journal in `dir` behind an archive of this revision: the keyspace and its last revision. What stands behind the journal's end is
-/// cut off.
+/// Replays the journal in `dir` on top of an archive of this revision; returns the keyspace and its last revision. What is behind
+/// the journal's end is cut off.
 ///
 /// # Errors
 /// As at a start.
 pub fn replay(dir: &Path, archived: u64) -> Result<(Keyspace, u64)> {
     let mut keyspace = Keyspace::in_memory();
-    let mut found = replay_files(dir, OWNER, archived, &mut |effects| {
+    let mut found = replay_files(dir, OWNER, Revision(archived), &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;
         }
         Ok(())
     })?;
     found.cut(dir)?;
-    Ok((keyspace, found.last))
+    Ok((keyspace, found.last.0))
 }

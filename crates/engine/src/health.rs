@@ -1,20 +1,20 @@
-//! What is wrong with a database, if anything: written by the threads of its shards, read by anybody.
+//! The health of a database: written by the threads of its shards, read by any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use keystead_core::{Code, Error, Millis};
+use keystead_core::{Code, Error, Millis, Revision};
 use keystead_model::keyspace::Keyspace;
 
-/// How a database is.
+/// The health of a database.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// How each shard is.
+    /// The health of each shard.
     pub shards: Vec<ShardHealth>,
 }
 
 impl Health {
-    /// Whether every shard serves and archives.
+    /// Whether every shard serves requests and archives.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.shards
@@ -23,37 +23,37 @@ impl Health {
     }
 }
 
-/// How a shard is.
+/// The health of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct ShardHealth {
-    /// Why it refuses everything until a restart.
+    /// Why it rejects all requests until a restart.
     pub poisoned: Option<String>,
-    /// Why the archive cannot be written. It is tried again; until then the journal grows.
+    /// Why the archive cannot be written. It is retried; until then the journal grows.
     pub archive_failing: Option<String>,
-    /// The journal has reached its limit, so writes are refused.
+    /// The journal has reached its maximum size, so writes are rejected.
     pub journal_full: bool,
-    /// The last revision that is durable.
-    pub durable: u64,
-    /// The last revision that is in the archive.
-    pub archived: u64,
+    /// The last durable revision.
+    pub durable: Revision,
+    /// The last archived revision.
+    pub archived: Revision,
     /// Bytes of journal on disk.
     pub journal_bytes: u64,
-    /// How long its loop has been at one turn: near 0 unless a command takes long.
+    /// How long the current turn of its loop has taken: near 0 unless a command takes long.
     pub busy_ms: u64,
-    /// How much it holds.
+    /// Its size.
     pub size: Size,
 }
 
-/// How much a shard holds.
+/// The size of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Keys, those that are expired but not yet reclaimed included.
+    /// Keys, including those that are expired but not yet reclaimed.
     pub keys: u64,
-    /// Keys that expire.
+    /// Keys with an expiry.
     pub keys_that_expire: u64,
-    /// Bytes of keys and values in memory, by estimate.
+    /// Estimated bytes of keys and values in memory.
     pub used_bytes: u64,
-    /// Keys that have gone because their time was up, since the start.
+    /// Keys that have expired since the start.
     pub expired: u64,
 }
 
@@ -66,33 +66,33 @@ pub(crate) struct Vitals {
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
     expired: AtomicU64,
-    /// When the loop began its last turn; 0 before the first one, and when the loop has ended.
+    /// When the loop began its current turn; 0 before the first one, and after the loop has ended.
     turn_began_ms: AtomicU64,
 }
 
 impl Vitals {
-    /// Notes that the loop turns. A loop that idles does so ten times a second.
+    /// Records that the loop begins a turn. An idle loop does so ten times a second.
     #[inline]
     pub(crate) fn begin_turn(&self, now: Millis) {
         self.turn_began_ms.store(now.0, Ordering::Relaxed);
     }
 
-    /// Notes that the loop has ended.
+    /// Records that the loop has ended.
     pub(crate) fn end_turns(&self) {
         self.turn_began_ms.store(0, Ordering::Relaxed);
     }
 
-    /// When the loop began its present turn, if it has begun any and has not ended.
+    /// When the loop began its current turn, if it has begun one and has not ended.
     pub(crate) fn turn_began(&self) -> Option<Millis> {
         Some(Millis(self.turn_began_ms.load(Ordering::Relaxed))).filter(|began| began.0 > 0)
     }
 
-    /// How long the loop has been at its present turn.
+    /// How long the current turn has taken.
     pub(crate) fn busy_ms(&self, now: Millis) -> u64 {
         self.turn_began().map_or(0, |began| now.0.saturating_sub(began.0))
     }
 
-    /// Tells how much the shard holds.
+    /// Records the size of the shard.
     pub(crate) fn set_size(&self, keyspace: &Keyspace) {
         self.keys.store(keyspace.count() as u64, Ordering::Relaxed);
         self.keys_that_expire.store(keyspace.count_that_expire() as u64, Ordering::Relaxed);
@@ -109,10 +109,10 @@ impl Vitals {
         }
     }
 
-    /// Refuses everything from now on. The first reason stays.
+    /// Makes the shard reject all requests from now on. The first reason stays.
     pub(crate) fn poison(&self, why: impl Into<String>) {
         let why = why.into();
-        tracing::error!(reason = %why, "shard poisoned: it refuses everything until a restart");
+        tracing::error!(reason = %why, "shard poisoned: it rejects all requests until a restart");
         self.poisoned.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
@@ -124,26 +124,26 @@ impl Vitals {
         self.archive_failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes whether the archive can be written; logs when that changes.
+    /// Records whether the archive can be written; logs when that changes.
     pub(crate) fn set_archive_failing(&self, why: Option<String>) {
         let mut known = self.archive_failing.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*known, &why) {
             (None, Some(why)) => {
                 tracing::error!(reason = %why, "the archive cannot be written; the journal keeps everything");
             }
-            (Some(_), None) => tracing::warn!("the archive is written again"),
+            (Some(_), None) => tracing::warn!("the archive can be written again"),
             _ => {}
         }
         *known = why;
     }
 }
 
-/// The answer of a shard that is poisoned to a job that it has not begun.
-pub(crate) fn refused(why: &str) -> Error {
-    Error::new(Code::StoreUnavailable, format!("the shard refuses everything until a restart: {why}"))
+/// The error of a poisoned shard for a job that was not started.
+pub(crate) fn rejected(why: &str) -> Error {
+    Error::new(Code::StoreUnavailable, format!("the shard rejects all requests until a restart: {why}"))
 }
 
-/// The answer to a job that had run when the shard was poisoned.
+/// The error for a job that had run when the shard was poisoned.
 pub(crate) fn lost(why: &str) -> Error {
     Error::unknown(Code::StoreUnavailable, format!("the shard failed before this was durable: {why}"))
 }

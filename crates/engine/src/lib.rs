@@ -1,24 +1,24 @@
-//! The embedded database: one directory, some shards, and each key's one writer.
+//! The embedded database: one directory, several shards, and a single writer per key.
 //!
-//! **Memory runs, the journal keeps, SQLite rests.** A shard is a thread that owns a keyspace. It takes what waits in its
-//! queue as one batch, runs it in memory, and hands the effects to the journal; replies leave through the gate when what
-//! they tell is durable. Behind it, an archive thread reads the journal and keeps the shard's SQLite file up to date.
+//! **Commands run in memory, the journal makes them durable, SQLite archives them.** A shard is a thread that owns a keyspace.
+//! It takes the jobs in its queue as one batch, runs them in memory, and sends the effects to the journal. The output gate holds
+//! back replies until what they depend on is durable. An archive thread reads the journal and updates the shard's SQLite file.
 //!
 //! | To find                                      | open          |
 //! |----------------------------------------------|---------------|
 //! | opening, submitting, closing                 | [`Engine`]    |
 //! | settings                                     | [`Options`]   |
-//! | what lies in the directory, its lock         | `directory`   |
-//! | who may read its files                       | `private`     |
-//! | the batch, the gate, the shard's loop        | `shard`       |
-//! | segments, records, group fsync, reading back | `journal`     |
-//! | SQLite, the archive thread, resting values   | `archive`     |
+//! | the files of the directory, its lock         | `directory`   |
+//! | file permissions                             | `private`     |
+//! | the batch, the output gate, the shard's loop | `shard`       |
+//! | segments, records, group commit, replay      | `journal`     |
+//! | SQLite, the archive thread, evicted values   | `archive`     |
 //! | from files to a keyspace                     | `recovery`    |
 //! | changes from a revision on                   | [`Feed`]      |
-//! | a copy while it runs                         | `backup`      |
-//! | is this directory sound?                     | [`check`]     |
+//! | a copy of a running database                 | `backup`      |
+//! | offline consistency check                    | [`check`]     |
 //!
-//! This crate touches one directory, and nothing else.
+//! This crate accesses one directory and nothing else.
 
 mod archive;
 mod backup;
@@ -43,7 +43,7 @@ pub use engine::Engine;
 pub use feed::{Changes, Feed};
 pub use health::{Health, ShardHealth, Size};
 pub use options::{Durability, Options};
-pub use shard::{Completion, Guest, Job, Local, Ran, Turn, Wait, Watch};
+pub use shard::{Completion, Job, Local, LocalTask, Ran, Turn, Wait, Watch};
 
 /// The examples of the guide are tests.
 #[cfg(doctest)]

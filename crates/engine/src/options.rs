@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! Options of a database.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use keystead_core::{Clock, Code, Error, Result, SystemClock};
 
 use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
 
-/// What a reply means.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
     /// It is on disk and survives power loss.
     #[default]
     Fsync,
-    /// It is in the operating system and survives the death of the process. Synced about once a second.
+    /// It is in the operating system's cache and survives the death of the process. Synced about once a second.
     Commit,
     /// It is in memory. There is no file.
     Memory,
 }
 
 impl Durability {
-    /// The word for it in settings.
+    /// The name in settings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl FromStr for Durability {
     }
 }
 
-/// How a database is opened.
+/// Options of a database.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) dir: PathBuf,
@@ -59,7 +59,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A database in `dir`, which is created if it is not there.
+    /// A database in `dir`, which is created if it does not exist.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Options {
             dir: dir.into(),
@@ -80,21 +80,21 @@ impl Options {
     }
 
     /// Number of shards, a power of two. It is fixed when the database is created (default 1); opening with another
-    /// number is refused.
+    /// number is an error.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// What a reply means (default: fsync).
+    /// What an acknowledged write survives (default: fsync).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Memory for values, over all shards (default: no limit). Values that were not used lately are let go of and read
+    /// Memory budget for values, over all shards (default: unlimited). Values that were not used recently are evicted and read
     /// from the archive when they are needed. Names and versions of all keys always stay in memory and count.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
@@ -102,7 +102,7 @@ impl Options {
         self
     }
 
-    /// Jobs that may wait for a shard.
+    /// Length of a shard's job queue.
     #[must_use]
     pub fn queue_jobs(mut self, jobs: usize) -> Self {
         self.queue_jobs = jobs.max(1);
@@ -123,7 +123,7 @@ impl Options {
         self
     }
 
-    /// Who tells the time (default: the system's clock).
+    /// The clock (default: the system's).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -138,13 +138,13 @@ impl Options {
             )),
             _ if self.memory_bytes.is_some() && self.durability == Durability::Memory => Err(Error::new(
                 Code::ConfigInvalid,
-                "a memory budget needs a database on disk: without one there is nowhere to put what does not fit",
+                "a memory budget needs a database on disk: without one, evicted values could not be stored",
             )),
             _ => self.check_journal(),
         }
     }
 
-    /// The last segments are always kept, so a journal that may not be larger than them would refuse every write for ever.
+    /// The last segments are always kept, so a journal that may not be larger than them would reject every write for ever.
     fn check_journal(&self) -> Result<()> {
         let least = self.segment_bytes.saturating_mul(JOURNAL_KEPT_SEGMENTS as u64 + 2);
         if self.durability == Durability::Memory || self.journal_bytes_max >= least {

@@ -1,6 +1,6 @@
-//! How this crate makes files and directories: for their owner alone, whatever the umask of the process.
+//! Creates files and directories that only their owner can access, whatever the umask of the process.
 //!
-//! The engine also runs inside other people's programs, whose umask is theirs. What is there already keeps its mode. Touches the
+//! The engine also runs inside other programs with their own umask. Existing files keep their mode. Touches only the
 //! paths it is given.
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -18,13 +18,13 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
-/// Makes a directory with those above it.
+/// Creates a directory and its parents.
 pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
-/// Makes an empty file unless there is one. SQLite takes it for a new database, and gives the files that it makes beside it
-/// (`-wal`, `-shm`) the same mode; a file that SQLite itself made would be open to everybody.
+/// Creates an empty file unless it exists. SQLite takes it for a new database, and creates the files beside it
+/// (`-wal`, `-shm`) with the same mode; a file created by SQLite itself would be readable by every user.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     options().write(true).create(true).truncate(false).open(path).map(drop)
 }

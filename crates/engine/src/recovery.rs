@@ -1,9 +1,9 @@
-//! From files to a keyspace: the archive's directory, then the journal behind it.
+//! From files to a keyspace: the keys of the archive, then the journal behind it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql;
@@ -14,17 +14,17 @@ use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
 use crate::journal::segment::Owner;
 
-/// A shard as its files have it.
+/// A shard as recovered from its files.
 pub(crate) struct Recovered {
     pub(crate) keyspace: Keyspace,
-    /// The connection that the archive thread goes on with.
+    /// The connection that the archive thread continues to use.
     pub(crate) database: Database,
-    pub(crate) archived: u64,
-    pub(crate) last: u64,
-    pub(crate) segments: BTreeMap<u64, u64>,
+    pub(crate) archived: Revision,
+    pub(crate) last: Revision,
+    pub(crate) segments: BTreeMap<Revision, u64>,
 }
 
-/// Opens a shard's files and brings its keyspace back. Files of a shard that is not `complete` yet are created.
+/// Opens a shard's files and recovers its keyspace. Files of a shard that is not `complete` yet are created.
 pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Result<Recovered> {
     files.create()?;
     let mut database =
@@ -41,7 +41,7 @@ pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Resul
     if found.torn_bytes > 0 {
         tracing::info!(
             shard = files.index,
-            last = found.last,
+            last = found.last.0,
             "the journal ended in the middle of a segment"
         );
     }
@@ -55,7 +55,7 @@ pub(crate) fn load(
     keyspace: &mut Keyspace,
     files: &ShardFiles,
     owner: Owner,
-) -> Result<(Found, u64)> {
+) -> Result<(Found, Revision)> {
     let archived = sql::load(database, keyspace)?;
     let found = replay(&files.journal, owner, archived, &mut |effects| {
         for effect in Decoder::new(effects) {

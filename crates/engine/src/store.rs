@@ -65,44 +65,44 @@ impl Store for Engine {
     }
 }
 
-/// One job on one shard: an error undoes what it changed. Keys on different shards cannot be changed as one.
+/// One job on one shard: an error undoes what it changed. Keys on different shards cannot be changed atomically.
 #[deny(clippy::missing_trait_methods)]
 impl Together for Engine {
     fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>> {
         StoreFuture::pending(async move {
             let Some(first) = keys.first() else {
-                return Err(Error::new(Code::BadRequest, "a job that runs together must name its keys"));
+                return Err(Error::new(Code::BadRequest, "a multi-key job must declare its keys"));
             };
             let shard = self.shard_of(first.as_bytes());
             if keys.iter().any(|key| self.shard_of(key.as_bytes()) != shard) {
                 return Err(Error::new(
                     Code::Unsupported,
-                    "the keys live on different shards (give them the same {tag} to keep them together)",
+                    "the keys are on different shards (give them the same {tag} to keep them together)",
                 ));
             }
-            let names = keys.to_vec();
+            let declared = keys.to_vec();
             let run = move |keyspace: &mut Keyspace, now| {
-                job(&mut Named { held: Held { keyspace, now }, names: &names })
+                job(&mut Declared { held: Held { keyspace, now }, declared: &declared })
             };
             self.write(first.as_bytes(), run).await
         })
     }
 }
 
-/// What a job may touch: the keys that it named.
-struct Named<'a> {
+/// What a job may access: the keys that it declared.
+struct Declared<'a> {
     held: Held<'a>,
-    names: &'a [Key],
+    declared: &'a [Key],
 }
 
-impl Applies for Named<'_> {
+impl Applies for Declared<'_> {
     fn now(&self) -> Millis {
         self.held.now
     }
 
     fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
-        if !self.names.contains(key) {
-            let message = format!("the job that runs together did not name the key {key}");
+        if !self.declared.contains(key) {
+            let message = format!("the multi-key job did not declare the key {key}");
             return Err(Error::new(Code::Internal, message));
         }
         self.held.apply_erased(key, step)

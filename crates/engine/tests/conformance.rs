@@ -1,4 +1,4 @@
-//! The engine is a store like any other, at every durability level and with one shard or many.
+//! The engine fulfils the store contract, at every durability level and with one shard or many.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
 //! Opening, writing, closing and opening again, at every durability level.
 
-#![allow(clippy::unwrap_used, reason = "in a test a surprise is a failure")]
+#![allow(clippy::unwrap_used, reason = "in a test an unexpected error is a failure")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use keystead_core::{Code, ManualClock, Millis};
+use keystead_core::{Code, ManualClock, Millis, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -16,7 +16,7 @@ fn options(dir: &Path, level: Durability) -> Options {
     Options::new(dir).durability(level).segment_bytes(64 * 1024)
 }
 
-async fn set(engine: &Engine, key: &str, value: &str) -> u64 {
+async fn set(engine: &Engine, key: &str, value: &str) -> Version {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)
@@ -34,7 +34,7 @@ async fn get(engine: &Engine, key: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_close_and_after_a_drop() {
+async fn acknowledged_writes_survive_a_close_and_a_drop() {
     for level in DURABLE {
         for shards in [1, 4] {
             let dir = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ async fn what_was_answered_is_there_after_a_close_and_after_a_drop() {
                         assert_eq!(get(&engine, &format!("k{n}")).await, Some(format!("v{}", round - 1)));
                     }
                     let version = set(&engine, &format!("k{n}"), &format!("v{round}")).await;
-                    assert_eq!(version, round + 1);
+                    assert_eq!(version, Version(round + 1));
                 }
                 if round % 2 == 0 {
                     engine.close().await.unwrap();
@@ -70,7 +70,7 @@ fn wait_until_free(dir: &Path) {
     }
 }
 
-/// Everything below a directory, itself included, that somebody else than its owner may use.
+/// Every path in a directory, itself included, that other users than its owner may access.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let mut open = Vec::new();
@@ -89,7 +89,7 @@ fn open_to_others(dir: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_file_is_for_its_owner_alone() {
+async fn every_file_is_accessible_to_its_owner_only() {
     let outer = tempfile::tempdir().unwrap();
     let (data, copy) = (outer.path().join("a/data"), outer.path().join("b/copy"));
     let engine = Engine::open(&options(&data, Durability::Commit).shards(2)).unwrap();
@@ -106,7 +106,7 @@ async fn every_file_is_for_its_owner_alone() {
 #[tokio::test]
 async fn a_database_in_memory_has_no_files() {
     let engine = Engine::open(&Options::in_memory().shards(2)).unwrap();
-    assert_eq!(set(&engine, "a", "1").await, 1);
+    assert_eq!(set(&engine, "a", "1").await, Version(1));
     assert_eq!(get(&engine, "a").await.as_deref(), Some("1"));
     engine.close().await.unwrap();
     let error = engine.read(b"a", |_, _| Ok(())).await.unwrap_err();
@@ -114,7 +114,7 @@ async fn a_database_in_memory_has_no_files() {
 }
 
 #[tokio::test]
-async fn expired_keys_are_gone_for_readers_and_then_from_the_files() {
+async fn expired_keys_are_absent_for_readers_and_then_from_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(Millis(1_000_000));
     let engine = Engine::open(&options(dir.path(), Durability::Commit).clock(clock.clone())).unwrap();
@@ -126,7 +126,7 @@ async fn expired_keys_are_gone_for_readers_and_then_from_the_files() {
     assert!(get(&engine, "k").await.is_some());
     clock.advance_ms(1);
     assert!(get(&engine, "k").await.is_none());
-    // Reclaimed in a turn of the idle loop, and gone from the directory.
+    // Reclaimed in a turn of the idle loop, and deleted from the archive.
     clock.advance_ms(1000);
     let watch = keystead_core::Stopwatch::start();
     while engine.read(b"k", |keyspace, _| Ok(keyspace.len())).await.unwrap() > 0 {
@@ -137,7 +137,7 @@ async fn expired_keys_are_gone_for_readers_and_then_from_the_files() {
 }
 
 #[tokio::test]
-async fn the_journal_lets_go_of_what_is_archived() {
+async fn the_journal_recycles_archived_segments() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path(), Durability::Commit)).unwrap();
     let value = "x".repeat(1000);
@@ -149,11 +149,11 @@ async fn the_journal_lets_go_of_what_is_archived() {
     assert!(segments <= 6, "{segments} files are left of 3 MB of journal");
     let engine = Engine::open(&options(dir.path(), Durability::Fsync)).unwrap();
     assert_eq!(get(&engine, "k9").await, Some(value));
-    assert_eq!(engine.revision(0), 3000);
+    assert_eq!(engine.revision(0).0, 3000);
 }
 
 #[tokio::test]
-async fn a_job_that_records_too_much_is_refused_and_undone() {
+async fn a_job_that_records_too_much_is_rejected_and_rolled_back() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let chunk = Bytes::from(vec![b'x'; 64 << 20]);
     let put = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
@@ -169,7 +169,7 @@ async fn a_job_that_records_too_much_is_refused_and_undone() {
         keyspace.set_str(&long, Bytes::new(), Expire::Keep, now)
     };
     assert_eq!(engine.write(b"k", put).await.unwrap_err().code(), Code::TooLarge);
-    assert_eq!(set(&engine, "k", "v").await, 1, "the shard goes on");
+    assert_eq!(set(&engine, "k", "v").await, Version(1), "the shard still works");
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@
 //! |-------------------------------------------|--------------|
 //! | the byte string of names and values       | [`bytes`]    |
 //! | strings, hashes, lists, ... in memory     | [`value`]    |
-//! | what a change is, and its bytes           | [`effect`]   |
-//! | the directory of keys and typed changes   | [`keyspace`] |
-//! | how effects rest in SQL tables, and back  | [`rest`]     |
+//! | what a change is, and its encoding        | [`effect`]   |
+//! | the table of keys and typed changes       | [`keyspace`] |
+//! | the SQL tables: writing effects, loading  | [`sql`]      |
 //!
 //! This crate touches nothing: no threads, no files, no clock. It compiles to wasm32.
 

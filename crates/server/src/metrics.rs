@@ -73,8 +73,8 @@ impl Shards {
             let set = |family: &Family<ShardLabel, Gauge>, value: u64| {
                 family.get_or_create(&ShardLabel { shard }).set(i64::try_from(value).unwrap_or(i64::MAX));
             };
-            set(&self.durable_revision, health.durable);
-            set(&self.archived_revision, health.archived);
+            set(&self.durable_revision, health.durable.0);
+            set(&self.archived_revision, health.archived.0);
             set(&self.journal_bytes, health.journal_bytes);
             set(&self.poisoned, health.poisoned.is_some().into());
             set(&self.archive_failing, health.archive_failing.is_some().into());

@@ -107,7 +107,7 @@ pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Docume
         },
         other => return Err(Miss::WrongType(other)),
     };
-    Ok(text.map(|text| Document { text, version: meta.version, expires_at: meta.expires_at }))
+    Ok(text.map(|text| Document { text, version: meta.version.0, expires_at: meta.expires_at }))
 }
 
 /// Changes the document at a key, if the condition holds.
@@ -139,7 +139,7 @@ pub fn change(
             Err(error) => return Ok(error),
         },
     };
-    let version = keys.set_json(key, text.clone(), expire, now)?;
+    let version = keys.set_json(key, text.clone(), expire, now)?.0;
     let expires_at = keys.expires_at(key, now)?.unwrap_or(Millis::NEVER);
     let document = Document { text, version, expires_at };
     Ok(Changed::Done { document, created: current.is_none() })

@@ -1,6 +1,6 @@
-//! Who tells the time. This is the only folder of the workspace that reads the system's clocks.
+//! Clocks. This is the only module of the workspace that reads the system's clocks.
 //!
-//! A store hands `now` to a step. Tests move a [`ManualClock`], also backwards; every step must survive that.
+//! A store passes `now` to a step. Tests move a [`ManualClock`], also backwards; every step must tolerate that.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -16,35 +16,35 @@ use serde::{Deserialize, Serialize};
 pub use steady::SteadyClock;
 pub use system::SystemClock;
 
-/// A moment: milliseconds since the Unix epoch.
+/// A point in time: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// A moment that never comes.
+    /// Later than every other time: "does not expire".
     pub const NEVER: Millis = Millis(u64::MAX);
 
-    /// The moment `ms` later; [`Millis::NEVER`] when that is beyond the range.
+    /// The time `ms` later; [`Millis::NEVER`] on overflow.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Millis {
         Millis(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds from `earlier` until this moment, 0 when the clock has jumped back.
+    /// Milliseconds from `earlier` to this time; 0 when the clock has jumped back.
     #[must_use]
     pub const fn since_ms(self, earlier: Millis) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Tells the time in milliseconds since the Unix epoch.
+/// A source of time, in milliseconds since the Unix epoch.
 pub trait Clock: Send + Sync + 'static {
-    /// The present moment. It may be earlier than the last answer.
+    /// The current time. It may be earlier than the last one returned.
     fn now(&self) -> Millis;
 }
 
-/// A clock that stands still until it is moved. Clones share the time.
+/// A clock that only moves when it is set or advanced. Clones share the time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -78,7 +78,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// Measures how long something took, on a clock that never jumps. For metrics and benches, never for decisions.
+/// Measures elapsed time on the monotonic clock. For metrics and benchmarks, never for decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 

@@ -1,30 +1,30 @@
-//! A clock that nobody sets.
+//! A clock that is not affected by changes of the wall clock.
 
 use std::sync::LazyLock;
 
 use super::{Clock, Millis, SystemClock};
 
-/// Runs on evenly from the wall clock's time at which it was first asked, also while somebody sets the wall clock and while the
-/// machine sleeps. For what must not last longer than it says.
+/// Starts at the wall clock's time of its first use and advances evenly from there: setting the wall clock does not move it, and
+/// it includes the time that the machine is suspended. For durations that must not be exceeded, such as leases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SteadyClock;
 
-/// When it was first asked, by the wall clock and by the count that nobody sets.
-static BEGAN: LazyLock<(Millis, u64)> = LazyLock::new(|| (SystemClock.now(), uptime_ms()));
+/// The first use, by the wall clock and by the monotonic clock.
+static FIRST_USE: LazyLock<(Millis, u64)> = LazyLock::new(|| (SystemClock.now(), uptime_ms()));
 
 impl Clock for SteadyClock {
     fn now(&self) -> Millis {
-        let (began_at, began_ms) = *BEGAN;
-        began_at.plus_ms(uptime_ms().saturating_sub(began_ms))
+        let (first_at, first_ms) = *FIRST_USE;
+        first_at.plus_ms(uptime_ms().saturating_sub(first_ms))
     }
 }
 
-/// Milliseconds since some moment before.
+/// Milliseconds since an arbitrary moment in the past.
 #[cfg(unix)]
 fn uptime_ms() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 
-    // Others than Linux count sleep in the monotonic clock.
+    // On other systems the monotonic clock includes suspended time.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_with_the_wall_clock_as_long_as_nobody_sets_that() {
+    fn it_agrees_with_a_wall_clock_that_is_not_set() {
         let (before, mut last) = (SystemClock.now(), SteadyClock.now());
         while last.0 < before.0 + 20 {
             let now = SteadyClock.now();

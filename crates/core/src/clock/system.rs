@@ -1,9 +1,9 @@
 //! The machine's wall clock.
 //!
-//! Asking the operating system is a third of what a check of a rate limit costs, and its answer changes once a millisecond.
-//! So a thread remembers it until that millisecond is over, which the processor's cycle counter tells for half the price.
-//! The answer is the one that the system would have given; only when somebody sets the system's clock is that seen up to a
-//! millisecond later. A processor whose counter cannot be relied on is never asked for it.
+//! Reading the system clock takes a third of the time of a rate limit check, and its value changes once a millisecond.
+//! So each thread caches it until that millisecond is over, which the processor's cycle counter shows at half the cost.
+//! The cached value is the one that the system would return, except that a change of the system's clock is seen up to a
+//! millisecond late. Where the cycle counter is not reliable, it is not used.
 
 use super::{Clock, Millis};
 
@@ -42,18 +42,18 @@ mod unix {
 
     const NS_PER_MS: u64 = 1_000_000;
 
-    /// How much of a millisecond is remembered. The rest is for what the counter's rate may be off by.
-    const SURE: f64 = 0.999;
+    /// The part of a millisecond for which the value is cached. The remainder allows for error in the counter's rate.
+    const CACHED_PART: f64 = 0.999;
 
     pub(super) static COUNTER: LazyLock<Option<Counter>> = LazyLock::new(Counter::new);
 
     thread_local! {
-        static SEEN: Cell<Seen> = const { Cell::new(Seen { at: 0, ticks: 0, now: Millis(0) }) };
+        static CACHE: Cell<Cached> = const { Cell::new(Cached { at: 0, ticks: 0, now: Millis(0) }) };
     }
 
-    /// What the system said last, and from which count on it holds for how many ticks.
+    /// The last value of the system's clock, the counter at that time, and for how many ticks it is valid.
     #[derive(Clone, Copy)]
-    struct Seen {
+    struct Cached {
         at: u64,
         ticks: u64,
         now: Millis,
@@ -66,37 +66,37 @@ mod unix {
     }
 
     impl Counter {
-        /// `None` where it does not run evenly, or is not there.
+        /// `None` where there is no counter that runs evenly.
         fn new() -> Option<Self> {
             const TICKS: u64 = 1 << 32;
             let counter = quanta::Clock::new();
             let ns = counter.delta_as_nanos(0, TICKS);
-            // A count of nanoseconds is the system's own clock again.
+            // A counter of nanoseconds is the system's own clock again.
             (ns != 0 && ns != TICKS).then(|| Counter { counter, ticks_per_ns: TICKS as f64 / ns as f64 })
         }
 
         #[inline]
         pub(super) fn now(&self) -> Millis {
             let at = self.counter.raw();
-            let seen = SEEN.get();
-            // A counter that went back, as after a sleep, is far ahead by this.
-            match at.wrapping_sub(seen.at) < seen.ticks {
-                true => seen.now,
-                false => self.look(at),
+            let cached = CACHE.get();
+            // A counter that went backwards, as after a suspend, wraps to a large difference here.
+            match at.wrapping_sub(cached.at) < cached.ticks {
+                true => cached.now,
+                false => self.refresh(at),
             }
         }
 
         #[cold]
-        fn look(&self, at: u64) -> Millis {
+        fn refresh(&self, at: u64) -> Millis {
             let (now, left_ns) = system();
-            let ticks = (left_ns as f64 * self.ticks_per_ns * SURE) as u64;
-            SEEN.set(Seen { at, ticks, now });
+            let ticks = (left_ns as f64 * self.ticks_per_ns * CACHED_PART) as u64;
+            CACHE.set(Cached { at, ticks, now });
             now
         }
     }
 
-    /// What the operating system says, and how many nanoseconds are left of that millisecond. Without the standard library,
-    /// whose arithmetic on it costs as much again.
+    /// The operating system's time, and the nanoseconds left of that millisecond. Without the standard library, whose arithmetic
+    /// on it costs as much again.
     pub(super) fn system() -> (Millis, u64) {
         let now = clock_gettime(ClockId::Realtime);
         let (seconds, ns) = (u64::try_from(now.tv_sec).unwrap_or(0), now.tv_nsec as u64);
@@ -109,7 +109,7 @@ mod unix {
         use crate::clock::{Clock, SystemClock};
 
         #[test]
-        fn what_is_remembered_is_what_the_system_would_say() {
+        fn the_cached_value_equals_the_systems() {
             let mut changes = 0;
             let mut last = Millis(0);
             while changes < 50 {
@@ -121,11 +121,11 @@ mod unix {
         }
 
         #[test]
-        fn a_counter_that_went_back_is_not_believed() {
+        fn a_counter_that_went_backwards_invalidates_the_cache() {
             let Some(counter) = &*COUNTER else { return };
-            SEEN.set(Seen { at: counter.counter.raw(), ticks: 1 << 40, now: Millis(7) });
-            assert_eq!(counter.now(), Millis(7), "what is remembered is answered");
-            SEEN.set(Seen { at: counter.counter.raw() + (1 << 62), ticks: 1 << 40, now: Millis(7) });
+            CACHE.set(Cached { at: counter.counter.raw(), ticks: 1 << 40, now: Millis(7) });
+            assert_eq!(counter.now(), Millis(7), "the cached value is returned");
+            CACHE.set(Cached { at: counter.counter.raw() + (1 << 62), ticks: 1 << 40, now: Millis(7) });
             assert!(counter.now() > Millis(7));
         }
     }

@@ -1,8 +1,8 @@
-//! [`MemoryStore`], the reference that every other store is compared with.
+//! [`MemoryStore`], the reference implementation that every other store is compared with.
 //!
-//! Sharded by key, one short lock a shard; states are native values and are changed in place, so an apply on a key
-//! that is there allocates nothing. Expiry is decided inline on the injected clock; reclaiming and evicting only
-//! free memory. Everything is gone when the last clone is dropped.
+//! Sharded by key, with a lock per shard that is held briefly; states are native values and are changed in place, so an apply
+//! on an existing key allocates nothing. Whether a key is expired is decided on access, by the injected clock; reclaiming and
+//! evicting only free memory. All data is lost when the last clone is dropped.
 
 mod shard;
 mod sweeper;
@@ -26,16 +26,16 @@ use crate::together::Together;
 use shard::Shard;
 use sweeper::Sweeper;
 
-/// Parts of the index over all shards together: enough that growing one at ten million keys goes unnoticed.
+/// Parts of the index over all shards together: enough that growing one of them at ten million keys is not noticeable.
 const INDEX_PARTS: usize = 1024;
 
-/// Pauses of the processor before a shard that was taken is tried again: one or a few microseconds.
+/// Spin-loop hints before a contended lock is tried again: one or a few microseconds.
 const PAUSES: usize = 128;
 
-/// How often it is tried before the thread sleeps.
+/// How often the lock is tried before the thread sleeps.
 const TRIES: usize = 16;
 
-/// How a [`MemoryStore`] is made.
+/// Options of a [`MemoryStore`].
 #[derive(Clone)]
 pub struct MemoryOptions {
     shards: usize,
@@ -58,23 +58,23 @@ impl MemoryOptions {
         self
     }
 
-    /// Most keys that are kept (default: no limit). Beyond it a key that was not used lately is evicted, so a flood of
-    /// made-up keys cannot exhaust memory. The shards share the number evenly.
+    /// Maximum number of keys (default: unlimited). Beyond it a key that was not used recently is evicted, so a flood of
+    /// random keys cannot exhaust memory. The number is divided evenly among the shards.
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = Some(max_keys);
         self
     }
 
-    /// Who tells the time (default: the system's clock).
+    /// The clock (default: the system's).
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Reclaims expired keys in the background this often (default: only as keys are used). The sweeper is a thread
-    /// that ends with the store and keeps no process alive.
+    /// Reclaims expired keys in the background at this interval (default: only as keys are used). The sweeper is a thread
+    /// that ends with the store and does not keep the process alive.
     #[must_use]
     pub fn sweep_every(mut self, every: Duration) -> Self {
         self.sweep_every = Some(every);
@@ -97,7 +97,7 @@ struct Inner {
     closed: AtomicBool,
 }
 
-/// A shard on cache lines of its own, so that neighbours do not slow each other down.
+/// A shard on its own cache lines, to avoid false sharing.
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
@@ -111,7 +111,7 @@ impl MemoryStore {
     /// A store with these options.
     ///
     /// # Errors
-    /// `config_invalid` when the number of shards is no power of two or out of range, or a limit is zero.
+    /// `config_invalid` when the number of shards is not a power of two or out of range, or a bound is zero.
     pub fn open(options: MemoryOptions) -> Result<Self> {
         let invalid = |message: String| Err(Error::new(Code::ConfigInvalid, message));
         let shards = options.shards;
@@ -150,19 +150,19 @@ impl MemoryStore {
         MemoryStore { inner, _sweeper: sweeper }
     }
 
-    /// Number of keys that take up memory, those that are expired but not yet reclaimed included.
+    /// Number of keys in memory, including those that are expired but not yet reclaimed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether no key takes up memory.
+    /// Whether no key is in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reclaims every key that is expired now, a shard at a time.
+    /// Reclaims every expired key, one shard at a time.
     pub fn sweep(&self) {
         self.inner.sweep();
     }
@@ -176,7 +176,7 @@ impl MemoryStore {
     #[inline]
     fn shard_index(&self, key: &Key) -> (u64, usize) {
         let hash = self.inner.hasher.hash_one(key.as_bytes());
-        // The upper bits: the shard's own index uses those in the middle and the lower ones.
+        // The upper bits: the shard's own index uses the middle and lower ones.
         (hash, (hash >> 48) as usize & (self.inner.shards.len() - 1))
     }
 
@@ -192,7 +192,7 @@ impl MemoryStore {
 impl Inner {
     fn sweep(&self) {
         for shard in &self.shards {
-            // In slices, so that nobody waits long for the lock.
+            // In slices, so that the lock is never held for long.
             loop {
                 let mut shard = lock(shard);
                 if !shard.reclaim_slice(self.clock.now()) {
@@ -216,7 +216,7 @@ fn lock(shard: &Padded) -> MutexGuard<'_, Shard> {
     }
 }
 
-/// A step that panics has changed nothing yet, so a poisoned lock guards a shard that is sound.
+/// A step that panics has changed nothing yet, so the shard behind a poisoned lock is consistent.
 #[inline]
 fn try_lock(shard: &Padded) -> Option<MutexGuard<'_, Shard>> {
     match shard.0.try_lock() {
@@ -226,8 +226,8 @@ fn try_lock(shard: &Padded) -> Option<MutexGuard<'_, Shard>> {
     }
 }
 
-/// Waits for a shard that somebody else has. They keep it for less time than it takes to bring it from one processor to another,
-/// so a thread that asks again at once, or sleeps at once, makes everybody slower: it lets the other one do some more first.
+/// Waits for a shard that another thread has locked. It is held for less time than a cache line takes to move between cores,
+/// so retrying at once, or sleeping at once, slows down everybody: spin first, so that the owner can finish.
 #[cold]
 #[inline(never)]
 fn wait(shard: &Padded) -> MutexGuard<'_, Shard> {
@@ -259,7 +259,7 @@ impl Store for MemoryStore {
         Capabilities { atomic: true, durable: false, shared: false, sync: true, injected_clock: true }
     }
 
-    // Inlined for the reason that `Shard::apply` is.
+    // Inlined for the same reason as `Shard::apply`.
     #[inline(always)]
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
         if let Err(closed) = self.check_open() {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_options_are_refused_with_what_to_do() {
+    fn invalid_options_are_rejected_with_the_reason() {
         for (options, word) in [
             (MemoryOptions::default().shards(0), "power of two"),
             (MemoryOptions::default().shards(3), "power of two"),
@@ -320,7 +320,7 @@ mod tests {
             (MemoryOptions::default().max_keys(0), "max_keys"),
             (MemoryOptions::default().sweep_every(Duration::ZERO), "interval"),
         ] {
-            let Err(error) = MemoryStore::open(options) else { panic!("{word}: must be refused") };
+            let Err(error) = MemoryStore::open(options) else { panic!("{word}: must be rejected") };
             assert_eq!(error.code(), Code::ConfigInvalid);
             assert!(error.message().contains(word), "{error}");
         }
@@ -343,9 +343,9 @@ mod tests {
         }
     }
 
-    /// What a shard remembers of the key it found last must not outlive that key: its place may be another's by then.
+    /// The cached id of the last key found must not outlive that key: the id may have been reused by then.
     #[test]
-    fn a_key_that_took_the_place_of_the_one_used_last_is_another_key() {
+    fn a_reused_id_is_not_taken_for_the_key_used_last() {
         let clock = ManualClock::at(Millis(1000));
         let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone())).unwrap();
         for n in 0..100 {
@@ -360,7 +360,7 @@ mod tests {
                     store.sweep();
                 }
             }
-            assert!(store.is_empty(), "so that the next key takes its place");
+            assert!(store.is_empty(), "so that the next key reuses its id");
             let seen = store.apply_sync(&key(n), &step_fn(|n: Option<&u64>, _| Change::Keep(n.copied())));
             assert_eq!(seen.unwrap(), None);
         }
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_reclaims_all_that_is_due() {
+    fn a_sweep_reclaims_all_expired_keys() {
         let clock = ManualClock::at(Millis(5));
         let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
         for n in 0..5000 {
@@ -393,9 +393,9 @@ mod tests {
         assert_eq!(store.len(), 2500);
     }
 
-    /// Threads that wait for one another must not bring a time from before they waited.
+    /// A thread that waited for the lock must not use a time from before it waited.
     #[test]
-    fn to_a_key_time_runs_in_the_order_of_its_steps() {
+    fn the_steps_of_a_key_see_time_in_their_order() {
         struct Counting(std::sync::atomic::AtomicU64);
         impl Clock for Counting {
             fn now(&self) -> Millis {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_panics_changes_nothing_and_stops_nobody() {
+    fn a_step_that_panics_changes_nothing_and_blocks_nobody() {
         let store = MemoryStore::new();
         store.apply_sync(&key(1), &count(Ttl::Never)).unwrap();
         let broken = step_fn(|_: Option<&u64>, _| -> Change<u64, ()> { panic!("a bug in a feature") });

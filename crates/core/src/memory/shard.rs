@@ -1,4 +1,4 @@
-//! One shard: its keys, behind one lock. Who holds the lock is the keys' one writer.
+//! One shard: its keys, behind one lock.
 
 use foldhash::fast::RandomState;
 use hipstr::HipByt;
@@ -8,17 +8,17 @@ use crate::erased::{AnyState, ErasedStep, Verdict};
 use crate::error::Result;
 use crate::table::{Id, Live, Table};
 
-/// Expired keys that an apply looks at on its way. More than one, so that reclaiming outruns inserting.
+/// Expired keys that an apply checks. More than one, so that reclaiming is faster than inserting.
 const RECLAIM_PER_APPLY: usize = 4;
 
-/// Expired keys that a sweep looks at before it lets go of the lock.
+/// Expired keys that a sweep checks before it releases the lock.
 const RECLAIM_PER_SLICE: usize = 256;
 
 pub(super) struct Shard {
-    /// Every entry holds a state; it is an `Option` because that is the slot a step runs on.
+    /// Every entry holds a state; it is an `Option` because a step runs on such a slot.
     table: Table<Option<AnyState>>,
     max_keys: usize,
-    /// The hash and the place of the key that was found last. A flood comes on one key, and is spared the index.
+    /// Hash and id of the key that was found last. Repeated requests for one hot key skip the index.
     last: (u64, Id),
     /// The latest time of a step.
     newest: Millis,
@@ -29,8 +29,8 @@ impl Shard {
         Shard { table: Table::with_state(parts, hasher), max_keys, last: (0, 0), newest: Millis(0) }
     }
 
-    /// The time of the next step, by a look at the clock from before the lock was taken. Who was overtaken meanwhile looks again: to a
-    /// key, time runs in the order of its steps, unless the clock itself jumps back.
+    /// The time of the next step, given the clock's value from before the lock was taken. When another step was later meanwhile,
+    /// the clock is read again: the steps of a key see time in their order, unless the clock itself jumps back.
     #[inline]
     pub(super) fn in_order(&mut self, now: Millis, clock: &dyn Clock) -> Millis {
         let now = if now < self.newest { clock.now() } else { now };
@@ -46,8 +46,8 @@ impl Shard {
         self.table.clear();
     }
 
-    /// Always inlined, down to the step: where its type is known, it is run without a call, and its reply is written once, to
-    /// where the caller wants it. So the step is run at one place, and what is rare is out of line and does not see it.
+    /// Always inlined, down to the step: where its type is known, it runs without a call and writes its reply directly to
+    /// the caller's slot. So the step is called in one place only, and rare cases are out of line.
     #[inline(always)]
     pub(super) fn apply(
         &mut self,
@@ -85,7 +85,7 @@ impl Shard {
         Some(id)
     }
 
-    /// What a step on an absent key decided. Of an expired one something is left, in `expired`.
+    /// Carries out what a step on an absent key decided. `expired` is the entry of an expired key that was not reclaimed yet.
     #[inline(never)]
     fn settle_absent(
         &mut self,
@@ -100,8 +100,8 @@ impl Shard {
         };
         let id = match expired {
             Some(id) => {
-                if let Some(place) = self.table.get_mut(id) {
-                    *place = slot;
+                if let Some(stored) = self.table.get_mut(id) {
+                    *stored = slot;
                 }
                 id
             }
@@ -126,7 +126,7 @@ impl Shard {
         live
     }
 
-    /// Reclaims some of what is due, and tells whether there may be more.
+    /// Reclaims some expired keys and returns whether there may be more.
     pub(super) fn reclaim_slice(&mut self, now: Millis) -> bool {
         let mut budget = RECLAIM_PER_SLICE;
         self.reclaim(now, &mut budget);

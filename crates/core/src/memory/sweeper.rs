@@ -1,7 +1,7 @@
-//! A thread that reclaims expired keys now and then, for stores that are seldom used.
+//! A thread that reclaims expired keys periodically, for stores that are seldom used.
 //!
-//! It holds the store weakly and waits on a channel whose other end lives in the store: dropping the store ends it, and
-//! a process that ends does not wait for it.
+//! It holds the store weakly and waits on a channel whose sender is owned by the store: dropping the store ends the thread, and
+//! a process does not wait for it at exit.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Inner;
 
 pub(super) struct Sweeper {
-    /// Only dropped: that is the sign to end.
+    /// Dropped to end the thread.
     _end: Sender<()>,
 }
 

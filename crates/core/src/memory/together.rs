@@ -1,5 +1,5 @@
-//! Several keys at once: the locks of their shards, always taken in the order of the shards, so that no two jobs wait for
-//! each other.
+//! Steps on several keys: the locks of their shards are always taken in the order of the shards, so that no two jobs
+//! deadlock.
 
 use std::any::Any;
 use std::sync::MutexGuard;
@@ -33,7 +33,7 @@ impl Together for MemoryStore {
 
 struct Held<'a> {
     store: &'a MemoryStore,
-    /// Ascending.
+    /// In ascending order of the shards.
     held: Vec<(usize, MutexGuard<'a, Shard>)>,
     now: Millis,
 }
@@ -45,10 +45,10 @@ impl Applies for Held<'_> {
 
     fn apply_erased(&mut self, key: &Key, step: &mut dyn ErasedStep) -> Result<()> {
         let (hash, index) = self.store.shard_index(key);
-        let place = self.held.binary_search_by_key(&index, |(index, _)| *index).map_err(|_| {
-            Error::new(Code::Internal, format!("the job that runs together did not name the key {key}"))
+        let held_at = self.held.binary_search_by_key(&index, |(index, _)| *index).map_err(|_| {
+            Error::new(Code::Internal, format!("the multi-key job did not declare the key {key}"))
         })?;
-        self.held[place].1.apply(hash, key.as_bytes(), step, self.now)
+        self.held[held_at].1.apply(hash, key.as_bytes(), step, self.now)
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_only_some_of_the_steps() {
+    fn no_reader_sees_only_some_of_the_steps() {
         let store = MemoryStore::open(MemoryOptions::default().shards(4)).unwrap();
         let both = keys(&["a", "b", "c", "d"]);
         std::thread::scope(|scope| {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_read_once_and_a_key_that_was_not_named_is_refused() {
+    fn the_clock_is_read_once_and_an_undeclared_key_is_rejected() {
         struct Counting(Arc<AtomicUsize>);
         impl Clock for Counting {
             fn now(&self) -> Millis {
@@ -111,7 +111,7 @@ mod tests {
             for key in &names {
                 held.apply(key, &add(1))?;
             }
-            let other = held.apply(&Key::new("somebody else's").unwrap(), &add(1));
+            let other = held.apply(&Key::new("other").unwrap(), &add(1));
             assert_eq!(other.unwrap_err().code(), Code::Internal);
             Ok(held.now())
         };

@@ -1,25 +1,25 @@
-//! From the hash of a key to the place of its entry, in parts that grow one at a time.
+//! From the hash of a key to the id of its entry, in parts that grow one at a time.
 //!
-//! A part keeps 32 bits of each hash beside the place, so that growing never looks at an entry: a table of ten
-//! million keys pauses for one part's few thousand entries, not for all of them.
+//! A part stores 32 bits of each hash beside the id, so that growing never reads an entry: a table of ten
+//! million keys pauses for the few thousand entries of one part, not for all of them.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 
 use super::Id;
-use super::places::Places;
+use super::buckets::Buckets;
 
 pub(super) struct Index {
-    /// Seeded at random, so that nobody can choose keys that collide.
+    /// Randomly seeded, so that a client cannot choose keys that collide.
     state: RandomState,
-    parts: Box<[Places]>,
+    parts: Box<[Buckets]>,
 }
 
 impl Index {
     pub(super) fn new(parts: usize, state: RandomState) -> Self {
         let parts = parts.next_power_of_two();
-        Index { state, parts: (0..parts).map(|_| Places::default()).collect() }
+        Index { state, parts: (0..parts).map(|_| Buckets::default()).collect() }
     }
 
     pub(super) fn emptied(&self) -> Self {
@@ -54,7 +54,7 @@ impl Index {
         self.parts[part].remove(short, id);
     }
 
-    /// The part comes from the upper half of the hash, what the part keeps is the lower half.
+    /// The upper half of the hash selects the part, the lower half is stored in it.
     #[inline]
     fn split(&self, hash: u64) -> (usize, u32) {
         ((hash >> 32) as usize & (self.parts.len() - 1), hash as u32)

@@ -1,14 +1,14 @@
-//! Keys in memory: a table that finds an entry by its key, reclaims what is due, and chooses what to evict.
+//! Keys in memory: a table that finds an entry by its key, reclaims expired entries, and chooses entries to evict.
 //!
-//! [`Table`] joins three parts that know nothing of each other: a slab that never moves an entry, a hash index from
-//! key to entry, and a timing [`Wheel`] over the entries that expire. No operation is ever proportional to the
-//! number of keys (but for a clock that jumps far back, see [`Wheel`]): growing adds a chunk to the slab and
-//! rebuilds one small part of the index; reclaiming costs what is due; evicting looks at a bounded number of entries.
+//! [`Table`] combines three independent parts: a slab that never moves an entry, a hash index from
+//! key to entry, and a timing [`Wheel`] over the entries that expire. No operation takes time proportional to the
+//! number of keys (except when the clock jumps far back, see [`Wheel`]): growing adds a chunk to the slab and
+//! rebuilds one small part of the index; reclaiming costs O(expired); evicting checks a bounded number of entries.
 //!
-//! Invariant: an entry keeps its [`Id`] until it is removed, so walking ids sees every key that stays throughout.
+//! Invariant: an entry keeps its [`Id`] until it is removed, so a scan over ids sees every key that exists throughout.
 
+mod buckets;
 mod index;
-mod places;
 mod slab;
 mod wheel;
 
@@ -21,10 +21,10 @@ use index::Index;
 use slab::Slab;
 pub use wheel::Wheel;
 
-/// A place in a table. It is reused after its entry was removed.
+/// The number of an entry in a table. It is reused after its entry was removed.
 pub type Id = u32;
 
-/// How many entries the CLOCK hand looks at before it takes what it stands on.
+/// How many entries the CLOCK hand checks before it evicts the one it points to.
 const HAND_STEPS_MAX: usize = 64;
 
 /// Entries by key.
@@ -43,7 +43,7 @@ struct Entry<V> {
     value: V,
 }
 
-/// An entry that is there and not expired.
+/// An entry that exists and is not expired.
 pub struct Live<'a, V> {
     entry: &'a mut Entry<V>,
     wheel: &'a mut Wheel,
@@ -51,7 +51,7 @@ pub struct Live<'a, V> {
 }
 
 impl<V> Live<'_, V> {
-    /// Its value, to be changed.
+    /// Its value, mutable.
     #[inline]
     pub fn value(&mut self) -> &mut V {
         &mut self.entry.value
@@ -64,7 +64,7 @@ impl<V> Live<'_, V> {
         self.entry.expires_at
     }
 
-    /// Sets when it expires. Putting it off is free: the wheel looks again when the earlier moment comes.
+    /// Sets when it expires. A later expiry is free: the wheel checks again at the earlier time.
     #[inline]
     pub fn set_expires_at(&mut self, at: Millis) {
         let before = std::mem::replace(&mut self.entry.expires_at, at);
@@ -90,24 +90,24 @@ impl<V> Table<V> {
         Table::with_state(parts, RandomState::default())
     }
 
-    /// The same with a given hash seed, so that several tables and their owner can share one hash of a key.
+    /// The same with a given hash seed, so that several tables and their owner can share the hash of a key.
     #[must_use]
     pub fn with_state(parts: usize, state: RandomState) -> Self {
         Table { slab: Slab::new(), index: Index::new(parts, state), wheel: Wheel::new(), hand: 0 }
     }
 
-    /// How a key is hashed in this table. Callers that need the hash for more than one thing compute it once.
+    /// The hash of a key in this table. Callers that need it more than once compute it once.
     #[must_use]
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.index.hash(key)
     }
 
-    /// Makes room in the index for that many more keys, so that it need not grow step by step.
+    /// Reserves space in the index for that many more keys, so that it need not grow step by step.
     pub fn reserve(&mut self, additional: usize) {
         self.index.reserve(additional);
     }
 
-    /// Number of entries, those that are expired but not yet reclaimed included.
+    /// Number of entries, including those that are expired but not yet reclaimed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slab.len()
@@ -138,30 +138,29 @@ impl<V> Table<V> {
         self.index.find(hash, |id| self.is_at(id, key))
     }
 
-    /// Whether the entry at this place has this key.
+    /// Whether the entry with this id has this key.
     #[inline]
     #[must_use]
     pub fn is_at(&self, id: Id, key: &[u8]) -> bool {
         self.slab.get(id).is_some_and(|entry| same(entry.key.as_slice(), key))
     }
 
-    /// Adds a key that is not there yet. It never expires until it is told to.
+    /// Adds a key that does not exist yet. It does not expire.
     pub fn insert(&mut self, key: HipByt<'static>, value: V) -> Id {
         self.insert_hashed(self.hash(&key), key, value)
     }
 
-    /// The same with a hash that is known.
+    /// The same with a known hash.
     pub fn insert_hashed(&mut self, hash: u64, key: HipByt<'static>, value: V) -> Id {
         let id = self.slab.insert(Entry { key, expires_at: Millis::NEVER, used: false, value });
         self.index.insert(hash, id);
         id
     }
 
-    /// Adds a key that is not there yet at a place that is free, as it was before a restart. Gives the value back
-    /// when the place is taken.
+    /// Adds a key that does not exist yet with a given id, as it was before a restart.
     ///
     /// # Errors
-    /// The value, when the place is taken.
+    /// The value, when the id is in use.
     pub fn insert_at(&mut self, id: Id, key: HipByt<'static>, value: V) -> Result<(), V> {
         let hash = self.hash(&key);
         self.slab
@@ -195,13 +194,13 @@ impl<V> Table<V> {
         self.slab.get(id).map(|entry| &entry.value)
     }
 
-    /// The value of an entry, to be changed.
+    /// The value of an entry, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: Id) -> Option<&mut V> {
         self.slab.get_mut(id).map(|entry| &mut entry.value)
     }
 
-    /// An entry that is not expired at `now`, to be changed. Counts as a use.
+    /// An entry that is not expired at `now`, mutable. Counts as a use.
     #[inline]
     pub fn live(&mut self, id: Id, now: Millis) -> Option<Live<'_, V>> {
         let entry = self.slab.get_mut(id)?;
@@ -209,20 +208,20 @@ impl<V> Table<V> {
         (now < entry.expires_at).then_some(Live { entry, wheel: &mut self.wheel, id })
     }
 
-    /// Marks an entry as used, so that the CLOCK hand passes it once.
+    /// Marks an entry as used, so that the CLOCK hand skips it once.
     pub fn touch(&mut self, id: Id) {
         if let Some(entry) = self.slab.get_mut(id) {
             entry.used = true;
         }
     }
 
-    /// When an entry expires; [`Millis::NEVER`] when it does not or is not there.
+    /// When an entry expires; [`Millis::NEVER`] when it does not or does not exist.
     #[must_use]
     pub fn expires_at(&self, id: Id) -> Millis {
         self.slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at)
     }
 
-    /// Sets when an entry expires. Putting it off is free: the wheel looks again when the earlier moment comes.
+    /// Sets when an entry expires. A later expiry is free: the wheel checks again at the earlier time.
     #[inline]
     pub fn set_expires_at(&mut self, id: Id, at: Millis) {
         if let Some(entry) = self.slab.get_mut(id) {
@@ -230,28 +229,28 @@ impl<V> Table<V> {
         }
     }
 
-    /// Whether nothing can be expired at `now`, by one comparison; `false` means that it is not known.
+    /// Whether nothing can be expired at `now`, by one comparison; `false` means unknown.
     #[inline]
     #[must_use]
     pub fn is_idle_at(&self, now: Millis) -> bool {
         self.wheel.is_idle_at(now)
     }
 
-    /// The next entry that is expired at `now`, still in the table. Each look at an entry costs one of `budget`.
+    /// The next entry that is expired at `now`, still in the table. Each entry that is checked costs one of `budget`.
     ///
-    /// Every entry is given out once; the caller removes it, or gives it another expiry.
+    /// Every entry is returned once; the caller removes it or sets another expiry.
     pub fn pop_expired(&mut self, now: Millis, budget: &mut usize) -> Option<Id> {
         let slab = &self.slab;
         self.wheel.pop_due(now, budget, |id| slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at))
     }
 
-    /// Chooses an entry to evict among those that `may_go`: the first since the last time that was not used.
+    /// Chooses an entry to evict among those that `may_go`: the first from the CLOCK hand on that was not used since it passed.
     ///
-    /// When everything in reach was used, it takes the last one that may go, so the cost is bounded.
+    /// When all that are checked were used, it returns the last one that may go, so the cost is bounded.
     pub fn evictable(&mut self, mut may_go: impl FnMut(Id, &V) -> bool) -> Option<Id> {
         let mut fallback = None;
         let mut looked_at = 0;
-        for _ in 0..self.slab.places() {
+        for _ in 0..self.slab.capacity() {
             let id = self.slab.skip_empty(self.hand);
             self.hand = if (id as usize) + 1 < self.slab.slots() { id + 1 } else { 0 };
             let Some(entry) = self.slab.get_mut(id) else {
@@ -271,7 +270,7 @@ impl<V> Table<V> {
         fallback
     }
 
-    /// Walks entries in the order of their ids, from `from` on.
+    /// Iterates over the entries in the order of their ids, starting at `from`.
     pub fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &HipByt<'static>, &V, Millis)> {
         self.slab.iter_from(from).map(|(id, entry)| (id, &entry.key, &entry.value, entry.expires_at))
     }
@@ -288,8 +287,8 @@ impl<V> Table<V> {
     }
 }
 
-/// Whether two keys are the same. The library's comparison is a call, which keys of the usual lengths are spared: their first
-/// and their last bytes are all of them.
+/// Whether two keys are equal. The standard comparison is a function call; keys of the usual lengths avoid it by comparing their
+/// first and last bytes, which overlap.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     fn ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
@@ -322,7 +321,7 @@ mod tests {
         }
         assert_eq!(table.remove(ids[17]).unwrap().1, 17);
         assert_eq!(table.find(&key(17)), None);
-        assert_eq!(table.insert(key(10_000), 10_000), ids[17], "a free place is used again");
+        assert_eq!(table.insert(key(10_000), 10_000), ids[17], "a free id is reused");
         assert_eq!(table.iter_from(0).count(), 10_000);
     }
 
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_can_be_put_back_where_they_were() {
+    fn entries_can_be_restored_with_their_id() {
         let mut table = Table::new(1);
         table.insert_at(5000, key(1), 'a').unwrap();
         table.insert_at(3, key(2), 'b').unwrap();
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_entry_is_given_out_once_and_only_when_due() {
+    fn an_expired_entry_is_returned_once_and_only_when_due() {
         let mut table = Table::new(1);
         for n in 0..1000 {
             let id = table.insert(key(n), n);
@@ -361,17 +360,17 @@ mod tests {
         }
         let mut budget = usize::MAX;
         assert_eq!(table.pop_expired(Millis(900), &mut budget), None);
-        let mut gone = 0;
+        let mut reclaimed = 0;
         while let Some(id) = table.pop_expired(Millis(6000), &mut budget) {
             assert!(table.expires_at(id) <= Millis(6000));
             table.remove(id);
-            gone += 1;
+            reclaimed += 1;
         }
-        assert!((499..=501).contains(&gone), "up to one tick late: {gone}");
+        assert!((499..=501).contains(&reclaimed), "up to one tick late: {reclaimed}");
     }
 
     #[test]
-    fn the_hand_spares_what_was_used_and_what_may_not_go() {
+    fn the_hand_skips_used_and_unevictable_entries() {
         let mut table = Table::new(1);
         let ids: Vec<Id> = (0..10).map(|n| table.insert(key(n), n)).collect();
         for id in &ids[..5] {
@@ -383,21 +382,21 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_looks_at_a_bounded_number_of_used_entries() {
+    fn the_hand_checks_a_bounded_number_of_used_entries() {
         let mut table = Table::new(1);
         for n in 0..100_000 {
             let id = table.insert(key(n), n);
             table.touch(id);
         }
-        let mut looks = 0;
+        let mut checked = 0;
         assert!(
             table
                 .evictable(|_, _| {
-                    looks += 1;
+                    checked += 1;
                     true
                 })
                 .is_some()
         );
-        assert_eq!(looks, HAND_STEPS_MAX);
+        assert_eq!(checked, HAND_STEPS_MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! Entries in chunks that never move: growing allocates one chunk, whatever the number of entries.
 //!
-//! A chunk is allocated when its first place is taken, so entries that come back to far places (after a restart, when most
-//! keys around them are gone) cost their own chunks and nothing between.
+//! A chunk is allocated when its first slot is used, so entries that are restored with high ids (after a restart, when most
+//! keys around them have been deleted) cost their own chunks and nothing between.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::bounds::TABLE_KEYS_MAX;
 const CHUNK_BITS: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_BITS;
 
-/// Places of a chunk that are aligned together.
+/// Slots of a chunk that are aligned together.
 const GROUP_BITS: u32 = 4;
 const GROUP: usize = 1 << GROUP_BITS;
 
-/// Begins at a cache line, so that an entry of that size is in one and not in two.
+/// Aligned to a cache line, so that an entry of that size does not straddle two.
 #[repr(align(64))]
 struct Group<T>([Option<T>; GROUP]);
 
@@ -23,19 +23,19 @@ type Chunk<T> = Box<[Group<T>; CHUNK / GROUP]>;
 
 pub(super) struct Slab<T> {
     chunks: Vec<Option<Chunk<T>>>,
-    /// Places that were given up.
+    /// Ids that were freed.
     free: Vec<Id>,
-    /// Places below `slots` that were never taken.
+    /// Ids below `slots` that were never used.
     gaps: Vec<Range<Id>>,
     slots: usize,
-    /// Places in chunks that are there.
-    places: usize,
+    /// Slots in allocated chunks.
+    capacity: usize,
     len: usize,
 }
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Slab { chunks: Vec::new(), free: Vec::new(), gaps: Vec::new(), slots: 0, places: 0, len: 0 }
+        Slab { chunks: Vec::new(), free: Vec::new(), gaps: Vec::new(), slots: 0, capacity: 0, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -46,8 +46,8 @@ impl<T> Slab<T> {
         self.slots
     }
 
-    pub(super) fn places(&self) -> usize {
-        self.places
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
     }
 
     #[inline]
@@ -66,13 +66,13 @@ impl<T> Slab<T> {
 
     pub(super) fn insert(&mut self, value: T) -> Id {
         let id = loop {
-            match self.next_place() {
-                // It may have been taken by `insert_at` since it was noted as free.
+            match self.next_id() {
+                // It may have been used by `insert_at` since it was freed.
                 id if self.get(id).is_some() => {}
                 id => break id,
             }
         };
-        *self.place(id) = Some(value);
+        *self.slot(id) = Some(value);
         self.len += 1;
         id
     }
@@ -87,7 +87,7 @@ impl<T> Slab<T> {
             }
             self.slots = id as usize + 1;
         }
-        *self.place(id) = Some(value);
+        *self.slot(id) = Some(value);
         self.len += 1;
         Ok(())
     }
@@ -108,13 +108,13 @@ impl<T> Slab<T> {
         taken
             .flat_map(|(index, chunk)| {
                 let start = (index << CHUNK_BITS) as Id;
-                let places = chunk.iter().flat_map(|group| &group.0);
-                places.enumerate().filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
+                let slots = chunk.iter().flat_map(|group| &group.0);
+                slots.enumerate().filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
             })
             .skip_while(move |(id, _)| *id < from)
     }
 
-    /// The first place from `from` on that may be taken: `from` itself, or where the next chunk that is there begins.
+    /// The first id from `from` on that may be used: `from` itself, or the first of the next allocated chunk.
     pub(super) fn skip_empty(&self, from: Id) -> Id {
         let first = (from >> CHUNK_BITS) as usize;
         match self.chunks.get(first) {
@@ -126,7 +126,7 @@ impl<T> Slab<T> {
         }
     }
 
-    fn next_place(&mut self) -> Id {
+    fn next_id(&mut self) -> Id {
         if let Some(id) = self.free.pop() {
             return id;
         }
@@ -141,24 +141,24 @@ impl<T> Slab<T> {
         (self.slots - 1) as Id
     }
 
-    fn place(&mut self, id: Id) -> &mut Option<T> {
+    fn slot(&mut self, id: Id) -> &mut Option<T> {
         let index = (id >> CHUNK_BITS) as usize;
         if self.chunks.len() <= index {
             self.chunks.resize_with(index + 1, || None);
         }
-        let places = &mut self.places;
+        let capacity = &mut self.capacity;
         let chunk = self.chunks[index].get_or_insert_with(|| {
-            *places += CHUNK;
-            // By way of a vector, because an array would be made on the stack.
+            *capacity += CHUNK;
+            // Built through a vector, because an array would be built on the stack.
             let empty: Box<[Group<T>]> = (0..CHUNK / GROUP).map(|_| Group([const { None }; GROUP])).collect();
-            empty.try_into().unwrap_or_else(|_| unreachable!("as many as a chunk has"))
+            empty.try_into().unwrap_or_else(|_| unreachable!("the length of a chunk"))
         });
         let (group, at) = within(id);
         &mut chunk[group].0[at]
     }
 }
 
-/// The group in its chunk and the place in that.
+/// The group in its chunk, and the slot in the group.
 #[inline]
 fn within(id: Id) -> (usize, usize) {
     let at = id as usize & (CHUNK - 1);
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_places_cost_their_own_chunks_only() {
+    fn high_ids_cost_their_own_chunks_only() {
         let mut slab = Slab::new();
         let far = [0, 5, 1 << 20, 4_000_000_000];
         for id in far {

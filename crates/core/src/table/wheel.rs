@@ -1,13 +1,13 @@
-//! A hierarchical timing wheel: what is due is found in O(due), whatever the number of entries that wait.
+//! A hierarchical timing wheel: finding the due entries costs O(due), whatever the number of scheduled entries.
 //!
 //! Six levels of 64 slots; a slot of level `n` is 64^n ticks wide. Each slot is a doubly linked list threaded
 //! through one array indexed by entry, so scheduling and cancelling are O(1) and need no allocation per entry.
 //!
-//! The wheel may hold an entry at an *earlier* moment than it is due: when that moment comes it asks for the true one
-//! and puts it where it belongs. So putting an expiry off costs nothing. It only reclaims; no answer depends on it.
+//! The wheel may hold an entry at an *earlier* time than it is due: at that time it asks for the actual time
+//! and reschedules the entry. So postponing an expiry costs nothing. The wheel only reclaims; no result depends on it.
 //!
-//! It runs forward. When the clock jumps back by more than [`SLACK_TICKS`], everything is placed anew: the one
-//! operation that costs O(entries), needed because otherwise nothing would be reclaimed until the old time is back.
+//! It runs forward. When the clock jumps back by more than [`SLACK_TICKS`], all entries are rescheduled: the only
+//! operation that costs O(entries), needed because otherwise nothing would be reclaimed until the old time is reached again.
 
 use super::Id;
 use crate::clock::Millis;
@@ -16,21 +16,21 @@ const TICK_MS: u64 = 16;
 const LEVELS: usize = 6;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// One slot of the last level less than a whole turn, so that a slot never holds two turns.
+/// One slot of the last level less than a full rotation, so that a slot never mixes two rotations.
 const REACH_TICKS: u64 = (SLOTS as u64 - 1) << (SLOT_BITS * (LEVELS as u32 - 1));
 const SLACK_TICKS: u64 = 4096;
 const NONE: u32 = u32::MAX;
 
-/// Entries by the moment they are due.
+/// Entries by the time they are due.
 pub struct Wheel {
-    /// Everything before this tick has been given out.
+    /// Every entry due before this tick has been returned.
     tick: u64,
     /// A bit for each slot that is not empty.
     occupied: [u64; LEVELS],
     heads: [[Id; SLOTS]; LEVELS],
     links: Vec<Link>,
     len: usize,
-    /// Nothing is due at `tick`, so asking again at the same tick is one comparison.
+    /// Nothing is due at `tick`, so a repeated call at the same tick is one comparison.
     idle: bool,
 }
 
@@ -62,26 +62,26 @@ impl Wheel {
         }
     }
 
-    /// Number of entries that wait.
+    /// Number of scheduled entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// Whether no entry is scheduled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether nothing can be due at `now`, by one comparison; `false` means that it is not known.
+    /// Whether nothing can be due at `now`, by one comparison; `false` means unknown.
     #[inline]
     #[must_use]
     pub fn is_idle_at(&self, now: Millis) -> bool {
         self.idle && now.0 / TICK_MS == self.tick
     }
 
-    /// Has `id` looked at when `at` comes, and not at the moment it was scheduled for before.
+    /// Schedules `id` for `at`, replacing its earlier schedule.
     pub fn schedule(&mut self, id: Id, at: Millis) {
         self.cancel(id);
         if self.links.len() <= id as usize {
@@ -90,7 +90,7 @@ impl Wheel {
         self.link(id, at);
     }
 
-    /// Forgets `id`.
+    /// Removes `id` from the schedule.
     pub fn cancel(&mut self, id: Id) {
         let Some(&Link { prev, next, slot }) = self.links.get(id as usize) else {
             return;
@@ -113,8 +113,8 @@ impl Wheel {
         self.len -= 1;
     }
 
-    /// Takes out the next entry that is due at `now`. `due_at` tells when an entry is truly due; one that is due later is
-    /// placed anew, one that never is is forgotten. Each entry that is looked at costs one of `budget`.
+    /// Removes and returns the next entry that is due at `now`. `due_at` returns when an entry is actually due; one that is due
+    /// later is rescheduled, one that is never due is dropped. Each entry that is checked costs one of `budget`.
     pub fn pop_due(&mut self, now: Millis, budget: &mut usize, due_at: impl Fn(Id) -> Millis) -> Option<Id> {
         let now_tick = now.0 / TICK_MS;
         if self.is_idle_at(now) {
@@ -153,8 +153,8 @@ impl Wheel {
         None
     }
 
-    /// The slot that is not empty and begins first, and the tick at which it begins. A slot of a higher level can begin
-    /// before one of a lower: the one that is just being spread over the lower levels.
+    /// The first slot that is not empty, and the tick at which it begins. A slot of a higher level can begin before
+    /// one of a lower level: the one that is just being distributed over the lower levels.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let occupied = (0..LEVELS).filter(|level| self.occupied[*level] != 0);
         let slots = occupied.map(|level| {
@@ -168,8 +168,8 @@ impl Wheel {
     }
 
     fn link(&mut self, id: Id, at: Millis) {
-        // Rounded up, so that an entry that is looked at is due unless it was put off. What is past is due at once, what is
-        // beyond the reach of the last level waits in its farthest slot and is then placed anew.
+        // Rounded up, so that an entry that is checked is due unless it was postponed. A time in the past is due at once; a time
+        // beyond the range of the last level goes to its farthest slot and is rescheduled from there.
         let tick = at.0.div_ceil(TICK_MS).clamp(self.tick, self.tick + REACH_TICKS);
         let level = match tick ^ self.tick {
             0 => {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn near_and_far_moments_come_in_their_turn() {
+    fn near_and_distant_times_are_due_in_order() {
         let far = [1, 40, 100, 1000, 65_536, 1 << 20, 1 << 30, 1 << 41, 1 << 50];
         let due: BTreeMap<Id, u64> = far.iter().enumerate().map(|(i, at)| (i as Id, *at)).collect();
         let mut wheel = wheel_of(&due);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn putting_off_is_seen_when_the_first_moment_comes() {
+    fn a_postponed_entry_is_rescheduled_at_its_earlier_time() {
         let mut due = BTreeMap::from([(0, 100)]);
         let mut wheel = wheel_of(&due);
         due.insert(0, 5000);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_gives_out_everything_in_the_end() {
+    fn a_small_budget_returns_everything_in_the_end() {
         let due: BTreeMap<Id, u64> = (0..1000).map(|id| (id, u64::from(id) * 37 % 70_000)).collect();
         let mut wheel = wheel_of(&due);
         let mut seen = 0;
@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_far_ahead_and_back_delays_nothing_for_long() {
+    fn a_clock_jump_forward_and_back_delays_nothing_for_long() {
         let mut due: BTreeMap<Id, u64> = (0..100).map(|id| (id, 1_000_000 + u64::from(id))).collect();
         let mut wheel = wheel_of(&due);
         due.insert(1000, 1 << 39);
         wheel.schedule(1000, Millis(1 << 39));
         assert_eq!(drain(&mut wheel, &due, 1 << 38).len(), 100);
-        // Back in time: new entries must not wait for the far future.
+        // Back in time: new entries must not wait for the distant future.
         for id in 0..100 {
             due.insert(id, 2_000);
             wheel.schedule(id, Millis(2_000));

@@ -1,7 +1,7 @@
 //! The archive of a shard: a SQLite file that is always consistent and a little behind.
 //!
-//! It runs in WAL mode with synchronous NORMAL, so a commit is not synced by itself: only a checkpoint brings the archive to
-//! disk for certain, and only then may the journal let go of what it holds.
+//! It runs in WAL mode with synchronous NORMAL, so a commit alone is not synced: only a checkpoint makes the archive
+//! durable, and only after that are journal segments recycled.
 
 pub(crate) mod archiver;
 mod sqlite;

@@ -10,17 +10,17 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use crate::directory::cannot;
 use crate::private;
 
-/// Statements that stay prepared: all that the model has.
+/// Size of the prepared statement cache: all statements of the model fit.
 const STATEMENTS: usize = 64;
 
 /// How a database file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To be written by this connection, and created if it is not there.
+    /// Read and write; created if it does not exist.
     Write,
-    /// To be written by this connection; it must be there.
+    /// Read and write; it must exist.
     Existing,
-    /// To be read only.
+    /// Read only.
     Read,
 }
 
@@ -54,7 +54,7 @@ impl Database {
             if access != Access::Read {
                 connection.pragma_update(None, "journal_mode", "wal")?;
                 connection.pragma_update(None, "synchronous", "normal")?;
-                // Checkpoints are the archiver's business: it must know when one is complete.
+                // Checkpoints are run by the archiver: it must know when one is complete.
                 connection.pragma_update(None, "wal_autocheckpoint", 0)?;
                 connection.pragma_update(None, "cache_size", -32_768)?;
             }
@@ -77,7 +77,7 @@ impl Database {
         outcome
     }
 
-    /// Brings everything that is committed into the file and to disk. Answers whether all of it could be.
+    /// Runs a checkpoint and returns whether it was complete.
     pub(crate) fn checkpoint(&mut self, truncate: bool) -> Result<bool> {
         let sql = if truncate { "PRAGMA wal_checkpoint(TRUNCATE)" } else { "PRAGMA wal_checkpoint(PASSIVE)" };
         let row = self.connection.query_row(sql, [], |row| {
@@ -87,7 +87,7 @@ impl Database {
         Ok(busy == 0 && frames == moved)
     }
 
-    /// SQLite's own check of the file.
+    /// SQLite's own integrity check of the file.
     pub(crate) fn integrity(&mut self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
         for pragma in ["PRAGMA integrity_check(20)", "PRAGMA foreign_key_check"] {
@@ -106,7 +106,7 @@ impl Database {
 
     /// Writes a compact copy of what is committed to a new file.
     pub(crate) fn copy_to(&mut self, path: &Path) -> Result<()> {
-        // An empty file is what it may write into.
+        // `VACUUM INTO` accepts an existing file if it is empty.
         private::create_file(path).map_err(|e| cannot("create", path, &e))?;
         let target = path.to_string_lossy();
         self.connection.execute("VACUUM INTO ?1", [&*target]).map_err(|e| failed(path, &e))?;
@@ -166,7 +166,7 @@ impl ToSql for Bound<'_> {
     }
 }
 
-/// SQLite's error as ours. What it wrote is undone by itself, so nothing has changed.
+/// Converts SQLite's error. SQLite has rolled back what it wrote, so nothing has changed.
 fn failed(path: &Path, error: &rusqlite::Error) -> Error {
     let code = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Code::Corrupt,
@@ -176,7 +176,7 @@ fn failed(path: &Path, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::DiskFull) => ": free some space",
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ": restore it from a backup",
         Some(ErrorCode::ReadOnly) => ": make it writable",
-        // What SQLite says when a file beside the database cannot be made or grow.
+        // SQLite's error when a file beside the database cannot be created or extended.
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
             ": make sure that it can be written and that the disk has space"
         }

@@ -1,4 +1,4 @@
-//! Where a shard finds the values that it let go of: a connection of its own to the archive.
+//! Reads evicted values back into memory: the shard's own connection to the archive.
 
 use keystead_core::Result;
 use keystead_model::keyspace::ValueReader;

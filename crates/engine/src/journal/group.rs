@@ -1,12 +1,12 @@
-//! The thread that writes and syncs the journal at `fsync`: it takes every batch that waits, writes them in one go, syncs
-//! once, and tells the shard, which runs the next batch meanwhile.
+//! The thread that writes and syncs the journal at `fsync` (group commit): it takes all queued batches, writes them together,
+//! syncs once, and notifies the shard, which runs the next batch meanwhile.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::Notify;
 
 use super::writer::Writer;
@@ -14,14 +14,14 @@ use super::{Progress, record};
 use crate::bounds::{BATCHES_IN_FLIGHT_MAX, GROUP_BYTES_MAX};
 use crate::health::Vitals;
 
-/// What a batch changed, on its way to the disk.
+/// The encoded effects of a batch.
 pub(crate) struct Batch {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
+    pub(crate) first: Revision,
+    pub(crate) last: Revision,
     pub(crate) effects: Vec<u8>,
 }
 
-/// The shard's end of the journal thread. Dropping it lets the thread finish what it was given.
+/// The shard's handle of the journal thread. Dropping it makes the thread finish what is queued.
 pub(crate) struct GroupWriter {
     batches: Option<SyncSender<Batch>>,
     thread: Option<JoinHandle<()>>,
@@ -48,8 +48,8 @@ impl GroupWriter {
         Ok(GroupWriter { batches: Some(batches), thread: Some(thread) })
     }
 
-    /// Hands over a batch, and waits while too many are on their way. A thread that has failed is noticed by the shard's
-    /// vitals, so there is nothing to answer.
+    /// Queues a batch, and waits while too many are queued. The failure of the thread is reported through the shard's
+    /// vitals, so nothing is returned here.
     pub(crate) fn send(&self, batch: Batch) {
         if let Some(batches) = &self.batches {
             let _ = batches.send(batch);
@@ -75,8 +75,8 @@ fn run(
     let mut records = Vec::new();
     let mut next = waiting.recv().ok();
     while let Some(batch) = next {
-        // At a segment's end everything in it is synced already, so the file left behind needs nothing.
-        writer.make_room(batch.first, batch.effects.len())?;
+        // At a segment's end everything in it is synced already, so the previous file needs no sync.
+        writer.begin_record(batch.first, batch.effects.len())?;
         let synced = progress.durable();
         let mut last = batch.last;
         records.clear();
@@ -84,7 +84,7 @@ fn run(
         next = None;
         while let Ok(batch) = waiting.try_recv() {
             let grown = records.len() + record::HEADER_BYTES + batch.effects.len();
-            if grown > GROUP_BYTES_MAX || grown as u64 > writer.room() {
+            if grown > GROUP_BYTES_MAX || grown as u64 > writer.available() {
                 next = Some(batch);
                 break;
             }

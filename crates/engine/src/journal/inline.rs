@@ -1,5 +1,5 @@
-//! Writing the journal at `commit`: the shard writes by itself, and a thread syncs about once a second, so that a power
-//! loss costs little though it is not promised to cost nothing.
+//! Writing the journal at `commit`: the shard itself writes, and a thread syncs about once a second, so that a power
+//! loss costs little, although that is not guaranteed.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::group::Batch;
 use super::record;
@@ -23,24 +23,24 @@ pub(crate) struct InlineWriter {
     writer: Writer,
     records: Vec<u8>,
     shared: Arc<Shared>,
-    /// Only dropped: that is the sign to sync once more and end.
+    /// Dropped to make the thread sync once more and end.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    /// Files with records that may not be on disk, the present one last.
+    /// Files with records that may not be synced yet, the current one last.
     files: Mutex<Vec<Arc<File>>>,
     written: AtomicU64,
     synced: AtomicU64,
 }
 
 impl InlineWriter {
-    pub(crate) fn start(name: String, writer: Writer, last: u64, vitals: Arc<Vitals>) -> Result<Self> {
+    pub(crate) fn start(name: String, writer: Writer, last: Revision, vitals: Arc<Vitals>) -> Result<Self> {
         let shared = Arc::new(Shared {
             files: Mutex::new(vec![writer.file()]),
-            written: AtomicU64::new(last),
-            synced: AtomicU64::new(last),
+            written: AtomicU64::new(last.0),
+            synced: AtomicU64::new(last.0),
         });
         let (end, ended) = channel::<()>();
         let syncing = Arc::clone(&shared);
@@ -63,10 +63,10 @@ impl InlineWriter {
 
     /// Writes a batch. When it returns, the operating system has it.
     pub(crate) fn write(&mut self, batch: &Batch) -> io::Result<()> {
-        if self.writer.make_room(batch.first, batch.effects.len())?.is_some() {
+        if self.writer.begin_record(batch.first, batch.effects.len())?.is_some() {
             self.shared.lock().push(self.writer.file());
         }
-        let synced = self.shared.synced.load(Ordering::Acquire);
+        let synced = Revision(self.shared.synced.load(Ordering::Acquire));
         self.records.clear();
         record::append(
             &mut self.records,
@@ -77,7 +77,7 @@ impl InlineWriter {
             &batch.effects,
         );
         self.writer.write(&self.records)?;
-        self.shared.written.store(batch.last, Ordering::Release);
+        self.shared.written.store(batch.last.0, Ordering::Release);
         Ok(())
     }
 }
@@ -92,7 +92,7 @@ impl Shared {
         for file in &files {
             file.sync_data()?;
         }
-        // The present file goes on; those before it are done with.
+        // The current file stays; the ones before it are complete.
         self.lock().drain(..files.len() - 1);
         self.synced.store(written, Ordering::Release);
         Ok(())
@@ -109,7 +109,7 @@ impl Drop for InlineWriter {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Only a comfort for the next start.
+        // Best effort: saves work at the next start.
         let _ = self.writer.finish();
     }
 }

@@ -1,18 +1,18 @@
-//! The journal of a shard: an append-only sequence of records, one a batch, in segment files.
+//! The journal of a shard: an append-only sequence of records, one per batch, in segment files.
 //!
 //! | To find                                   | open       |
 //! |-------------------------------------------|------------|
 //! | the bytes of a record                     | [`record`] |
 //! | one file: its header, its records         | [`segment`]|
-//! | which files there are, spare ones         | [`segments`]|
+//! | the segment files, spare ones             | [`segments`]|
 //! | appending, rolling over, syncing          | [`writer`] |
 //! | writing and syncing in groups, at `fsync` | [`group`]  |
-//! | writing at once, at `commit`              | [`inline`] |
+//! | writing without group commit, at `commit` | [`inline`] |
 //! | reading from a revision on                | [`reader`] |
 //! | finding the end after a crash             | [`replay`] |
 //!
-//! Invariants: revisions follow each other without a gap over records and segments. A record that was told durable is
-//! whole on disk. Records that may never have been synced stand only at the end.
+//! Invariants: revisions are consecutive over records and segments. A record that was acknowledged as durable is
+//! complete on disk. Records that may never have been synced are only at the end.
 
 pub(crate) mod group;
 pub(crate) mod inline;
@@ -25,7 +25,9 @@ pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a shard has come, for everybody who waits for it.
+use keystead_core::Revision;
+
+/// How far a shard has progressed, shared by all threads that wait for it.
 #[derive(Default)]
 pub(crate) struct Progress {
     durable: AtomicU64,
@@ -36,32 +38,32 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn starting_at(revision: u64, archived: u64, oldest: u64) -> Self {
+    pub(crate) fn starting_at(revision: Revision, archived: Revision, oldest: Revision) -> Self {
         Progress {
-            durable: AtomicU64::new(revision),
-            archived: AtomicU64::new(archived),
-            oldest: AtomicU64::new(oldest),
+            durable: AtomicU64::new(revision.0),
+            archived: AtomicU64::new(archived.0),
+            oldest: AtomicU64::new(oldest.0),
             ended: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
+    pub(crate) fn durable(&self) -> Revision {
+        Revision(self.durable.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_durable(&self, revision: u64) {
-        self.durable.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_durable(&self, revision: Revision) {
+        self.durable.fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    pub(crate) fn archived(&self) -> u64 {
-        self.archived.load(Ordering::Acquire)
+    pub(crate) fn archived(&self) -> Revision {
+        Revision(self.archived.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_archived(&self, revision: u64) {
-        self.archived.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_archived(&self, revision: Revision) {
+        self.archived.fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    /// Whether nothing more will come.
+    /// Whether no more changes will follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -70,11 +72,11 @@ impl Progress {
         self.ended.store(true, Ordering::Release);
     }
 
-    pub(crate) fn oldest(&self) -> u64 {
-        self.oldest.load(Ordering::Acquire)
+    pub(crate) fn oldest(&self) -> Revision {
+        Revision(self.oldest.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_oldest(&self, revision: u64) {
-        self.oldest.fetch_max(revision, Ordering::AcqRel);
+    pub(crate) fn set_oldest(&self, revision: Revision) {
+        self.oldest.fetch_max(revision.0, Ordering::AcqRel);
     }
 }

@@ -1,14 +1,14 @@
-//! Finding the end of a journal after a crash, and giving out every record on the way.
+//! Finds the end of a journal after a crash, and returns every record on the way.
 //!
-//! The first place without a whole record ends the journal if nothing behind it says otherwise: a crash may keep any part of
-//! what was not synced. But when a later record was written after the missing one had been synced, the missing one was told
-//! durable: that is damage, and an error that names the place.
+//! The first offset without a complete record is the journal's end unless a later record proves otherwise: a crash may preserve
+//! any part of what was not synced. But when a later record was written after the missing one had been synced, the missing one
+//! was acknowledged as durable: that is damage, and an error that gives the offset.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, Segment, list};
@@ -17,29 +17,29 @@ use crate::directory::{cannot, sync_dir};
 /// Bytes that the search for later records reads at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// What a journal holds.
+/// The content of a journal.
 pub(crate) struct Found {
     /// The last revision.
-    pub(crate) last: u64,
-    /// Where the journal ends: the segments that stay, by first revision, with the length of what counts.
-    pub(crate) segments: BTreeMap<u64, u64>,
-    /// What stands behind the end and does not count.
+    pub(crate) last: Revision,
+    /// The segments that are valid, by first revision, with their valid length.
+    pub(crate) segments: BTreeMap<Revision, u64>,
+    /// Files behind the end, which are not valid.
     behind: Vec<std::path::PathBuf>,
-    /// Bytes of the last segment that do not count.
+    /// Bytes of the last segment that are not valid.
     pub(crate) torn_bytes: u64,
 }
 
-/// Reads the journal in `dir` and gives each record younger than `archived` to `apply`. Changes nothing.
+/// Reads the journal in `dir` and passes each record younger than `archived` to `apply`. Changes nothing.
 pub(crate) fn replay(
     dir: &Path,
     owner: Owner,
-    archived: u64,
+    archived: Revision,
     apply: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<Found> {
     let files = list(dir)?;
     let mut found = Found { last: archived, segments: BTreeMap::new(), behind: Vec::new(), torn_bytes: 0 };
-    // What comes after the archive is in the last segment that does not begin behind it. Those before need not be read.
-    let Some(start) = files.iter().rposition(|(first, _)| *first <= archived + 1) else {
+    // The first unarchived revision is in the last segment that does not begin after it. Segments before that are not read.
+    let Some(start) = files.iter().rposition(|(first, _)| *first <= archived.next()) else {
         return match files.first() {
             None => Ok(found),
             Some((first, path)) => Err(gap(archived, *first, path)),
@@ -65,7 +65,7 @@ pub(crate) fn replay(
                 found.last = header.last;
             }
             offset += header.record_len() as u64;
-            expected = header.last + 1;
+            expected = header.last.next();
         }
         found.segments.insert(*first, offset);
         if files.get(index + 1).is_none_or(|(successor, _)| *successor != expected) {
@@ -74,7 +74,7 @@ pub(crate) fn replay(
         }
     }
     if expected <= archived {
-        // The archive reached the disk and the end of the journal did not, which only `commit` allows: nothing here counts.
+        // The archive is on disk and the end of the journal is not, which is possible at `commit` only: all of this is archived.
         found.segments.clear();
         found.behind = files.into_iter().map(|(_, path)| path).collect();
         found.torn_bytes = 0;
@@ -82,20 +82,20 @@ pub(crate) fn replay(
     Ok(found)
 }
 
-fn gap(archived: u64, first: u64, path: &Path) -> Error {
+fn gap(archived: Revision, first: Revision, path: &Path) -> Error {
     Error::new(
         Code::Corrupt,
-        format!("the archive ends with revision {archived}, and the journal begins with {first}: what was between is missing"),
+        format!("the archive ends with revision {archived}, and the journal begins with {first}: the revisions between are missing"),
     )
     .context(path.display())
 }
 
-/// The journal ends before `missing`, at `offset` of the first of `rest`, unless something behind it was written after
+/// The journal ends before `missing`, at `offset` of the first of `rest`, unless something behind that was written after
 /// `missing` had been synced.
 fn end_here(
-    rest: &[(u64, std::path::PathBuf)],
+    rest: &[(Revision, std::path::PathBuf)],
     owner: Owner,
-    missing: u64,
+    missing: Revision,
     offset: u64,
     found: &mut Found,
 ) -> Result<()> {
@@ -109,7 +109,7 @@ fn end_here(
                 Code::Corrupt,
                 format!(
                     "the journal is damaged at byte {offset} of {}: revision {missing} was durable and is missing, \
-                     while {} goes on at byte {at}",
+                     while {} continues at byte {at}",
                     damaged.display(),
                     path.display()
                 ),
@@ -126,7 +126,7 @@ fn end_here(
     Ok(())
 }
 
-/// How many bytes from `from` to the last one that is not zero: a segment's room is zeros until it is written.
+/// Number of bytes from `from` to the last one that is not zero: a segment is filled with zeros until it is written.
 fn written_behind(segment: &Segment, from: u64) -> Result<u64> {
     let (end, mut at, mut last) = (segment.len()?, from, from);
     let mut block = vec![0; BLOCK_BYTES];
@@ -140,8 +140,8 @@ fn written_behind(segment: &Segment, from: u64) -> Result<u64> {
     Ok(last - from)
 }
 
-/// Looks for a whole record at any byte from `from` on that was written when `missing` was on disk.
-fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64>> {
+/// Searches at every byte from `from` on for a complete record that was written when `missing` was on disk.
+fn later_record(segment: &Segment, from: u64, missing: Revision) -> Result<Option<u64>> {
     let (end, mut at) = (segment.len()?, from);
     let mut window = vec![0; BLOCK_BYTES + record::HEADER_BYTES];
     let zeros = vec![0; BLOCK_BYTES + 4];
@@ -149,14 +149,14 @@ fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64
     while at < end {
         let read = segment.read_at(&mut window, at)?;
         window[read..].fill(0);
-        // A record begins with its length, so none begins in zeros; and most of a journal's end is zeros.
+        // A record begins with its length, so none begins with zeros; and most of a journal's end is zeros.
         let starts = if window[..zeros.len()] == zeros { 0 } else { BLOCK_BYTES };
         for start in 0..starts {
             let header = record::Header::read(&window[start..]);
             if header.is_some_and(|header| header.synced >= missing && header.first > missing) {
-                let place = at + start as u64;
-                if segment.read(place, &mut whole)?.is_some() {
-                    return Ok(Some(place));
+                let offset = at + start as u64;
+                if segment.read(offset, &mut whole)?.is_some() {
+                    return Ok(Some(offset));
                 }
             }
         }
@@ -166,8 +166,8 @@ fn later_record(segment: &Segment, from: u64, missing: u64) -> Result<Option<u64
 }
 
 impl Found {
-    /// Cuts off what stands behind the end, so that it can never be taken for a part of the journal, and brings the rest to
-    /// disk: the last process may have been killed at `commit` with any of it unsynced, and whoever reads now is told of it.
+    /// Removes what is behind the end, so that it can never be taken for a part of the journal, and syncs the rest:
+    /// the last process may have been killed at `commit` with some of it unsynced, and readers see it from now on.
     pub(crate) fn cut(&mut self, dir: &Path) -> Result<()> {
         for path in self.behind.drain(..) {
             tracing::warn!(file = %path.display(), "removing a journal segment that was never durable");

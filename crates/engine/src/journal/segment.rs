@@ -1,31 +1,31 @@
-//! One journal file: a header that says whose it is, then records until the first that is none.
+//! One journal file: a header that identifies its shard, then records up to the first invalid one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::record;
 use crate::directory::cannot;
 
 const MAGIC: [u8; 8] = *b"KEYSTJ01";
 
-/// Where the first record stands.
+/// Offset of the first record.
 pub(crate) const HEADER_BYTES: u64 = 48;
 
-/// Whose journal it is.
+/// The shard that a journal belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) database: [u8; 16],
     pub(crate) shard: u32,
 }
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) owner: Owner,
-    pub(crate) first: u64,
+    pub(crate) first: Revision,
 }
 
 impl SegmentHeader {
@@ -35,13 +35,13 @@ impl SegmentHeader {
         bytes.extend_from_slice(&self.owner.database);
         bytes.extend_from_slice(&self.owner.shard.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&self.first.to_le_bytes());
+        bytes.extend_from_slice(&self.first.0.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
 
-    /// `None` when these bytes are not a header that was written whole.
+    /// `None` when these bytes are not a complete header.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES as usize)?;
         let (body, checksum) = bytes.split_at(44);
@@ -53,28 +53,28 @@ impl SegmentHeader {
                 database: body[8..24].try_into().ok()?,
                 shard: u32::from_le_bytes(body[24..28].try_into().ok()?),
             },
-            first: u64::from_le_bytes(body[32..40].try_into().ok()?),
+            first: Revision(u64::from_le_bytes(body[32..40].try_into().ok()?)),
         })
     }
 
-    /// With this every checksum of the segment begins.
+    /// Seed of every checksum of the segment.
     pub(crate) fn salt(&self) -> u32 {
         crc32fast::hash(&self.encode())
     }
 }
 
-/// The name of the segment that begins with `first`. Names sort as their revisions do.
-pub(crate) fn path_of(dir: &Path, first: u64) -> PathBuf {
+/// The path of the segment that begins with `first`. Names sort by revision.
+pub(crate) fn path_of(dir: &Path, first: Revision) -> PathBuf {
     dir.join(format!("{first:020}.journal"))
 }
 
-/// The segments in a folder, by their first revision.
-pub(crate) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+/// The segments in a directory, by their first revision.
+pub(crate) fn list(dir: &Path) -> Result<Vec<(Revision, PathBuf)>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))? {
         let path = entry.map_err(|e| cannot("read", dir, &e))?.path();
         if path.extension().is_some_and(|extension| extension == "journal") {
-            let first = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let first = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).map(Revision);
             segments.push((first.ok_or_else(|| foreign(&path))?, path));
         }
     }
@@ -86,7 +86,7 @@ fn foreign(path: &Path) -> Error {
     Error::new(Code::Corrupt, "this is not a journal of this shard: move it away").context(path.display())
 }
 
-/// A segment that is read.
+/// A segment that is open for reading.
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
@@ -95,7 +95,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment. `None` when its header was never written whole; then it holds nothing that was told durable.
+    /// Opens a segment. `None` when its header is not complete; then it holds nothing that was acknowledged as durable.
     pub(crate) fn open(path: &Path, owner: Owner) -> Result<Option<Self>> {
         let file = OpenOptions::new().read(true).open(path).map_err(|e| cannot("open", path, &e))?;
         let mut bytes = [0; HEADER_BYTES as usize];
@@ -111,7 +111,7 @@ impl Segment {
         Ok(self.file.metadata().map_err(|e| cannot("read", &self.path, &e))?.len())
     }
 
-    /// Reads the record at `offset` into `buffer`. `None` when there is no whole record.
+    /// Reads the record at `offset` into `buffer`. `None` when there is no complete record.
     pub(crate) fn read(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<Option<record::Header>> {
         buffer.resize(record::HEADER_BYTES, 0);
         let read = self.read_at(buffer, offset)?;
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_says_whose_it_is_and_notices_damage() {
-        let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: 99 };
+    fn a_header_identifies_its_shard_and_detects_damage() {
+        let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: Revision(99) };
         let bytes = header.encode();
         assert_eq!(bytes.len() as u64, HEADER_BYTES);
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));

@@ -1,7 +1,7 @@
-//! Which segments there are, and which spare files wait to be written again.
+//! The segment files of a journal, and spare files for reuse.
 //!
-//! A segment that is archived is not deleted but kept as a spare, up to a limit: its blocks are allocated and written, so a
-//! sync of new records in it need not change the file system's own structures and takes about half the time.
+//! An archived segment is not deleted but kept as a spare, up to a bound: its blocks are allocated and written, so a
+//! sync of new records in it need not change file system metadata and takes about half the time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 
 use super::segment::path_of;
 use crate::bounds::{JOURNAL_KEPT_SEGMENTS, SPARE_SEGMENTS_MAX};
@@ -25,22 +25,22 @@ pub(crate) struct Segments {
     dir: PathBuf,
     segment_bytes: u64,
     state: Mutex<State>,
-    /// Bytes of all segments: apart, because the shard asks for it in every batch and must not wait for file operations.
+    /// Bytes of all segments: an atomic, because the shard reads it in every batch and must not wait for file operations.
     bytes: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     /// Length of each segment by its first revision.
-    segments: BTreeMap<u64, u64>,
+    segments: BTreeMap<Revision, u64>,
     spares: Vec<PathBuf>,
     next_spare: u64,
 }
 
 impl Segments {
-    /// The segments of a folder that holds these segments. Spare files of an earlier process that are whole are used again,
+    /// The journal in a directory with these segments. Spare files of an earlier process that are complete are reused,
     /// others are removed.
-    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<u64, u64>) -> Result<Self> {
+    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<Revision, u64>) -> Result<Self> {
         let mut state = State { segments, ..State::default() };
         for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
             let path = entry.path();
@@ -73,23 +73,23 @@ impl Segments {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The segment that holds `revision`, by its first revision.
-    pub(crate) fn holding(&self, revision: u64) -> Option<u64> {
+    /// The first revision of the segment that contains `revision`.
+    pub(crate) fn holding(&self, revision: Revision) -> Option<Revision> {
         self.lock().segments.range(..=revision).next_back().map(|(first, _)| *first)
     }
 
-    pub(crate) fn add(&self, first: u64, len: u64) {
+    pub(crate) fn add(&self, first: Revision, len: u64) {
         self.bytes.fetch_add(len, Ordering::Relaxed);
         self.lock().segments.insert(first, len);
     }
 
-    /// A spare file to be written again.
+    /// A spare file for reuse.
     pub(crate) fn take_spare(&self) -> Option<PathBuf> {
         self.lock().spares.pop()
     }
 
-    /// Writes some more zeros to a file that will be a spare, unless there is one: allocated and written blocks make syncing cheap,
-    /// but writing a whole segment in one go would keep the disk busy for too long.
+    /// Writes some more zeros to a file that becomes a spare, unless there is one: allocated and written blocks make syncing cheap,
+    /// but writing a whole segment at once would keep the disk busy for too long.
     pub(crate) fn prepare_spare(&self) -> std::io::Result<()> {
         if !self.lock().spares.is_empty() {
             return Ok(());
@@ -110,15 +110,15 @@ impl Segments {
         Ok(())
     }
 
-    /// Lets go of segments that hold nothing younger than `archived`, but for the last few, and answers the first revision
-    /// that is left.
-    pub(crate) fn release(&self, archived: u64) -> Result<Option<u64>> {
+    /// Recycles segments that contain nothing younger than `archived`, except for the last few, and returns the first revision
+    /// that remains.
+    pub(crate) fn recycle(&self, archived: Revision) -> Result<Option<Revision>> {
         let mut state = self.lock();
-        let firsts: Vec<u64> = state.segments.keys().copied().collect();
+        let firsts: Vec<Revision> = state.segments.keys().copied().collect();
         let mut released = false;
         for pair in firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev() {
             let (first, next) = (pair[0], pair[1]);
-            if next > archived + 1 {
+            if next > archived.next() {
                 break;
             }
             let path = path_of(&self.dir, first);

@@ -1,9 +1,11 @@
-//! Appending to the journal: one segment at a time, the next one begun when the present one is full.
+//! Appending to the journal: one segment at a time; when it is full, the next one is begun.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+
+use keystead_core::Revision;
 
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, SegmentHeader, path_of};
@@ -23,15 +25,15 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Begins a new segment at `first`.
-    pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: u64) -> io::Result<Self> {
+    pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: Revision) -> io::Result<Self> {
         let (file, salt) = create(&segments, owner, first, segments.segment_bytes())?;
         let capacity = segments.segment_bytes();
         Ok(Writer { segments, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
     }
 
-    /// Makes room for a record of `len` effect bytes that begins with `first`. Answers the file that was left behind and
-    /// may not be synced yet, if there is one.
-    pub(crate) fn make_room(&mut self, first: u64, len: usize) -> io::Result<Option<Arc<File>>> {
+    /// Makes sure that a record of `len` effect bytes that begins with `first` fits. Returns the previous file, which
+    /// may not be synced yet, when this begins a new segment.
+    pub(crate) fn begin_record(&mut self, first: Revision, len: usize) -> io::Result<Option<Arc<File>>> {
         let needed = (record::HEADER_BYTES + len) as u64;
         if self.offset + needed <= self.capacity || self.offset == HEADER_BYTES {
             return Ok(None);
@@ -43,13 +45,13 @@ impl Writer {
         Ok(Some(old))
     }
 
-    /// With this the checksum of the next record begins.
+    /// Seed of the next record's checksum.
     pub(crate) fn salt(&self) -> u32 {
         self.salt
     }
 
-    /// Bytes that fit into the present segment.
-    pub(crate) fn room(&self) -> u64 {
+    /// Bytes that fit into the current segment.
+    pub(crate) fn available(&self) -> u64 {
         self.capacity.saturating_sub(self.offset)
     }
 
@@ -60,32 +62,32 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns when everything that was written to the present segment is on disk.
+    /// Returns when everything that was written to the current segment is on disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Cuts off the room that was not used, so that the next start need not search it for what a crash left.
+    /// Truncates the unused part, so that the next start need not search it for what a crash left.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.file.set_len(self.offset)?;
         self.file.sync_all()
     }
 
-    /// The present segment's file.
+    /// The current segment's file.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 }
 
-/// Makes a segment out of a spare file, or a new one, so that its name lasts and its header is the first thing that a sync
-/// of its records brings to disk.
-fn create(segments: &Segments, owner: Owner, first: u64, bytes: u64) -> io::Result<(File, u32)> {
+/// Creates a segment from a spare or new file, so that its name is durable and its header is synced before
+/// or with its records.
+fn create(segments: &Segments, owner: Owner, first: Revision, bytes: u64) -> io::Result<(File, u32)> {
     let path = path_of(segments.dir(), first);
     let header = SegmentHeader { owner, first };
     let file = match segments.take_spare() {
         Some(spare) => {
             let file = OpenOptions::new().read(true).write(true).open(&spare)?;
-            // The old header goes first: until the new one is there, the file holds nothing.
+            // The old header is overwritten first: until the new one is written, the file is not valid.
             file.write_all_at(&header.encode(), 0)?;
             file.sync_data()?;
             fs::rename(&spare, &path)?;

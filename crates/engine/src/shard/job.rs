@@ -1,30 +1,30 @@
-//! What a shard runs: something that looks at or changes its keyspace, and then answers.
+//! Jobs: functions that read or change a shard's keyspace and then return a result.
 
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
 
-/// A piece of work for one shard, all or nothing.
+/// A unit of work for one shard, all or nothing.
 pub trait Job: Send {
-    /// Whether it may change something. One that says no and does is a defect.
+    /// Whether it may change something. A job that returns `false` and changes something is a defect.
     fn writes(&self) -> bool;
 
-    /// Does the work, keeps the result, and tells what came of it. One that waits is run again when a key changes.
+    /// Runs the job and stores its result. A job that waits is run again when a key changes.
     fn run(&mut self, keyspace: &mut Keyspace, now: Millis) -> Ran;
 
-    /// Answers: `Ok` when everything that the result tells is durable, else why it is not.
-    fn answer(self: Box<Self>, gate: Result<()>);
+    /// Delivers the result: `gate` is `Ok` when everything that the result depends on is durable, else the error.
+    fn complete(self: Box<Self>, gate: Result<()>);
 }
 
-/// What came of running a job.
+/// How a run of a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// It is done; its changes stay.
+    /// It is done; its changes are kept.
     Done,
     /// It failed; its changes are undone.
     Failed,
-    /// It found nothing to do and waits for a key. What it noted meanwhile stays.
+    /// It found nothing to do and waits for a key. Its changes are kept.
     Waits(Wait),
 }
 
@@ -48,17 +48,17 @@ impl Completion {
 /// What a job waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Its place in the line, from [`ticket`](crate::Engine::ticket): those who came first are served first.
+    /// Its number in the queue of each key, from [`ticket`](crate::Engine::ticket): lower tickets are served first.
     pub ticket: u64,
     /// A change of any of these runs the job again.
     pub keys: Vec<Bytes>,
-    /// Whether the job also runs when a key goes away.
-    pub gone: bool,
-    /// After how long it answers with what it found last; `None`: it waits for ever.
+    /// Whether the job also runs when a key is deleted.
+    pub on_delete: bool,
+    /// After how long it completes with its last result; `None`: never.
     pub timeout_ms: Option<u64>,
 }
 
-/// A job made of a function, whose result goes to whoever waits for it.
+/// A job made from a function, whose result is sent to a channel.
 pub(crate) struct Task<F, R> {
     writes: bool,
     run: Option<F>,
@@ -72,8 +72,8 @@ where
     R: Send,
 {
     pub(crate) fn new(writes: bool, run: F) -> (Box<Self>, oneshot::Receiver<Result<R>>) {
-        let (reply, answer) = oneshot::channel();
-        (Box::new(Task { writes, run: Some(run), result: None, reply }), answer)
+        let (reply, result) = oneshot::channel();
+        (Box::new(Task { writes, run: Some(run), result: None, reply }), result)
     }
 }
 
@@ -94,10 +94,10 @@ where
         ran
     }
 
-    fn answer(self: Box<Self>, gate: Result<()>) {
+    fn complete(self: Box<Self>, gate: Result<()>) {
         let Task { result, reply, .. } = *self;
         let none = || Err(Error::unknown(Code::Internal, "a job has no result"));
-        // Who asked may have gone.
+        // The receiver may have been dropped.
         let _ = reply.send(gate.and_then(|()| result.unwrap_or_else(none)));
     }
 }

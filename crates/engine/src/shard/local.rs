@@ -1,7 +1,7 @@
-//! A shard seen from its own thread: what lives on its loop runs on its keys without a hop.
+//! A shard seen from its own thread: tasks on its loop access its keys without a queue.
 //!
-//! Invariant: nobody holds a [`Turn`] across a wait, so the shard is never found in use. What a turn changed is sent on its
-//! way when everybody who is awake has had their turn: that is the batch.
+//! Invariant: no task holds a [`Turn`] across an await, so the shard is never borrowed twice. What turns changed is sent to the
+//! journal when all tasks that are ready have run: that is the batch.
 
 use std::cell::{RefCell, RefMut};
 use std::future::Future;
@@ -9,17 +9,17 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision};
 use keystead_model::keyspace::Keyspace;
 
 use super::{Completion, Job, Shard, Wait, Watch};
 use crate::bounds::BATCH_BYTES;
 use crate::health::lost;
 
-/// A task that lives on a shard's loop.
-pub type Guest = Box<dyn FnOnce(Local) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+/// A task that runs on a shard's loop.
+pub type LocalTask = Box<dyn FnOnce(Local) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
-/// A shard, for those who live on its loop.
+/// A shard, for tasks on its loop.
 #[derive(Clone)]
 pub struct Local {
     shard: Rc<RefCell<Shard>>,
@@ -31,25 +31,25 @@ impl Local {
         Local { shard, index }
     }
 
-    /// Which shard this is.
+    /// The number of the shard.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The shard, for a moment. `None` while it waits for its archive to follow; `waker` is then woken when it goes on.
+    /// Exclusive access to the shard until dropped. `None` while it waits for its archive; `waker` is woken when it continues.
     pub fn turn(&self, waker: &Waker) -> Option<Turn<'_>> {
         let mut shard = self.shard.borrow_mut();
         if shard.stalled {
-            shard.sleepers.push_back((0, waker.clone()));
+            shard.sleepers.push_back((Revision::ZERO, waker.clone()));
             return None;
         }
         let now = shard.begin();
         Some(Turn { shard, now, index: self.index })
     }
 
-    /// Up to which revision everything is durable. Asks to be woken when `revision` is, if it is not yet.
-    pub fn durable(&self, revision: u64, waker: &Waker) -> u64 {
+    /// The last durable revision. If `revision` is not durable yet, `waker` is woken when it is.
+    pub fn durable(&self, revision: Revision, waker: &Waker) -> Revision {
         let mut shard = self.shard.borrow_mut();
         let durable = shard.shared.progress.durable();
         if revision > durable {
@@ -62,7 +62,7 @@ impl Local {
     ///
     /// # Errors
     /// When the shard is poisoned meanwhile.
-    pub async fn until_durable(&self, revision: u64) -> Result<()> {
+    pub async fn until_durable(&self, revision: Revision) -> Result<()> {
         std::future::poll_fn(|cx| {
             if self.durable(revision, cx.waker()) >= revision {
                 return Poll::Ready(Ok(()));
@@ -75,19 +75,19 @@ impl Local {
         .await
     }
 
-    /// Why the shard refuses everything, if it does: what is not durable by then never will be.
+    /// Why the shard rejects all requests, if it does: what is not durable by then never will be.
     #[must_use]
     pub fn poisoned(&self) -> Option<String> {
         self.shard.borrow().poisoned.clone()
     }
 
-    /// Ends a job's wait; it answers with what it found last.
+    /// Ends a job's wait; it completes with its last result.
     pub fn end_wait(&self, ticket: u64) {
         self.shard.borrow_mut().end_wait(ticket);
     }
 }
 
-/// A shard at work for somebody on its loop.
+/// Exclusive access to a shard for a task on its loop.
 pub struct Turn<'a> {
     shard: RefMut<'a, Shard>,
     now: Millis,
@@ -95,27 +95,27 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Which shard this is.
+    /// The number of the shard.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The moment of this turn.
+    /// The time of this turn.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.now
     }
 
-    /// Up to which revision everything is durable.
+    /// The last durable revision.
     #[inline]
     #[must_use]
-    pub fn durable(&self) -> u64 {
+    pub fn durable(&self) -> Revision {
         self.shard.shared.progress.durable()
     }
 
-    /// Runs something on the keys, and commits or rolls back as it says. With its result comes the revision that must be durable
-    /// before the result is sent to a client.
+    /// Runs a function on the keys. It returns its result and whether to commit or roll back; the revision returned with the result
+    /// must be durable before the result may be sent.
     ///
     /// # Errors
     /// When the shard is poisoned, its journal is full, or the change too large: nothing changed then.
@@ -124,7 +124,7 @@ impl Turn<'_> {
         &mut self,
         writes: bool,
         run: impl FnOnce(&mut Keyspace, Millis) -> (R, Completion),
-    ) -> Result<(R, u64)> {
+    ) -> Result<(R, Revision)> {
         let now = self.now;
         let ran = self.shard.attempt(writes, |keyspace| run(keyspace, now));
         if self.shard.batch_bytes > BATCH_BYTES {
@@ -132,21 +132,21 @@ impl Turn<'_> {
             self.shard.finish();
         }
         if !writes {
-            self.shard.shed();
+            self.shard.evict_in_turn();
         }
         ran
     }
 
-    /// Lets a job that has run and found nothing wait for keys.
-    pub fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64) {
+    /// Makes a job that has run and found nothing wait for keys.
+    pub fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision) {
         let now = self.now;
         self.shard.wait(job, wait, seen, now);
     }
 
-    /// Lets `watch` be told when a key changes.
+    /// Makes `watch` report a change of a key.
     ///
     /// # Errors
-    /// When the key's fields may have expired and it cannot be brought into memory.
+    /// When fields of the key may have expired and its value cannot be loaded.
     pub fn watch(&mut self, key: &[u8], watch: &Watch) -> Result<()> {
         let now = self.now;
         self.shard.watch(key, watch, now)

@@ -1,7 +1,7 @@
-//! A shard: the one writer of its keys.
+//! A shard: the single writer of its keys.
 //!
-//! It runs jobs on its keyspace, hands what they changed to the journal, and keeps each answer at the gate until everything
-//! that it tells is durable. An answer that rests only on settled keys leaves at once.
+//! It runs jobs on its keyspace, sends what they changed to the journal, and holds back each result at the output gate until
+//! everything that it depends on is durable. A result that depends only on durable revisions is delivered at once.
 
 mod job;
 mod local;
@@ -13,13 +13,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-use keystead_core::{Clock, Code, Error, Millis, Result};
+use keystead_core::{Clock, Code, Error, Millis, Result, Revision};
 use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
 
 use crate::bounds::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
-use crate::health::{Vitals, lost, refused};
+use crate::health::{Vitals, lost, rejected};
 use crate::journal::Progress;
 use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::InlineWriter;
@@ -27,32 +27,32 @@ use crate::journal::segments::Segments;
 
 pub(crate) use job::Task;
 pub use job::{Completion, Job, Ran, Wait};
-pub use local::{Guest, Local, Turn};
+pub use local::{Local, LocalTask, Turn};
 pub(crate) use thread::{Inbox, Pace, serve};
 use waiting::Waiting;
 pub use waiting::Watch;
 
-/// Where a shard's effects go.
+/// The journal of a shard, by durability.
 pub(crate) enum Journal {
-    /// To the thread that writes and syncs in groups.
+    /// A thread that writes and syncs in groups.
     Fsync(GroupWriter),
-    /// To the operating system, at once.
+    /// Written by the shard itself.
     Commit(Box<InlineWriter>),
-    /// Nowhere but to those who listen.
+    /// None: changes are only sent to feeds.
     Memory(broadcast::Sender<Arc<Vec<Effect>>>),
 }
 
-/// What a shard shares with its other threads and the rest of the world.
+/// What a shard shares with its other threads and the engine.
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Segments>>,
     pub(crate) journal_bytes_max: u64,
-    /// How much memory values may take.
+    /// Memory budget for values.
     pub(crate) memory_bytes: Option<usize>,
-    /// Told when something new is durable: change feeds wait here.
-    pub(crate) news: Arc<Notify>,
+    /// Notified when something new is durable: change feeds wait for it.
+    pub(crate) progressed: Arc<Notify>,
 }
 
 /// One shard, driven by its thread.
@@ -60,21 +60,21 @@ pub(crate) struct Shard {
     pub(crate) keyspace: Keyspace,
     pub(crate) journal: Journal,
     pub(crate) shared: Shared,
-    told: u64,
-    gate: VecDeque<(u64, Box<dyn Job>)>,
-    /// Tasks on this loop that wait until a revision is durable, or (0) until the shard goes on.
-    sleepers: VecDeque<(u64, Waker)>,
+    notified: Revision,
+    gate: VecDeque<(Revision, Box<dyn Job>)>,
+    /// Tasks on this loop that wait until a revision is durable, or (0) until the shard continues.
+    sleepers: VecDeque<(Revision, Waker)>,
     waiting: Waiting,
     effects: Vec<Effect>,
-    /// Effects that [`Waiting`] knows of.
+    /// Effects that [`Waiting`] has been notified of.
     noted: usize,
-    /// What the present batch has recorded.
+    /// Bytes that the current batch has recorded.
     batch_bytes: usize,
     poisoned: Option<String>,
     journal_full: bool,
-    /// Too much is in memory that is not archived yet: nobody on this loop gets a turn.
+    /// Too much unarchived data is in memory: no task on this loop gets a turn.
     pub(crate) stalled: bool,
-    /// Told when a turn on this loop left something to send.
+    /// Notified when a turn on this loop left something to send.
     pub(crate) unsent: Arc<Notify>,
 }
 
@@ -85,7 +85,7 @@ impl Shard {
             keyspace,
             journal,
             shared,
-            told: 0,
+            notified: Revision::ZERO,
             gate: VecDeque::new(),
             sleepers: VecDeque::new(),
             waiting: Waiting::default(),
@@ -99,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// Begins a batch or a turn: looks at the clock, the journal and the archive.
+    /// Begins a batch or a turn: reads the clock and the state of journal and archive.
     fn begin(&mut self) -> Millis {
         self.journal_full =
             self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
@@ -109,7 +109,7 @@ impl Shard {
         now
     }
 
-    /// Runs a batch of jobs and sends what they changed on its way.
+    /// Runs a batch of jobs and sends what they changed to the journal.
     pub(crate) fn run_batch(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
         let now = self.begin();
         self.reclaim(now);
@@ -130,29 +130,29 @@ impl Shard {
         if let Err(error) = self.keyspace.reclaim(now, &mut budget) {
             tracing::warn!(%error, "cannot reclaim");
         }
-        // What was reclaimed is nobody's answer.
+        // No result depends on what was reclaimed.
         self.keyspace.take_seen();
         self.serve_waiting(now);
     }
 
-    /// Sends what was changed on its way, and lets out what is durable.
+    /// Sends changes to the journal, and delivers the results that are durable.
     pub(crate) fn finish(&mut self) {
         self.send();
         self.open_gate();
         self.shared.vitals.set_size(&self.keyspace);
     }
 
-    /// Ends a turn on this loop. What it changed is sent when all who are awake have had theirs.
+    /// Ends a turn on this loop. Its changes are sent when all tasks that are ready have had theirs.
     fn end_turn(&mut self) {
         if self.keyspace.effects().is_empty() {
-            // Reading may have brought in more than fits.
+            // Reads may have loaded more than fits.
             if self.shared.memory_bytes.is_some_and(|budget| self.keyspace.used_bytes() > budget) {
                 self.unsent.notify_one();
             }
             return;
         }
         if let Journal::Memory(_) = self.journal {
-            // There is nothing to gain from company.
+            // Without a journal, batching gains nothing.
             self.send();
             if !self.gate.is_empty() || !self.sleepers.is_empty() {
                 self.open_gate();
@@ -164,8 +164,8 @@ impl Shard {
         }
     }
 
-    /// Lets go of values in the middle of a turn that has read far too many: the loop would come too late.
-    fn shed(&mut self) {
+    /// Evicts values in the middle of a turn that has read far too many: the loop would evict too late.
+    fn evict_in_turn(&mut self) {
         if let Some(budget) = self.shared.memory_bytes
             && self.keyspace.used_bytes() > budget + budget / 4
         {
@@ -175,36 +175,36 @@ impl Shard {
 
     fn run(&mut self, mut job: Box<dyn Job>, now: Millis) {
         let writes = job.writes();
-        let ran = self.attempt_quietly(writes, |keyspace| {
+        let ran = self.attempt_alone(writes, |keyspace| {
             let ran = job.run(keyspace, now);
             let completion = Completion::commit_if(ran != Ran::Failed);
             (ran, completion)
         });
         match ran {
-            Err(error) => job.answer(Err(error)),
+            Err(error) => job.complete(Err(error)),
             Ok((Ran::Waits(wait), seen)) => self.wait(job, wait, seen, now),
-            Ok((_, seen)) => self.answer(job, seen),
+            Ok((_, seen)) => self.deliver(job, seen),
         }
         self.serve_waiting(now);
     }
 
-    /// Answers when everything up to `seen` is durable.
-    fn answer(&mut self, job: Box<dyn Job>, seen: u64) {
+    /// Delivers a job's result when everything up to `seen` is durable.
+    fn deliver(&mut self, job: Box<dyn Job>, seen: Revision) {
         if seen <= self.shared.progress.durable() {
-            job.answer(Ok(()));
+            job.complete(Ok(()));
         } else {
             self.gate.push_back((seen, job));
         }
     }
 
-    /// Runs something on the keys, keeps or undoes its changes, and tells what must be durable before anybody is told. Then
-    /// serves those who waited for what it changed.
+    /// Runs a function on the keys, keeps or undoes its changes, and returns the revision that must be durable before the result may
+    /// be sent. Then runs jobs that waited for what it changed.
     fn attempt<R>(
         &mut self,
         writes: bool,
         run: impl FnOnce(&mut Keyspace) -> (R, Completion),
-    ) -> Result<(R, u64)> {
-        let result = self.attempt_quietly(writes, run);
+    ) -> Result<(R, Revision)> {
+        let result = self.attempt_alone(writes, run);
         if !self.waiting.is_idle() {
             let now = self.shared.clock.now();
             self.serve_waiting(now);
@@ -212,13 +212,13 @@ impl Shard {
         result
     }
 
-    fn attempt_quietly<R>(
+    fn attempt_alone<R>(
         &mut self,
         writes: bool,
         run: impl FnOnce(&mut Keyspace) -> (R, Completion),
-    ) -> Result<(R, u64)> {
+    ) -> Result<(R, Revision)> {
         if let Some(why) = &self.poisoned {
-            return Err(refused(why));
+            return Err(rejected(why));
         }
         if writes {
             if self.journal_full {
@@ -236,7 +236,7 @@ impl Shard {
                 }
                 Ok((result, self.keyspace.take_seen()))
             }
-            // Nothing of this batch is sent any more, so what the job left behind stays in memory and dies there.
+            // Nothing of this batch is sent any more, so what the job left behind is lost with the process.
             Err(_) => {
                 self.poison("a job panicked; see the log".into());
                 Err(lost("a job panicked"))
@@ -244,18 +244,18 @@ impl Shard {
         }
     }
 
-    /// Tells those who wait what has changed, and runs their jobs until nobody is left who can go on.
+    /// Notes what has changed, and runs waiting jobs until none of them can continue.
     fn serve_waiting(&mut self, now: Millis) {
         if self.waiting.is_idle() {
             return;
         }
         self.note();
         while self.poisoned.is_none()
-            && let Some((key, line)) = self.waiting.next_changed()
+            && let Some((key, queue)) = self.waiting.next_changed()
         {
-            for ticket in line {
-                let there = self.keyspace.exists(&key, now).unwrap_or(true);
-                if there || self.waiting.wants_gone(ticket) {
+            for ticket in queue {
+                let exists = self.keyspace.exists(&key, now).unwrap_or(true);
+                if exists || self.waiting.runs_on_delete(ticket) {
                     self.retry(ticket, now);
                 }
             }
@@ -263,19 +263,19 @@ impl Shard {
         }
     }
 
-    /// Runs a job that waits once more.
+    /// Runs a waiting job again.
     fn retry(&mut self, ticket: u64, now: Millis) {
         let Some((mut job, _, until)) = self.waiting.take(ticket) else { return };
         self.keyspace.take_seen();
-        let ran = self.attempt_quietly(job.writes(), |keyspace| {
+        let ran = self.attempt_alone(job.writes(), |keyspace| {
             let ran = job.run(keyspace, now);
             let completion = Completion::commit_if(ran != Ran::Failed);
             (ran, completion)
         });
         match ran {
-            Err(error) => job.answer(Err(error)),
+            Err(error) => job.complete(Err(error)),
             Ok((Ran::Waits(wait), seen)) => self.waiting.add(job, wait, seen, until),
-            Ok((_, seen)) => self.answer(job, seen),
+            Ok((_, seen)) => self.deliver(job, seen),
         }
         self.note();
     }
@@ -286,14 +286,14 @@ impl Shard {
         self.noted = effects.len();
     }
 
-    /// Ends the wait of a job; it answers with what it found last.
+    /// Ends the wait of a job; it completes with its last result.
     pub(crate) fn end_wait(&mut self, ticket: u64) {
         if let Some((job, seen, _)) = self.waiting.take(ticket) {
-            self.answer(job, seen);
+            self.deliver(job, seen);
         }
     }
 
-    fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64, now: Millis) {
+    fn wait(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision, now: Millis) {
         let until = wait.timeout_ms.map_or(Millis::NEVER, |ms| Millis(now.0.saturating_add(ms)));
         if self.waiting.next_deadline().is_none_or(|next| until < next) {
             // The loop must not sleep past it.
@@ -302,7 +302,7 @@ impl Shard {
         self.waiting.add(job, wait, seen, until);
     }
 
-    /// Answers those who have waited long enough.
+    /// Completes jobs whose timeout has passed.
     pub(crate) fn end_waits(&mut self) {
         let now = self.shared.clock.now();
         while let Some(ticket) = self.waiting.next_due(now) {
@@ -310,14 +310,14 @@ impl Shard {
         }
     }
 
-    /// How long until somebody has waited long enough.
+    /// Milliseconds until the next timeout of a waiting job.
     pub(crate) fn next_end_ms(&self) -> Option<u64> {
         let until = self.waiting.next_deadline()?;
         Some(until.0.saturating_sub(self.shared.clock.now().0))
     }
 
     fn watch(&mut self, key: &[u8], watch: &Watch, now: Millis) -> Result<()> {
-        // What was changed before is not news.
+        // Earlier changes do not count.
         self.note();
         let existed = self.keyspace.exists(key, now)?;
         self.note();
@@ -350,7 +350,7 @@ impl Shard {
         if bytes.len() > RECORD_BYTES_MAX {
             return self.poison(format!("a batch of {} bytes is too large for the journal", bytes.len()));
         }
-        // They may be large, and the next batch may be far.
+        // They may be large, and the next batch may be far off.
         self.effects.clear();
         let batch = Batch { first, last, effects: bytes };
         match &mut self.journal {
@@ -363,7 +363,7 @@ impl Shard {
         }
     }
 
-    /// Lets out every answer whose revision is durable.
+    /// Delivers every result whose revision is durable.
     pub(crate) fn open_gate(&mut self) {
         if self.poisoned.is_none()
             && let Some(why) = self.shared.vitals.poisoned()
@@ -371,22 +371,22 @@ impl Shard {
             self.poisoned = Some(why);
         }
         let durable = self.shared.progress.durable();
-        if self.told != durable {
-            self.told = durable;
-            self.shared.news.notify_waiters();
+        if self.notified != durable {
+            self.notified = durable;
+            self.shared.progressed.notify_waiters();
         }
         while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= durable) {
-            job.answer(Ok(()));
+            job.complete(Ok(()));
         }
         while let Some((_, waker)) = self.sleepers.pop_front_if(|(revision, _)| *revision <= durable) {
             waker.wake();
         }
         if let Some(why) = &self.poisoned {
             for (_, job) in self.gate.drain(..) {
-                job.answer(Err(lost(why)));
+                job.complete(Err(lost(why)));
             }
             for job in self.waiting.drain() {
-                job.answer(Err(refused(why)));
+                job.complete(Err(rejected(why)));
             }
             for (_, waker) in self.sleepers.drain(..) {
                 waker.wake();
@@ -394,21 +394,21 @@ impl Shard {
         }
     }
 
-    /// Lets everybody on this loop go on, or hold still.
+    /// Pauses or resumes the tasks on this loop.
     pub(crate) fn set_stalled(&mut self, stalled: bool) {
         if self.stalled && !stalled {
-            // Who waits for the disk is woken by the disk, and asks only once.
+            // Tasks that wait for the disk are woken when it is durable, and registered only once.
             self.sleepers.retain(|(revision, waker)| {
-                if *revision == 0 {
+                if *revision == Revision::ZERO {
                     waker.wake_by_ref();
                 }
-                *revision > 0
+                *revision > Revision::ZERO
             });
         }
         self.stalled = stalled;
     }
 
-    /// Whether an answer waits for the disk.
+    /// Whether a result waits for the disk.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.gate.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The loop of a shard's thread: take what waits, run it, let out what is durable, reclaim, evict.
+//! The loop of a shard's thread: take queued jobs, run them, deliver durable results, reclaim, evict.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,34 +9,34 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::{Guest, Job, Journal, Local, Shard};
+use super::{Job, Journal, Local, LocalTask, Shard};
 use crate::archive::archiver::Request;
 use crate::bounds::BATCH_JOBS_MAX;
 
-/// How often an idle shard looks for what is expired.
+/// How often an idle shard checks for expired keys.
 const IDLE_TURN: Duration = Duration::from_millis(100);
 
-/// What a shard's loop listens to beside its queue, and how much memory its values may take.
+/// What a shard's loop waits for beside its queue, and its memory budget.
 pub(crate) struct Pace {
-    /// Told when the engine closes.
+    /// Notified when the engine closes.
     pub(crate) closing: Arc<Notify>,
-    /// Told when something is durable.
+    /// Notified when something is durable.
     pub(crate) durable: Arc<Notify>,
-    /// Told when the archive has come further.
+    /// Notified when more has been archived.
     pub(crate) archived: Arc<Notify>,
     pub(crate) archive: Option<Sender<Request>>,
     pub(crate) memory_bytes: Option<usize>,
 }
 
-/// What comes to a shard from elsewhere.
+/// The queues of a shard.
 pub(crate) struct Inbox {
     pub(crate) queue: mpsc::Receiver<Box<dyn Job>>,
-    pub(crate) guests: mpsc::Receiver<Guest>,
+    pub(crate) local_tasks: mpsc::Receiver<LocalTask>,
 }
 
-/// Runs jobs until the queue is closed and empty, then waits until everything is answered.
+/// Runs jobs until the queue is closed and empty, then waits until all results are delivered.
 pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) {
-    let Inbox { mut queue, mut guests } = inbox;
+    let Inbox { mut queue, mut local_tasks } = inbox;
     let unsent = Arc::clone(&shard.unsent);
     let vitals = Arc::clone(&shard.shared.vitals);
     let shard = Rc::new(RefCell::new(shard));
@@ -52,11 +52,11 @@ pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) 
             () = pace.durable.notified() => shard.borrow_mut().open_gate(),
             () = pace.closing.notified() => {
                 queue.close();
-                guests.close();
+                local_tasks.close();
             }
             () = unsent.notified() => shard.borrow_mut().finish(),
-            Some(guest) = guests.recv(), if open => {
-                tokio::task::spawn_local(guest(local.clone()));
+            Some(task) = local_tasks.recv(), if open => {
+                tokio::task::spawn_local(task(local.clone()));
             }
             taken = queue.recv_many(&mut jobs, BATCH_JOBS_MAX), if open => {
                 open = taken > 0;
@@ -72,17 +72,17 @@ pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) 
     let shard = &mut *shard.borrow_mut();
     vitals.end_turns();
     shard.finish();
-    // The journal's thread ends here, and with it everything that it was given is on disk.
+    // The journal's thread ends here, after everything it was given is on disk.
     drop(std::mem::replace(&mut shard.journal, Journal::Memory(tokio::sync::broadcast::channel(1).0)));
     shard.open_gate();
-    // Whoever follows the changes has read the last ones or is told so now.
+    // Change feeds have read the last changes, or see now that the shard has ended.
     shard.shared.progress.end();
-    shard.shared.news.notify_waiters();
+    shard.shared.progressed.notify_waiters();
 }
 
 impl Pace {
-    /// Lets go of values until the rest fits. When too much of what is in memory is not archived yet, the shard waits for
-    /// the archive: that is what bounds its memory.
+    /// Evicts values until the rest fits. When too much in memory is not archived yet, the shard waits for
+    /// the archive: that bounds its memory.
     async fn keep_in_memory(&self, shared: &RefCell<Shard>) {
         let Some(budget) = self.memory_bytes else { return };
         if shared.borrow().keyspace.used_bytes() <= budget {
@@ -104,9 +104,9 @@ impl Pace {
         shared.borrow_mut().set_stalled(false);
     }
 
-    /// Evicts, and tells whether the shard must wait for the archive before it may take more.
+    /// Evicts, and returns whether the shard must wait for the archive before it may continue.
     fn is_over(&self, shard: &mut Shard, budget: usize) -> bool {
-        // The loop waits, which is not the same as being stuck.
+        // The loop waits on purpose; it must not be reported as stuck.
         shard.shared.vitals.begin_turn(shard.shared.clock.now());
         shard.keyspace.set_archived(shard.shared.progress.archived());
         shard.keyspace.evict(budget);

@@ -1,19 +1,19 @@
-//! Jobs that wait for keys, and watches that are told of changes. It touches nothing.
+//! Jobs that wait for keys, and watches of keys. It touches nothing.
 //!
-//! Invariant: a ticket is in the line of each of its keys exactly while its job waits. Jobs are served in the order in which
+//! Invariant: a ticket is in the queue of each of its keys exactly while its job waits. Jobs are served in the order in which
 //! keys changed, and for each key in the order of their tickets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact, StreamFact};
 
 use super::{Job, Wait};
 
-/// Whether any of some keys has changed since they were watched. It is shared with the shards that it watches.
+/// Whether any of the watched keys has changed. It is shared with the shards of these keys.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<AtomicBool>);
 
@@ -27,42 +27,42 @@ impl Watch {
 
 struct Watcher {
     touched: Weak<AtomicBool>,
-    /// Removing all keys changes only those that are there.
+    /// Removing all keys changes only those that exist.
     existed: bool,
 }
 
 struct Waiter {
     job: Box<dyn Job>,
     wait: Wait,
-    /// The highest revision that its answer rests on.
-    seen: u64,
+    /// The highest revision that its result depends on.
+    seen: Revision,
     until: Millis,
 }
 
-/// Who waits for which key of a shard.
+/// The jobs that wait for keys of a shard, and the watches.
 #[derive(Default)]
 pub(crate) struct Waiting {
     jobs: BTreeMap<u64, Waiter>,
-    lines: HashMap<Bytes, BTreeSet<u64>>,
-    /// Tickets by when their time is up.
+    queues: HashMap<Bytes, BTreeSet<u64>>,
+    /// Tickets by deadline.
     deadlines: BTreeSet<(Millis, u64)>,
-    /// Keys that have changed and whose line was not looked at yet.
+    /// Keys that have changed and whose queue was not served yet.
     changed: VecDeque<Bytes>,
     watchers: HashMap<Bytes, Vec<Watcher>>,
-    /// Names of watched keys at the last sweep.
+    /// Number of watched keys at the last sweep.
     swept: usize,
 }
 
 impl Waiting {
-    /// Whether nobody waits and nobody watches.
+    /// Whether there are no waiting jobs and no watches.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lines.is_empty() && self.watchers.is_empty()
+        self.queues.is_empty() && self.watchers.is_empty()
     }
 
-    /// Lets a job wait until then.
-    pub(crate) fn add(&mut self, job: Box<dyn Job>, wait: Wait, seen: u64, until: Millis) {
+    /// Adds a job that waits until then.
+    pub(crate) fn add(&mut self, job: Box<dyn Job>, wait: Wait, seen: Revision, until: Millis) {
         for key in &wait.keys {
-            self.lines.entry(key.clone()).or_default().insert(wait.ticket);
+            self.queues.entry(key.clone()).or_default().insert(wait.ticket);
         }
         if until != Millis::NEVER {
             self.deadlines.insert((until, wait.ticket));
@@ -70,14 +70,14 @@ impl Waiting {
         self.jobs.insert(wait.ticket, Waiter { job, wait, seen, until });
     }
 
-    /// Takes a job out of its lines, with what its answer rests on and until when it waits.
-    pub(crate) fn take(&mut self, ticket: u64) -> Option<(Box<dyn Job>, u64, Millis)> {
+    /// Removes a job from its queues; returns it with the revision its result depends on and its deadline.
+    pub(crate) fn take(&mut self, ticket: u64) -> Option<(Box<dyn Job>, Revision, Millis)> {
         let Waiter { job, wait, seen, until } = self.jobs.remove(&ticket)?;
         for key in &wait.keys {
-            if let Some(line) = self.lines.get_mut(key) {
-                line.remove(&ticket);
-                if line.is_empty() {
-                    self.lines.remove(key);
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.remove(&ticket);
+                if queue.is_empty() {
+                    self.queues.remove(key);
                 }
             }
         }
@@ -85,19 +85,19 @@ impl Waiting {
         Some((job, seen, until))
     }
 
-    /// When somebody's time is up next.
+    /// The next deadline.
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         self.deadlines.first().map(|(until, _)| *until)
     }
 
-    /// Somebody whose time is up.
+    /// A job whose deadline has passed.
     pub(crate) fn next_due(&self, now: Millis) -> Option<u64> {
         self.deadlines.first().filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)
     }
 
-    /// Takes every job out.
+    /// Removes all jobs.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Box<dyn Job>> {
-        self.lines.clear();
+        self.queues.clear();
         self.changed.clear();
         self.deadlines.clear();
         std::mem::take(&mut self.jobs).into_values().map(|waiter| waiter.job)
@@ -110,51 +110,51 @@ impl Waiting {
                 self.note_flush();
                 continue;
             }
-            if self.lines.contains_key(&effect.key) && self.changed.back() != Some(&effect.key) {
+            if self.queues.contains_key(&effect.key) && self.changed.back() != Some(&effect.key) {
                 self.changed.push_back(effect.key.clone());
             }
-            // A key that was not there has come into being, whatever the fact is about.
+            // Any fact about a key that did not exist creates it.
             let all = changes_content(&effect.fact);
             self.touch_if(&effect.key, |watcher| all || !watcher.existed);
         }
     }
 
     fn note_flush(&mut self) {
-        self.changed.extend(self.lines.keys().cloned());
+        self.changed.extend(self.queues.keys().cloned());
         self.watchers.retain(|_, watchers| {
             touch_if(watchers, |watcher| watcher.existed);
             !watchers.is_empty()
         });
     }
 
-    fn touch_if(&mut self, key: &Bytes, hears: impl Fn(&Watcher) -> bool) {
+    fn touch_if(&mut self, key: &Bytes, selects: impl Fn(&Watcher) -> bool) {
         if let Some(watchers) = self.watchers.get_mut(key) {
-            touch_if(watchers, hears);
+            touch_if(watchers, selects);
             if watchers.is_empty() {
                 self.watchers.remove(key);
             }
         }
     }
 
-    /// The next key that has changed, and who stands in its line.
+    /// The next key that has changed, and the tickets in its queue.
     pub(crate) fn next_changed(&mut self) -> Option<(Bytes, Vec<u64>)> {
         loop {
             let key = self.changed.pop_front()?;
-            if let Some(line) = self.lines.get(&key) {
-                let line = line.iter().copied().collect();
-                return Some((key, line));
+            if let Some(queue) = self.queues.get(&key) {
+                let queue = queue.iter().copied().collect();
+                return Some((key, queue));
             }
         }
     }
 
-    /// Whether a job also runs when its key has gone.
-    pub(crate) fn wants_gone(&self, ticket: u64) -> bool {
-        self.jobs.get(&ticket).is_some_and(|waiter| waiter.wait.gone)
+    /// Whether a job also runs when its key is deleted.
+    pub(crate) fn runs_on_delete(&self, ticket: u64) -> bool {
+        self.jobs.get(&ticket).is_some_and(|waiter| waiter.wait.on_delete)
     }
 
-    /// Lets `watch` be told when `key`, which is there or not, changes.
+    /// Makes `watch` report a change of `key`.
     pub(crate) fn watch(&mut self, key: &[u8], existed: bool, watch: &Watch) {
-        // Those who went away leave their names behind; now and then these are swept out.
+        // Dropped watches leave their key names behind; these are swept from time to time.
         if self.watchers.len() >= 2 * self.swept.max(512) {
             self.watchers.retain(|_, watchers| {
                 watchers.retain(|watcher| watcher.touched.strong_count() > 0);
@@ -168,18 +168,18 @@ impl Waiting {
     }
 }
 
-/// Tells those watchers that hear of it, and forgets them.
-fn touch_if(watchers: &mut Vec<Watcher>, hears: impl Fn(&Watcher) -> bool) {
+/// Triggers and removes the watchers for which `selects` returns true.
+fn touch_if(watchers: &mut Vec<Watcher>, selects: impl Fn(&Watcher) -> bool) {
     watchers.retain(|watcher| {
-        let hears = hears(watcher);
-        if hears {
+        let selects = selects(watcher);
+        if selects {
             watcher.touch();
         }
-        !hears
+        !selects
     });
 }
 
-/// Whether a fact is one that watchers hear of. What the groups of a stream remember is not its content, as in Redis.
+/// Whether a fact triggers watches. What the groups of a stream store is not its content, as in Redis.
 fn changes_content(fact: &Fact) -> bool {
     match fact {
         Fact::Stream(fact) => matches!(fact, StreamFact::Entry { .. } | StreamFact::EntryDeleted(_)),

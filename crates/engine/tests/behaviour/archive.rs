@@ -1,4 +1,4 @@
-//! Archives that are cut, damaged, foreign or newer.
+//! Archives that are truncated, damaged, foreign or newer.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::common::{copy_dir, get, options, set, value_of};
 
 const KEYS: usize = 400;
 
-/// A database at rest whose journal has let go of its beginning, so that the archive alone has it.
-async fn at_rest() -> TempDir {
+/// A closed database whose first journal segments were recycled, so that only the archive has their changes.
+async fn closed() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path()).journal_bytes_max(32 * 1024)).unwrap();
     for n in 0..KEYS {
         set(&engine, &format!("k{n}"), &value_of(n)).await.unwrap();
         if n % 50 == 0 {
-            // Keeps the writer from running into the journal's limit.
+            // Keeps the writer below the journal's maximum size.
             engine.backup(&dir.path().join(format!("copy-{n}"))).await.unwrap();
             fs::remove_dir_all(dir.path().join(format!("copy-{n}"))).unwrap();
         }
@@ -39,7 +39,7 @@ fn copy_of(original: &Path) -> TempDir {
     copy
 }
 
-fn refusal(dir: &Path, what: &str) -> Error {
+fn open_error(dir: &Path, what: &str) -> Error {
     let error = Engine::open(&options(dir)).err().unwrap_or_else(|| panic!("{what}: it opened"));
     let report = check(dir);
     assert!(report.is_err() || !report.unwrap().problems.is_empty(), "{what}: a check finds nothing");
@@ -47,16 +47,16 @@ fn refusal(dir: &Path, what: &str) -> Error {
 }
 
 #[tokio::test]
-async fn a_cut_emptied_or_missing_archive_is_refused() {
-    let original = at_rest().await;
+async fn a_truncated_emptied_or_missing_archive_is_rejected() {
+    let original = closed().await;
     let bytes = fs::read(archive(original.path())).unwrap();
     assert!(bytes.len() > 5 * 4096, "{} bytes", bytes.len());
-    // A part of a page at the end is no proof of damage: a crash may leave it, and then the log has the page.
+    // A part of a page at the end is no proof of damage: a crash may leave it, and then the WAL has the page.
     for len in [0, 1, 50, 100, 1000, 4096, bytes.len() / 2, bytes.len() - 4096] {
         let copy = copy_of(original.path());
         fs::write(archive(copy.path()), &bytes[..len]).unwrap();
         let what = format!("cut to {len} of {} bytes", bytes.len());
-        let error = refusal(copy.path(), &what);
+        let error = open_error(copy.path(), &what);
         assert_eq!(error.code(), Code::Corrupt, "{what}: {error}");
     }
     let copy = copy_of(original.path());
@@ -66,14 +66,14 @@ async fn a_cut_emptied_or_missing_archive_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_archive_is_refused() {
-    let original = at_rest().await;
+async fn a_file_that_is_not_an_archive_is_rejected() {
+    let original = closed().await;
     for (bytes, what) in
         [(vec![0x5A; 8192], "noise"), (b"hello".repeat(2000), "a text"), (vec![0; 8192], "zeros")]
     {
         let copy = copy_of(original.path());
         fs::write(archive(copy.path()), bytes).unwrap();
-        let error = refusal(copy.path(), what);
+        let error = open_error(copy.path(), what);
         assert_eq!(error.code(), Code::Corrupt, "{what}: {error}");
         assert!(error.message().contains("archive.sqlite"), "{what}: {error}");
     }
@@ -82,9 +82,9 @@ async fn a_file_that_is_no_archive_is_refused() {
     let foreign = Connection::open(archive(copy.path())).unwrap();
     foreign.execute_batch("CREATE TABLE users (id); INSERT INTO users VALUES (1)").unwrap();
     drop(foreign);
-    let error = refusal(copy.path(), "another program's");
+    let error = open_error(copy.path(), "another program's");
     assert!(error.message().contains("not a Keystead archive"), "{error}");
-    // It is as it was.
+    // It is unchanged.
     let foreign = Connection::open(archive(copy.path())).unwrap();
     let tables: i64 = foreign.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
     assert_eq!(tables, 1);
@@ -92,12 +92,12 @@ async fn a_file_that_is_no_archive_is_refused() {
 
 #[tokio::test]
 async fn a_newer_archive_or_database_asks_for_a_newer_keystead() {
-    let original = at_rest().await;
+    let original = closed().await;
     let copy = copy_of(original.path());
     let newer = Connection::open(archive(copy.path())).unwrap();
     newer.execute_batch("UPDATE meta SET value = 1000 WHERE name = 'schema'").unwrap();
     drop(newer);
-    let error = refusal(copy.path(), "a newer schema");
+    let error = open_error(copy.path(), "a newer schema");
     assert!(error.message().contains("use a newer Keystead"), "{error}");
 
     let copy = copy_of(original.path());
@@ -110,31 +110,31 @@ async fn a_newer_archive_or_database_asks_for_a_newer_keystead() {
 }
 
 #[tokio::test]
-async fn an_archive_of_another_shard_or_database_is_noticed() {
-    let (original, other) = (at_rest().await, tempfile::tempdir().unwrap());
+async fn an_archive_of_another_shard_or_database_is_detected() {
+    let (original, other) = (closed().await, tempfile::tempdir().unwrap());
     let engine = Engine::open(&options(other.path())).unwrap();
     set(&engine, "k", "v").await.unwrap();
     engine.close().await.unwrap();
     fs::copy(archive(other.path()), archive(original.path())).unwrap();
-    let error = refusal(original.path(), "another database's");
+    let error = open_error(original.path(), "another database's");
     assert_eq!(error.code(), Code::Corrupt, "{error}");
 }
 
-/// SQLite keeps no checksums of its pages, so a flip inside a value cannot be noticed; but whatever is, is told as an error,
+/// SQLite has no checksums of its pages, so a flip inside a value cannot be detected; but everything detected is an error,
 /// nothing panics or hangs, and a key that was not hit is right.
 #[tokio::test]
 async fn flipped_bytes_in_an_archive_never_panic() {
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     let mut rng = Rng::new(seed);
-    let original = at_rest().await;
+    let original = closed().await;
     let bytes = fs::read(archive(original.path())).unwrap();
-    let (mut refused, mut opened) = (0, 0);
+    let (mut rejected, mut opened) = (0, 0);
     for round in 0..60 {
         let what = format!("KEYSTEAD_SEED={seed} round {round}");
         let copy = copy_of(original.path());
         let mut damaged = bytes.clone();
         for _ in 0..=rng.below(8) {
-            // Half of them in the heads of pages, where it hurts.
+            // Half of them in the page headers, where they do most harm.
             let page = rng.below(bytes.len() as u64 / 4096) * 4096;
             let within = if rng.below(2) == 0 { rng.below(120) } else { rng.below(4096) };
             damaged[(page + within) as usize] ^= 1 << rng.below(8);
@@ -150,7 +150,7 @@ async fn flipped_bytes_in_an_archive_never_panic() {
                     ),
                     "{what}: {error}"
                 );
-                refused += 1;
+                rejected += 1;
             }
             Ok(engine) => {
                 for n in 0..KEYS {
@@ -162,21 +162,21 @@ async fn flipped_bytes_in_an_archive_never_panic() {
                     }
                 }
                 assert!(engine.health().shards[0].poisoned.is_none(), "{what}: {:?}", engine.health());
-                // It may not be able to archive what it has read.
+                // It may be unable to archive what it has read.
                 let _ = engine.close().await;
                 opened += 1;
             }
         }
         let _ = check(copy.path());
     }
-    assert!(refused > 0 && opened > 0, "KEYSTEAD_SEED={seed}: {refused} were refused and {opened} opened");
+    assert!(rejected > 0 && opened > 0, "KEYSTEAD_SEED={seed}: {rejected} were rejected and {opened} opened");
 }
 
-/// A reader waits until what it is told is durable. A revision that nobody will ever write would keep it, and whoever
-/// closes the database, waiting for ever; one that is given out again would tear the journal apart.
+/// A reader waits until what it returns is durable. With a revision that will never be written, the reader, and closing
+/// the database, would wait for ever; a revision that is assigned again would make the journal inconsistent.
 #[tokio::test]
-async fn a_stamp_that_cannot_be_is_refused() {
-    let original = at_rest().await;
+async fn an_invalid_version_or_revision_is_rejected() {
+    let original = closed().await;
     let last = KEYS as i64;
     let key = |column: &str, n: i64| format!("UPDATE keys SET {column} = {n} WHERE id = 7");
     let archived = |n: i64| format!("UPDATE meta SET value = {n} WHERE name = 'revision'");
@@ -195,11 +195,11 @@ async fn a_stamp_that_cannot_be_is_refused() {
         let connection = Connection::open(archive(copy.path())).unwrap();
         assert_eq!(connection.execute(&damage, []).unwrap(), 1, "{damage}");
         drop(connection);
-        let error = refusal(copy.path(), &damage);
+        let error = open_error(copy.path(), &damage);
         assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
         assert!(error.message().contains("archive"), "{damage}: {error}");
     }
-    // The last revision there is, is one that can be.
+    // The largest revision is valid.
     let copy = copy_of(original.path());
     let connection = Connection::open(archive(copy.path())).unwrap();
     connection.execute(&key("revision", last), []).unwrap();

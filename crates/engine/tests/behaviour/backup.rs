@@ -49,7 +49,7 @@ async fn a_copy_taken_under_load_has_everything_acknowledged_before() {
                 let found: u64 = get(&copied, &key).await.unwrap().unwrap().parse().unwrap();
                 assert!(found >= n, "{key} was at {n} and is at {found} in the copy");
             }
-            // It is a database of its own.
+            // The copy is a database of its own.
             set(&copied, "only here", "1").await.unwrap();
             copied.close().await.unwrap();
             assert_eq!(check(&copy).unwrap().problems, Vec::<String>::new());
@@ -63,7 +63,7 @@ async fn a_copy_taken_under_load_has_everything_acknowledged_before() {
 }
 
 #[tokio::test]
-async fn a_copy_needs_an_empty_place_and_a_database_on_disk() {
+async fn a_copy_needs_an_empty_directory_and_a_database_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(&dir.path().join("data"))).unwrap();
     set(&engine, "k", "v").await.unwrap();
@@ -77,7 +77,7 @@ async fn a_copy_needs_an_empty_place_and_a_database_on_disk() {
     assert_eq!(error.code(), Code::BadRequest, "onto itself: {error}");
     let error = engine.backup(&full.join("letter")).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
-    // An empty folder is as good as none.
+    // An empty directory is accepted.
     let empty = dir.path().join("empty");
     fs::create_dir(&empty).unwrap();
     engine.backup(&empty).await.unwrap();

@@ -1,13 +1,13 @@
 //! Jobs that fail or panic in the middle of a batch.
 
-use keystead_core::{Code, Error, Millis, Outcome, Result};
+use keystead_core::{Code, Error, Millis, Outcome, Result, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 
 use crate::common::{DURABLE, dump, get, occupy, options, set};
 
-/// Changes something of everything, then fails.
+/// Changes values of every kind, then fails.
 fn spoil(keyspace: &mut Keyspace, now: Millis) -> Result<()> {
     let text = |text: &'static str| Bytes::from(text.as_bytes());
     keyspace.set_str(b"str", text("spoiled"), Expire::At(now.plus_ms(1)), now)?;
@@ -27,7 +27,7 @@ fn spoil(keyspace: &mut Keyspace, now: Millis) -> Result<()> {
 
 fn prepare(keyspace: &mut Keyspace, now: Millis) -> Result<()> {
     let text = |text: &'static str| Bytes::from(text.as_bytes());
-    keyspace.set_str(b"str", text("a value that is longer than what fits in place"), Expire::Keep, now)?;
+    keyspace.set_str(b"str", text("a value that is too long to be stored inline"), Expire::Keep, now)?;
     keyspace.set_str(b"gone", text("not yet"), Expire::At(now.plus_ms(1_000_000)), now)?;
     let mut hash = keyspace.hash_mut(b"hash", now)?;
     hash.set(&text("field"), &text("1"));
@@ -54,17 +54,20 @@ async fn a_failing_job_leaves_nothing_behind_and_its_neighbours_stay() {
                 engine.write(b"str", spoil),
                 set(&engine, "right", "1"),
                 engine.write(b"str", spoil),
-                // Sees what is there between two failures.
+                // Reads between two failures.
                 engine.read(b"str", |keyspace, now| keyspace.version(b"str", now)),
             )
         };
         let (left, first, right, second, between) = tokio::join!(jobs, async { drop(busy) }).0;
-        assert_eq!((left.unwrap(), right.unwrap(), between.unwrap()), (1, 1, Some(1)));
+        assert_eq!(
+            (left.unwrap(), right.unwrap(), between.unwrap()),
+            (Version(1), Version(1), Some(Version(1)))
+        );
         assert_eq!(first.unwrap_err().code(), Code::Conflict);
         assert_eq!(second.unwrap_err().code(), Code::Conflict);
 
-        // Two neighbours wrote, so there are two revisions more, and none was used up by a failure.
-        assert_eq!(engine.revision(0), revision + 2);
+        // Two neighbours wrote, so there are two more revisions, and none was used up by a failure.
+        assert_eq!(engine.revision(0).0, revision.0 + 2);
         let after = dump(&engine, "str").await;
         let mut expected = before.clone();
         expected.extend(
@@ -116,7 +119,7 @@ async fn a_panicking_job_poisons_its_shard_and_a_restart_recovers() {
             )
         };
         let (before, panicked, after, read) = tokio::join!(jobs, async { drop(busy) }).0;
-        // Ran in the same batch: it is not known whether it was kept.
+        // It ran in the same batch: whether it was kept is unknown.
         assert!(before.is_ok() || before.unwrap_err().outcome() == Outcome::Unknown);
         let error = panicked.unwrap_err();
         assert_eq!((error.code(), error.outcome()), (Code::StoreUnavailable, Outcome::Unknown));
@@ -127,7 +130,7 @@ async fn a_panicking_job_poisons_its_shard_and_a_restart_recovers() {
         let health = engine.health();
         let ill = &health.shards[engine.shard_of(here.as_bytes())];
         assert!(!health.is_ok() && ill.poisoned.as_ref().is_some_and(|why| why.contains("panicked")));
-        // The other shard does not even notice.
+        // The other shard is not affected.
         set(&engine, &there, "1").await.unwrap();
         let error = engine.close().await.unwrap_err();
         assert!(error.message().contains("panicked"), "{error}");

@@ -1,10 +1,10 @@
-//! Short words for what all these tests do.
+//! Helpers for these tests.
 
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use keystead_core::{Millis, Result, Stopwatch};
+use keystead_core::{Millis, Result, Revision, Stopwatch, Version};
 use keystead_engine::{Durability, Engine, Options};
 use keystead_model::Bytes;
 use keystead_model::keyspace::check::KeyDump;
@@ -17,7 +17,7 @@ pub(crate) fn options(dir: &Path) -> Options {
     Options::new(dir).segment_bytes(4096)
 }
 
-pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<u64> {
+pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<Version> {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)
@@ -74,7 +74,7 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Writes `k0`, `k1`, ... one after the other into a new database, and copies it to `to` as a crash would leave it: all of it
+/// Writes `k0`, `k1`, ... one after the other into a new database, and copies it to `to` as a crash would leave it: everything
 /// in the journal, nothing in the archive.
 pub(crate) async fn crashed(to: &Path, shards: usize, count: usize) {
     let watch = Stopwatch::start();
@@ -85,13 +85,13 @@ pub(crate) async fn crashed(to: &Path, shards: usize, count: usize) {
             set(&engine, &format!("k{n}"), &value_of(n)).await.unwrap();
         }
         copy_dir(dir.path(), to);
-        let archived = engine.health().shards.iter().any(|shard| shard.archived > 0);
+        let archived = engine.health().shards.iter().any(|shard| shard.archived > Revision::ZERO);
         engine.close().await.unwrap();
         if !archived {
             return;
         }
-        // The archive was quicker than this test.
-        assert!(watch.elapsed().as_secs() < 60, "the archive is always quicker");
+        // The archiver was faster than this test.
+        assert!(watch.elapsed().as_secs() < 60, "the archiver is always faster");
         fs::remove_dir_all(to).unwrap();
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn value_of(n: usize) -> String {
     format!("value {n} ").repeat(10)
 }
 
-/// How many of `k0`, `k1`, ... are there, and that they are the first ones and right.
+/// How many of `k0`, `k1`, ... exist; checks that they are the first ones and have the right values.
 pub(crate) async fn count_right(engine: &Engine, up_to: usize) -> usize {
     let mut count = 0;
     for n in 0..up_to {

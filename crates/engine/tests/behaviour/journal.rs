@@ -1,9 +1,9 @@
-//! Journals that are damaged at the end, in the middle, or are somebody else's.
+//! Journals that are damaged at the end, in the middle, or are foreign.
 //!
-//! What tells damage from a torn end is each record's `synced`: the last revision that was on disk when it was written. A
-//! record that is missing although a later one vouches for it was durable, so its loss is an error that names the place. For
-//! the very last record nobody vouches: after a crash it cannot be told from one that was never synced, and the journal ends
-//! before it. A clean close archives everything first, so then not even that record can be lost.
+//! Damage is distinguished from a torn end by each record's `synced`: the last revision that was on disk when it was written. A
+//! record that is missing although a later one has it as synced was durable, so its loss is an error that gives the offset. No
+//! later record proves that the very last one was synced: after a crash it cannot be distinguished from one that was never
+//! synced, and the journal ends before it. A clean close archives everything first, so then not even that record can be lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const KEYS: usize = 120;
 const SEGMENT_HEADER_BYTES: usize = 48;
 const RECORD_HEADER_BYTES: usize = 32;
 
-/// Where each record stands: its file and its bytes there.
+/// The file and byte range of each record.
 fn records(dir: &Path) -> Vec<(PathBuf, std::ops::Range<usize>)> {
     let mut found = Vec::new();
     for path in segments(dir) {
@@ -56,7 +56,7 @@ fn copy_of(original: &Path) -> TempDir {
     copy
 }
 
-/// Opens, and answers how many keys there are; everything is sound after that.
+/// Opens it and returns how many keys there are; checks that everything is consistent after that.
 async fn open_and_count(dir: &Path) -> usize {
     let engine = Engine::open(&options(dir)).unwrap();
     let count = count_right(&engine, KEYS).await;
@@ -65,14 +65,14 @@ async fn open_and_count(dir: &Path) -> usize {
     count
 }
 
-/// Opening is refused with words that name `place`; a check tells the same; nothing is changed.
-fn is_refused(dir: &Path, place: &str, what: &str) {
+/// Opening fails with a message that contains `location`; a check reports the same; nothing is changed.
+fn is_rejected(dir: &Path, location: &str, what: &str) {
     let before: Vec<Vec<u8>> = segments(dir).iter().map(|path| fs::read(path).unwrap()).collect();
     let error = Engine::open(&options(dir)).err().unwrap_or_else(|| panic!("{what}: it opened"));
     assert_eq!(error.code(), Code::Corrupt, "{what}: {error}");
-    assert!(error.message().contains(place), "{what}: {place} is not in: {error}");
+    assert!(error.message().contains(location), "{what}: {location} is not in: {error}");
     let problems = check(dir).unwrap().problems;
-    assert!(problems.iter().any(|problem| problem.contains(place)), "{what}: {problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains(location)), "{what}: {problems:?}");
     let after: Vec<Vec<u8>> = segments(dir).iter().map(|path| fs::read(path).unwrap()).collect();
     assert_eq!(before, after, "{what}");
 }
@@ -126,13 +126,13 @@ async fn damage_in_the_middle_is_named_with_file_and_byte() {
         let name = path.strip_prefix(original.path()).unwrap();
         let copy = copy_of(original.path());
         flip(&copy.path().join(name), bytes.start + (index * 11) % bytes.len());
-        let place = format!("byte {} of {}", bytes.start, copy.path().join(name).display());
-        is_refused(copy.path(), &place, &format!("record {index}"));
+        let location = format!("byte {} of {}", bytes.start, copy.path().join(name).display());
+        is_rejected(copy.path(), &location, &format!("record {index}"));
     }
 }
 
 #[tokio::test]
-async fn a_missing_cut_or_headless_segment_in_the_middle_is_refused() {
+async fn a_missing_cut_or_headless_segment_in_the_middle_is_rejected() {
     let original = tempfile::tempdir().unwrap();
     crashed(original.path(), 1, KEYS).await;
     let paths = segments(original.path());
@@ -141,25 +141,25 @@ async fn a_missing_cut_or_headless_segment_in_the_middle_is_refused() {
     for (path, what) in [(first, "the first"), (middle, "a middle one")] {
         let copy = copy_of(original.path());
         fs::remove_file(copy.path().join(name(path))).unwrap();
-        is_refused(copy.path(), ".journal", &format!("{what} is missing"));
+        is_rejected(copy.path(), ".journal", &format!("{what} is missing"));
 
         let copy = copy_of(original.path());
         fs::write(copy.path().join(name(path)), "").unwrap();
-        is_refused(copy.path(), ".journal", &format!("{what} is empty"));
+        is_rejected(copy.path(), ".journal", &format!("{what} is empty"));
 
         let copy = copy_of(original.path());
         flip(&copy.path().join(name(path)), 20);
-        is_refused(copy.path(), ".journal", &format!("{what} has a damaged head"));
+        is_rejected(copy.path(), ".journal", &format!("{what} has a damaged header"));
 
         let copy = copy_of(original.path());
         let bytes = fs::read(path).unwrap();
         fs::write(copy.path().join(name(path)), &bytes[..bytes.len() / 2]).unwrap();
-        is_refused(copy.path(), &name(path).display().to_string(), &format!("{what} is cut"));
+        is_rejected(copy.path(), &name(path).display().to_string(), &format!("{what} is cut"));
     }
 }
 
 #[tokio::test]
-async fn a_segment_of_another_database_or_shard_is_refused() {
+async fn a_segment_of_another_database_or_shard_is_rejected() {
     let (original, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     crashed(original.path(), 1, KEYS).await;
     crashed(other.path(), 2, KEYS).await;
@@ -169,15 +169,15 @@ async fn a_segment_of_another_database_or_shard_is_refused() {
 
     let copy = copy_of(original.path());
     fs::copy(&segments(other.path())[0], copy.path().join(name)).unwrap();
-    is_refused(copy.path(), words, "of another database");
+    is_rejected(copy.path(), words, "of another database");
 
     let copy = copy_of(original.path());
     fs::write(copy.path().join("shard-0/journal/notes.journal"), "hello").unwrap();
-    is_refused(copy.path(), words, "of another program");
+    is_rejected(copy.path(), words, "of another program");
 
     let copy = copy_of(other.path());
     let mine = segments(copy.path())[0].clone();
     let theirs = fs::read_dir(copy.path().join("shard-1/journal")).unwrap().next().unwrap().unwrap().path();
     fs::copy(theirs, mine).unwrap();
-    is_refused(copy.path(), words, "of another shard");
+    is_rejected(copy.path(), words, "of another shard");
 }

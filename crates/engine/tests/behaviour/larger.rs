@@ -1,4 +1,4 @@
-//! Ten times more values than memory: every answer is right, and memory stays within its budget.
+//! Ten times more values than memory: every result is right, and memory stays within its budget.
 
 use keystead_core::Result;
 use keystead_engine::{Durability, Engine, check};
@@ -11,11 +11,11 @@ use crate::common::options;
 const BUDGET_BYTES: usize = 4 << 20;
 const KEYS: u64 = 10_000;
 const VALUE_BYTES: usize = 4096;
-/// Jobs in flight, and so at most of a batch.
+/// Jobs in flight, and so the largest batch.
 const WRITERS: u64 = 16;
 
-/// The shard waits for the archive from a quarter over the budget on; the batch that took it there comes on top, each of its
-/// jobs with an old value, a new one, and room to grow.
+/// The shard waits for the archive from a quarter over the budget on; the batch that exceeded it is added, each of its
+/// jobs with an old value, a new one, and space to grow.
 const LIMIT_BYTES: usize = BUDGET_BYTES + BUDGET_BYTES / 4 + (WRITERS as usize) * 8 * VALUE_BYTES;
 
 fn part(n: u64, round: u64, len: usize) -> Bytes {
@@ -23,7 +23,7 @@ fn part(n: u64, round: u64, len: usize) -> Bytes {
     Bytes::from((0..len).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>())
 }
 
-/// Puts value `round` of key `n`, which is of one of three kinds, and tells how much memory is used.
+/// Puts value `round` of key `n`, which is of one of three kinds, and returns how much memory is used.
 fn put(keyspace: &mut Keyspace, now: keystead_core::Millis, n: u64, round: u64) -> Result<usize> {
     let name = format!("k{n}").into_bytes();
     match n % 3 {
@@ -73,7 +73,7 @@ async fn ten_times_more_values_than_memory(level: Durability) {
     let options = options(dir.path()).segment_bytes(1 << 20).durability(level).memory_bytes(BUDGET_BYTES);
     let engine = Engine::open(&options).unwrap();
     let mut most = 0;
-    // The second round changes a third of the values, most of which rest by then.
+    // The second round changes a third of the values, most of which are evicted by then.
     for (round, step) in [(1, 1), (2, 3)] {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
@@ -96,8 +96,8 @@ async fn ten_times_more_values_than_memory(level: Durability) {
     let round_of = |n: u64| if (n % 7).is_multiple_of(3) { 2 } else { 1 };
     let mut rng = Rng::new(7);
     for n in (0..KEYS).chain((0..2000).map(|_| rng.below(KEYS)).collect::<Vec<_>>()) {
-        let look = engine.read(b"k", move |keyspace, now| is_right(keyspace, now, n, round_of(n))).await;
-        let (right, used) = look.unwrap();
+        let result = engine.read(b"k", move |keyspace, now| is_right(keyspace, now, n, round_of(n))).await;
+        let (right, used) = result.unwrap();
         assert!(right, "key {n}");
         most = most.max(used);
     }
@@ -115,8 +115,8 @@ async fn ten_times_more_values_than_memory(level: Durability) {
 
     let engine = Engine::open(&options).unwrap();
     for n in (0..KEYS).step_by(97) {
-        let look = engine.read(b"k", move |keyspace, now| is_right(keyspace, now, n, round_of(n))).await;
-        assert!(look.unwrap().0, "key {n} after a restart");
+        let result = engine.read(b"k", move |keyspace, now| is_right(keyspace, now, n, round_of(n))).await;
+        assert!(result.unwrap().0, "key {n} after a restart");
     }
     engine.close().await.unwrap();
 }

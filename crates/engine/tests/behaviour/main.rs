@@ -1,17 +1,17 @@
-//! What the engine does when jobs fail, files are damaged, readers are slow and memory is short.
+//! How the engine behaves when jobs fail, files are damaged, readers are slow and memory is short.
 //!
 //! | To find                                      | open         |
 //! |----------------------------------------------|--------------|
 //! | jobs that fail or panic, beside good ones    | [`batch`]    |
-//! | queues that are full, things over a limit    | [`refusals`] |
+//! | full queues, sizes over their bounds         | [`bounds`]   |
 //! | damaged, foreign and newer archives          | [`archive`]  |
 //! | damaged and foreign journals                 | [`journal`]  |
-//! | places that cannot be written                | [`places`]   |
+//! | directories that cannot be written           | [`unwritable`] |
 //! | change feeds                                 | [`feed`]     |
 //! | copies of a running database                 | [`backup`]   |
 //! | ten times more values than memory            | [`larger`]   |
-//! | tasks on a shard's loop and their turns      | [`guests`]   |
-//! | several steps as one job                     | [`together`] |
+//! | tasks on a shard's loop and their turns      | [`local_tasks`] |
+//! | multi-key jobs                               | [`together`] |
 //! | jobs that wait for keys                      | [`waiting`]  |
 //! | watches of keys                              | [`watches`]  |
 
@@ -24,13 +24,13 @@
 mod archive;
 mod backup;
 mod batch;
+mod bounds;
 mod common;
 mod feed;
-mod guests;
 mod journal;
 mod larger;
-mod places;
-mod refusals;
+mod local_tasks;
 mod together;
+mod unwritable;
 mod waiting;
 mod watches;

@@ -1,6 +1,8 @@
 //! Several steps on several keys as one job.
 
-use keystead_core::{Applies, Change, Code, Error, Key, Result, Step, Store, StoreExt, Ttl, step_fn};
+use keystead_core::{
+    Applies, Change, Code, Error, Key, Result, Revision, Step, Store, StoreExt, Ttl, step_fn,
+};
 use keystead_engine::{Engine, Options};
 
 use crate::common::{DURABLE, copy_dir, options};
@@ -17,7 +19,7 @@ fn keys(names: [&str; 2]) -> Vec<Key> {
 }
 
 #[tokio::test]
-async fn all_steps_count_or_none_does() {
+async fn all_steps_are_applied_or_none() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let both = keys(["a", "b"]);
     let store = engine.together().unwrap();
@@ -64,12 +66,12 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
         let job = move |held: &mut dyn Applies| -> Result<usize> {
             (0..STEPS).try_fold(0, |_, n| held.apply(&names[n % 2], &grow()))
         };
-        let mut feed = engine.subscribe(0, 0).unwrap();
+        let mut feed = engine.subscribe(0, Revision::ZERO).unwrap();
         let store = engine.together().unwrap();
         assert_eq!(store.apply_together(&both, job).await.unwrap(), STEPS / 2);
         let changes = feed.next().await.unwrap();
-        let told: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version)).collect();
-        assert_eq!(told, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
+        let recorded: Vec<_> = changes.iter().map(|change| (&change.key[..], change.version.0)).collect();
+        assert_eq!(recorded, [(&b"a"[..], STEPS as u64 / 2), (b"b", STEPS as u64 / 2)]);
         drop(feed);
         let crashed = tempfile::tempdir().unwrap();
         copy_dir(dir.path(), crashed.path());
@@ -86,7 +88,7 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
 }
 
 #[tokio::test]
-async fn keys_on_different_shards_are_refused_unless_a_tag_keeps_them_together() {
+async fn keys_on_different_shards_are_rejected_unless_they_share_a_tag() {
     let engine = Engine::open(&Options::in_memory().shards(16)).unwrap();
     let store = engine.together().unwrap();
     let apart = keys(["a", "b"]);

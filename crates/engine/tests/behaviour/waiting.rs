@@ -1,29 +1,29 @@
-//! Jobs that wait for keys: who is served when, and how a wait ends.
+//! Jobs that wait for keys: the order in which they are served, and how a wait ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use keystead_core::{Clock, ManualClock, Millis, Result, Stopwatch, SystemClock};
+use keystead_core::{Clock, ManualClock, Millis, Result, Revision, Stopwatch, SystemClock};
 use keystead_engine::{Completion, Durability, Engine, Job, Options, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use tokio::sync::oneshot;
 
 use crate::common::{DURABLE, options, set};
-use crate::guests::{in_turn, on_loop, put_on};
+use crate::local_tasks::{in_turn, on_loop, put_on};
 
-/// What a pop came to: an element, or nothing within its time.
+/// The result of a pop: an element, or nothing before the timeout.
 type Popped = Result<Option<String>>;
 
-/// Takes the first element of the first of its keys that has one, or waits.
+/// Pops the first element of the first of its keys that has one, or waits.
 struct Pop {
     wait: Wait,
     popped: Option<String>,
-    /// Where the element goes instead of away.
+    /// The list that the element is moved to, if any.
     into: Option<&'static str>,
     runs: Arc<AtomicU64>,
-    tell: oneshot::Sender<Popped>,
+    reply: oneshot::Sender<Popped>,
 }
 
 impl Job for Pop {
@@ -46,27 +46,27 @@ impl Job for Pop {
         Ran::Waits(self.wait.clone())
     }
 
-    fn answer(self: Box<Self>, gate: Result<()>) {
-        let Pop { popped, tell, .. } = *self;
-        let _ = tell.send(gate.map(|()| popped));
+    fn complete(self: Box<Self>, gate: Result<()>) {
+        let Pop { popped, reply, .. } = *self;
+        let _ = reply.send(gate.map(|()| popped));
     }
 }
 
-/// A pop that is on its way, and what it comes to.
+/// A pop that was submitted, and its result.
 struct Waiting {
     ticket: u64,
     runs: Arc<AtomicU64>,
-    told: oneshot::Receiver<Popped>,
+    result: oneshot::Receiver<Popped>,
 }
 
 impl Waiting {
     async fn value(self) -> Option<String> {
-        let told = tokio::time::timeout(Duration::from_secs(30), self.told).await;
-        told.expect("it still waits").unwrap().unwrap()
+        let result = tokio::time::timeout(Duration::from_secs(30), self.result).await;
+        result.expect("it still waits").unwrap().unwrap()
     }
 
     fn is_waiting(&mut self) -> bool {
-        matches!(self.told.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+        matches!(self.result.try_recv(), Err(oneshot::error::TryRecvError::Empty))
     }
 }
 
@@ -76,21 +76,21 @@ fn pop(
     timeout_ms: Option<u64>,
     into: Option<&'static str>,
 ) -> (Box<Pop>, Waiting) {
-    let (ticket, (tell, told)) = (engine.ticket(), oneshot::channel());
+    let (ticket, (reply, result)) = (engine.ticket(), oneshot::channel());
     let keys = keys.iter().map(|key| Bytes::from(key.as_bytes())).collect();
     let runs = Arc::default();
-    let wait = Wait { ticket, keys, gone: false, timeout_ms };
+    let wait = Wait { ticket, keys, on_delete: false, timeout_ms };
     (
-        Box::new(Pop { wait, popped: None, into, runs: Arc::clone(&runs), tell }),
-        Waiting { ticket, runs, told },
+        Box::new(Pop { wait, popped: None, into, runs: Arc::clone(&runs), reply }),
+        Waiting { ticket, runs, result },
     )
 }
 
-/// A pop that waits as a job of the queue, and has begun to.
+/// A pop that waits as a job of the queue, and has started to.
 async fn waits(engine: &Engine, keys: &[&str], timeout_ms: Option<u64>) -> Waiting {
     let (job, waiting) = pop(engine, keys, timeout_ms, None);
     engine.submit(0, job).unwrap();
-    // Jobs are run in their order.
+    // Jobs are run in order.
     engine.read(b"k", |_, _| Ok(())).await.unwrap();
     waiting
 }
@@ -111,7 +111,7 @@ fn open(level: Durability) -> (tempfile::TempDir, Engine) {
 }
 
 #[tokio::test]
-async fn whoever_came_first_is_served_first() {
+async fn the_first_waiter_is_served_first() {
     for level in [Durability::Memory].into_iter().chain(DURABLE) {
         let (_dir, engine) = open(level);
         let mut clients = Vec::new();
@@ -131,7 +131,7 @@ async fn whoever_came_first_is_served_first() {
 }
 
 #[tokio::test]
-async fn a_ticket_is_a_place_in_the_line_whoever_comes_to_it_later() {
+async fn the_ticket_decides_the_order_not_the_submission() {
     let (_dir, engine) = open(Durability::Memory);
     let (late, first) = pop(&engine, &["k"], None, None);
     let second = waits(&engine, &["k"], None).await;
@@ -142,7 +142,7 @@ async fn a_ticket_is_a_place_in_the_line_whoever_comes_to_it_later() {
 }
 
 #[tokio::test]
-async fn a_turn_of_a_guest_serves_at_once_at_every_level() {
+async fn a_turn_of_a_task_serves_at_once_at_every_level() {
     for level in [Durability::Memory].into_iter().chain(DURABLE) {
         let (_dir, engine) = open(level);
         let mut times = Vec::new();
@@ -163,19 +163,19 @@ async fn a_turn_of_a_guest_serves_at_once_at_every_level() {
             assert_eq!(client.value().await.as_deref(), Some("v"));
             times.push(watch.elapsed());
         }
-        // A shard looks around ten times a second anyway; that would be too late.
+        // A shard takes a turn ten times a second anyway; that would be too late.
         times.sort();
         assert!(times[10].as_millis() < 30, "{}: {:?} half of the time", level.as_str(), times[10]);
     }
 }
 
 #[tokio::test]
-async fn a_guest_may_let_a_job_wait_and_end_its_wait() {
+async fn a_task_may_make_a_job_wait_and_end_its_wait() {
     let (_dir, engine) = open(Durability::Memory);
     let (job, mut client) = pop(&engine, &["k"], None, None);
     let (wait, ticket) = (job.wait.clone(), client.ticket);
     on_loop(&engine, 0, move |local| async move {
-        in_turn(&local, |turn| turn.wait(job, wait, 0)).await;
+        in_turn(&local, |turn| turn.wait(job, wait, Revision::ZERO)).await;
         put_on(&local, "other", "v").await;
     })
     .await;
@@ -189,7 +189,7 @@ async fn a_guest_may_let_a_job_wait_and_end_its_wait() {
     assert_eq!(client.value().await, None);
     push(&engine, "k", &["a"]).await;
     let left = engine.read(b"k", |keyspace, now| Ok(keyspace.list(b"k", now)?.map(|list| list.len()))).await;
-    assert_eq!(left.unwrap(), Some(1), "nobody waits any more");
+    assert_eq!(left.unwrap(), Some(1), "no job waits any more");
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_job_that_is_served_may_serve_others() {
 }
 
 #[tokio::test]
-async fn only_what_concerns_a_job_runs_it_again() {
+async fn only_a_change_of_its_keys_runs_a_job_again() {
     let (_dir, engine) = open(Durability::Memory);
     let mut client = waits(&engine, &["k", "l"], None).await;
     for n in 0..10 {
@@ -217,7 +217,7 @@ async fn only_what_concerns_a_job_runs_it_again() {
     let delete = |keyspace: &mut Keyspace, now| keyspace.delete(b"other1", now);
     engine.write(b"other1", delete).await.unwrap();
     assert_eq!(client.runs.load(Ordering::SeqCst), 1);
-    set(&engine, "k", "a string is there").await.unwrap();
+    set(&engine, "k", "a string").await.unwrap();
     assert!(client.is_waiting());
     push(&engine, "l", &["a"]).await;
     assert_eq!(client.value().await.as_deref(), Some("a"));
@@ -238,7 +238,7 @@ async fn a_change_that_is_undone_serves_nobody() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_when_its_time_is_up_and_not_before() {
+async fn a_wait_ends_at_its_timeout_and_not_before() {
     let (_dir, engine) = open(Durability::Memory);
     let watch = Stopwatch::start();
     let long = waits(&engine, &["k"], Some(10_000_000)).await;
@@ -254,20 +254,20 @@ async fn a_wait_ends_when_its_time_is_up_and_not_before() {
 }
 
 #[tokio::test]
-async fn time_is_what_the_clock_says() {
+async fn timeouts_follow_the_injected_clock() {
     let clock = ManualClock::at(SystemClock.now());
     let engine = Engine::open(&Options::in_memory().clock(clock.clone())).unwrap();
     let mut client = waits(&engine, &["k"], Some(100)).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
-    assert!(client.is_waiting(), "the clock stands still");
+    assert!(client.is_waiting(), "the clock does not move");
     clock.advance_ms(101);
     assert_eq!(client.value().await, None);
 }
 
-/// A job that is told when its key has gone.
-struct Gone(Option<oneshot::Sender<bool>>, Wait);
+/// A job that completes when its key is deleted.
+struct Deleted(Option<oneshot::Sender<bool>>, Wait);
 
-impl Job for Gone {
+impl Job for Deleted {
     fn writes(&self) -> bool {
         false
     }
@@ -276,13 +276,13 @@ impl Job for Gone {
         if keyspace.exists(b"k", now).unwrap() { Ran::Waits(self.1.clone()) } else { Ran::Done }
     }
 
-    fn answer(mut self: Box<Self>, gate: Result<()>) {
+    fn complete(mut self: Box<Self>, gate: Result<()>) {
         let _ = self.0.take().unwrap().send(gate.is_ok());
     }
 }
 
 #[tokio::test]
-async fn who_wants_to_know_hears_that_a_key_has_gone() {
+async fn a_job_may_wait_for_the_deletion_of_a_key() {
     let clock = ManualClock::at(SystemClock.now());
     let engine = Engine::open(&Options::in_memory().clock(clock.clone())).unwrap();
     for how in ["deleted", "flushed", "expired"] {
@@ -290,14 +290,14 @@ async fn who_wants_to_know_hears_that_a_key_has_gone() {
         let put =
             move |keyspace: &mut Keyspace, now| keyspace.set_str(b"k", Bytes::new(), Expire::At(at), now);
         engine.write(b"k", put).await.unwrap();
-        let (tell, told) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         let wait = Wait {
             ticket: engine.ticket(),
             keys: vec![Bytes::from(&b"k"[..])],
-            gone: true,
+            on_delete: true,
             timeout_ms: None,
         };
-        engine.submit(0, Box::new(Gone(Some(tell), wait))).unwrap();
+        engine.submit(0, Box::new(Deleted(Some(reply), wait))).unwrap();
         engine
             .write(b"k", move |keyspace, now| {
                 match how {
@@ -310,11 +310,11 @@ async fn who_wants_to_know_hears_that_a_key_has_gone() {
             .await
             .unwrap();
         if how == "expired" {
-            // Space is reclaimed a little later than a key expires: the wheel has coarse teeth.
+            // A key is reclaimed a little later than it expires: the wheel has coarse ticks.
             clock.advance_ms(1000);
         }
-        let told = tokio::time::timeout(Duration::from_secs(10), told).await;
-        assert!(told.unwrap_or_else(|_| panic!("{how}: nobody was told")).unwrap());
+        let result = tokio::time::timeout(Duration::from_secs(10), result).await;
+        assert!(result.unwrap_or_else(|_| panic!("{how}: it did not complete")).unwrap());
     }
 }
 
@@ -323,12 +323,12 @@ async fn the_end_of_the_shard_ends_every_wait() {
     let (_dir, engine) = open(Durability::Fsync);
     let client = waits(&engine, &["k"], None).await;
     engine.close().await.unwrap();
-    assert!(client.told.await.is_err(), "it ends without a word");
+    assert!(client.result.await.is_err(), "it ends without a result");
 
     let (_dir, engine) = open(Durability::Fsync);
     let client = waits(&engine, &["k"], None).await;
     let panicking = |_: &mut Keyspace, _: Millis| -> Result<()> { panic!("on purpose") };
     engine.write(b"k", panicking).await.unwrap_err();
-    let told = tokio::time::timeout(Duration::from_secs(10), client.told).await;
-    told.expect("it is told that the shard is poisoned").unwrap().unwrap_err();
+    let result = tokio::time::timeout(Duration::from_secs(10), client.result).await;
+    result.expect("it fails because the shard is poisoned").unwrap().unwrap_err();
 }

@@ -1,4 +1,4 @@
-//! Watches: what touches them, and what does not.
+//! Watches: which changes touch them, and which do not.
 
 use keystead_core::{Clock, Code, Error, ManualClock, Millis, Result, SystemClock};
 use keystead_engine::{Completion, Engine, Options, Watch};
@@ -6,7 +6,7 @@ use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 
 use crate::common::{DURABLE, options, set};
-use crate::guests::{in_turn, on_loop, put};
+use crate::local_tasks::{in_turn, on_loop, put};
 
 /// A watch of these keys.
 async fn watch(engine: &Engine, keys: &'static [&'static str]) -> Watch {
@@ -52,7 +52,7 @@ async fn changes_of_a_watched_key_touch_and_others_do_not() {
         touches(&["k"], &["k"], |keys, now| keys.set_expiry(b"k", now.plus_ms(9999), now).map(drop)).await
     );
     assert!(!touches(&["k"], &["k"], |keys, now| keys.exists(b"k", now).map(drop)).await);
-    // What is undone has not happened.
+    // A rolled back change does not count.
     let failing = |keys: &mut Keyspace, now: Millis| -> Result<()> {
         keys.delete(b"k", now)?;
         Err(Error::new(Code::Conflict, "on purpose"))
@@ -61,14 +61,14 @@ async fn changes_of_a_watched_key_touch_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_flush_touches_only_keys_that_were_there() {
+async fn a_flush_touches_only_keys_that_existed() {
     let flush = |keys: &mut Keyspace, _: Millis| -> Result<()> {
         keys.flush();
         Ok(())
     };
     assert!(touches(&["k"], &["k"], flush).await);
     assert!(!touches(&["other"], &["k"], flush).await);
-    // Whoever outlives a flush is still told of what comes after.
+    // A watch that was not touched by a flush is touched by later changes.
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let watch = watch(&engine, &["k"]).await;
     engine.write(b"k", flush).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_flush_touches_only_keys_that_were_there() {
 }
 
 #[tokio::test]
-async fn what_happened_before_the_watch_is_no_news() {
+async fn changes_before_the_watch_do_not_touch_it() {
     for level in DURABLE {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
@@ -89,12 +89,12 @@ async fn what_happened_before_the_watch_is_no_news() {
                 turn.watch(b"k", &first).unwrap();
                 assert!(!first.is_touched());
                 turn.run(true, |keyspace, now| (put(keyspace, "k", "2", now), Completion::Commit)).unwrap();
-                assert!(first.is_touched(), "at once, also by the same guest");
+                assert!(first.is_touched(), "at once, also by the same task");
                 turn.watch(b"k", &second).unwrap();
             })
             .await;
             assert!(!second.is_touched());
-            // The end of the batch tells nothing new.
+            // The end of the batch touches nothing.
             let seen =
                 in_turn(&local, |turn| turn.run(false, |_, _| ((), Completion::Commit)).unwrap().1).await;
             local.until_durable(seen).await.unwrap();
@@ -111,9 +111,9 @@ async fn what_happened_before_the_watch_is_no_news() {
 }
 
 #[tokio::test]
-async fn a_key_that_expires_touches_when_somebody_looks_or_the_shard_does() {
+async fn an_expired_key_touches_when_it_is_read_or_reclaimed() {
     let clock = ManualClock::at(SystemClock.now());
-    for looks in [true, false] {
+    for reads in [true, false] {
         let engine = Engine::open(&Options::in_memory().clock(clock.clone())).unwrap();
         let at = clock.now().plus_ms(1000);
         let put = move |keys: &mut Keyspace, now| keys.set_str(b"k", Bytes::new(), Expire::At(at), now);
@@ -123,13 +123,13 @@ async fn a_key_that_expires_touches_when_somebody_looks_or_the_shard_does() {
         engine.read(b"k", |keys, now| keys.exists(b"k", now)).await.unwrap();
         assert!(!early.is_touched());
         clock.advance_ms(2);
-        if looks {
+        if reads {
             engine.read(b"k", |keys, now| keys.exists(b"k", now)).await.unwrap();
             assert!(early.is_touched());
             let late = watch(&engine, &["k"]).await;
             assert!(!late.is_touched(), "it had expired before");
         } else {
-            // The shard looks at those that expire by and by, the later the further away it was.
+            // The shard reclaims expired keys over time, the later the longer their TTL was.
             clock.advance_ms(10_000);
             let touched = async {
                 while !early.is_touched() {
@@ -143,7 +143,7 @@ async fn a_key_that_expires_touches_when_somebody_looks_or_the_shard_does() {
 }
 
 #[tokio::test]
-async fn many_watches_that_were_forgotten_do_no_harm() {
+async fn many_dropped_watches_do_no_harm() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let kept = watch(&engine, &["k"]).await;
     on_loop(&engine, 0, |local| async move {

@@ -21,7 +21,7 @@ pub(crate) fn command(name: &str, args: &[String]) -> Command {
     command
 }
 
-/// A writer that runs.
+/// A running writer.
 pub(crate) struct Writer {
     child: Child,
     input: Option<ChildStdin>,
@@ -47,7 +47,7 @@ impl Writer {
         Writer { child, input, lines, is_ready: false }
     }
 
-    /// Listens for `span`, or until the child has ended; answers whether it has.
+    /// Reads its output for `span`, or until the child has ended; returns whether it has.
     pub(crate) fn listen(&mut self, span: Duration, ledger: &mut Ledger, truth: &mut Truth) -> bool {
         let watch = Stopwatch::start();
         loop {
@@ -63,27 +63,27 @@ impl Writer {
         }
     }
 
-    /// Listens until it writes, or has ended.
+    /// Reads its output until it writes, or has ended.
     pub(crate) fn listen_until_ready(&mut self, ledger: &mut Ledger, truth: &mut Truth) {
         let watch = Stopwatch::start();
         while !self.is_ready && !self.listen(Duration::from_millis(1), ledger, truth) {
-            assert!(watch.elapsed().as_secs() < 60, "the writer does not get ready");
+            assert!(watch.elapsed().as_secs() < 60, "the writer does not become ready");
         }
     }
 
-    /// Kills it, and hears what it said before.
+    /// Kills it, and reads its remaining output.
     pub(crate) fn kill(mut self, ledger: &mut Ledger, truth: &mut Truth) {
         self.child.kill().unwrap();
         self.end(ledger, truth);
     }
 
-    /// Lets it close the database and end.
+    /// Makes it close the database and end.
     pub(crate) fn close(self, ledger: &mut Ledger, truth: &mut Truth) {
         let _ = self.input.as_ref().map(|mut input| writeln!(input, "close"));
         self.end(ledger, truth);
     }
 
-    /// Waits for its end, and hears what it said before.
+    /// Waits for its end, and reads its remaining output.
     pub(crate) fn end(mut self, ledger: &mut Ledger, truth: &mut Truth) {
         while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(60)) {
             self.hear(&line, ledger, truth);
@@ -131,8 +131,8 @@ impl Drop for Writer {
     }
 }
 
-/// Tries until the directory is free: a child that another test of this process is just starting has this process's files, and
-/// so its locks, for the moment between its two births.
+/// Tries until the directory is free: a child that another test of this process is just forking has this process's files, and
+/// so its locks, until it calls exec.
 pub(crate) fn when_free<T>(mut try_it: impl FnMut() -> keystead_core::Result<T>) -> T {
     let watch = Stopwatch::start();
     loop {
@@ -146,7 +146,7 @@ pub(crate) fn when_free<T>(mut try_it: impl FnMut() -> keystead_core::Result<T>)
     }
 }
 
-/// A directory of the test's own. On a file system in memory where there is one, if the disk is not what is tested.
+/// A temporary directory, on a file system in memory where there is one; for tests that do not test the disk.
 pub(crate) fn quick_dir() -> tempfile::TempDir {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }

@@ -1,5 +1,5 @@
-//! Killed with SIGKILL at any moment, also while it comes back from the last kill: every acknowledged write is there, none is
-//! half done, versions and revisions never go back, and the files are sound.
+//! Killed with SIGKILL at any time, also during recovery from the last kill: every acknowledged write is there, none is
+//! half done, versions and revisions never decrease, and the files are consistent.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use libtest_mimic::Failed;
 
 use crate::child::{Writer, when_free};
 use crate::load::ledger::{Ledger, Truth, Verdict};
-use crate::load::look::look_through;
+use crate::load::state::read_state;
 use crate::load::writer::Plan;
 use crate::{number_from_env, say};
 
-/// Kills for each level and number of shards, unless the environment says otherwise.
+/// Kills for each level and number of shards, unless the environment sets another number.
 const KILLS: u64 = 30;
 const KILLS_VARIABLE: &str = "KEYSTEAD_KILLS";
 
 const GROUPS: u32 = 24;
 
-/// How long a writer lives at most, from its start or from its first write.
+/// How long a writer runs at most, from its start or from its first write.
 const LIFE_MS: u64 = 120;
 
 pub(crate) fn every_acknowledged_write_survives_kills(
@@ -48,7 +48,7 @@ pub(crate) fn every_acknowledged_write_survives_kills(
         begun |= writer.is_ready;
         ready += u64::from(writer.is_ready);
         writer.kill(&mut ledger, &mut truth);
-        // Killed before the database was whole, and before anything was promised, it may be checked in vain.
+        // When it was killed before the database was created and anything was acknowledged, a check may fail.
         if begun {
             is_sound(&plan);
         }
@@ -56,7 +56,7 @@ pub(crate) fn every_acknowledged_write_survives_kills(
     assert!(ready * 3 > kills, "only {ready} of {kills} kills met a writer at work");
     come_back(&plan, &mut ledger, &mut truth);
     let oldest = oldest_segment(&plan);
-    assert!(oldest > 1, "the journal never let go of anything: nothing was checkpointed");
+    assert!(oldest > 1, "the journal never recycled a segment: nothing was checkpointed");
     say(&format!(
         "{kills} kills, {ready} of them at work, {} acknowledged writes, the oldest segment is {oldest}, {:?}",
         ledger.acks,
@@ -70,18 +70,18 @@ fn is_sound(plan: &Plan) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Opens it here, closes it cleanly, and opens it once more.
+/// Opens it in this process, closes it cleanly, and opens it once more.
 fn come_back(plan: &Plan, ledger: &mut Ledger, truth: &mut Truth) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for _ in 0..2 {
         let engine = when_free(|| Engine::open(&plan.options()));
         for shard in 0..plan.shards {
-            ledger.compare_revision(shard, engine.revision(shard)).unwrap();
+            ledger.compare_revision(shard, engine.revision(shard).0).unwrap();
         }
         for group in 0..plan.groups {
-            let look = runtime.block_on(look_through(&engine, group)).unwrap();
-            let verdict = ledger.compare(truth, group, look.digest(), look.revision);
-            assert!(matches!(verdict, Verdict::Kept(_)), "group {group}: {verdict:?}\n{}", look.text);
+            let state = runtime.block_on(read_state(&engine, group)).unwrap();
+            let verdict = ledger.compare(truth, group, state.digest(), state.revision);
+            assert!(matches!(verdict, Verdict::Kept(_)), "group {group}: {verdict:?}\n{}", state.text);
         }
         runtime.block_on(engine.close()).unwrap();
         is_sound(plan);

@@ -1,4 +1,4 @@
-//! Disks that fill up or fail: a clear error, nothing acknowledged is lost, health tells, and what can recover by itself does.
+//! Disks that are full or fail: a clear error, nothing acknowledged is lost, health reports it, and what can recover does.
 
 use keystead_core::{Code, Outcome};
 use keystead_engine::{Durability, Engine};
@@ -8,7 +8,7 @@ use crate::shim::Errno;
 
 const LEVELS: [Durability; 2] = [Durability::Fsync, Durability::Commit];
 
-/// Writes numbered keys until one is refused, and answers how many were acknowledged.
+/// Writes numbered keys until one is rejected, and returns how many were acknowledged.
 fn fill(scene: &Scene, engine: &Engine, from: usize) -> (usize, keystead_core::Error) {
     let value = "x".repeat(1000);
     for n in from..from + 100_000 {
@@ -16,7 +16,7 @@ fn fill(scene: &Scene, engine: &Engine, from: usize) -> (usize, keystead_core::E
             return (n, error);
         }
     }
-    panic!("nothing was ever refused");
+    panic!("no write was ever rejected");
 }
 
 fn all_are_there(scene: &Scene, engine: &Engine, count: usize) {
@@ -26,7 +26,7 @@ fn all_are_there(scene: &Scene, engine: &Engine, count: usize) {
     }
 }
 
-/// A journal that fails `operation` poisons its shard; everything is refused, and a restart has all that was acknowledged.
+/// A journal that fails `operation` poisons its shard; all requests are rejected, and a restart has all that was acknowledged.
 fn a_journal_that_fails(scene: &Scene, operation: &str, error: Errno, words: &str) {
     let mut acked = 0;
     for level in LEVELS {
@@ -40,10 +40,10 @@ fn a_journal_that_fails(scene: &Scene, operation: &str, error: Errno, words: &st
         acked = count;
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
         assert!(error.message().contains(words), "{error}");
-        // It says until when, and a reader is refused like a writer: memory may be ahead of the disk.
-        let refusal = scene.get(&engine, "k0").unwrap_err();
-        assert_eq!((refusal.code(), refusal.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
-        assert!(refusal.message().contains("until a restart"), "{refusal}");
+        // The error says until when, and reads are rejected like writes: memory may be ahead of the disk.
+        let rejected = scene.get(&engine, "k0").unwrap_err();
+        assert_eq!((rejected.code(), rejected.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+        assert!(rejected.message().contains("until a restart"), "{rejected}");
         let health = engine.health();
         assert!(!health.is_ok());
         assert!(health.shards[0].poisoned.as_ref().is_some_and(|why| why.contains(words)), "{health:?}");
@@ -73,26 +73,26 @@ pub(crate) fn a_full_disk_for_a_new_segment_poisons_until_a_restart(scene: &Scen
     a_journal_that_fails(scene, "create", Errno::NoSpace, "No space left");
 }
 
-/// An archive that cannot be written lets the journal grow to its limit; then writes are refused and reads go on; when the
-/// disk is well again, so is the database.
+/// While the archive cannot be written the journal grows to its maximum size; then writes are rejected and reads continue; when
+/// the disk works again, so does the database.
 fn an_archive_that_fails(scene: &Scene, operation: &str, error: Errno) {
     for level in LEVELS {
         let engine = scene.open(level);
         scene.disk.fail(operation, "archive.sqlite", error);
-        let (count, refusal) = fill(scene, &engine, 0);
+        let (count, rejected) = fill(scene, &engine, 0);
         assert!(count > 100, "only {count} writes until the journal was full");
-        assert_eq!((refusal.code(), refusal.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
-        assert!(refusal.message().contains("the archive cannot follow"), "{refusal}");
+        assert_eq!((rejected.code(), rejected.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+        assert!(rejected.message().contains("the archive cannot follow"), "{rejected}");
         all_are_there(scene, &engine, count);
-        scene.until("told by health", || {
+        scene.until("reported by health", || {
             let shard = &engine.health().shards[0];
             shard.archive_failing.is_some() && shard.journal_full && shard.poisoned.is_none()
         });
-        // Health goes on to tell it for as long as it is so, though nothing new comes.
+        // Health keeps reporting it while it lasts, though nothing new is written.
         scene.pause_ms(2500);
         assert!(engine.health().shards[0].archive_failing.is_some(), "{:?}", engine.health());
         scene.disk.heal();
-        scene.until("well again", || engine.health().is_ok());
+        scene.until("healthy again", || engine.health().is_ok());
         scene.set(&engine, "after", "1").unwrap();
         all_are_there(scene, &engine, count);
         scene.run(engine.close()).unwrap();
@@ -100,15 +100,15 @@ fn an_archive_that_fails(scene: &Scene, operation: &str, error: Errno) {
     }
 }
 
-pub(crate) fn a_full_disk_under_the_archive_refuses_writes_until_there_is_space(scene: &Scene) {
+pub(crate) fn a_full_disk_under_the_archive_rejects_writes_until_there_is_space(scene: &Scene) {
     an_archive_that_fails(scene, "write", Errno::NoSpace);
 }
 
-pub(crate) fn a_checkpoint_that_fails_refuses_writes_until_it_succeeds(scene: &Scene) {
+pub(crate) fn a_checkpoint_that_fails_rejects_writes_until_it_succeeds(scene: &Scene) {
     an_archive_that_fails(scene, "sync", Errno::Io);
 }
 
-/// A close while the archive cannot be written says so, and the journal keeps the rest for the next start.
+/// A close while the archive cannot be written reports that, and the journal has the remaining changes for the next start.
 pub(crate) fn a_close_with_a_full_archive_loses_nothing(scene: &Scene) {
     let engine = scene.open(Durability::Fsync);
     scene.disk.fail("write", "archive.sqlite", Errno::NoSpace);
@@ -117,7 +117,7 @@ pub(crate) fn a_close_with_a_full_archive_loses_nothing(scene: &Scene) {
     }
     let error = scene.run(engine.close()).unwrap_err();
     assert!(error.message().contains("disk is full"), "{error}");
-    // It cannot be opened either without space, and says why.
+    // It cannot be opened without space either, and the error says why.
     let error = Engine::open(&scene.options(Durability::Fsync)).err().unwrap();
     assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
     assert!(error.message().contains("archive.sqlite") && error.message().contains("space"), "{error}");
@@ -127,8 +127,8 @@ pub(crate) fn a_close_with_a_full_archive_loses_nothing(scene: &Scene) {
     scene.run(engine.close()).unwrap();
 }
 
-/// Each part of a new database may meet a full disk; what is left is no obstacle when there is space again.
-pub(crate) fn a_full_disk_at_creation_is_told_and_leaves_no_obstacle(scene: &Scene) {
+/// Each part of a new database may meet a full disk; what is left does not prevent opening when there is space again.
+pub(crate) fn a_full_disk_at_creation_is_reported_and_leaves_no_obstacle(scene: &Scene) {
     for part in ["lock", "database.json", "archive.sqlite", ".journal"] {
         for operation in ["create", "write"] {
             scene.disk.fail(operation, part, Errno::NoSpace);
@@ -145,8 +145,8 @@ pub(crate) fn a_full_disk_at_creation_is_told_and_leaves_no_obstacle(scene: &Sce
     scene.is_sound();
 }
 
-/// A second process finds the directory taken.
-pub(crate) fn a_directory_that_another_process_has_open_is_refused(scene: &Scene) {
+/// A second process finds the directory locked.
+pub(crate) fn a_directory_that_another_process_has_open_is_rejected(scene: &Scene) {
     let held = scene.open(Durability::Fsync);
     let home = scene.dir.parent().unwrap().display().to_string();
     let output = crate::child::command("opener", &[home]).output().unwrap();
@@ -159,7 +159,7 @@ pub(crate) fn a_directory_that_another_process_has_open_is_refused(scene: &Scene
 }
 
 /// Runs in the child of the test above.
-pub(crate) fn open_and_tell(home: &str) {
+pub(crate) fn open_and_report(home: &str) {
     let scene = Scene::new(home.as_ref());
     match Engine::open(&scene.options(Durability::Fsync)) {
         Ok(_) => crate::say("opened"),

@@ -1,10 +1,10 @@
-//! With the disk held back: nobody, not even a reader, is told what is not yet durable, and what rests on settled keys is told
-//! at once.
+//! With the disk held back: no result, not even of a read, shows what is not yet durable, and what depends only on durable
+//! revisions is returned at once.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use keystead_core::Result;
+use keystead_core::{Result, Version};
 use keystead_engine::{Durability, Engine};
 use keystead_model::keyspace::Keyspace;
 
@@ -12,22 +12,22 @@ use crate::scene::{Scene, delete, get, set};
 
 type Waiting<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
-/// Runs `answered`, and none of `waiting` may be answered meanwhile. Each of them has been begun then, and since a shard takes
-/// jobs in their order, each has run when a later one is answered.
-async fn while_waiting<T>(mut waiting: Vec<Waiting<'_>>, answered: impl Future<Output = T>) -> T {
-    let mut answered = pin!(answered);
+/// Runs `completes`, and none of `waiting` may complete meanwhile. Each of them has been submitted then, and since a shard takes
+/// jobs in order, each has run when a later one completes.
+async fn while_waiting<T>(mut waiting: Vec<Waiting<'_>>, completes: impl Future<Output = T>) -> T {
+    let mut completes = pin!(completes);
     std::future::poll_fn(|context| {
         for (index, job) in waiting.iter_mut().enumerate() {
-            assert!(job.as_mut().poll(context).is_pending(), "job {index} was answered before the disk was");
+            assert!(job.as_mut().poll(context).is_pending(), "job {index} completed before its sync did");
         }
-        answered.as_mut().poll(context)
+        completes.as_mut().poll(context)
     })
     .await
 }
 
-/// A job whose result is kept where the test finds it.
-async fn into<T>(place: &std::cell::Cell<Option<T>>, job: impl Future<Output = Result<T>>) {
-    place.set(Some(job.await.unwrap()));
+/// A job whose result is stored in a cell.
+async fn into<T>(cell: &std::cell::Cell<Option<T>>, job: impl Future<Output = Result<T>>) {
+    cell.set(Some(job.await.unwrap()));
 }
 
 async fn names(engine: &Engine) -> Result<Vec<String>> {
@@ -77,12 +77,12 @@ pub(crate) fn a_read_never_shows_what_is_not_yet_durable(scene: &Scene) {
                 counting.as_mut(),
             ];
             let settled = while_waiting(waiting, get(engine, "settled")).await.unwrap();
-            assert_eq!(settled.as_deref(), Some("old"), "a settled key is answered meanwhile");
+            assert_eq!(settled.as_deref(), Some("old"), "a durable key is returned meanwhile");
         }
         scene.disk.release();
         tokio::join!(write, removal, read, absence, existence, scan, counting);
     });
-    assert_eq!((version.take(), gone.take()), (Some(2), Some(true)));
+    assert_eq!((version.take(), gone.take()), (Some(Version(2)), Some(true)));
     assert_eq!(seen.take(), Some(Some("new".to_string())));
     assert_eq!((absent.take(), there.take()), (Some(None), Some(false)));
     assert_eq!(scanned.take().unwrap(), ["changed", "settled"]);
@@ -91,32 +91,32 @@ pub(crate) fn a_read_never_shows_what_is_not_yet_durable(scene: &Scene) {
     scene.is_sound();
 }
 
-/// What a failed job saw on its way must be durable as well: "there are too many already" tells of others' writes.
-pub(crate) fn a_refusal_waits_for_what_it_rests_on(scene: &Scene) {
+/// What a failed job read must be durable as well: "there are too many already" reveals the writes of others.
+pub(crate) fn an_error_waits_for_what_it_depends_on(scene: &Scene) {
     let engine = &scene.open(Durability::Fsync);
     scene.set(engine, "settled", "old").unwrap();
     scene.disk.hold();
-    let refused = Default::default();
+    let error = Default::default();
     scene.run(async {
         let mut write = pin!(async {
             set(engine, "k", "new").await.unwrap();
         });
-        let refuse = engine.write(b"k", |keyspace, now| -> Result<()> {
+        let failing = engine.write(b"k", |keyspace, now| -> Result<()> {
             let there = keyspace.exists(b"k", now)?;
             keyspace.delete(b"settled", now)?;
             Err(keystead_core::Error::new(keystead_core::Code::Conflict, format!("is it there? {there}")))
         });
-        let mut refuse = pin!(async {
-            std::cell::Cell::set(&refused, Some(refuse.await.unwrap_err()));
+        let mut failing = pin!(async {
+            std::cell::Cell::set(&error, Some(failing.await.unwrap_err()));
         });
         for _ in 0..20 {
-            let waiting: Vec<Waiting<'_>> = vec![write.as_mut(), refuse.as_mut()];
-            // What it changed is undone, so the key is as settled as before.
+            let waiting: Vec<Waiting<'_>> = vec![write.as_mut(), failing.as_mut()];
+            // What it changed is undone, so the key is as durable as before.
             let settled = while_waiting(waiting, get(engine, "settled")).await.unwrap();
             assert_eq!(settled.as_deref(), Some("old"));
         }
         scene.disk.release();
-        tokio::join!(write, refuse);
+        tokio::join!(write, failing);
     });
-    assert!(refused.take().unwrap().message().contains("true"));
+    assert!(error.take().unwrap().message().contains("true"));
 }

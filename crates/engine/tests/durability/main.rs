@@ -1,9 +1,9 @@
-//! What is durable when: child processes are killed, disks forget, hold back and fill up.
+//! What is durable when: child processes are killed, disks lose unsynced data, are held back and full.
 //!
 //! | To find                                     | open       |
 //! |---------------------------------------------|------------|
 //! | SIGKILL at random moments                   | [`crash`]  |
-//! | power loss: what was not synced is forgotten| [`power`]  |
+//! | power loss: unsynced data is lost           | [`power`]  |
 //! | a disk that is held back                    | [`held`]   |
 //! | disks that fill up or fail                  | [`faults`] |
 //! | the load, and what must be left of it       | [`load`]   |
@@ -46,16 +46,16 @@ macro_rules! scenes {
 /// The tests that run in a child whose disk they control. A function that has no row here is unused, which is an error.
 const SCENES: &[(&str, Act)] = scenes![
     held::a_read_never_shows_what_is_not_yet_durable,
-    held::a_refusal_waits_for_what_it_rests_on,
+    held::an_error_waits_for_what_it_depends_on,
     faults::a_full_disk_under_the_journal_poisons_until_a_restart,
     faults::a_failed_write_of_the_journal_poisons_until_a_restart,
     faults::a_failed_sync_of_the_journal_poisons_until_a_restart,
     faults::a_full_disk_for_a_new_segment_poisons_until_a_restart,
-    faults::a_full_disk_under_the_archive_refuses_writes_until_there_is_space,
-    faults::a_checkpoint_that_fails_refuses_writes_until_it_succeeds,
+    faults::a_full_disk_under_the_archive_rejects_writes_until_there_is_space,
+    faults::a_checkpoint_that_fails_rejects_writes_until_it_succeeds,
     faults::a_close_with_a_full_archive_loses_nothing,
-    faults::a_full_disk_at_creation_is_told_and_leaves_no_obstacle,
-    faults::a_directory_that_another_process_has_open_is_refused,
+    faults::a_full_disk_at_creation_is_reported_and_leaves_no_obstacle,
+    faults::a_directory_that_another_process_has_open_is_rejected,
 ];
 
 fn main() -> ExitCode {
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 fn run_child(name: &str, args: &[String]) {
     match (name, args) {
         ("writer", plan) => load::writer::run(plan),
-        ("opener", [home]) => faults::open_and_tell(home),
+        ("opener", [home]) => faults::open_and_report(home),
         ("scene", [wanted, home]) => {
             let (_, act) = SCENES.iter().find(|(name, _)| name == wanted).expect("there is no such scene");
             act(&Scene::new(home.as_ref()));
@@ -105,7 +105,7 @@ fn run_child(name: &str, args: &[String]) {
     }
 }
 
-/// A note for whoever reads a test's output.
+/// Prints a line to the test's output.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

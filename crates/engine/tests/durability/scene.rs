@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use keystead_core::{Millis, Result, Stopwatch};
+use keystead_core::{Millis, Result, Stopwatch, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -15,14 +15,14 @@ use crate::{child, shim};
 /// A test that runs in a child.
 pub(crate) type Act = fn(&Scene);
 
-/// What a scene has.
+/// The context of a scene.
 pub(crate) struct Scene {
     pub(crate) dir: PathBuf,
     pub(crate) disk: Control,
     runtime: tokio::runtime::Runtime,
 }
 
-/// Runs a scene in a child and answers how it went.
+/// Runs a scene in a child and returns its result.
 pub(crate) fn play(name: &str) -> Result<(), Failed> {
     let home = child::quick_dir();
     let mut environment = shim::environment(home.path());
@@ -53,7 +53,7 @@ impl Scene {
         self.runtime.block_on(async { tokio::time::timeout(deadline, future).await.expect("it hangs") })
     }
 
-    pub(crate) fn set(&self, engine: &Engine, key: &str, value: &str) -> Result<u64> {
+    pub(crate) fn set(&self, engine: &Engine, key: &str, value: &str) -> Result<Version> {
         self.run(set(engine, key, value))
     }
 
@@ -61,7 +61,7 @@ impl Scene {
         self.run(get(engine, key))
     }
 
-    /// Tries until it is so.
+    /// Tries until it is true.
     pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let watch = Stopwatch::start();
         while !is_so() {
@@ -70,19 +70,19 @@ impl Scene {
         }
     }
 
-    /// Lets the engine's threads go on.
+    /// Gives the engine's threads time to run.
     pub(crate) fn pause_ms(&self, ms: u64) {
         self.run(async { tokio::time::sleep(std::time::Duration::from_millis(ms)).await });
     }
 
-    /// The database at rest is sound.
+    /// The closed database is consistent.
     pub(crate) fn is_sound(&self) {
         let report = check(&self.dir).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 }
 
-pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<u64> {
+pub(crate) async fn set(engine: &Engine, key: &str, value: &str) -> Result<Version> {
     let (name, value) = (key.to_string(), Bytes::from(value.as_bytes()));
     let set = move |keyspace: &mut keystead_model::keyspace::Keyspace, now| {
         keyspace.set_str(name.as_bytes(), value, Expire::At(Millis::NEVER), now)

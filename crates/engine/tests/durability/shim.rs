@@ -23,7 +23,7 @@ pub(crate) fn library() -> PathBuf {
     command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]).arg(&unfinished);
     let made = command.arg(SOURCE).arg("-lpthread").status();
     assert!(made.is_ok_and(|status| status.success()), "{compiler} cannot compile {SOURCE}");
-    // Other tests compile it at the same time: each gets a whole one.
+    // Other tests compile it at the same time: the rename makes each see a complete file.
     fs::rename(&unfinished, &library).unwrap();
     library
 }
@@ -57,7 +57,7 @@ impl Control {
         fs::write(self.0.join("hold"), "").unwrap();
     }
 
-    /// Lets them through again.
+    /// Releases them.
     pub(crate) fn release(&self) {
         fs::remove_file(self.0.join("hold")).unwrap();
     }

@@ -1,12 +1,12 @@
-//! What a change is: a small absolute fact about one key, with the key's version and the shard's revision.
+//! Effects: a change as a small absolute fact about one key, with the key's version and the shard's revision.
 //!
-//! It touches nothing. Invariant: effects are the truth. Applied in the order of their revisions, once or again
-//! from any earlier point, they give the same keyspace; they need neither a clock nor the command that made them.
+//! It touches nothing. Invariant: effects are the source of truth. Applied in the order of their revisions, once or again
+//! from any earlier point, they result in the same keyspace; they depend neither on a clock nor on the command that made them.
 
 mod codec;
 mod stream;
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision, Version};
 
 use crate::Bytes;
 use crate::value::Kind;
@@ -17,20 +17,20 @@ pub use stream::{ConsumerFact, PendingFact, StreamFact};
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// The key's place in the table, and its row id at rest. It is reused after the key is gone.
+    /// The key's id in the table, and its row id in the archive. It is reused after the key is deleted.
     pub id: u32,
     /// The key.
     pub key: Bytes,
     /// The key's version after the change that this effect is a part of. Parts of one change share it.
-    pub version: u64,
+    pub version: Version,
     /// The shard's revision. Every effect has its own.
-    pub revision: u64,
+    pub revision: Revision,
     /// What is true from now on.
     pub fact: Fact,
 }
 
 impl Effect {
-    /// At least as many bytes as it takes in the journal.
+    /// At least as many bytes as its encoding takes.
     #[must_use]
     pub fn size_hint(&self) -> usize {
         const FIXED: usize = 96;
@@ -51,17 +51,17 @@ impl Effect {
 
 /// What is true of a key from now on.
 ///
-/// A fact about an element of an aggregate makes the key exist. Only [`Fact::Deleted`] and [`Fact::Flushed`] end a key, also
-/// one whose last element has gone. Facts about content leave the expiry as it is; a new key never expires.
+/// A fact about an element of a collection creates the key. Only [`Fact::Deleted`] and [`Fact::Flushed`] end a key, also
+/// one whose last element was removed. Facts about content leave the expiry as it is; a new key never expires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
-    /// The key is gone, with everything in it.
+    /// The key is deleted, with everything in it.
     Deleted,
-    /// Every key of the shard is gone. Its effect carries no key.
+    /// Every key of the shard is deleted. Its effect carries no key.
     Flushed,
-    /// The key expires then; [`Millis::NEVER`] when it does not.
+    /// The key's expiry; [`Millis::NEVER`] when it does not expire.
     Expiry(Millis),
-    /// The key is an empty value of this kind: whatever it was before is replaced.
+    /// The key is an empty value of this kind, which replaces any earlier value.
     Fresh(Kind),
     /// The string.
     Str(Bytes),
@@ -75,23 +75,23 @@ pub enum Fact {
         field: Bytes,
         /// Its value.
         value: Bytes,
-        /// When the field alone expires.
+        /// When the field itself expires.
         expires_at: Millis,
     },
-    /// A field of a hash is gone.
+    /// A field of a hash is deleted.
     HashFieldDeleted(Bytes),
-    /// An element of a list. Positions order elements and do not change while it stays.
+    /// An element of a list. Positions order elements; an element keeps its position.
     ListAt {
         /// Its position.
         pos: i64,
         /// Its value.
         value: Bytes,
     },
-    /// An element of a list is gone.
+    /// An element of a list is deleted.
     ListDeleted(i64),
     /// A member of a set.
     SetMember(Bytes),
-    /// A member of a set is gone.
+    /// A member of a set is deleted.
     SetMemberDeleted(Bytes),
     /// A member of a sorted set.
     ZMember {
@@ -100,8 +100,8 @@ pub enum Fact {
         /// Its score.
         score: f64,
     },
-    /// A member of a sorted set is gone.
+    /// A member of a sorted set is deleted.
     ZMemberDeleted(Bytes),
-    /// Something about a stream.
+    /// A fact about a stream.
     Stream(StreamFact),
 }

@@ -17,9 +17,9 @@ pub enum StreamFact {
         /// Its fields and their values, in order.
         fields: Fields,
     },
-    /// An entry is gone.
+    /// An entry is deleted.
     EntryDeleted(StreamId),
-    /// What the stream remembers of entries that may be gone.
+    /// The stream's metadata, which outlives its entries.
     Meta(Meta),
     /// A consumer group.
     Group {
@@ -30,11 +30,11 @@ pub enum StreamFact {
         /// How many entries it has read, where that is known.
         entries_read: Option<u64>,
     },
-    /// A consumer group is gone, with its consumers and what was pending.
+    /// A consumer group is deleted, with its consumers and pending entries.
     GroupDeleted(Bytes),
     /// A consumer of a group.
     Consumer(Box<ConsumerFact>),
-    /// A consumer is gone, with what was pending for it.
+    /// A consumer is deleted, with its pending entries.
     ConsumerDeleted {
         /// The group.
         group: Bytes,
@@ -74,9 +74,9 @@ pub struct ConsumerFact {
     pub group: Bytes,
     /// The consumer.
     pub consumer: Bytes,
-    /// When it last asked for anything.
+    /// When it last sent a request.
     pub seen_at: Millis,
-    /// When it last received anything, if it has.
+    /// When it last received an entry, if it has.
     pub active_at: Option<Millis>,
 }
 
@@ -85,9 +85,9 @@ pub struct ConsumerFact {
 pub struct PendingFact {
     /// The group.
     pub group: Bytes,
-    /// The entry. It may be gone from the stream.
+    /// The entry. It may be deleted from the stream.
     pub id: StreamId,
-    /// Who received it last.
+    /// The consumer that received it last.
     pub consumer: Bytes,
     /// When that was.
     pub delivered_at: Millis,

@@ -1,37 +1,37 @@
-//! Whether the parts of a keyspace agree, and whether two keyspaces hold the same. For tests and `keystead check`.
+//! Whether the parts of a keyspace are consistent, and whether two keyspaces are equal. For tests and `keystead check`.
 //!
-//! It touches the archive for values that rest.
+//! It reads the archive for evicted values.
 
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision, Version};
 
 use super::{ENTRY_BYTES, Keyspace};
 use crate::Bytes;
 use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
-/// A key and everything that can be asked about it.
+/// A key with all its properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyDump {
     /// The key.
     pub key: Bytes,
-    /// Its place.
+    /// Its id.
     pub id: u32,
     /// Its version.
-    pub version: u64,
+    pub version: Version,
     /// The revision of its last effect.
-    pub revision: u64,
+    pub revision: Revision,
     /// When it expires.
     pub expires_at: Millis,
-    /// What it holds.
+    /// Its value.
     pub value: Value,
 }
 
 impl Keyspace {
-    /// Every key with its value, by name. Values that rest are read and stay at rest.
+    /// Every key with its value, by name. Evicted values are read and stay evicted.
     ///
     /// # Errors
-    /// What the archive says.
+    /// The error of the archive.
     pub fn dump(&mut self) -> Result<Vec<KeyDump>> {
         let mut keys = Vec::with_capacity(self.table.len());
         for (id, key, entry, expires_at) in self.table.iter_from(0) {
@@ -46,10 +46,10 @@ impl Keyspace {
         Ok(keys)
     }
 
-    /// Whether the parts agree: index and slab, clocks and values, bytes and their sum.
+    /// Whether the parts are consistent: index and slab, field expiries and values, bytes and their sum.
     ///
     /// # Errors
-    /// What does not agree, in words.
+    /// A message that says what is not consistent.
     pub fn check(&self) -> Result<(), String> {
         let mut used_bytes = 0;
         for (id, key, entry, _) in self.table.iter_from(0) {
@@ -57,7 +57,7 @@ impl Keyspace {
             if self.table.find(key) != Some(id) {
                 return Err(format!("the index does not lead to key {key:?} at {id}"));
             }
-            if entry.revision > self.revision || entry.version == 0 {
+            if entry.revision > self.revision || entry.version == Version::ZERO {
                 return Err(format!(
                     "key {key:?} has version {} of revision {}",
                     entry.version, entry.revision
@@ -69,7 +69,7 @@ impl Keyspace {
             return Err(format!("{used_bytes} bytes are used and {} counted", self.used_bytes));
         }
         match self.fields.ids().find(|id| self.table.get(*id).is_none()) {
-            Some(id) => Err(format!("the field clock has a hash at {id} that is not there")),
+            Some(id) => Err(format!("the field expiries have a hash at {id} that does not exist")),
             None => Ok(()),
         }
     }

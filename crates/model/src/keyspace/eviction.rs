@@ -1,40 +1,43 @@
-//! Values that rest: clean values that were let go of and are read from the archive when somebody asks.
+//! Evicted values: clean values that were dropped from memory and are read from the archive on access.
 //!
-//! It touches the [`ValueReader`] it is given. Invariant: only a value whose last effect is archived is let go of, and any change
-//! of what a resting value holds brings it back first, so what the archive gives is right.
+//! It reads through the [`ValueReader`] it is given. Invariant: only a value whose last effect is archived is evicted, and any
+//! change of an evicted value loads it first, so the archived value is current.
 
 use keystead_core::table::Id;
 use keystead_core::{Code, Error, Result};
 
 use super::Keyspace;
-use super::read::not_as_directory;
+use super::read::wrong_archived_kind;
 use crate::value::{Kind, Value};
 
-/// Fruitless rounds of the CLOCK hand after which evicting gives up until it is asked again.
+/// Unsuccessful rounds of the CLOCK hand after which an eviction stops until the next call.
 const EVICT_ROUNDS_MAX: usize = 16;
 
-/// Where resting values are.
+/// Reads evicted values.
 pub trait ValueReader: Send {
     /// Reads the value of the key with this row id.
     ///
     /// # Errors
-    /// `corrupt` when it is not there or not of that kind, `store_unavailable` when it cannot be read.
+    /// `corrupt` when it does not exist or is not of that kind, `store_unavailable` when it cannot be read.
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value>;
 }
 
-/// The shelf of a keyspace that is never archived: nothing rests.
+/// The reader of a keyspace that is never archived: nothing is evicted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoArchive;
 
 impl ValueReader for NoArchive {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
-        Err(Error::new(Code::Internal, format!("the {kind} with id {id} rests, but there is no archive")))
+        Err(Error::new(
+            Code::Internal,
+            format!("the {kind} with id {id} is evicted, but there is no archive"),
+        ))
     }
 }
 
 impl Keyspace {
-    /// Lets go of clean values, the least used first by CLOCK, until at most `budget_bytes` are used, and answers how
-    /// many values it let go of. It may stop earlier, to be asked again.
+    /// Evicts clean values, the least recently used first (CLOCK), until at most `budget_bytes` are used, and returns how
+    /// many values it evicted. It may stop earlier; call it again then.
     pub fn evict(&mut self, budget_bytes: usize) -> usize {
         let (mut evicted, mut fruitless) = (0, 0);
         while self.used_bytes > budget_bytes && fruitless < EVICT_ROUNDS_MAX && self.savepoint.is_none() {
@@ -45,15 +48,15 @@ impl Keyspace {
                 fruitless += 1;
                 continue;
             };
-            let resting = Value::Evicted(entry.value.kind());
-            let value = std::mem::replace(&mut entry.value, resting);
+            let marker = Value::Evicted(entry.value.kind());
+            let value = std::mem::replace(&mut entry.value, marker);
             self.used_bytes -= value.mem_bytes();
             (evicted, fruitless) = (evicted + 1, 0);
         }
         evicted
     }
 
-    /// Brings the value at `id` into memory.
+    /// Loads the value at `id` into memory.
     #[inline]
     pub(super) fn load(&mut self, id: Id) -> Result<()> {
         match self.table.get(id) {
@@ -70,7 +73,7 @@ impl Keyspace {
         let kind = entry.value.kind();
         let value = self.archive.fetch(id, kind)?;
         if value.kind() != kind || matches!(value, Value::Evicted(_)) {
-            return Err(not_as_directory());
+            return Err(wrong_archived_kind());
         }
         self.used_bytes += value.mem_bytes();
         entry.value = value;
@@ -81,7 +84,7 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::Millis;
+    use keystead_core::{Millis, Revision};
 
     use super::*;
     use crate::Bytes;
@@ -89,7 +92,7 @@ mod tests {
 
     const NOW: Millis = Millis(1000);
 
-    /// Has one string, and is down when told to be.
+    /// Has one string, and can be made unavailable.
     struct OneString {
         down: bool,
     }
@@ -110,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_archived_is_let_go() {
+    fn only_archived_values_are_evicted() {
         let mut ks = with_one_string(false);
         assert_eq!(ks.evict(0), 0);
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         let full = ks.used_bytes();
-        assert_eq!(ks.evict(full), 0, "there is no need");
+        assert_eq!(ks.evict(full), 0, "it fits already");
         assert_eq!(ks.evict(0), 1);
         assert!(ks.used_bytes() < full);
         assert_eq!(ks.kind(b"a", NOW).unwrap(), Some(Kind::Str), "the kind is known without the value");
@@ -127,7 +130,7 @@ mod tests {
     #[test]
     fn a_value_that_cannot_be_read_is_an_error_and_can_be_overwritten() {
         let mut ks = with_one_string(true);
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         ks.evict(0);
         let miss = ks.str(b"a", NOW).unwrap_err();
         assert_eq!(Error::from(miss).code(), Code::StoreUnavailable);
@@ -139,7 +142,7 @@ mod tests {
     fn a_value_of_another_kind_is_corrupt() {
         let mut ks = Keyspace::new(Box::new(OneString { down: false }));
         ks.hash_mut(b"h", NOW).unwrap().set(&Bytes::from(b"f"), &Bytes::from(b"v"));
-        ks.set_archived(1);
+        ks.set_archived(Revision(1));
         ks.evict(0);
         assert_eq!(Error::from(ks.hash(b"h", NOW).unwrap_err()).code(), Code::Corrupt);
     }

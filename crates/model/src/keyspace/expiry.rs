@@ -1,7 +1,7 @@
 //! Reclaiming what is expired: keys, and fields of hashes.
 //!
-//! It touches nothing but the keyspace. Invariant: a hash with a field that expires stands in the [`FieldClock`] with its
-//! earliest moment, also while it rests, so that a look at it knows whether there is anything to reclaim.
+//! It touches nothing but the keyspace. Invariant: a hash with a field that expires is in [`FieldClock`] with its
+//! earliest expiry, also while it is evicted, so that a read knows whether there is anything to reclaim.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -12,10 +12,10 @@ use super::Keyspace;
 use crate::effect::Fact;
 use crate::value::{Hash, Value};
 
-/// Fields of one hash that are reclaimed in one slice.
+/// Fields of one hash that are reclaimed at a time.
 const FIELDS_SLICE: usize = 256;
 
-/// How long a hash that could not be brought into memory is left alone.
+/// How long reclaiming skips a hash that could not be loaded.
 const RETRY_MS: u64 = 1000;
 
 /// When the first field of each hash expires. Hashes without such fields are not in it.
@@ -46,7 +46,7 @@ impl FieldClock {
         }
     }
 
-    /// Forgets a hash and answers when its first field would have expired.
+    /// Removes a hash and returns when its first field would have expired.
     #[inline]
     pub(super) fn take(&mut self, id: Id) -> Millis {
         if self.due.is_empty() {
@@ -70,11 +70,11 @@ impl FieldClock {
 }
 
 impl Keyspace {
-    /// Reclaims keys and fields that are expired at `now`, in O(due). Each look costs one of `budget`, so that a slice of
-    /// the shard's loop stays small; what is left waits for the next call.
+    /// Reclaims keys and fields that are expired at `now`, in O(expired). Each check costs one of `budget`, so that a slice of
+    /// the shard's loop stays small; the rest is reclaimed by later calls.
     ///
     /// # Errors
-    /// When a resting hash cannot be brought into memory. It is tried again a second later.
+    /// When an evicted hash cannot be loaded. It is tried again a second later.
     pub fn reclaim(&mut self, now: Millis, budget: &mut usize) -> Result<()> {
         debug_assert!(self.savepoint.is_none(), "reclaimed inside a savepoint");
         while let Some(id) = self.table.pop_expired(now, budget) {
@@ -91,14 +91,14 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The key at `id` is gone.
+    /// Deletes the expired key at `id`.
     pub(super) fn end(&mut self, id: Id) {
         let version = self.next_version(id);
         self.record(id, version, Fact::Deleted);
-        self.take_out(id);
+        self.remove_entry(id);
     }
 
-    /// Drops all fields of a hash that are expired; without a field left, the key is gone.
+    /// Removes all expired fields of a hash, and the key when no field is left.
     #[cold]
     pub(super) fn drop_fields(&mut self, id: Id, now: Millis) -> Result<()> {
         self.drop_some_fields(id, now, usize::MAX)
@@ -116,13 +116,13 @@ impl Keyspace {
         let left = hash.next_expired(now).is_some();
         drop(hash);
         if left {
-            // The wheel gave it out and its earliest moment may be the same as before.
+            // The wheel has returned it, and its earliest expiry may be the same as before.
             self.fields.wheel.schedule(id, self.fields.at(id));
         }
         Ok(())
     }
 
-    /// Brings the clock of fields in line with the value at `id`. A resting value keeps what is known of it.
+    /// Updates the field expiry of the value at `id`. An evicted value keeps the known one.
     pub(super) fn watch_fields(&mut self, id: Id) {
         match self.table.get(id).map(|entry| &entry.value) {
             Some(Value::Hash(hash)) => {
@@ -141,6 +141,8 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
+    use keystead_core::Version;
+
     use super::*;
     use crate::Bytes;
     use crate::keyspace::Expire;
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_due_is_gone_for_a_reader_at_once() {
+    fn an_expired_field_is_absent_for_readers_at_once() {
         let mut ks = Keyspace::in_memory();
         let mut hash = ks.hash_mut(b"h", NOW).unwrap();
         hash.set_until(&bytes("soon"), &bytes("1"), NOW.plus_ms(10));
@@ -176,7 +178,7 @@ mod tests {
         drop(hash);
         let later = NOW.plus_ms(10);
         assert_eq!(ks.hash(b"h", later).unwrap().map(Hash::len), Some(1));
-        assert_eq!(ks.meta(b"h", later).unwrap().map(|meta| meta.version), Some(2));
+        assert_eq!(ks.meta(b"h", later).unwrap().map(|meta| meta.version), Some(Version(2)));
         assert!(ks.hash_mut(b"h", later).unwrap().set_field_expiry(&bytes("stays"), NOW.plus_ms(20)));
         assert!(!ks.exists(b"h", NOW.plus_ms(20)).unwrap(), "without a field there is no key");
         assert_eq!(ks.len(), 0);

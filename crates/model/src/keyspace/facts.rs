@@ -1,6 +1,6 @@
 //! Values as facts and facts as values, for copies, before-images and replay.
 //!
-//! It touches nothing. Invariant: the facts of a value, applied to nothing, give the value; applying one again changes nothing.
+//! It touches nothing. Invariant: the facts of a value, applied to nothing, result in the value; applying one again changes nothing.
 
 use keystead_core::{Code, Error, Result};
 
@@ -10,7 +10,7 @@ use crate::effect::{ConsumerFact, Fact, PendingFact, StreamFact};
 use crate::value::stream::{Group, Pending};
 use crate::value::{Hash, Kind, StateCell, Stream, Value};
 
-/// The kind of value that a fact is about, if it says so.
+/// The kind of value that a fact is about, if it is about one.
 pub(super) const fn kind_of(fact: &Fact) -> Option<Kind> {
     Some(match fact {
         Fact::Deleted | Fact::Flushed | Fact::Expiry(_) => return None,
@@ -26,7 +26,7 @@ pub(super) const fn kind_of(fact: &Fact) -> Option<Kind> {
     })
 }
 
-/// Makes a fact true of a value. A value of another kind, or one that rests, is replaced.
+/// Applies a fact to a value. A value of another kind, or an evicted one, is replaced.
 pub(super) fn apply_fact(value: &mut Value, fact: &Fact) {
     let Some(kind) = kind_of(fact) else { return };
     if value.kind() != kind || matches!(value, Value::Evicted(_)) {
@@ -87,10 +87,10 @@ fn apply_stream_fact(stream: &mut Stream, fact: &StreamFact) {
     }
 }
 
-/// Hands over the facts that make up a value.
+/// Emits the facts that make up a value.
 ///
 /// # Errors
-/// `internal` when it rests, or is a state without a text form.
+/// `internal` when it is evicted, or is a state without a text form.
 pub(super) fn each_fact(value: &Value, emit: &mut dyn FnMut(Fact)) -> Result<()> {
     match value {
         Value::Str(bytes) => emit(Fact::Str(bytes.clone())),
@@ -118,7 +118,7 @@ pub(super) fn each_fact(value: &Value, emit: &mut dyn FnMut(Fact)) -> Result<()>
             }
         }
         Value::Evicted(_) => {
-            return Err(Error::new(Code::Internal, "a value that rests was asked for its facts"));
+            return Err(Error::new(Code::Internal, "the facts of an evicted value were requested"));
         }
     }
     Ok(())
@@ -131,7 +131,7 @@ fn each_field(hash: &Hash, emit: &mut dyn FnMut(Fact)) {
     }
 }
 
-/// Hands over the facts that make up a group: itself, then its consumers, then what is pending.
+/// Emits the facts that make up a group: itself, then its consumers, then its pending entries.
 pub(super) fn each_group_fact(name: &Bytes, group: &Group, emit: &mut dyn FnMut(StreamFact)) {
     emit(StreamFact::Group {
         group: name.clone(),

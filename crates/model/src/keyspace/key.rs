@@ -1,11 +1,11 @@
 //! Changes of a key as a whole: deleting, expiring, renaming, copying, and removing everything.
 //!
-//! It touches nothing but the keyspace. Invariant: a renamed or copied value is told as the facts that make it up, so that
-//! applying effects again needs no other key.
+//! It touches nothing but the keyspace. Invariant: a renamed or copied value is recorded as the facts that make it up, so that
+//! replaying effects needs no other key.
 
 use keystead_core::key::check_size;
 use keystead_core::table::{Id, Table};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::expiry::FieldClock;
 use super::facts::each_fact;
@@ -15,22 +15,22 @@ use crate::Bytes;
 use crate::effect::{Effect, Fact};
 use crate::value::Value;
 
-/// What renaming or copying came to.
+/// The outcome of a rename or copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renamed {
     /// It is done.
     Done,
     /// There is no such key.
     Absent,
-    /// The new name is taken and may not be overwritten.
+    /// The new name exists and may not be overwritten.
     Taken,
 }
 
 impl Keyspace {
-    /// Deletes a key, and tells whether it was there.
+    /// Deletes a key, and returns whether it existed.
     ///
     /// # Errors
-    /// When fields of a hash may have expired and it cannot be brought into memory.
+    /// When fields of a hash may have expired and it cannot be loaded.
     pub fn delete(&mut self, key: &[u8], now: Millis) -> Result<bool> {
         let Some(id) = self.find(key, now)? else {
             return Ok(false);
@@ -39,7 +39,7 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Sets when a key expires ([`Millis::NEVER`]: not at all), and tells whether it was there. A moment that is past
+    /// Sets when a key expires ([`Millis::NEVER`]: never), and returns whether it existed. A time in the past
     /// deletes it.
     ///
     /// # Errors
@@ -58,11 +58,11 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Gives a key another name, with its expiry. What has that name is replaced, if it may be. A key that gets its own name
-    /// stays as it is.
+    /// Renames a key, with its expiry. An existing key of the new name is replaced if `overwrite`. Renaming a key to its own name
+    /// changes nothing.
     ///
     /// # Errors
-    /// `too_large` when the new name is; when the value cannot be brought into memory. Nothing changed.
+    /// `too_large` when the new name is; when the value cannot be loaded. Nothing changed.
     pub fn rename(&mut self, from: &[u8], to: &[u8], overwrite: bool, now: Millis) -> Result<Renamed> {
         let (source, target) = match self.source_and_target(from, to, overwrite, now)? {
             Ok(found) => found,
@@ -80,13 +80,13 @@ impl Keyspace {
         if let Some(savepoint) = &mut self.savepoint {
             savepoint.moved = true;
         }
-        let Some(value) = self.lift_value(source) else {
+        let Some(value) = self.take_value(source) else {
             return Ok(Renamed::Absent);
         };
         self.end(source);
         let (id, version) = match target {
             Some(id) => (id, self.next_version(id)),
-            None => (self.create(to, Value::Evicted(kind)), 1),
+            None => (self.create(to, Value::Evicted(kind)), Version::FIRST),
         };
         self.swap_value(id, value);
         self.before(|| Undo::MovedTo(id));
@@ -104,7 +104,7 @@ impl Keyspace {
         Ok(Renamed::Done)
     }
 
-    /// Copies a key's value and expiry to another name. What has that name is replaced, if it may be.
+    /// Copies a key's value and expiry to another name. An existing key of that name is replaced if `overwrite`.
     ///
     /// # Errors
     /// As [`rename`](Keyspace::rename).
@@ -151,9 +151,15 @@ impl Keyspace {
         let fields = std::mem::replace(&mut self.fields, FieldClock::new());
         let used_bytes = std::mem::take(&mut self.used_bytes);
         self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
-        let revision = self.revision + 1;
+        let revision = self.revision.next();
         self.deletions.note_all(revision);
-        self.tell(Effect { id: 0, key: Bytes::new(), version: 0, revision, fact: Fact::Flushed });
+        self.push_effect(Effect {
+            id: 0,
+            key: Bytes::new(),
+            version: Version::ZERO,
+            revision,
+            fact: Fact::Flushed,
+        });
     }
 
     /// Whether the entry at `id` is not expired.
@@ -185,7 +191,7 @@ mod tests {
         assert_eq!(ks.rename(b"a", b"b", true, NOW).unwrap(), Renamed::Done);
         assert!(!ks.exists(b"a", NOW).unwrap());
         let meta = ks.meta(b"b", NOW).unwrap().unwrap();
-        assert_eq!((meta.kind, meta.version, meta.expires_at), (Kind::Hash, 2, Millis(2000)));
+        assert_eq!((meta.kind, meta.version, meta.expires_at), (Kind::Hash, Version(2), Millis(2000)));
         assert!(!ks.exists(b"b", Millis(1500)).unwrap(), "its only field is expired");
         ks.check().unwrap();
     }

@@ -1,22 +1,22 @@
-//! The keyspace of a shard: a directory of all keys, their native values, and typed changes that record effects.
+//! The keyspace of a shard: a table of all keys, their native values, and typed changes that record effects.
 //!
 //! | To find                                         | open       |
 //! |-------------------------------------------------|------------|
-//! | looking up: absent, expired, wrong type         | [`read`]   |
-//! | walking keys                                    | `walk`     |
+//! | lookups: absent, expired, wrong type            | [`read`]   |
+//! | scanning keys                                   | `walk`     |
 //! | strings, documents, whole values                | `scalar`   |
 //! | hashes, lists, sets, sorted sets, streams       | [`edit`]   |
 //! | deleting, expiring, renaming, flushing          | `key`      |
 //! | steps                                           | `step`     |
-//! | recording: effects, and how much a job may      | `record`   |
-//! | undoing                                         | `undo`     |
-//! | effects applied again                           | `replay`   |
+//! | recording effects, and their bound per job      | `record`   |
+//! | savepoint and rollback                          | `undo`     |
+//! | replaying effects                               | `replay`   |
 //! | reclaiming what is expired                      | `expiry`   |
-//! | values that rest in the archive, and evicting   | [`eviction`]  |
+//! | evicting values, loading them from the archive  | [`eviction`]  |
 //!
-//! It touches nothing: time comes with every call, resting values come from a [`ValueReader`]. Invariants: nothing changes
-//! without an effect; every effect has its own revision, and a key's entry holds the revision of its last one; an
-//! entry is never an empty collection (but for streams); `used_bytes` is the sum over the entries.
+//! It touches nothing: time comes with every call, evicted values come from a [`ValueReader`]. Invariants: nothing changes
+//! without an effect; every effect has its own revision, and a key's entry has the revision of its last one; an
+//! entry is never an empty collection (except for streams); `used_bytes` is the sum over the entries.
 
 pub mod check;
 mod deletions;
@@ -38,8 +38,8 @@ use std::cell::Cell;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
-use keystead_core::Millis;
 use keystead_core::table::{Id, Table};
+use keystead_core::{Millis, Revision, Version};
 
 use crate::Bytes;
 use crate::effect::Effect;
@@ -56,20 +56,20 @@ pub use scalar::Expire;
 pub use step::Held;
 use undo::{Savepoint, Undo};
 
-/// What an entry of the directory takes without what its key and value hold on the heap: its place in the slab and
+/// Bytes of an entry without the heap bytes of its key and value: its slot in the slab and
 /// its share of the index, which is about three quarters full.
 const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Bytes>() + 16 + 12;
 
-/// Parts of the index. With a million keys a part that grows moves a few thousand places.
+/// Parts of the index. With a million keys, growing a part moves a few thousand entries.
 const INDEX_PARTS: usize = 256;
 
-/// How many effects and before-images there is always room for. What a larger job needed is given back after it.
+/// Capacity that is kept for effects and before-images. What a larger job needed is freed after it.
 const BUFFER_KEPT: usize = 16 * 1024;
 
-/// What the directory knows of a key, beside its name and expiry.
+/// The data of a key, beside its name and expiry.
 struct Entry {
-    version: u64,
-    revision: u64,
+    version: Version,
+    revision: Revision,
     value: Value,
 }
 
@@ -78,17 +78,17 @@ pub struct Keyspace {
     table: Table<Entry>,
     fields: FieldClock,
     archive: Box<dyn ValueReader>,
-    revision: u64,
-    archived: u64,
+    revision: Revision,
+    archived: Revision,
     used_bytes: usize,
     effects: Vec<Effect>,
     deletions: Deletions,
-    /// The highest revision that the present job has seen. Looking is not changing, hence the cell.
-    seen: Cell<u64>,
+    /// The highest revision that the current job depends on. A cell, because reads update it too.
+    seen: Cell<Revision>,
     savepoint: Option<Savepoint>,
     undo: Vec<Undo>,
-    /// Keys whose last effect, one of the present job, tells an earlier state than they have.
-    late: HashSet<Id, RandomState>,
+    /// Keys whose last effect, one of the current job, has an earlier state than the key.
+    deferred: HashSet<Id, RandomState>,
     /// How many bytes a job may record.
     change_bytes_max: usize,
     /// Keys that were found expired since the start.
@@ -96,22 +96,22 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// An empty keyspace whose resting values come from `archive`.
+    /// An empty keyspace whose evicted values are read from `archive`.
     #[must_use]
     pub fn new(archive: Box<dyn ValueReader>) -> Self {
         Keyspace {
             table: Table::new(INDEX_PARTS),
             fields: FieldClock::new(),
             archive,
-            revision: 0,
-            archived: 0,
+            revision: Revision::ZERO,
+            archived: Revision::ZERO,
             used_bytes: 0,
             effects: Vec::new(),
             deletions: Deletions::new(),
-            seen: Cell::new(0),
+            seen: Cell::new(Revision::ZERO),
             savepoint: None,
             undo: Vec::new(),
-            late: HashSet::default(),
+            deferred: HashSet::default(),
             change_bytes_max: usize::MAX,
             expired: 0,
         }
@@ -125,30 +125,30 @@ impl Keyspace {
 
     /// The revision of the last effect.
     #[must_use]
-    pub fn revision(&self) -> u64 {
+    pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Keys that have gone because their time was up, since this keyspace was made.
+    /// Keys that have expired since this keyspace was created.
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// Heap bytes of keys, values and the directory, by estimate.
+    /// Estimated heap bytes of keys, values and the table.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// Up to which revision everything is in the archive. What is younger is never evicted.
+    /// The revision up to which everything is in the archive. Younger values are never evicted.
     #[must_use]
-    pub fn archived(&self) -> u64 {
+    pub fn archived(&self) -> Revision {
         self.archived
     }
 
-    /// Tells that everything up to `revision` is in the archive.
-    pub fn set_archived(&mut self, revision: u64) {
+    /// Sets the revision up to which everything is in the archive.
+    pub fn set_archived(&mut self, revision: Revision) {
         self.archived = self.archived.max(revision);
     }
 
@@ -158,9 +158,9 @@ impl Keyspace {
         &self.effects
     }
 
-    /// Swaps the recorded effects for `empty`, whose capacity is used again unless it is far more than is usual.
+    /// Swaps the recorded effects with `empty`, whose capacity is reused unless it is far above the usual one.
     ///
-    /// Not while a savepoint is open: what was handed out cannot be taken back.
+    /// Not while a savepoint is open: effects that were taken cannot be rolled back.
     pub fn take_effects(&mut self, empty: &mut Vec<Effect>) {
         debug_assert!(self.savepoint.is_none(), "effects of an open savepoint were taken");
         empty.clear();
@@ -168,33 +168,33 @@ impl Keyspace {
         std::mem::swap(&mut self.effects, empty);
     }
 
-    /// The highest revision that anything since the last call has seen or made, absence included: an answer that rests on
-    /// it may leave when that revision is durable.
+    /// The highest revision that anything since the last call has read or made, absent keys included: a result that depends on
+    /// it may be sent when that revision is durable.
     ///
-    /// Absence is told by a small filter of deletions, so a look at an absent key may wait for a deletion of another one.
-    pub fn take_seen(&mut self) -> u64 {
-        // What was rolled back will never be durable, and nobody was told.
-        self.seen.replace(0).min(self.revision)
+    /// Absence is tracked by a small filter of deletions, so a read of an absent key may wait for the deletion of another one.
+    pub fn take_seen(&mut self) -> Revision {
+        // What was rolled back will never be durable, and no reply has reported it.
+        self.seen.replace(Revision::ZERO).min(self.revision)
     }
 
-    fn see(&self, revision: u64) {
+    fn see(&self, revision: Revision) {
         if revision > self.seen.get() {
             self.seen.set(revision);
         }
     }
 
-    /// Adds a key that is not there, without a fact.
+    /// Adds a key that does not exist, without a fact.
     fn add(&mut self, key: &[u8], value: Value) -> Id {
         let key = Bytes::from(key);
         self.used_bytes += ENTRY_BYTES + shared_bytes(&key) + value.mem_bytes();
-        let id = self.table.insert(key, Entry { version: 1, revision: self.revision, value });
+        let id = self.table.insert(key, Entry { version: Version::FIRST, revision: self.revision, value });
         self.before(|| Undo::Added(id));
         self.watch_fields(id);
         id
     }
 
-    /// Takes a key out, without a fact.
-    fn take_out(&mut self, id: Id) {
+    /// Removes a key, without a fact.
+    fn remove_entry(&mut self, id: Id) {
         let (hash, expires_at) = match self.table.key(id) {
             Some(key) => (self.table.hash(key), self.table.expires_at(id)),
             None => return,
@@ -205,10 +205,10 @@ impl Keyspace {
         self.used_bytes -= ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
         self.deletions.note(hash, self.revision);
         let fields_due = self.fields.take(id);
-        self.before(|| Undo::took_out(id, key, entry, expires_at, fields_due));
+        self.before(|| Undo::removed(id, key, entry, expires_at, fields_due));
     }
 
-    /// Puts another value in place of the one at `id`, without a fact. The first one of a job is kept as a before-image.
+    /// Replaces the value at `id`, without a fact. The first one of a job is stored as a before-image.
     fn swap_value(&mut self, id: Id, value: Value) {
         let Some(entry) = self.table.get_mut(id) else {
             return;
@@ -217,22 +217,22 @@ impl Keyspace {
         let old = std::mem::replace(&mut entry.value, value);
         self.used_bytes = self.used_bytes + added - old.mem_bytes();
         let fields_due = self.fields.take(id);
-        if self.told_whole(id).is_none() {
+        if self.whole_effect(id).is_none() {
             self.before(|| Undo::Value { id, value: old, fields_due });
         }
         self.watch_fields(id);
     }
 
-    /// Begins a change of the key at `id` and answers its next version.
-    fn next_version(&mut self, id: Id) -> u64 {
-        let Some(entry) = self.table.get(id) else { return 1 };
+    /// Begins a change of the key at `id` and returns its next version.
+    fn next_version(&mut self, id: Id) -> Version {
+        let Some(entry) = self.table.get(id) else { return Version::FIRST };
         let (version, revision) = (entry.version, entry.revision);
         if let Some(savepoint) = &self.savepoint
             && !savepoint.is_before(revision)
         {
             self.undo.push(Undo::Stamp { id, version, revision });
         }
-        version + 1
+        version.next()
     }
 
     /// Sets when the key at `id` expires, without a fact.
@@ -242,7 +242,7 @@ impl Keyspace {
         self.table.set_expires_at(id, at);
     }
 
-    /// Keeps a before-image, if a savepoint is open.
+    /// Stores a before-image, if a savepoint is open.
     fn before(&mut self, undo: impl FnOnce() -> Undo) {
         if self.savepoint.is_some() {
             self.undo.push(undo());

@@ -1,32 +1,32 @@
-//! What the five collections have in common, so that one handle and one lookup serve them all. It touches nothing.
+//! What the five collections have in common, so that one handle and one lookup work for all of them. It touches nothing.
 
 use crate::Bytes;
 use crate::effect::{Fact, StreamFact};
 use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
 
-/// A type of value that a lookup can ask for.
+/// A type of value for typed lookups.
 pub trait Typed {
     /// Its kind.
     const KIND: Kind;
-    /// What a reader is shown.
-    type Seen: ?Sized;
+    /// The type that a lookup returns.
+    type View: ?Sized;
     /// The value, if it is of this kind and in memory.
-    fn of(value: &Value) -> Option<&Self::Seen>;
+    fn of(value: &Value) -> Option<&Self::View>;
 }
 
 /// A collection that is changed element by element.
 pub trait Native: Typed + Default {
     /// Whether a key may hold it while it is empty.
     const MAY_BE_EMPTY: bool = false;
-    /// The collection in a value of this kind that is in memory; another value is given back.
+    /// The collection in a value of this kind that is in memory; another value is returned as the error.
     fn from_value(value: Value) -> Result<Self, Value>;
     /// The value of a key.
     fn into_value(self) -> Value;
     /// Whether it has no element.
     fn has_none(&self) -> bool;
-    /// What is recorded of a new one before anything else, so that an empty one is known too.
+    /// The first fact of a new one, so that an empty one is recorded too.
     fn first_fact(&self) -> Option<Fact>;
-    /// Heap bytes held, as [`Value::mem_bytes`] tells.
+    /// Heap bytes held, as in [`Value::mem_bytes`].
     fn heap_bytes(&self) -> usize;
 }
 
@@ -36,11 +36,11 @@ pub(super) enum AsStr {}
 pub(super) enum AsJson {}
 
 macro_rules! typed {
-    ($type:ty, $seen:ty, $variant:ident) => {
+    ($type:ty, $view:ty, $variant:ident) => {
         impl Typed for $type {
             const KIND: Kind = Kind::$variant;
-            type Seen = $seen;
-            fn of(value: &Value) -> Option<&$seen> {
+            type View = $view;
+            fn of(value: &Value) -> Option<&$view> {
                 match value {
                     Value::$variant(value) => Some(value),
                     _ => None,

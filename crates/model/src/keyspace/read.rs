@@ -1,12 +1,12 @@
-//! Looking up. Absent, expired and of another kind are values, not errors.
+//! Lookups. Absent, expired and of another kind are values, not errors.
 //!
-//! It touches the archive for a value that rests. Invariant: every look raises what the job has seen, also a look that finds
-//! nothing, and no look changes an answer: it may only reclaim the key, or fields of it, that are expired already.
+//! It reads the archive for an evicted value. Invariant: every lookup raises the revision that the job depends on, also one that
+//! finds nothing. A lookup changes no result: it may only reclaim the key, or fields of it, that are expired already.
 
 use std::fmt;
 
 use keystead_core::table::Id;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::native::{AsJson, AsStr, Typed};
 use super::{ENTRY_BYTES, Keyspace};
@@ -14,12 +14,12 @@ use crate::Bytes;
 use crate::value::heap::shared_bytes;
 use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
 
-/// Why a lookup by kind gave no value.
+/// Why a typed lookup returned no value.
 #[derive(Debug)]
 pub enum Miss {
     /// The key holds a value of this other kind.
     WrongType(Kind),
-    /// The value could not be brought into memory.
+    /// The value could not be loaded.
     Failed(Error),
 }
 
@@ -49,24 +49,24 @@ impl fmt::Display for Miss {
     }
 }
 
-/// What the directory knows of a key.
+/// The properties of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// The kind of its value.
     pub kind: Kind,
-    /// Grows by one with every change, starts at 1.
-    pub version: u64,
+    /// Incremented with every change, starts at 1.
+    pub version: Version,
     /// The shard's revision of its last effect.
-    pub revision: u64,
+    pub revision: Revision,
     /// When it expires; [`Millis::NEVER`] when it does not.
     pub expires_at: Millis,
 }
 
 impl Keyspace {
-    /// What the directory knows of a key; `None` when it is absent or expired.
+    /// The properties of a key; `None` when it is absent or expired.
     ///
     /// # Errors
-    /// When fields of it may have expired and its value cannot be brought into memory.
+    /// When fields of it may have expired and its value cannot be loaded.
     pub fn meta(&mut self, key: &[u8], now: Millis) -> Result<Option<Meta>> {
         let Some(id) = self.find(key, now)? else {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Keyspace {
         Ok(self.meta_at(id))
     }
 
-    /// Whether a key is there.
+    /// Whether a key exists.
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
@@ -94,7 +94,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
-    pub fn version(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+    pub fn version(&mut self, key: &[u8], now: Millis) -> Result<Option<Version>> {
         Ok(self.meta(key, now)?.map(|meta| meta.version))
     }
 
@@ -102,11 +102,11 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
-    pub fn revision_of(&mut self, key: &[u8], now: Millis) -> Result<Option<u64>> {
+    pub fn revision_of(&mut self, key: &[u8], now: Millis) -> Result<Option<Revision>> {
         Ok(self.meta(key, now)?.map(|meta| meta.revision))
     }
 
-    /// When a key expires ([`Millis::NEVER`]: not at all); `None` when it is not there.
+    /// When a key expires ([`Millis::NEVER`]: never); `None` when it does not exist.
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
@@ -114,7 +114,7 @@ impl Keyspace {
         Ok(self.meta(key, now)?.map(|meta| meta.expires_at))
     }
 
-    /// Bytes that a key takes in memory: its name, its value, its place in the directory. A value that rests takes none.
+    /// Bytes that a key takes in memory: its name, its value, its entry in the table. An evicted value takes none.
     ///
     /// # Errors
     /// As [`meta`](Keyspace::meta).
@@ -129,7 +129,7 @@ impl Keyspace {
     /// The string under a key.
     ///
     /// # Errors
-    /// [`Miss`], here and in the lookups that follow.
+    /// [`Miss`], also in the lookups that follow.
     #[inline]
     pub fn str(&mut self, key: &[u8], now: Millis) -> Result<Option<&Bytes>, Miss> {
         self.read::<AsStr>(key, now)
@@ -191,10 +191,10 @@ impl Keyspace {
         self.read::<Box<Stream>>(key, now)
     }
 
-    /// The value under a key, of whatever kind, in memory.
+    /// The value under a key, of any kind, in memory.
     ///
     /// # Errors
-    /// When it cannot be brought into memory.
+    /// When it cannot be loaded.
     pub fn value(&mut self, key: &[u8], now: Millis) -> Result<Option<&Value>> {
         let Some(id) = self.find(key, now)? else {
             return Ok(None);
@@ -203,15 +203,15 @@ impl Keyspace {
         Ok(self.table.get(id).map(|entry| &entry.value))
     }
 
-    /// Brings the value of a key into memory, so that [`peek`](Keyspace::peek) finds it.
+    /// Loads the value of a key into memory, so that [`peek`](Keyspace::peek) finds it.
     ///
     /// # Errors
-    /// When it cannot be brought into memory.
+    /// When it cannot be loaded.
     pub fn settle(&mut self, key: &[u8], now: Millis) -> Result<()> {
         self.value(key, now).map(|_| ())
     }
 
-    /// The value under a key that was [settled](Keyspace::settle) at this `now`; for looking at several keys at once.
+    /// The value under a key that was [settled](Keyspace::settle) at this `now`; for reading several keys together.
     #[must_use]
     pub fn peek(&self, key: &[u8], now: Millis) -> Option<&Value> {
         let id = self.table.find(key).filter(|id| now < self.table.expires_at(*id))?;
@@ -221,24 +221,24 @@ impl Keyspace {
     }
 
     #[inline]
-    fn read<T: Typed>(&mut self, key: &[u8], now: Millis) -> Result<Option<&T::Seen>, Miss> {
+    fn read<T: Typed>(&mut self, key: &[u8], now: Millis) -> Result<Option<&T::View>, Miss> {
         let Some(id) = self.find(key, now)? else {
             return Ok(None);
         };
         self.typed::<T>(id).map(Some)
     }
 
-    /// The value at `id` as the kind that is asked for.
-    pub(super) fn typed<T: Typed>(&mut self, id: Id) -> Result<&T::Seen, Miss> {
+    /// The value at `id` as the requested kind.
+    pub(super) fn typed<T: Typed>(&mut self, id: Id) -> Result<&T::View, Miss> {
         self.expect_kind(id, T::KIND)?;
         self.load(id)?;
         self.table
             .get(id)
             .and_then(|entry| T::of(&entry.value))
-            .ok_or_else(|| Miss::Failed(not_as_directory()))
+            .ok_or_else(|| Miss::Failed(wrong_archived_kind()))
     }
 
-    /// Refuses an entry of another kind, without bringing it into memory.
+    /// Rejects an entry of another kind, without loading it.
     #[inline]
     pub(super) fn expect_kind(&self, id: Id, kind: Kind) -> Result<(), Miss> {
         match self.table.get(id).map(|entry| entry.value.kind()) {
@@ -247,21 +247,21 @@ impl Keyspace {
         }
     }
 
-    /// Finds a key that is there and not expired. What is expired, the key or fields of it, is gone from now on.
+    /// Finds a key that exists and is not expired. If the key or fields of it are expired, they are deleted.
     #[inline]
     pub(super) fn find(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
         self.ready()?;
         self.find_ready(key, now)
     }
 
-    /// The same for a job of which it is known that it may go on.
+    /// The same for a job that is known to be within its bounds.
     #[inline]
     pub(super) fn find_ready(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
         let Some(id) = self.find_any(key) else {
             return Ok(None);
         };
         if self.table.live(id, now).is_none() {
-            // Whoever was told that it is gone must not see it again when the clock jumps back.
+            // A client that has seen it expired must not see it again when the clock jumps back.
             self.expired += 1;
             self.end(id);
             return Ok(None);
@@ -296,8 +296,8 @@ impl Keyspace {
     }
 }
 
-pub(super) fn not_as_directory() -> Error {
-    Error::new(Code::Corrupt, "a value at rest is not of the kind that its key says")
+pub(super) fn wrong_archived_kind() -> Error {
+    Error::new(Code::Corrupt, "an archived value is not of the kind of its key")
 }
 
 #[cfg(test)]
@@ -319,55 +319,56 @@ mod tests {
         assert_eq!(ks.str(b"a", Millis(1499)).unwrap(), Some(&bytes("1")));
         assert!(matches!(ks.hash(b"a", NOW), Err(Miss::WrongType(Kind::Str))));
         assert_eq!(Error::from(Miss::WrongType(Kind::Str)).code(), Code::WrongType);
-        let meta = Meta { kind: Kind::Str, version: 1, revision: 2, expires_at: Millis(1500) };
+        let meta =
+            Meta { kind: Kind::Str, version: Version(1), revision: Revision(2), expires_at: Millis(1500) };
         assert_eq!(ks.meta(b"a", NOW).unwrap(), Some(meta));
         assert_eq!(ks.meta(b"a", Millis(1500)).unwrap(), None);
         assert!(
             ks.str(b"a", NOW).unwrap().is_none(),
-            "once it was told gone it stays gone, though the clock jumps back"
+            "once it was reported expired it stays deleted, though the clock jumps back"
         );
     }
 
     #[test]
-    fn a_look_has_seen_what_it_tells() {
+    fn a_read_depends_on_the_revision_it_returns() {
         let mut ks = Keyspace::in_memory();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
         ks.set_str(b"b", bytes("1"), Expire::Keep, NOW).unwrap();
-        assert_eq!(ks.take_seen(), 2, "what was made was seen");
+        assert_eq!(ks.take_seen(), Revision(2), "what was made was seen");
         ks.str(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 1);
-        assert_eq!(ks.take_seen(), 0, "each job starts anew");
+        assert_eq!(ks.take_seen(), Revision(1));
+        assert_eq!(ks.take_seen(), Revision(0), "each job starts at 0");
         ks.str(b"never there", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 0);
+        assert_eq!(ks.take_seen(), Revision(0));
         ks.delete(b"a", NOW).unwrap();
         ks.take_seen();
         ks.exists(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 3, "absence tells of the deletion");
+        assert_eq!(ks.take_seen(), Revision(3), "absence depends on the deletion");
         ks.set_expiry(b"b", Millis(2000), NOW).unwrap();
         ks.take_seen();
         assert!(!ks.exists(b"b", Millis(2000)).unwrap());
-        assert_eq!(ks.take_seen(), 5, "so does an expired key, which is gone from now on");
+        assert_eq!(ks.take_seen(), Revision(5), "so does an expired key, which is deleted from now on");
         let _ = ks.len();
-        assert_eq!(ks.take_seen(), 5);
+        assert_eq!(ks.take_seen(), Revision(5));
         ks.flush();
         ks.take_seen();
         ks.exists(b"never there", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 6);
+        assert_eq!(ks.take_seen(), Revision(6));
     }
 
     #[test]
-    fn what_was_rolled_back_is_not_waited_for() {
+    fn rolled_back_changes_are_not_waited_for() {
         let mut ks = Keyspace::in_memory();
         ks.savepoint();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
         ks.delete(b"a", NOW).unwrap();
         ks.rollback();
         ks.exists(b"a", NOW).unwrap();
-        assert_eq!(ks.take_seen(), 0);
+        assert_eq!(ks.take_seen(), Revision(0));
     }
 
     #[test]
-    fn the_bytes_of_all_keys_are_what_is_used() {
+    fn used_bytes_is_the_sum_over_all_keys() {
         let mut ks = Keyspace::in_memory();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
         ks.set_str(&[b'k'; 100], Bytes::from(&[b'v'; 1000][..]), Expire::Keep, NOW).unwrap();
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn several_keys_can_be_looked_at_at_once() {
+    fn several_keys_can_be_read_together() {
         let mut ks = Keyspace::in_memory();
         for key in [b"a", b"b"] {
             ks.set_mut(key, NOW).unwrap().insert(&bytes("m"));

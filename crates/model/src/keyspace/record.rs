@@ -1,13 +1,13 @@
-//! What a job records: effects, how many bytes they are, and which of them a later one makes needless.
+//! What a job records: effects, their size, and which of them a later one makes redundant.
 //!
-//! It touches nothing but the keyspace. Between a savepoint and its end nobody else looks, so of the states and strings that
-//! a key had meanwhile only the last is told, and only the first is kept as a before-image. A state is made a text when
-//! anything but a step is next: a large one would else cost each of many steps that much. Invariants: every effect has its
-//! own revision, and those of a job follow each other; a job that records more than it may records nothing further, finds no
-//! key any more, and cannot be released.
+//! It touches nothing but the keyspace. Between a savepoint and its end no other job reads, so of the states and strings that
+//! a key had meanwhile only the last is recorded, and only the first is stored as a before-image. A state is encoded
+//! only before the next operation that is not a step: otherwise each of many steps would pay for encoding a large state.
+//! Invariants: every effect has its own revision, and those of a job are consecutive; a job that exceeds its bound records
+//! nothing further, its lookups fail, and it cannot be released.
 
 use keystead_core::table::Id;
-use keystead_core::{AnyState, Code, Error, Result};
+use keystead_core::{AnyState, Code, Error, Result, Revision, Version};
 
 use super::Keyspace;
 use super::undo::Savepoint;
@@ -16,12 +16,12 @@ use crate::effect::{Effect, Fact};
 use crate::value::{StateCell, Value};
 
 impl Keyspace {
-    /// Sets how many bytes a job may record between a savepoint and its release. There is no bound at first.
+    /// Sets how many bytes a job may record between a savepoint and its release. By default there is no bound.
     pub fn set_change_bytes_max(&mut self, bytes: usize) {
         self.change_bytes_max = bytes;
     }
 
-    /// Refuses when more was recorded since the savepoint than may be.
+    /// An error when more was recorded since the savepoint than the bound allows.
     #[inline]
     pub(super) fn within_bounds(&self) -> Result<()> {
         match &self.savepoint {
@@ -32,40 +32,41 @@ impl Keyspace {
         }
     }
 
-    /// What anything but a step begins with: what steps have left untold is told, and a job over its bound goes no further.
+    /// Every operation except a step begins with this: it records states that steps have deferred, and fails for a job
+    /// over its bound.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<()> {
-        if !self.late.is_empty() {
+        if !self.deferred.is_empty() {
             self.catch_up()?;
         }
         self.within_bounds()
     }
 
-    /// Tells the present state of every key whose effect tells an earlier one.
+    /// Records the current state of every key whose effect has an earlier one.
     #[cold]
     fn catch_up(&mut self) -> Result<()> {
-        let late = std::mem::take(&mut self.late);
-        let told = late.iter().try_for_each(|id| self.tell_state(*id));
-        if told.is_err() {
-            // Whoever goes on in spite of it comes back here, at the latest when the job is to be kept.
-            self.late = late;
+        let deferred = std::mem::take(&mut self.deferred);
+        let recorded = deferred.iter().try_for_each(|id| self.record_state(*id));
+        if recorded.is_err() {
+            // If the caller goes on in spite of the error, this is retried, at the latest when the job is released.
+            self.deferred = deferred;
         }
-        told
+        recorded
     }
 
-    fn tell_state(&mut self, id: Id) -> Result<()> {
-        // A key that is gone has told so meanwhile, and nobody misses its last state.
-        let (Some(at), Some(entry)) = (self.told_whole(id), self.table.get(id)) else { return Ok(()) };
+    fn record_state(&mut self, id: Id) -> Result<()> {
+        // The deletion of a key was recorded meanwhile, so its last state is not needed.
+        let (Some(at), Some(entry)) = (self.whole_effect(id), self.table.get(id)) else { return Ok(()) };
         let Value::State(cell) = &entry.value else { return Ok(()) };
         let fact = Fact::State(Bytes::from(cell.text()?.as_bytes()));
         let effect = Effect { version: entry.version, fact, ..self.effects[at].clone() };
-        self.tell_instead(at, effect);
+        self.replace_effect(at, effect);
         Ok(())
     }
 
-    /// Puts a state that is told later, if an effect of the present job can tell it. It is given back if not.
-    pub(super) fn put_late(&mut self, id: Id, state: AnyState) -> Option<AnyState> {
-        if !self.told_whole(id).is_some_and(|at| matches!(self.effects[at].fact, Fact::State(_))) {
+    /// Puts a state that is recorded later, if an effect of the current job can take it. Returns it if not.
+    pub(super) fn put_deferred(&mut self, id: Id, state: AnyState) -> Option<AnyState> {
+        if !self.whole_effect(id).is_some_and(|at| matches!(self.effects[at].fact, Fact::State(_))) {
             return Some(state);
         }
         let version = self.next_version(id);
@@ -73,38 +74,38 @@ impl Keyspace {
         if let Some(entry) = self.table.get_mut(id) {
             entry.version = version;
         }
-        self.late.insert(id);
+        self.deferred.insert(id);
         None
     }
 
-    /// Records a fact about the key at `id`, which carries `version` from now on.
-    pub(super) fn record(&mut self, id: Id, version: u64, fact: Fact) {
+    /// Records a fact about the key at `id`, whose version is `version` from now on.
+    pub(super) fn record(&mut self, id: Id, version: Version, fact: Fact) {
         let Some(key) = self.table.key(id).cloned() else {
             return;
         };
-        let place = self.told_whole(id).filter(|at| self.is_needless(*at, &fact));
-        let revision = match place {
+        let redundant = self.whole_effect(id).filter(|at| self.is_redundant(*at, &fact));
+        let revision = match redundant {
             Some(at) => self.effects[at].revision,
-            None => self.revision + 1,
+            None => self.revision.next(),
         };
         if let Some(entry) = self.table.get_mut(id) {
             (entry.version, entry.revision) = (version, revision);
         }
         let effect = Effect { id, key, version, revision, fact };
-        match place {
-            Some(at) => self.tell_instead(at, effect),
-            None => self.tell(effect),
+        match redundant {
+            Some(at) => self.replace_effect(at, effect),
+            None => self.push_effect(effect),
         }
     }
 
-    /// Adds an effect, which has the next revision.
-    pub(super) fn tell(&mut self, effect: Effect) {
+    /// Adds an effect, which gets the next revision.
+    pub(super) fn push_effect(&mut self, effect: Effect) {
         self.revision = effect.revision;
         self.see(effect.revision);
         if let Some(savepoint) = &mut self.savepoint {
             savepoint.bytes += effect.size_hint();
             if savepoint.bytes > self.change_bytes_max {
-                // The job will be undone, and what it did until then is known without its effects.
+                // The job will be rolled back, and its before-images are enough for that.
                 savepoint.over = true;
                 return;
             }
@@ -112,8 +113,8 @@ impl Keyspace {
         self.effects.push(effect);
     }
 
-    /// Puts an effect in the place of one that it makes needless.
-    fn tell_instead(&mut self, at: usize, effect: Effect) {
+    /// Replaces an effect that is redundant.
+    fn replace_effect(&mut self, at: usize, effect: Effect) {
         if let Some(savepoint) = &mut self.savepoint {
             let without = savepoint.bytes - self.effects[at].size_hint();
             savepoint.bytes = without + effect.size_hint();
@@ -121,21 +122,21 @@ impl Keyspace {
         self.effects[at] = effect;
     }
 
-    /// Where the last effect of the key at `id` stands, if it is of the present job and tells a whole state or string.
+    /// The index of the last effect of the key at `id`, if it is of the current job and has a whole state or string.
     ///
-    /// Until then the value itself is known to nobody, and what was there before the job is kept already.
-    pub(super) fn told_whole(&self, id: Id) -> Option<usize> {
+    /// No other job has seen that value, and the value from before the job is stored as a before-image already.
+    pub(super) fn whole_effect(&self, id: Id) -> Option<usize> {
         let savepoint = self.savepoint.as_ref().filter(|savepoint| !savepoint.moved)?;
-        let at = savepoint.place_of(self.table.get(id)?.revision)?;
+        let at = savepoint.index_of(self.table.get(id)?.revision)?;
         let effect = self.effects.get(at)?;
         (effect.id == id && matches!(effect.fact, Fact::State(_) | Fact::Str(_))).then_some(at)
     }
 
-    /// Whether nobody misses the effect at `at`, the last of its key, once `fact` is told.
-    fn is_needless(&self, at: usize, fact: &Fact) -> bool {
+    /// Whether the effect at `at`, the last of its key, is redundant once `fact` is recorded.
+    fn is_redundant(&self, at: usize, fact: &Fact) -> bool {
         match (&self.effects[at].fact, fact) {
             (Fact::State(_), Fact::State(_)) => true,
-            // Whoever watches is shown a string with the expiry that follows it, so it stays beside its own.
+            // Watchers get a string together with the expiry that follows it, so it stays beside its own.
             (Fact::Str(_), Fact::Str(_)) => at + 1 == self.effects.len(),
             _ => false,
         }
@@ -143,14 +144,14 @@ impl Keyspace {
 }
 
 impl Savepoint {
-    /// Where the effect with this revision stands, if it came after the savepoint.
-    fn place_of(&self, revision: u64) -> Option<usize> {
-        let after = revision.checked_sub(self.revision)?.checked_sub(1)?;
+    /// The index of the effect with this revision, if it was recorded after the savepoint.
+    fn index_of(&self, revision: Revision) -> Option<usize> {
+        let after = revision.0.checked_sub(self.revision.0)?.checked_sub(1)?;
         Some(self.effects + usize::try_from(after).ok()?)
     }
 
-    /// Whether the key with this revision was changed after the savepoint.
-    pub(super) fn is_before(&self, revision: u64) -> bool {
+    /// Whether this savepoint is before `revision`, so that the key with it was changed since.
+    pub(super) fn is_before(&self, revision: Revision) -> bool {
         self.revision < revision
     }
 }
@@ -185,11 +186,11 @@ mod tests {
         })
     }
 
-    fn told(ks: &Keyspace) -> Vec<(&[u8], u64, u64, &Fact)> {
-        ks.effects().iter().map(|e| (&e.key[..], e.version, e.revision, &e.fact)).collect()
+    fn recorded(ks: &Keyspace) -> Vec<(&[u8], u64, u64, &Fact)> {
+        ks.effects().iter().map(|e| (&e.key[..], e.version.0, e.revision.0, &e.fact)).collect()
     }
 
-    /// Applying what was recorded again gives the same keys.
+    /// Replaying what was recorded results in the same keys.
     fn replayed(ks: &mut Keyspace) {
         let mut again = Keyspace::in_memory();
         ks.effects().iter().for_each(|effect| again.apply_effect(effect).unwrap());
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn many_steps_on_a_key_tell_and_keep_one_state() {
+    fn many_steps_on_a_key_record_one_state() {
         let mut ks = Keyspace::in_memory();
         ks.apply(b"a", &grow(), NOW).unwrap();
         let before = (ks.dump().unwrap(), ks.effects().to_vec());
@@ -207,11 +208,11 @@ mod tests {
             ks.apply(b"a", &grow(), NOW).unwrap();
             ks.apply(b"b", &grow(), NOW).unwrap();
         }
-        // Anything but a step.
+        // Any operation that is not a step.
         assert!(!ks.exists(b"c", NOW).unwrap());
         let ones = |n: usize| Fact::State(bytes(&format!("[{}]", vec!["1"; n].join(","))));
         assert_eq!(
-            told(&ks)[2..],
+            recorded(&ks)[2..],
             [
                 (&b"a"[..], 101, 3, &ones(101)),
                 (b"b", 1, 4, &ones(1)),
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(
             ks.undo.len(),
             5,
-            "the stamp and the value of one, the other is new, has an expiry and a value"
+            "the stamp and the value of one; the other is new, has an expiry and a value"
         );
         replayed(&mut ks);
         ks.rollback();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_without_a_text_undoes_its_job_whatever_comes_next() {
+    fn a_state_without_a_text_form_rolls_its_job_back() {
         let mut ks = Keyspace::in_memory();
         let long = step_fn(|_: Option<&Vec<u64>>, _now| {
             Change::Put(vec![1; keystead_core::bounds::STATE_BYTES_MAX], Ttl::Same, ())
@@ -248,7 +249,7 @@ mod tests {
         ks.check().unwrap();
     }
 
-    /// What was over the bound is not kept, so nothing may be kept, also where a state becomes smaller afterwards.
+    /// What was over the bound is not recorded, so nothing may be kept, also where a state becomes smaller afterwards.
     #[test]
     fn a_job_that_was_over_its_bound_stays_over_it() {
         let mut ks = Keyspace::in_memory();
@@ -259,7 +260,7 @@ mod tests {
         ks.savepoint();
         ks.apply(b"a", &of(2000), NOW).unwrap();
         ks.apply(b"a", &of(1), NOW).unwrap();
-        // Over it, as long as the smaller state is not told.
+        // Over it, as long as the smaller state is not recorded.
         ks.apply(b"b", &of(1000), NOW).unwrap();
         assert_eq!(ks.exists(b"a", NOW).unwrap_err().code(), Code::TooLarge);
         let error = ks.release().unwrap_err();
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_ends_after_many_steps_is_gone_and_its_place_is_free() {
+    fn a_key_deleted_after_many_steps_frees_its_id() {
         let mut ks = Keyspace::in_memory();
         let delete = step_fn(|_: Option<&Vec<u64>>, _now| Change::<Vec<u64>, ()>::Delete(()));
         ks.savepoint();
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_told_once_unless_something_was_told_meanwhile() {
+    fn a_string_is_recorded_once_unless_another_fact_follows_it() {
         let mut ks = Keyspace::in_memory();
         ks.savepoint();
         let set = |ks: &mut Keyspace, key: &[u8], value: &str, expire: Expire| {
@@ -299,7 +300,7 @@ mod tests {
         set(&mut ks, b"a", "5", Expire::Keep);
         let str = |text: &str| Fact::Str(bytes(text));
         assert_eq!(
-            told(&ks),
+            recorded(&ks),
             [
                 (&b"a"[..], 3, 1, &str("3")),
                 (b"b", 1, 2, &str("1")),
@@ -310,11 +311,11 @@ mod tests {
         );
         replayed(&mut ks);
         ks.rollback();
-        assert_eq!((ks.len(), ks.revision(), ks.effects().len()), (0, 0, 0));
+        assert_eq!((ks.len(), ks.revision(), ks.effects().len()), (0, Revision::ZERO, 0));
     }
 
     #[test]
-    fn without_a_savepoint_or_before_it_nothing_is_left_out() {
+    fn without_a_savepoint_or_before_it_nothing_is_omitted() {
         let mut ks = Keyspace::in_memory();
         for _ in 0..2 {
             ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_moved_goes_back_as_it_came() {
+    fn a_moved_value_is_rolled_back_unchanged() {
         let mut ks = Keyspace::in_memory();
         ks.apply(b"a", &grow(), NOW).unwrap();
         ks.set_str(b"s", bytes("s"), Expire::Keep, NOW).unwrap();
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_over_the_bound_finds_nothing_more_and_is_undone() {
+    fn a_job_over_the_bound_fails_and_is_rolled_back() {
         let mut ks = Keyspace::in_memory();
         ks.set_change_bytes_max(1000);
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
@@ -361,14 +362,14 @@ mod tests {
         }
         drop(hash);
         assert_eq!(ks.effects().len(), 2, "nothing was recorded beyond the bound");
-        for refused in [
+        for rejected in [
             ks.set_str(b"b", bytes("1"), Expire::Keep, NOW).map(|_| ()),
             ks.apply(b"n", &grow(), NOW),
             ks.hash_mut(b"h", NOW).map(|_| ()).map_err(Error::from),
             ks.delete(b"a", NOW).map(|_| ()),
             ks.exists(b"a", NOW).map(|_| ()),
         ] {
-            assert_eq!(refused.unwrap_err().code(), Code::TooLarge);
+            assert_eq!(rejected.unwrap_err().code(), Code::TooLarge);
         }
         let error = ks.release().unwrap_err();
         assert!(error.message().starts_with("max change size exceeded. Limit: 1000 bytes"), "{error}");
@@ -377,11 +378,11 @@ mod tests {
 
         ks.savepoint();
         ks.set_str(b"a", bytes("2"), Expire::Keep, NOW).unwrap();
-        assert_eq!(ks.release().unwrap(), ks.effects()[1].size_hint(), "the next job goes on");
+        assert_eq!(ks.release().unwrap(), ks.effects()[1].size_hint(), "the next job works again");
     }
 
     #[test]
-    fn what_a_large_job_needed_is_given_back() {
+    fn memory_of_a_large_job_is_freed() {
         let mut ks = Keyspace::in_memory();
         let fill = |ks: &mut Keyspace| {
             ks.savepoint();

@@ -1,11 +1,11 @@
-//! Effects applied again: how a keyspace comes back after a restart, and how a copy follows another.
+//! Replaying effects: how a keyspace is recovered after a restart, and how a copy follows another.
 //!
-//! It touches nothing but the keyspace. Invariant: applying effects in order gives the keyspace they were recorded in, also
+//! It touches nothing but the keyspace. Invariant: applying effects in order results in the keyspace they were recorded in, also
 //! when some of them, from any earlier point on, are applied to a keyspace that has them already. An effect is skipped
-//! when its key, or another key in its place, is younger: what made it so is either known or still to come.
+//! when its key, or another key with its id, is younger: what made it so is either applied or still to come.
 
 use keystead_core::table::Id;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision};
 
 use super::facts::{apply_fact, kind_of};
 use super::{ENTRY_BYTES, Entry, Keyspace, Meta};
@@ -18,27 +18,27 @@ impl Keyspace {
     /// Applies an effect, with its version and revision, and records nothing.
     ///
     /// # Errors
-    /// `corrupt` when it cannot follow what was applied before it, or what the archive says.
+    /// `corrupt` when it does not follow what was applied before it, or the error of the archive.
     pub fn apply_effect(&mut self, effect: &Effect) -> Result<()> {
         debug_assert!(self.savepoint.is_none(), "an effect was applied inside a savepoint");
         if effect.fact == Fact::Flushed {
             self.forget_before(effect.revision);
-        } else if let Some(id) = self.place_of(effect)? {
+        } else if let Some(id) = self.target_of(effect)? {
             self.apply_at(id, effect)?;
         }
         self.revision = self.revision.max(effect.revision);
         Ok(())
     }
 
-    /// Makes room for that many keys, before they are restored.
+    /// Reserves space for that many keys, before they are restored.
     pub fn reserve(&mut self, keys: usize) {
         self.table.reserve(keys);
     }
 
-    /// Puts a key in its place with its value at rest, as the archive's directory says.
+    /// Restores a key with its id and an evicted value, as the archive has it.
     ///
     /// # Errors
-    /// `corrupt` when the place is taken. That names stand once is for the archive to keep: a look for each would cost a
+    /// `corrupt` when the id is in use. That names are unique is ensured by the archive: checking each would take a
     /// third of the start.
     pub fn restore(&mut self, id: Id, key: Bytes, meta: &Meta) -> Result<()> {
         let bytes = ENTRY_BYTES + shared_bytes(&key);
@@ -55,24 +55,24 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Tells when the first field of the resting hash at `id` expires, as the archive says. Rows without a hash are for
-    /// the audit to find.
+    /// Sets when the first field of the evicted hash at `id` expires, as the archive has it. Rows without a hash are
+    /// reported by the audit.
     pub fn restore_fields_due(&mut self, id: Id, at: Millis) {
         if self.table.get(id).is_some_and(|entry| entry.value.kind() == Kind::Hash) {
             self.fields.set(id, at);
         }
     }
 
-    /// Tells up to which revision the archive is complete, after everything in it was restored.
-    pub fn restore_revision(&mut self, revision: u64) {
+    /// Sets the revision up to which the archive is complete, after everything in it was restored.
+    pub fn restore_revision(&mut self, revision: Revision) {
         self.revision = self.revision.max(revision);
         self.archived = self.archived.max(revision);
     }
 
-    /// Where the effect belongs; `None` when it is skipped.
-    fn place_of(&mut self, effect: &Effect) -> Result<Option<Id>> {
+    /// The id that the effect applies to; `None` when it is skipped.
+    fn target_of(&mut self, effect: &Effect) -> Result<Option<Id>> {
         if let Some(id) = self.table.find(&effect.key) {
-            let known = self.table.get(id).map_or(0, |entry| entry.revision);
+            let known = self.table.get(id).map_or(Revision::ZERO, |entry| entry.revision);
             return match known < effect.revision {
                 false => Ok(None),
                 true if id == effect.id => Ok(Some(id)),
@@ -83,12 +83,12 @@ impl Keyspace {
             return if other.revision < effect.revision { Err(out_of_order(effect)) } else { Ok(None) };
         }
         let Some(kind) = kind_of(&effect.fact) else {
-            // The key is gone already, and so will be once the effects up to now are applied.
+            // The key is deleted already, and will be after the effects up to now are applied.
             return Ok(None);
         };
         let value = empty_value(kind);
         self.used_bytes += ENTRY_BYTES + shared_bytes(&effect.key) + value.mem_bytes();
-        let entry = Entry { version: effect.version, revision: 0, value };
+        let entry = Entry { version: effect.version, revision: Revision::ZERO, value };
         match self.table.insert_at(effect.id, effect.key.clone(), entry) {
             Ok(()) => Ok(Some(effect.id)),
             Err(_) => Err(out_of_order(effect)),
@@ -98,7 +98,7 @@ impl Keyspace {
     fn apply_at(&mut self, id: Id, effect: &Effect) -> Result<()> {
         match &effect.fact {
             Fact::Deleted => {
-                self.take_out(id);
+                self.remove_entry(id);
                 return Ok(());
             }
             Fact::Expiry(at) => self.table.set_expires_at(id, *at),
@@ -124,8 +124,8 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Takes out every key that was there before `revision`.
-    fn forget_before(&mut self, revision: u64) {
+    /// Removes every key that existed before `revision`.
+    fn forget_before(&mut self, revision: Revision) {
         let old: Vec<Id> = self
             .table
             .iter_from(0)
@@ -133,17 +133,17 @@ impl Keyspace {
             .map(|(id, ..)| id)
             .collect();
         for id in old {
-            self.take_out(id);
+            self.remove_entry(id);
         }
     }
 }
 
-/// Whether a fact says all there is, so that what rests need not be brought into memory.
+/// Whether a fact replaces the whole value, so that an evicted one need not be loaded.
 const fn replaces(fact: &Fact) -> bool {
     matches!(fact, Fact::Fresh(_) | Fact::Str(_) | Fact::Json(_) | Fact::State(_))
 }
 
-/// What a key holds before its first fact is applied.
+/// The value of a key before its first fact is applied.
 pub(super) fn empty_value(kind: Kind) -> Value {
     Value::empty(kind).unwrap_or_else(|| match kind {
         Kind::Json => Value::Json(Bytes::new()),
@@ -166,10 +166,18 @@ fn out_of_order(effect: &Effect) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use keystead_core::Version;
+
     use super::*;
 
     fn effect(id: u32, key: &str, revision: u64, fact: Fact) -> Effect {
-        Effect { id, key: Bytes::from(key.as_bytes()), version: 1, revision, fact }
+        Effect {
+            id,
+            key: Bytes::from(key.as_bytes()),
+            version: Version(1),
+            revision: Revision(revision),
+            fact,
+        }
     }
 
     fn text(text: &str) -> Fact {
@@ -177,18 +185,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_skipped() {
+    fn effects_that_were_applied_are_skipped() {
         let mut ks = Keyspace::in_memory();
         for effect in [effect(0, "a", 1, text("old")), effect(0, "a", 2, text("new"))].iter().cycle().take(3)
         {
             ks.apply_effect(effect).unwrap();
         }
         assert_eq!(ks.str(b"a", Millis(0)).unwrap().map(Bytes::as_slice), Some(&b"new"[..]));
-        assert_eq!((ks.revision(), ks.effects().len()), (2, 0));
+        assert_eq!((ks.revision(), ks.effects().len()), (Revision(2), 0));
     }
 
     #[test]
-    fn a_place_that_was_given_to_another_key_is_left_to_it() {
+    fn an_id_reused_by_a_younger_key_is_not_changed() {
         let mut ks = Keyspace::in_memory();
         ks.apply_effect(&effect(0, "b", 9, text("b"))).unwrap();
         ks.apply_effect(&effect(0, "a", 3, text("a"))).unwrap();
@@ -212,13 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_key_rests_in_its_place() {
+    fn a_restored_key_is_evicted_and_keeps_its_id() {
         let mut ks = Keyspace::in_memory();
-        let meta = Meta { kind: Kind::List, version: 7, revision: 3, expires_at: Millis(50) };
+        let meta =
+            Meta { kind: Kind::List, version: Version(7), revision: Revision(3), expires_at: Millis(50) };
         ks.restore(12, Bytes::from(b"l"), &meta).unwrap();
         assert_eq!(ks.restore(12, Bytes::from(b"m"), &meta).unwrap_err().code(), Code::Corrupt);
-        ks.restore_revision(5);
-        assert_eq!((ks.revision(), ks.archived()), (5, 5));
+        ks.restore_revision(Revision(5));
+        assert_eq!((ks.revision(), ks.archived()), (Revision(5), Revision(5)));
         assert_eq!(ks.meta(b"l", Millis(0)).unwrap(), Some(meta));
         assert!(!ks.exists(b"l", Millis(50)).unwrap());
         ks.check().unwrap();

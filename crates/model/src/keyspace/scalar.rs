@@ -1,11 +1,11 @@
-//! Whole values: strings, documents, states, and collections that are put in one piece.
+//! Whole values: strings, documents, states, and collections that are put as a whole.
 //!
-//! It touches nothing but the keyspace. Invariant: overwriting continues the version, whatever kind the key held before; a
-//! fact that the kind has changed goes before the new content.
+//! It touches nothing but the keyspace. Invariant: overwriting continues the version, whatever kind the key held before; the
+//! fact that the kind has changed comes before the new content.
 
 use keystead_core::key::check_size;
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use super::facts::each_fact;
@@ -15,12 +15,12 @@ use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
 
-/// What becomes of a key's expiry when its value is put.
+/// The expiry of a key whose value is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expire {
     /// It stays; a new key never expires.
     Keep,
-    /// The key expires then; [`Millis::NEVER`]: not at all.
+    /// The key expires then; [`Millis::NEVER`]: never.
     At(Millis),
 }
 
@@ -33,28 +33,28 @@ impl Expire {
     }
 }
 
-/// A value that was put in its place and is about to be recorded.
-struct Placed {
+/// A value that was put and is not recorded yet.
+struct Put {
     id: Id,
-    version: u64,
+    version: Version,
     expires_at: Millis,
 }
 
 impl Keyspace {
-    /// Puts a string and answers the key's version; 0 when it is expired at once and so not kept.
+    /// Puts a string and returns the key's version; 0 when it is expired at once and so not stored.
     ///
     /// # Errors
-    /// `too_large` when the key is; when fields of a hash that is overwritten may have expired and it cannot be brought into
-    /// memory. Nothing changed.
-    pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+    /// `too_large` when the key is; when fields of a hash that is overwritten may have expired and it cannot be
+    /// loaded. Nothing changed.
+    pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<Version> {
         self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
     }
 
-    /// Shows the string under a key to `change`, puts what that makes of it (`None`: nothing) and answers what it says. The
+    /// Passes the string under a key to `change`, puts the string it returns (`None`: nothing) and returns its result. The
     /// expiry stays. The key is looked up once.
     ///
     /// # Errors
-    /// What `change` fails with, [`Miss`], else as [`set_str`](Keyspace::set_str). Nothing changed.
+    /// The error of `change`, [`Miss`], else as [`set_str`](Keyspace::set_str). Nothing changed.
     pub fn update_str<T, E: From<Miss>>(
         &mut self,
         key: &[u8],
@@ -66,8 +66,8 @@ impl Keyspace {
             Some(id) => Some(self.typed::<AsStr>(id)?),
             None => None,
         };
-        let (new, answer) = change(old)?;
-        let Some(new) = new else { return Ok(answer) };
+        let (new, result) = change(old)?;
+        let Some(new) = new else { return Ok(result) };
         let value = Value::Str(new.clone());
         let (id, version) = if let Some(id) = id {
             let version = self.next_version(id);
@@ -75,17 +75,17 @@ impl Keyspace {
             (id, version)
         } else {
             check_size(key.len()).map_err(Miss::from)?;
-            (self.add(key, value), 1)
+            (self.add(key, value), Version::FIRST)
         };
         self.record(id, version, Fact::Str(new));
-        Ok(answer)
+        Ok(result)
     }
 
     /// Puts a document, as text.
     ///
     /// # Errors
     /// As [`set_str`](Keyspace::set_str).
-    pub fn set_json(&mut self, key: &[u8], text: Bytes, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn set_json(&mut self, key: &[u8], text: Bytes, expire: Expire, now: Millis) -> Result<Version> {
         self.put(key, Value::Json(text.clone()), Fact::Json(text), expire, now)
     }
 
@@ -93,42 +93,42 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`set_str`](Keyspace::set_str).
-    pub fn set_state(&mut self, key: &[u8], text: &str, expire: Expire, now: Millis) -> Result<u64> {
+    pub fn set_state(&mut self, key: &[u8], text: &str, expire: Expire, now: Millis) -> Result<Version> {
         let fact = Fact::State(Bytes::from(text.as_bytes()));
         self.put(key, Value::State(StateCell::Text(text.into())), fact, expire, now)
     }
 
-    /// Puts a value of any kind in place of what is there. An empty collection (but for a stream) deletes the key.
+    /// Puts a value of any kind, replacing the old one. An empty collection (except for a stream) deletes the key.
     ///
     /// # Errors
-    /// `internal` when the value rests, or is a state without a JSON form, else as [`set_str`](Keyspace::set_str).
-    pub fn replace(&mut self, key: &[u8], value: Value, expire: Expire, now: Millis) -> Result<u64> {
+    /// `internal` when the value is evicted, or is a state without a JSON form, else as [`set_str`](Keyspace::set_str).
+    pub fn replace(&mut self, key: &[u8], value: Value, expire: Expire, now: Millis) -> Result<Version> {
         let facts = facts_of_whole(&value)?;
         if facts.is_empty() {
             self.delete(key, now)?;
-            return Ok(0);
+            return Ok(Version::ZERO);
         }
         let whole = is_collection(value.kind());
-        let Some(placed) = self.place(key, value, whole, expire, now)? else {
-            return Ok(0);
+        let Some(put) = self.put_value(key, value, whole, expire, now)? else {
+            return Ok(Version::ZERO);
         };
         for fact in facts {
-            self.record(placed.id, placed.version, fact);
+            self.record(put.id, put.version, fact);
         }
-        self.expire_anew(&placed);
-        Ok(placed.version)
+        self.record_expiry(&put);
+        Ok(put.version)
     }
 
-    fn put(&mut self, key: &[u8], value: Value, fact: Fact, expire: Expire, now: Millis) -> Result<u64> {
-        let Some(placed) = self.place(key, value, false, expire, now)? else {
-            return Ok(0);
+    fn put(&mut self, key: &[u8], value: Value, fact: Fact, expire: Expire, now: Millis) -> Result<Version> {
+        let Some(put) = self.put_value(key, value, false, expire, now)? else {
+            return Ok(Version::ZERO);
         };
-        self.record(placed.id, placed.version, fact);
-        self.expire_anew(&placed);
-        Ok(placed.version)
+        self.record(put.id, put.version, fact);
+        self.record_expiry(&put);
+        Ok(put.version)
     }
 
-    /// Puts the value of a key that was looked for and is not there.
+    /// Puts the value of a key that was looked up and does not exist.
     pub(super) fn put_new(
         &mut self,
         key: &[u8],
@@ -139,23 +139,23 @@ impl Keyspace {
     ) -> Result<()> {
         check_size(key.len())?;
         if expires_at > now {
-            let placed = Placed { id: self.add(key, value), version: 1, expires_at };
-            self.record(placed.id, placed.version, fact);
-            self.expire_anew(&placed);
+            let put = Put { id: self.add(key, value), version: Version::FIRST, expires_at };
+            self.record(put.id, put.version, fact);
+            self.record_expiry(&put);
         }
         Ok(())
     }
 
-    /// Puts the value in its place, and records that it is fresh if its kind is another one or it is put `whole`. `None`
+    /// Puts the value, and records that it is fresh if its kind is another one or it is put `whole`. `None`
     /// when it would be expired at once.
-    fn place(
+    fn put_value(
         &mut self,
         key: &[u8],
         value: Value,
         whole: bool,
         expire: Expire,
         now: Millis,
-    ) -> Result<Option<Placed>> {
+    ) -> Result<Option<Put>> {
         check_size(key.len())?;
         if matches!(expire, Expire::At(at) if at <= now) {
             self.delete(key, now)?;
@@ -163,7 +163,7 @@ impl Keyspace {
         }
         let Some(id) = self.find(key, now)? else {
             let id = self.add(key, value);
-            return Ok(Some(Placed { id, version: 1, expires_at: expire.after(Millis::NEVER) }));
+            return Ok(Some(Put { id, version: Version::FIRST, expires_at: expire.after(Millis::NEVER) }));
         };
         let kind = value.kind();
         let fresh = whole || self.expect_kind(id, kind).is_err();
@@ -171,17 +171,17 @@ impl Keyspace {
         let version = self.next_version(id);
         self.swap_value(id, value);
         if fresh {
-            // A fresh value never expires, so an expiry that stays is told again.
+            // A fresh value never expires, so an expiry that stays is recorded again.
             self.put_expiry(id, Millis::NEVER);
             self.record(id, version, Fact::Fresh(kind));
         }
-        Ok(Some(Placed { id, version, expires_at }))
+        Ok(Some(Put { id, version, expires_at }))
     }
 
-    fn expire_anew(&mut self, placed: &Placed) {
-        if placed.expires_at != self.table.expires_at(placed.id) {
-            self.put_expiry(placed.id, placed.expires_at);
-            self.record(placed.id, placed.version, Fact::Expiry(placed.expires_at));
+    fn record_expiry(&mut self, put: &Put) {
+        if put.expires_at != self.table.expires_at(put.id) {
+            self.put_expiry(put.id, put.expires_at);
+            self.record(put.id, put.version, Fact::Expiry(put.expires_at));
         }
     }
 
@@ -218,16 +218,16 @@ mod tests {
     fn facts(ks: &mut Keyspace) -> Vec<(u64, Fact)> {
         let mut effects = Vec::new();
         ks.take_effects(&mut effects);
-        effects.into_iter().map(|effect| (effect.version, effect.fact)).collect()
+        effects.into_iter().map(|effect| (effect.version.0, effect.fact)).collect()
     }
 
     #[test]
     fn versions_start_at_one_and_continue_when_overwritten() {
         let mut ks = Keyspace::in_memory();
-        assert_eq!(ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap(), 1);
-        assert_eq!(ks.set_json(b"a", bytes("{}"), Expire::Keep, NOW).unwrap(), 2);
+        assert_eq!(ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap(), Version(1));
+        assert_eq!(ks.set_json(b"a", bytes("{}"), Expire::Keep, NOW).unwrap(), Version(2));
         ks.delete(b"a", NOW).unwrap();
-        assert_eq!(ks.set_state(b"a", "1", Expire::Keep, NOW).unwrap(), 1);
+        assert_eq!(ks.set_state(b"a", "1", Expire::Keep, NOW).unwrap(), Version(1));
         assert_eq!(
             facts(&mut ks),
             [
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_is_kept_set_or_taken_away() {
+    fn an_expiry_is_kept_set_or_removed() {
         let mut ks = Keyspace::in_memory();
         let expires_at = |ks: &mut Keyspace| ks.expires_at(b"a", NOW).unwrap();
         ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
@@ -250,27 +250,27 @@ mod tests {
         facts(&mut ks);
         ks.set_json(b"a", bytes("3"), Expire::Keep, NOW).unwrap();
         assert_eq!(expires_at(&mut ks), Some(Millis(2000)));
-        let told = [Fact::Fresh(Kind::Json), Fact::Json(bytes("3")), Fact::Expiry(Millis(2000))];
-        assert_eq!(facts(&mut ks), told.map(|fact| (3, fact)));
+        let recorded = [Fact::Fresh(Kind::Json), Fact::Json(bytes("3")), Fact::Expiry(Millis(2000))];
+        assert_eq!(facts(&mut ks), recorded.map(|fact| (3, fact)));
         ks.set_json(b"a", bytes("4"), Expire::At(Millis::NEVER), NOW).unwrap();
         assert_eq!(expires_at(&mut ks), Some(Millis::NEVER));
-        assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), 0);
+        assert_eq!(ks.set_json(b"a", bytes("5"), Expire::At(NOW), NOW).unwrap(), Version(0));
         assert_eq!(expires_at(&mut ks), None);
         assert_eq!(facts(&mut ks).last(), Some(&(5, Fact::Deleted)));
     }
 
     #[test]
-    fn what_is_put_over_an_expired_key_is_new() {
+    fn a_put_over_an_expired_key_is_a_new_key() {
         let mut ks = Keyspace::in_memory();
         ks.set_str(b"a", bytes("1"), Expire::At(Millis(2000)), NOW).unwrap();
         facts(&mut ks);
-        assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), 1);
+        assert_eq!(ks.set_str(b"a", bytes("2"), Expire::Keep, Millis(2000)).unwrap(), Version(1));
         assert_eq!(facts(&mut ks), [(2, Fact::Deleted), (1, Fact::Str(bytes("2")))]);
         assert_eq!(ks.expires_at(b"a", Millis(2000)).unwrap(), Some(Millis::NEVER));
     }
 
     #[test]
-    fn a_string_is_made_of_the_one_before() {
+    fn a_string_is_updated_from_the_one_before() {
         let mut ks = Keyspace::in_memory();
         let twice = |ks: &mut Keyspace, key: &[u8]| {
             ks.update_str(key, NOW, |old| {
@@ -290,23 +290,26 @@ mod tests {
         );
         ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
         assert!(matches!(twice(&mut ks, b"s"), Err(Miss::WrongType(Kind::Set))));
-        let meta = ks.meta(b"a", NOW).unwrap().map(|meta| (meta.version, meta.expires_at));
+        let meta = ks.meta(b"a", NOW).unwrap().map(|meta| (meta.version.0, meta.expires_at));
         assert_eq!(meta, Some((3, Millis(2000))));
         assert_eq!((ks.effects().len(), ks.len()), (4, 2));
         ks.check().unwrap();
     }
 
     #[test]
-    fn a_whole_collection_replaces_what_is_there() {
+    fn a_whole_collection_replaces_the_old_value() {
         let mut ks = Keyspace::in_memory();
         let mut set = Set::new();
         set.insert(&bytes("m"));
         for version in 1..=2 {
-            assert_eq!(ks.replace(b"a", Value::Set(set.clone()), Expire::Keep, NOW).unwrap(), version);
+            assert_eq!(
+                ks.replace(b"a", Value::Set(set.clone()), Expire::Keep, NOW).unwrap(),
+                Version(version)
+            );
         }
-        assert_eq!(facts(&mut ks).len(), 3, "the first is new, the second is told to be fresh");
+        assert_eq!(facts(&mut ks).len(), 3, "the first is new, the second is recorded as fresh");
         assert_eq!(ks.set(b"a", NOW).unwrap(), Some(&set));
-        assert_eq!(ks.replace(b"a", Value::Hash(Hash::new()), Expire::Keep, NOW).unwrap(), 0);
+        assert_eq!(ks.replace(b"a", Value::Hash(Hash::new()), Expire::Keep, NOW).unwrap(), Version::ZERO);
         assert!(!ks.exists(b"a", NOW).unwrap());
         ks.check().unwrap();
     }

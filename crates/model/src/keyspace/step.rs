@@ -1,7 +1,7 @@
-//! Steps run on the native state: on a copy, which takes its place once it is known to have a text form.
+//! Steps run on the native state: on a copy, which replaces it once it is known to have a text form.
 //!
 //! It touches nothing but the keyspace. Invariant: a step that keeps, or fails, changes nothing, not even a TTL or a version;
-//! a state that is put has a text form, since that is what the effect tells.
+//! a state that is put has a text form, since that is what the effect records.
 
 use keystead_core::erased::reply_of;
 use keystead_core::table::Id;
@@ -13,11 +13,11 @@ use crate::Bytes;
 use crate::effect::Fact;
 use crate::value::{Kind, StateCell, Value};
 
-/// A keyspace at an instant, for features that run several steps as one.
+/// A keyspace at one time, for features that run several steps atomically.
 pub struct Held<'a> {
     /// The keys.
     pub keyspace: &'a mut Keyspace,
-    /// The one instant.
+    /// The time of all steps.
     pub now: Millis,
 }
 
@@ -32,7 +32,7 @@ impl Applies for Held<'_> {
 }
 
 impl Keyspace {
-    /// Runs a step on the state under `key`, keeps what it decides, and gives its reply.
+    /// Runs a step on the state under `key`, stores the result, and returns its reply.
     ///
     /// # Errors
     /// As [`apply_step`](Keyspace::apply_step).
@@ -40,11 +40,11 @@ impl Keyspace {
         reply_of(step, |erased| self.apply_step(key, erased, now))
     }
 
-    /// The same for a step whose types are not known here. The reply waits in the step.
+    /// The same for a type-erased step. The reply is left in the step.
     ///
     /// # Errors
-    /// `wrong_type` when the key holds anything but a state of this step; what the step's state says when it has no text
-    /// form, unless it is another one of the same job, which then fails as a whole; what the archive says. Nothing changed then.
+    /// `wrong_type` when the key holds anything but a state of this step; the error of the step's state when it has no text
+    /// form, unless it is another one of the same job, which then fails as a whole; the error of the archive. Nothing changed then.
     pub fn apply_step(&mut self, key: &[u8], step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
         self.within_bounds()?;
         let Some(id) = self.find_ready(key, now)? else {
@@ -57,7 +57,7 @@ impl Keyspace {
         else {
             return Err(Error::new(Code::Internal, "a state was not decoded"));
         };
-        // On a copy: a step replaces its state in place, and only then it shows whether the new one has a text form.
+        // On a copy: a step replaces its state in place, and only then it is known whether the new one has a text form.
         let mut slot = Some(state.clone());
         match step.run(&mut slot, now)? {
             Verdict::Keep => {}
@@ -83,7 +83,7 @@ impl Keyspace {
         let before = self.table.expires_at(id);
         let expires_at = ttl.expires_at(now, before);
         if expires_at == before {
-            match self.put_late(id, state) {
+            match self.put_deferred(id, state) {
                 Some(back) => state = back,
                 None => return Ok(()),
             }
@@ -103,7 +103,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Turns the text of a state into its native form, once.
+    /// Decodes the text of a state to its native form, once.
     fn decode_state(&mut self, id: Id, step: &dyn ErasedStep) -> Result<()> {
         let Some(entry) = self.table.get_mut(id) else {
             return Ok(());
@@ -125,7 +125,7 @@ fn no_state() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Change, step_fn};
+    use keystead_core::{Change, Revision, Version, step_fn};
 
     use super::*;
     use crate::keyspace::Expire;
@@ -147,11 +147,11 @@ mod tests {
     fn a_step_puts_keeps_and_deletes() {
         let mut ks = Keyspace::in_memory();
         assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), None);
-        assert_eq!(ks.revision(), 0);
+        assert_eq!(ks.revision(), Revision::ZERO);
         assert_eq!(ks.apply(b"n", &count(Ttl::Ms(500)), NOW).unwrap(), 1);
         assert_eq!(ks.apply(b"n", &count(Ttl::Same), NOW).unwrap(), 2);
         let meta = ks.meta(b"n", NOW).unwrap().unwrap();
-        assert_eq!((meta.version, meta.revision, meta.expires_at), (2, 3, Millis(1500)));
+        assert_eq!((meta.version, meta.revision, meta.expires_at), (Version(2), Revision(3), Millis(1500)));
         assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), Some(2));
         assert_eq!(ks.meta(b"n", NOW).unwrap(), Some(meta), "keeping changes nothing");
         assert_eq!(ks.apply(b"n", &count(Ttl::Never), Millis(1500)).unwrap(), 1, "it was expired");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_decoded_once_and_another_kind_refused() {
+    fn a_text_is_decoded_once_and_another_kind_is_an_error() {
         let mut ks = Keyspace::in_memory();
         ks.set_state(b"n", "41", Expire::Keep, NOW).unwrap();
         assert_eq!(ks.apply(b"n", &keep(), NOW).unwrap(), Some(41));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_without_a_text_changes_nothing() {
+    fn a_state_without_a_text_form_changes_nothing() {
         let mut ks = Keyspace::in_memory();
         let grow = step_fn(|text: Option<&String>, _now| {
             let len = if text.is_some() { keystead_core::bounds::STATE_BYTES_MAX } else { 1 };
@@ -185,17 +185,17 @@ mod tests {
         });
         ks.apply(b"s", &grow, NOW).unwrap();
         assert_eq!(ks.apply(b"s", &grow, NOW).unwrap_err().code(), Code::TooLarge);
-        assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(1));
+        assert_eq!(ks.meta(b"s", NOW).unwrap().map(|meta| meta.version), Some(Version(1)));
         assert_eq!(ks.state(b"s", NOW).unwrap().unwrap().text().unwrap(), "\"x\"");
     }
 
     #[test]
-    fn a_state_that_is_expired_at_once_is_not_kept() {
+    fn a_state_that_is_expired_at_once_is_not_stored() {
         let mut ks = Keyspace::in_memory();
         ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
-        assert_eq!((ks.revision(), ks.len()), (0, 0));
+        assert_eq!((ks.revision(), ks.len()), (Revision::ZERO, 0));
         ks.apply(b"n", &count(Ttl::Never), NOW).unwrap();
         ks.apply(b"n", &count(Ttl::Ms(0)), NOW).unwrap();
-        assert_eq!((ks.revision(), ks.len()), (2, 0));
+        assert_eq!((ks.revision(), ks.len()), (Revision(2), 0));
     }
 }

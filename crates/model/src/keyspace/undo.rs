@@ -1,11 +1,11 @@
-//! Undoing: a job of several parts is all or nothing.
+//! Savepoint and rollback: a job of several parts is all or nothing.
 //!
-//! It touches nothing but the keyspace. Between a savepoint and its end every change keeps a before-image: for an element
-//! the fact that was true before, for a whole value the value itself, moved and never cloned. Invariant: rolling back gives
-//! the keyspace as it was at the savepoint, revision and effects included; only the order of free places may differ.
+//! It touches nothing but the keyspace. Between a savepoint and its end every change stores a before-image: for an element
+//! the fact that was true before, for a whole value the value itself, moved and never cloned. Invariant: a rollback restores
+//! the keyspace as it was at the savepoint, revision and effects included; only the order of free ids may differ.
 
 use keystead_core::table::{Id, Table};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision, Version};
 
 use super::expiry::FieldClock;
 use super::facts::apply_fact;
@@ -15,41 +15,41 @@ use crate::effect::Fact;
 use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
-/// Where a savepoint stands.
+/// The state at a savepoint.
 pub(super) struct Savepoint {
-    pub(super) revision: u64,
+    pub(super) revision: Revision,
     pub(super) effects: usize,
-    /// What was recorded since, those effects included that were over the bound.
+    /// Bytes recorded since, including effects that were over the bound.
     pub(super) bytes: usize,
-    /// Whether one of them was not kept: then nothing may be, also if others become smaller.
+    /// Whether an effect was not recorded: then the job fails, also if others become smaller.
     pub(super) over: bool,
     /// Whether a value was moved from one key to another since.
     pub(super) moved: bool,
 }
 
-/// How to take back one change.
+/// How to undo one change.
 pub(super) enum Undo {
     /// A key was added.
     Added(Id),
-    /// A key was taken out.
-    TookOut(Box<TookOut>),
+    /// A key was removed.
+    Removed(Box<Removed>),
     /// A key got another version and revision.
-    Stamp { id: Id, version: u64, revision: u64 },
+    Stamp { id: Id, version: Version, revision: Revision },
     /// A key got another expiry.
     Expiry { id: Id, at: Millis },
-    /// A value was put in place of this one.
+    /// A value was replaced; this is the old one.
     Value { id: Id, value: Value, fields_due: Millis },
     /// An element changed; this was true before.
     Fact { id: Id, fact: Fact },
-    /// A value was moved away from here: put the one in hand back.
+    /// A value was moved away from here: put the lifted value back.
     MovedFrom(Id),
-    /// A value was moved to here: take it in hand.
+    /// A value was moved to here: lift it.
     MovedTo(Id),
-    /// Everything was removed.
+    /// All keys were removed.
     Flushed(Box<Flushed>),
 }
 
-pub(super) struct TookOut {
+pub(super) struct Removed {
     id: Id,
     key: Bytes,
     entry: Entry,
@@ -64,26 +64,26 @@ pub(super) struct Flushed {
 }
 
 impl Undo {
-    pub(super) fn took_out(id: Id, key: Bytes, entry: Entry, expires_at: Millis, fields_due: Millis) -> Undo {
-        Undo::TookOut(Box::new(TookOut { id, key, entry, expires_at, fields_due }))
+    pub(super) fn removed(id: Id, key: Bytes, entry: Entry, expires_at: Millis, fields_due: Millis) -> Undo {
+        Undo::Removed(Box::new(Removed { id, key, entry, expires_at, fields_due }))
     }
 }
 
 impl Keyspace {
     /// Opens a savepoint. There is at most one: opening another moves it here.
     pub fn savepoint(&mut self) {
-        // What cannot be told now would be told by nobody.
-        let untold = self.ready().is_err();
+        // A state that cannot be recorded now would never be recorded.
+        let unrecorded = self.ready().is_err();
         self.undo.clear();
         let (bytes, over) = self.savepoint.take().map_or((0, false), |moved| (moved.bytes, moved.over));
         let (revision, effects) = (self.revision, self.effects.len());
-        self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || untold, moved: false });
+        self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || unrecorded, moved: false });
     }
 
-    /// Keeps what was changed since the savepoint, and answers how many bytes tell it.
+    /// Keeps what was changed since the savepoint, and returns how many bytes were recorded.
     ///
     /// # Errors
-    /// `too_large` when these are more than may be, and what a state says that has no text form. Everything was taken back
+    /// `too_large` when these exceed the bound, and the error of a state that has no text form. Everything was rolled back
     /// then.
     pub fn release(&mut self) -> Result<usize> {
         if let Err(error) = self.ready() {
@@ -95,16 +95,16 @@ impl Keyspace {
         Ok(self.savepoint.take().map_or(0, |savepoint| savepoint.bytes))
     }
 
-    /// Takes back everything that was changed since the savepoint.
+    /// Undoes everything that was changed since the savepoint.
     pub fn rollback(&mut self) {
         let Some(savepoint) = self.savepoint.take() else {
             return;
         };
-        self.late.clear();
+        self.deferred.clear();
         let mut undo = std::mem::take(&mut self.undo);
-        let mut hand = None;
+        let mut lifted = None;
         for step in undo.drain(..).rev() {
-            self.take_back(step, &mut hand);
+            self.undo_one(step, &mut lifted);
         }
         undo.shrink_to(BUFFER_KEPT);
         self.undo = undo;
@@ -113,10 +113,10 @@ impl Keyspace {
         self.revision = savepoint.revision;
     }
 
-    fn take_back(&mut self, undo: Undo, hand: &mut Option<Value>) {
+    fn undo_one(&mut self, undo: Undo, lifted: &mut Option<Value>) {
         match undo {
-            Undo::Added(id) => self.take_out(id),
-            Undo::TookOut(took_out) => self.put_back(*took_out),
+            Undo::Added(id) => self.remove_entry(id),
+            Undo::Removed(removed) => self.put_back(*removed),
             Undo::Stamp { id, version, revision } => {
                 if let Some(entry) = self.table.get_mut(id) {
                     (entry.version, entry.revision) = (version, revision);
@@ -133,14 +133,14 @@ impl Keyspace {
                 };
                 let before = entry.value.mem_bytes();
                 apply_fact(&mut entry.value, &fact);
-                // What was removed comes back at the end of its collection.
+                // A removed element is appended to its collection.
                 entry.value.renumber();
                 self.used_bytes = self.used_bytes + entry.value.mem_bytes() - before;
                 self.watch_fields(id);
             }
-            Undo::MovedTo(id) => *hand = self.lift_value(id),
+            Undo::MovedTo(id) => *lifted = self.take_value(id),
             Undo::MovedFrom(id) => {
-                if let Some(value) = hand.take() {
+                if let Some(value) = lifted.take() {
                     self.swap_value(id, value);
                 }
             }
@@ -152,10 +152,10 @@ impl Keyspace {
         }
     }
 
-    fn put_back(&mut self, took_out: TookOut) {
-        let TookOut { id, key, entry, expires_at, fields_due } = took_out;
+    fn put_back(&mut self, removed: Removed) {
+        let Removed { id, key, entry, expires_at, fields_due } = removed;
         let bytes = ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
-        // Undoing goes backwards, so the place is as free as it was when the key had just been taken out.
+        // Undoing runs backwards, so the id is as free as it was when the key had just been removed.
         if self.table.insert_at(id, key, entry).is_ok() {
             self.used_bytes += bytes;
             self.table.set_expires_at(id, expires_at);
@@ -163,8 +163,8 @@ impl Keyspace {
         }
     }
 
-    /// Takes the value at `id` in hand, to be put elsewhere. The entry must get another one or be taken out.
-    pub(super) fn lift_value(&mut self, id: Id) -> Option<Value> {
+    /// Removes the value at `id` to move it. The entry must get another one or be removed.
+    pub(super) fn take_value(&mut self, id: Id) -> Option<Value> {
         let entry = self.table.get_mut(id)?;
         let value = std::mem::replace(&mut entry.value, Value::Evicted(Kind::Str));
         self.used_bytes -= value.mem_bytes();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_released_stays() {
+    fn released_changes_stay() {
         let mut ks = Keyspace::in_memory();
         ks.savepoint();
         ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();

@@ -1,7 +1,7 @@
-//! Walking keys: scans that survive changes, a random key, how many there are.
+//! Scanning keys: scans that tolerate changes, a random key, the number of keys.
 //!
-//! It touches nothing but the keyspace. Invariant: an entry never moves, so a walk by id sees every key that is there
-//! throughout. What a walk tells rests on every deletion before it, so it has seen the latest revision.
+//! It touches nothing but the keyspace. Invariant: an entry never moves, so a scan by id returns every key that exists
+//! throughout. The result of a scan depends on every earlier deletion, so it depends on the latest revision.
 
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result};
@@ -10,14 +10,14 @@ use super::Keyspace;
 use crate::Bytes;
 use crate::value::Kind;
 
-/// Places that a scan looks at for each key it was asked for, so that a walk through gaps stays short too.
-const LOOKS_PER_KEY: usize = 16;
+/// Ids that a scan checks for each requested key, so that a scan through gaps stays short too.
+const CHECKS_PER_KEY: usize = 16;
 
-/// Places that are tried at random before the walk for a random key.
+/// Random ids that are tried before a random key is searched by a scan.
 const RANDOM_TRIES: u64 = 64;
 
 impl Keyspace {
-    /// Number of keys, those that are expired but not yet reclaimed included.
+    /// Number of keys, including those that are expired but not yet reclaimed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.see(self.revision);
@@ -30,24 +30,24 @@ impl Keyspace {
         self.len() == 0
     }
 
-    /// Number of keys, for those who watch the database rather than ask it: it waits for nothing.
+    /// Number of keys, for monitoring: the result does not depend on any revision.
     #[must_use]
     pub fn count(&self) -> usize {
         self.table.len()
     }
 
-    /// Number of keys that expire, in the same way.
+    /// Number of keys with an expiry, for monitoring.
     #[must_use]
     pub fn count_that_expire(&self) -> usize {
         self.table.scheduled()
     }
 
-    /// Visits about `count` keys from `cursor` (0 at first) and answers the next cursor (0 at the end).
+    /// Visits about `count` keys from `cursor` (0 at first) and returns the next cursor (0 at the end).
     ///
-    /// A key that is there from the first call to the last is visited exactly once.
+    /// A key that exists from the first call to the last is visited exactly once.
     ///
     /// # Errors
-    /// When fields of a hash may have expired and it cannot be brought into memory.
+    /// When fields of a hash may have expired and it cannot be loaded.
     pub fn scan(
         &mut self,
         cursor: u64,
@@ -57,7 +57,7 @@ impl Keyspace {
     ) -> Result<u64> {
         self.see(self.revision);
         let slots = self.table.slots() as u64;
-        let end = cursor.saturating_add((count.max(1)).saturating_mul(LOOKS_PER_KEY) as u64).min(slots);
+        let end = cursor.saturating_add((count.max(1)).saturating_mul(CHECKS_PER_KEY) as u64).min(slots);
         let mut visited = 0;
         let mut next = cursor;
         while next < end && visited < count.max(1) {
@@ -73,7 +73,7 @@ impl Keyspace {
         Ok(if next < slots { next } else { 0 })
     }
 
-    /// A key that is there, chosen by `random`.
+    /// An existing key, chosen by `random`.
     ///
     /// # Errors
     /// As [`scan`](Keyspace::scan).
@@ -83,7 +83,7 @@ impl Keyspace {
         if slots == 0 {
             return Ok(None);
         }
-        // Jumps of an odd constant spread over all places; where most of them are empty, a walk finds what there is.
+        // Steps of an odd constant are spread over all ids; where most of them are free, the scan finds a key.
         let jumps =
             (0..RANDOM_TRIES).map(|n| random.wrapping_add(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) % slots);
         let walk = (0..slots).map(|n| (random % slots + n) % slots);
@@ -95,7 +95,7 @@ impl Keyspace {
         Ok(None)
     }
 
-    /// Whether there is a key at `id` that is not expired, once its expired fields are reclaimed.
+    /// Whether there is a key at `id` that is not expired, after its expired fields are reclaimed.
     fn settle_fields(&mut self, id: Id, now: Millis) -> Result<bool> {
         if self.table.get(id).is_none() || !self.is_live(id, now) {
             return Ok(false);
@@ -117,7 +117,7 @@ mod tests {
     const NOW: Millis = Millis(1000);
 
     #[test]
-    fn a_walk_sees_every_key_that_stays_exactly_once() {
+    fn a_scan_visits_every_key_that_stays_exactly_once() {
         let mut ks = Keyspace::in_memory();
         let key = |n: u32| format!("k{n}").into_bytes();
         for n in 0..3000 {
@@ -126,7 +126,7 @@ mod tests {
         let (mut seen, mut cursor, mut step) = (Vec::new(), 0, 0);
         loop {
             cursor = ks.scan(cursor, 10, NOW, |key, _| seen.push(key.clone())).unwrap();
-            // Odd keys come and go meanwhile, and leave gaps.
+            // Odd keys are added and deleted meanwhile, and leave gaps.
             ks.delete(&key(step * 2 + 1), NOW).unwrap();
             ks.set_str(&key(10_001 + step * 2), Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
             step += 1;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_keys_are_not_walked_and_a_random_key_is_there() {
+    fn expired_keys_are_not_scanned_and_a_random_key_exists() {
         let mut ks = Keyspace::in_memory();
         assert_eq!(ks.random_key(7, NOW).unwrap(), None);
         assert_eq!(ks.scan(0, 10, NOW, |_, _| {}).unwrap(), 0);

@@ -1,12 +1,12 @@
-//! Whether the rows make sense: every data row has its key and is of its type, every key has its data.
+//! Whether the rows are consistent: every data row has its key and is of its type, every key has its data.
 //!
-//! It reads the database it is given and changes nothing. SQLite's own integrity check is the caller's.
+//! It reads the database it is given and changes nothing. SQLite's own integrity check is run by the caller.
 
 use keystead_core::Result;
 
 use super::executor::{Row, Sql};
 
-/// One question to the rows. The answer is how many are wrong.
+/// One query, which counts inconsistent rows.
 struct Question {
     wrong: &'static str,
     sql: &'static str,
@@ -52,7 +52,7 @@ const QUESTIONS: [Question; 11] = [
         sql: "SELECT count(*) FROM zset_members LEFT JOIN keys ON id = key_id WHERE type IS NOT 'zset'",
     },
     Question {
-        wrong: "stream rows whose key is not a stream, or whose group is not there",
+        wrong: "stream rows whose key is not a stream, or whose group does not exist",
         sql: "SELECT (SELECT count(*) FROM streams LEFT JOIN keys ON id = key_id WHERE type IS NOT 'stream')
             + (SELECT count(*) FROM stream_entries LEFT JOIN keys ON id = key_id WHERE type IS NOT 'stream')
             + (SELECT count(*) FROM stream_groups LEFT JOIN keys ON id = key_id WHERE type IS NOT 'stream')
@@ -76,10 +76,10 @@ const QUESTIONS: [Question; 11] = [
     },
 ];
 
-/// Asks everything that must hold of the rows and answers what does not, in words. Nothing is wrong when it is empty.
+/// Checks all rows and returns a message for each problem.
 ///
 /// # Errors
-/// What the database says.
+/// The error of the database.
 pub fn audit(sql: &mut dyn Sql) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for question in &QUESTIONS {

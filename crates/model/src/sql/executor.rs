@@ -1,18 +1,18 @@
-//! The tiny executor: everything that the archive asks of a database.
+//! The SQL executor: everything that the archive needs of a database.
 //!
-//! It touches whatever implements it. A statement is a constant, so that it is prepared once and can be found by name.
+//! What it touches depends on the implementation. A statement is a constant, so that it is prepared once and cached by its text.
 
 use keystead_core::{Code, Error, Millis, Result};
 
-/// Runs statements. Transactions are the caller's.
+/// Runs statements. Transactions are managed by the caller.
 pub trait Sql {
-    /// Runs a statement and answers how many rows it changed.
+    /// Runs a statement and returns how many rows it changed.
     ///
     /// # Errors
-    /// `store_unavailable` when the database cannot, `corrupt` when it is damaged.
+    /// `store_unavailable` when the database fails, `corrupt` when it is damaged.
     fn run(&mut self, sql: &'static str, params: &[Param<'_>]) -> Result<u64>;
 
-    /// Runs a query and hands over each row.
+    /// Runs a query and passes each row to `row`.
     ///
     /// # Errors
     /// As [`run`](Sql::run), and the first error of `row`, which ends the query.
@@ -39,17 +39,17 @@ pub enum Param<'a> {
     Blob(&'a [u8]),
 }
 
-/// A value that a query gives.
+/// A value of a result row.
 pub type Cell<'a> = Param<'a>;
 
 impl<'a> Param<'a> {
-    /// An unsigned number. SQL has none, so the upper half wraps to negative ones.
+    /// An unsigned number. SQL has none, so the upper half wraps to negative numbers.
     #[must_use]
     pub const fn uint(n: u64) -> Self {
         Param::Int(n as i64)
     }
 
-    /// A moment; NULL when it never comes.
+    /// A time; NULL for [`Millis::NEVER`].
     #[must_use]
     pub fn moment(at: Millis) -> Self {
         if at == Millis::NEVER { Param::Null } else { Param::uint(at.0) }
@@ -62,7 +62,7 @@ impl<'a> Param<'a> {
     }
 }
 
-/// A row, read cell by cell. What is not of the expected type is `corrupt`.
+/// A row, read cell by cell. A cell of an unexpected type is `corrupt`.
 pub(super) struct Row<'a>(pub(super) &'a [Cell<'a>]);
 
 impl<'a> Row<'a> {
@@ -73,9 +73,9 @@ impl<'a> Row<'a> {
     pub(super) fn int(&self, column: usize) -> Result<i64> {
         match self.cell(column)? {
             Cell::Int(n) => Ok(n),
-            // A Durable Object hands every number over as a double.
+            // A Durable Object returns every number as a double.
             Cell::Real(n) if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 => Ok(n as i64),
-            _ => Err(unexpected("a number at rest is not an integer")),
+            _ => Err(unexpected("an archived number is not an integer")),
         }
     }
 
@@ -84,14 +84,14 @@ impl<'a> Row<'a> {
     }
 
     pub(super) fn id(&self, column: usize) -> Result<u32> {
-        u32::try_from(self.int(column)?).map_err(|_| unexpected("a row id at rest is too large"))
+        u32::try_from(self.int(column)?).map_err(|_| unexpected("an archived row id is too large"))
     }
 
     pub(super) fn real(&self, column: usize) -> Result<f64> {
         match self.cell(column)? {
             Cell::Real(n) if !n.is_nan() => Ok(n),
             Cell::Int(n) => Ok(n as f64),
-            _ => Err(unexpected("a number at rest is not a double")),
+            _ => Err(unexpected("an archived number is not a double")),
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
         match self.cell(column)? {
             Cell::Blob(bytes) => Ok(bytes),
             Cell::Text(text) => Ok(text.as_bytes()),
-            _ => Err(unexpected("bytes at rest are not a blob")),
+            _ => Err(unexpected("archived bytes are not a blob")),
         }
     }
 }

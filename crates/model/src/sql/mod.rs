@@ -1,15 +1,15 @@
-//! How keys rest in SQL tables: the schema, effects to rows, and rows back to keys and values.
+//! How keys are persisted in SQL tables: the schema, effects to rows, and rows back to keys and values.
 //!
 //! | To find                                | open       |
 //! |----------------------------------------|------------|
 //! | tables, views and their migrations     | [`schema`] |
-//! | effects that wait to be written        | [`absorb`] |
-//! | the directory and single values back   | [`mod@load`]   |
-//! | whether the rows make sense            | [`mod@audit`]  |
+//! | effects that are to be written         | [`absorb`] |
+//! | loading keys and single values         | [`mod@load`]   |
+//! | whether the rows are consistent        | [`mod@audit`]  |
 //!
-//! It touches a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
-//! a key's row id is its place in the keyspace, so no name is ever looked up, and the `meta` table says up to which
-//! revision the rows are complete.
+//! It accesses a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
+//! a key's row id is its id in the keyspace, so no name is ever looked up, and the `meta` table has the revision up to which
+//! the rows are complete.
 
 pub mod absorb;
 pub mod audit;

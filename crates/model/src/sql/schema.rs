@@ -1,19 +1,19 @@
-//! The tables, their views, and how an older file becomes a present one.
+//! The tables, their views, and the migration of older files.
 //!
-//! It touches the database it is given. Invariant: the `meta` table says what the file is and which migrations it has had; a
-//! file of another program, or of a newer one, is refused and not touched.
+//! It writes to the database it is given. Invariant: the `meta` table identifies the file and its migrations; a
+//! file of another program, or of a newer version, is rejected and not changed.
 
 use keystead_core::{Code, Error, Result};
 
 use super::executor::{Param, Row, Sql};
 
-/// What `meta` says of a file that is ours.
+/// The `format` in `meta` of our files.
 pub const FORMAT: &str = "keystead archive";
 
-/// The last migration that this program knows.
+/// The last migration that this version knows.
 pub const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Tables of somebody else; SQLite and Durable Objects have some of their own.
+/// Tables of other programs; SQLite and Durable Objects have some of their own.
 const HAS_TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'
     AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE '!_cf!_%' ESCAPE '!'";
 const HAS_META: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'";
@@ -23,8 +23,8 @@ const READ_META: &str = "SELECT value FROM meta WHERE name = ?1";
 const WRITE_META: &str =
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// A key that goes takes its data along. Triggers know the type and so look into one table, where a foreign key would look
-/// into all of them: measured, six times as many deletions a second.
+/// Deleting a key deletes its data. Triggers know the type and so search one table, where a foreign key would search
+/// all of them: measured, six times as many deletions a second.
 pub(super) const TRIGGERS: [&str; 8] = [
     "CREATE TRIGGER key_gone_string AFTER DELETE ON keys WHEN old.type = 'string'
         BEGIN DELETE FROM strings WHERE key_id = old.id; END",
@@ -49,11 +49,11 @@ pub(super) const TRIGGERS: [&str; 8] = [
     END",
 ];
 
-/// Statements of each migration, in order. One that was released never changes.
+/// Statements of each migration, in order. A released one never changes.
 const MIGRATIONS: [&[&str]; 2] = [&TABLES, &TRIGGERS];
 
 const TABLES: [&str; 22] = [
-    // The directory. `id` is the key's place in memory, so it is small and dense, and reused.
+    // The keys. `id` is the key's id in memory, so it is small and dense, and reused.
     "CREATE TABLE keys (
         id INTEGER PRIMARY KEY,
         name BLOB NOT NULL UNIQUE,
@@ -156,10 +156,10 @@ const TABLES: [&str; 22] = [
         SELECT name AS key, ms || '-' || seq AS entry, n, field, value FROM stream_entries JOIN keys ON id = key_id",
 ];
 
-/// Brings a database to the present schema, in the caller's transaction. An empty one gets everything.
+/// Migrates a database to the current schema, in the caller's transaction. An empty one gets all tables.
 ///
 /// # Errors
-/// As [`stored`], and what the database says.
+/// As [`stored`], and the error of the database.
 pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
     let done = stored(sql)?;
     if done.is_none() {
@@ -174,10 +174,10 @@ pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
     write_meta(sql, "schema", Param::Int(SCHEMA))
 }
 
-/// The schema that a database has; none when it is empty. Changes nothing.
+/// The schema of a database; `None` when it is empty. Changes nothing.
 ///
 /// # Errors
-/// `corrupt` when the file is of another program, `unsupported` when it is of a newer Keystead; what the database says.
+/// `corrupt` when the file is of another program, `unsupported` when it is of a newer Keystead; the error of the database.
 pub fn stored(sql: &mut dyn Sql) -> Result<Option<i64>> {
     if count(sql, HAS_META)? == 0 {
         return if count(sql, HAS_TABLES)? == 0 { Ok(None) } else { Err(foreign()) };
@@ -234,7 +234,7 @@ mod tests {
     use crate::testing::Sqlite;
 
     #[test]
-    fn an_empty_database_gets_all_tables_and_a_present_one_stays() {
+    fn an_empty_database_gets_all_tables_and_a_current_one_stays() {
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
         migrate(&mut db).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_and_newer_files_are_refused() {
+    fn foreign_and_newer_files_are_rejected() {
         let mut foreign = Sqlite::in_memory();
         foreign.0.execute_batch("CREATE TABLE users (id)").unwrap();
         let error = migrate(&mut foreign).unwrap_err();

@@ -1,4 +1,4 @@
-//! Random histories over all kinds of values, few keys and few elements, so that everything meets everything.
+//! Random histories over all kinds of values, with few keys and few elements, so that operations interact.
 
 use keystead_core::{Change, Millis, Ttl, step_fn};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::keyspace::{Expire, Keyspace, Miss};
 use crate::value::stream::{Fields, Meta, Pending, StreamId};
 use crate::value::{Set, Value};
 
-/// One random operation: what to do, to which key, and two numbers that it is made of.
+/// One random operation: what to do, to which key, and two numbers that parametrise it.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     what: u8,
@@ -26,7 +26,7 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn key(n: u8) -> Bytes {
-    let long = if n.is_multiple_of(2) { "" } else { "a-name-that-does-not-stand-in-place:" };
+    let long = if n.is_multiple_of(2) { "" } else { "a-name-that-is-too-long-for-inline:" };
     Bytes::from(format!("{long}{n}").as_bytes())
 }
 
@@ -44,7 +44,7 @@ fn stream_id(a: u8, b: u8) -> StreamId {
 }
 
 impl Op {
-    /// Runs it. A kind that does not fit is an answer like any other; the archive must never fail.
+    /// Runs it. A wrong kind is a valid result; the archive must never fail.
     pub(crate) fn run(&self, ks: &mut Keyspace, now: &mut Millis) {
         match self.try_run(ks, now) {
             Ok(()) | Err(Miss::WrongType(_)) => {}
@@ -52,7 +52,7 @@ impl Op {
         }
     }
 
-    /// More often than not a key that holds what the operation is about; else it would mostly meet another kind.
+    /// More often than not a key of the operation's kind; otherwise most operations would fail with a wrong kind.
     fn key(&self) -> Bytes {
         key(match (self.key, self.what) {
             (0..7, _) => self.key,

@@ -1,4 +1,4 @@
-//! What tests of several modules share: a database in memory, random histories, and the properties that span modules.
+//! Shared by tests of several modules: a database in memory, random histories, and properties that span modules.
 
 mod history;
 mod scans;

@@ -1,9 +1,9 @@
-//! A scan sees every element that stays, though the value rests and is read again, or is rolled back, between its steps.
+//! A scan visits every element that stays, also when the value is evicted and loaded, or rolled back, between its steps.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 
 use super::{SharedReader, Sqlite};
 use crate::Bytes;
@@ -16,7 +16,7 @@ const LEN: u32 = 1000;
 const KEYS: [&[u8]; 3] = [b"hash", b"set", b"zset"];
 
 fn name(n: u32) -> Bytes {
-    // The archive gives elements back in another order than the one they came in.
+    // The archive returns elements in another order than they were added in.
     Bytes::from(format!("{:08x}", n.wrapping_mul(0x9E37_79B1)).as_bytes())
 }
 
@@ -33,7 +33,7 @@ impl Scene {
         migrate(&mut db).unwrap();
         let db = Arc::new(Mutex::new(db));
         let ks = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
-        let mut scene = Scene { ks, db, pending: Pending::new(0) };
+        let mut scene = Scene { ks, db, pending: Pending::new(Revision::ZERO) };
         (0..LEN).for_each(|n| scene.insert(n));
         scene
     }
@@ -50,7 +50,7 @@ impl Scene {
         self.ks.zset_mut(b"zset", NOW).unwrap().remove(&name(n));
     }
 
-    /// Lets all values go to rest.
+    /// Evicts all values.
     fn evict(&mut self) {
         let mut effects = Vec::new();
         self.ks.take_effects(&mut effects);
@@ -72,7 +72,7 @@ impl Scene {
         }
     }
 
-    /// Scans a collection, with something happening after each step, and checks that it saw all that stayed.
+    /// Scans a collection, calls `between` after each step, and checks that it visited all elements that stayed.
     fn scan(&mut self, key: &[u8], mut between: impl FnMut(&mut Scene, u32)) {
         let (mut seen, mut cursor, mut steps) = (BTreeSet::new(), 0, 0);
         loop {
@@ -82,7 +82,7 @@ impl Scene {
             }
             between(self, steps);
             steps += 1;
-            assert!(steps < 2 * LEN, "the scan comes to no end");
+            assert!(steps < 2 * LEN, "the scan does not end");
         }
         let missing = (0..LEN).filter(|n| n % 2 == 0 && !seen.contains(&name(*n))).count();
         assert_eq!(missing, 0, "in a {}", key.escape_ascii());
@@ -90,7 +90,7 @@ impl Scene {
 }
 
 #[test]
-fn a_value_may_rest_once_or_always() {
+fn a_value_may_be_evicted_once_or_always() {
     for key in KEYS {
         let mut scene = Scene::new();
         scene.scan(key, |scene, step| {
@@ -103,7 +103,7 @@ fn a_value_may_rest_once_or_always() {
 }
 
 #[test]
-fn a_value_may_change_and_rest() {
+fn a_value_may_change_and_be_evicted() {
     for key in KEYS {
         let mut scene = Scene::new();
         scene.scan(key, |scene, step| {
@@ -117,11 +117,11 @@ fn a_value_may_change_and_rest() {
 }
 
 #[test]
-fn a_value_may_become_small_rest_and_grow_again() {
+fn a_value_may_become_small_be_evicted_and_grow_again() {
     for key in KEYS {
         let mut scene = Scene::new();
         let mut seen = BTreeSet::new();
-        // Half of those that will stay are still to be seen.
+        // Half of those that stay are still to be visited.
         let cursor = (0..95).fold(0, |cursor, _| scene.step(key, cursor, &mut seen));
         (100..LEN).for_each(|n| scene.remove(n));
         scene.evict();

@@ -36,7 +36,7 @@ impl ToSql for Param<'_> {
 }
 
 fn failed(e: rusqlite::Error) -> Error {
-    Error::new(Code::StoreUnavailable, "the archive refused a statement").with_source(e)
+    Error::new(Code::StoreUnavailable, "the archive rejected a statement").with_source(e)
 }
 
 impl Sql for Sqlite {
@@ -73,7 +73,7 @@ impl Sql for Sqlite {
     }
 }
 
-/// A shelf over a database that the test also writes.
+/// A reader of a database that the test also writes.
 pub(crate) struct SharedReader(pub(crate) Arc<Mutex<Sqlite>>);
 
 impl ValueReader for SharedReader {

@@ -1,8 +1,8 @@
-//! Effects are the truth: what was recorded gives back what was, from the effects, from the archive, and from both.
+//! Effects are the source of truth: the keyspace can be restored from the effects, from the archive, and from both.
 
 use std::sync::{Arc, Mutex};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, Revision};
 use proptest::prelude::*;
 
 use super::history::{Op, ops};
@@ -28,10 +28,10 @@ fn run(ks: &mut Keyspace, now: &mut Millis, history: &[Op]) {
     }
 }
 
-/// How many operations every other job of a history has. The rest stand alone, outside of any.
+/// Number of operations of every other job of a history. The other operations are outside of any job.
 const JOB_OPS: usize = 10;
 
-/// A history with reclaiming in between, and the effects of each operation or job. The archive is cut between these only:
+/// A history with reclaiming in between, and the effects of each operation or job. The archive is cut only between these:
 /// in the middle of a change a collection may be empty.
 fn recorded(history: &[Op]) -> (Keyspace, Vec<Vec<Effect>>) {
     let (mut ks, mut now) = (Keyspace::in_memory(), START);
@@ -77,7 +77,7 @@ fn write(db: &Mutex<Sqlite>, pending: &mut Pending) {
 }
 
 fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
-    let mut pending = Pending::new(0);
+    let mut pending = Pending::new(Revision::ZERO);
     for chunk in effects.chunks(chunk) {
         chunk.iter().flatten().for_each(|effect| pending.absorb(effect));
         write(db, &mut pending);
@@ -98,14 +98,14 @@ fn replay(ks: &mut Keyspace, effects: &[Effect]) {
     checked(ks);
 }
 
-/// What a user can see. New keys may get other places, and scans go by place: what they reclaim on their way differs.
+/// What a user can see. New keys may get other ids, and scans go by id: what they reclaim differs.
 fn values(ks: &mut Keyspace) -> Vec<(Bytes, Millis, Value)> {
     ks.dump().unwrap().into_iter().map(|key| (key.key, key.expires_at, key.value)).collect()
 }
 
 proptest! {
     #[test]
-    fn effects_give_back_the_keyspace(history in ops(150)) {
+    fn effects_restore_the_keyspace(history in ops(150)) {
         let (mut original, effects) = recorded(&history);
         let effects = effects.concat();
         let mut bytes = Vec::new();
@@ -116,11 +116,11 @@ proptest! {
         replay(&mut rebuilt, &effects);
         prop_assert_eq!(rebuilt.dump().unwrap(), original.dump().unwrap());
         prop_assert_eq!(rebuilt.revision(), original.revision());
-        prop_assert!(effects.iter().map(|effect| effect.revision).eq(1..=original.revision()));
+        prop_assert!(effects.iter().map(|effect| effect.revision.0).eq(1..=original.revision().0));
     }
 
     #[test]
-    fn the_archive_gives_back_the_keyspace(history in ops(150), chunk in 1usize..60) {
+    fn the_archive_restores_the_keyspace(history in ops(150), chunk in 1usize..60) {
         let (mut original, effects) = recorded(&history);
         let db = archive();
         absorb(&db, &effects, chunk);
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn archive_and_effects_from_any_earlier_point_give_back_the_keyspace(
+    fn archive_and_effects_from_any_earlier_point_restore_the_keyspace(
         history in ops(150),
         archived in any::<prop::sample::Index>(),
         from in any::<prop::sample::Index>(),
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_loaded_keyspace_goes_on_like_the_original(before in ops(100), after in ops(60)) {
+    fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops(60)) {
         let (mut original, effects) = recorded(&before);
         let db = archive();
         absorb(&db, &effects, before.len().max(1));
@@ -155,7 +155,7 @@ proptest! {
         for goes_on in [&mut original, &mut ks] {
             let mut now = START.plus_ms(500);
             run(goes_on, &mut now, &after);
-            // All that can expire has, and is found without anybody asking for it.
+            // Everything that can expire has expired, and is reclaimed without access.
             goes_on.reclaim(now.plus_ms(3_600_000), &mut { usize::MAX }).unwrap();
             checked(goes_on);
         }
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn rolling_back_leaves_nothing(before in ops(60), undone in ops(60), after in ops(30)) {
+    fn a_rollback_leaves_nothing(before in ops(60), undone in ops(60), after in ops(30)) {
         let (mut ks, mut now) = (Keyspace::in_memory(), START);
         run(&mut ks, &mut now, &before);
         let (dump, revision, effects) = (ks.dump().unwrap(), ks.revision(), ks.effects().to_vec());
@@ -190,9 +190,9 @@ proptest! {
     }
 
     #[test]
-    fn evicting_changes_no_answer(history in ops(150), every in 1usize..20) {
+    fn eviction_changes_no_result(history in ops(150), every in 1usize..20) {
         let db = archive();
-        let mut pending = Pending::new(0);
+        let mut pending = Pending::new(Revision::ZERO);
         let (mut plain, mut plain_now) = (Keyspace::in_memory(), START);
         let (mut lean, mut now) = (Keyspace::new(Box::new(SharedReader(Arc::clone(&db)))), START);
         let mut effects = Vec::new();

@@ -1,8 +1,8 @@
-//! What values cost on the heap. It touches nothing.
+//! Heap bytes of values. It touches nothing.
 //!
-//! The figures are estimates by the rule of a common allocator (glibc: eight bytes of header, multiples of
-//! sixteen, at least 32), but they are *consistent*: what is added when an element enters is taken off when it
-//! leaves, because an element's bytes never change while a value holds it.
+//! The figures are estimates for a common allocator (glibc: eight bytes of header, multiples of
+//! sixteen, at least 32), but they are *consistent*: what is added when an element is inserted is subtracted when it
+//! is removed, because an element's bytes never change while a value holds it.
 
 use crate::bytes::Bytes;
 
@@ -10,7 +10,7 @@ const HEADER_BYTES: usize = 8;
 const ROUND_BYTES: usize = 16;
 const CHUNK_BYTES_MIN: usize = 32;
 
-/// What an allocation of `len` bytes takes.
+/// Bytes of an allocation of `len` bytes, with its overhead.
 pub(crate) const fn alloc_bytes(len: usize) -> usize {
     if len == 0 {
         return 0;
@@ -24,18 +24,18 @@ pub(crate) const fn usable_bytes(len: usize) -> usize {
     alloc_bytes(len).saturating_sub(HEADER_BYTES)
 }
 
-/// What a boxed `T` takes.
+/// Bytes of a boxed `T`.
 pub(crate) const fn boxed_bytes<T>() -> usize {
     alloc_bytes(size_of::<T>())
 }
 
-/// What a byte string holds beyond its own 24 bytes: nothing when it stands in place, else the counted owner
+/// Heap bytes of a byte string beyond its own 24 bytes: none when it is inline, else the reference-counted owner
 /// (a count and a vector) and the buffer.
 pub(crate) fn shared_bytes(bytes: &Bytes) -> usize {
     if bytes.is_allocated() { alloc_bytes(4 * size_of::<usize>()) + alloc_bytes(bytes.capacity()) } else { 0 }
 }
 
-/// What an index map or set takes for `capacity` entries of `entry_bytes` (the hash included): the entries, and
+/// Bytes of an index map or set for `capacity` entries of `entry_bytes` (the hash included): the entries, and
 /// a table of positions with one control byte each, filled to at most 7/8.
 pub(crate) const fn index_bytes(capacity: usize, entry_bytes: usize) -> usize {
     if capacity == 0 {
@@ -45,14 +45,14 @@ pub(crate) const fn index_bytes(capacity: usize, entry_bytes: usize) -> usize {
     alloc_bytes(capacity * entry_bytes) + alloc_bytes(buckets * (size_of::<usize>() + 1) + 16)
 }
 
-/// What an entry of a B-tree takes on average: nodes of eleven places are about two thirds full.
+/// Average bytes of an entry of a B-tree: nodes of eleven slots are about two thirds full.
 pub(crate) const fn btree_bytes<K, V>() -> usize {
     (size_of::<K>() + size_of::<V>()) * 3 / 2 + 4
 }
 
 /// Whether a table of `capacity` is so empty that it should be rebuilt smaller.
 ///
-/// The distance between an eighth here and the half that is then asked for makes the rebuilding rare.
+/// The distance between an eighth here and the half that is then allocated makes rebuilding rare.
 pub(crate) const fn is_sparse(len: usize, capacity: usize) -> bool {
     capacity > 64 && len < capacity / 8
 }

@@ -1,6 +1,6 @@
 //! The kinds of values, with their names and codes. It touches nothing.
 //!
-//! Invariant: a code rests in journals and archives, so it never changes and is never used again.
+//! Invariant: a code is stored in journals and archives, so it never changes and is never reused.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Kind {
     pub const ALL: [Kind; 8] =
         [Kind::Str, Kind::Hash, Kind::List, Kind::Set, Kind::ZSet, Kind::Stream, Kind::Json, Kind::State];
 
-    /// The code at rest.
+    /// The stored code.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -43,7 +43,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// What the Redis command `TYPE` answers.
+    /// The reply of the Redis command `TYPE`.
     #[must_use]
     pub const fn redis_name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_names_are_distinct_and_lead_back() {
+    fn codes_and_names_are_distinct_and_map_back() {
         for (i, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(kind.code()), i + 1);
             assert_eq!(Kind::from_code(kind.code()), Some(kind));

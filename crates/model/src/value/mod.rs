@@ -7,17 +7,18 @@
 //! | sets                              | [`set`]    |
 //! | sorted sets                       | [`zset`]   |
 //! | streams, groups, pending entries  | [`stream`] |
-//! | what kinds there are              | [`kind`]   |
+//! | the kinds of values               | [`kind`]   |
 //! | the state of a step               | [`state`]  |
 //!
 //! A collection is *packed* while it is small (one buffer, one allocation) and *large* once it has outgrown
-//! [`PACKED_LEN_MAX`] or [`PACKED_ELEMENT_BYTES_MAX`]; it never goes back. Which of the two it is can be seen in
-//! memory and time only. Every change is one that can be replayed: setting an element to what it is, or removing
-//! one that is gone, changes nothing.
+//! [`PACKED_LEN_MAX`] or [`PACKED_ELEMENT_BYTES_MAX`]; it never goes back. The two forms differ in
+//! memory and time only. Every change is idempotent: setting an element to its value, or removing
+//! one that does not exist, changes nothing.
 //!
-//! A large value shares the [`Bytes`] it is given. Who cuts them out of a larger buffer must copy them first, or
+//! A large value shares the [`Bytes`] it is given. A caller that slices them out of a larger buffer must copy them first, or
 //! the value keeps that whole buffer alive.
 
+mod form;
 pub mod hash;
 pub(crate) mod heap;
 pub mod kind;
@@ -46,7 +47,7 @@ pub const PACKED_LEN_MAX: usize = 128;
 /// Longest element (field, value, member) of a packed collection, in bytes. A longer one makes it large.
 pub const PACKED_ELEMENT_BYTES_MAX: usize = 64;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
@@ -65,12 +66,12 @@ pub enum Value {
     Json(Bytes),
     /// The state of a step.
     State(StateCell),
-    /// Nothing in memory: the value, of this kind, is clean and only in the archive.
+    /// Not in memory: the value, of this kind, is clean and only in the archive.
     Evicted(Kind),
 }
 
 impl Value {
-    /// The kind of the value, also of one that rests.
+    /// The kind of the value, also of an evicted one.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -99,7 +100,7 @@ impl Value {
         })
     }
 
-    /// Tells scans that are under way that elements may stand in another order than before.
+    /// Invalidates the cursors of running scans, because the order of elements may have changed.
     pub(crate) fn renumber(&mut self) {
         match self {
             Value::Hash(hash) => hash.renumber(),
@@ -163,7 +164,7 @@ mod tests {
                 &Bytes::from(format!("value{i}").as_bytes()),
             );
         }
-        // Five times (1 + 6 + 1 + 6) and the count are 71 bytes; the allocator hands out 80.
+        // Five times (1 + 6 + 1 + 6) and the count are 71 bytes; the allocator returns 80.
         assert_eq!(Value::Hash(hash).mem_bytes(), 80);
     }
 }

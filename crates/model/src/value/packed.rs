@@ -1,18 +1,18 @@
 //! The small form of a collection: one buffer of records, one allocation. It touches nothing.
 //!
-//! The first byte counts the records; what a record is made of (byte strings and numbers behind variable-length
-//! prefixes) is known to the type that owns it. Invariants: an empty collection has no buffer, and the buffer is
-//! kept as tight as the allocator's rounding allows, since a million small values are mostly buffer.
+//! The first byte counts the records; the layout of a record (byte strings and numbers with variable-length
+//! prefixes) is defined by the type that owns it. Invariants: an empty collection has no buffer, and the buffer is
+//! as tight as the allocator's rounding allows, since a million small values are mostly buffer.
 
 use std::ops::Range;
 
 use super::heap::{alloc_bytes, usable_bytes};
 use super::{PACKED_ELEMENT_BYTES_MAX, PACKED_LEN_MAX};
 
-/// Where the first record starts: behind the count.
+/// Offset of the first record, after the count.
 pub(super) const START: usize = 1;
 
-/// The answer of a packed collection that has to become large first. Nothing has changed.
+/// The error of a packed collection that has to become large first. Nothing has changed.
 #[derive(Debug)]
 pub(super) struct Full;
 
@@ -40,7 +40,7 @@ impl Packed {
 
     /// Whether one more record may be packed.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_space(&self) -> bool {
         self.len() < PACKED_LEN_MAX
     }
 
@@ -50,14 +50,14 @@ impl Packed {
         Reader { buf: &self.buf, at: START }
     }
 
-    /// Where a record behind the last one would stand.
+    /// The range of a record to be appended.
     #[inline]
     pub(super) fn end(&self) -> Range<usize> {
         let end = self.buf.len().max(START);
         end..end
     }
 
-    /// Puts a new record in; `parts` take the place of what stands at `range` (a neighbour that has to be rewritten).
+    /// Inserts a record; `parts` replace what is at `range` (a neighbour that has to be rewritten).
     pub(super) fn insert(&mut self, range: Range<usize>, parts: &[&[u8]]) {
         if self.buf.is_empty() {
             self.buf.reserve_exact(usable_bytes(START + total(parts)));
@@ -67,7 +67,7 @@ impl Packed {
         self.buf[0] += 1;
     }
 
-    /// Takes a record out; `parts` take the place of what stands at `range`.
+    /// Removes a record; `parts` replace what is at `range`.
     pub(super) fn remove(&mut self, range: Range<usize>, parts: &[&[u8]]) {
         if self.len() <= 1 {
             self.buf = Vec::new();
@@ -110,7 +110,7 @@ fn total(parts: &[&[u8]]) -> usize {
     parts.iter().map(|part| part.len()).sum()
 }
 
-/// Small buffers grow to the next size of the allocator, larger ones by an eighth so that appending stays cheap.
+/// Small buffers grow to the allocator's next size, larger ones by an eighth so that appending stays cheap.
 fn tight_capacity(len: usize) -> usize {
     const SMALL_BYTES_MAX: usize = 256;
     if len <= SMALL_BYTES_MAX {
@@ -119,7 +119,7 @@ fn tight_capacity(len: usize) -> usize {
     usable_bytes(len.next_multiple_of(len.next_power_of_two() / 8))
 }
 
-/// Reads records front to back. It ends, rather than panics, where the buffer ends.
+/// Reads records front to back. It ends, rather than panics, at the end of the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     buf: &'a [u8],
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         Reader { buf, at: 0 }
     }
 
-    /// Where the next read starts.
+    /// Offset of the next read.
     #[inline]
     pub(super) fn offset(&self) -> usize {
         self.at
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number in seven bits a byte, lowest first: a length prefix.
+/// A number in seven bits per byte, lowest first: a length prefix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     bytes: [u8; 10],
@@ -195,7 +195,7 @@ pub(super) struct Number {
 }
 
 impl Number {
-    /// The form of `number`.
+    /// The encoding of `number`.
     #[inline]
     pub(super) fn of(mut number: u64) -> Self {
         let mut bytes = [0; 10];
@@ -223,12 +223,12 @@ impl AsRef<[u8]> for Number {
     }
 }
 
-/// Folds the sign into the lowest bit, so that numbers near zero are short on both sides.
+/// Moves the sign to the lowest bit, so that numbers near zero are short on both sides.
 pub(super) const fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
 }
 
-/// Undoes [`zigzag`].
+/// The inverse of [`zigzag`].
 pub(super) const fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_their_form() {
+    fn numbers_decode_to_the_same() {
         for number in [0, 1, 127, 128, 16383, 16384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let form = Number::of(number);
             let mut reader = Reader::plain(form.as_ref());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_and_go_in_one_tight_buffer() {
+    fn records_are_inserted_and_removed_in_one_tight_buffer() {
         let mut packed = Packed::default();
         assert_eq!((packed.len(), packed.mem_bytes()), (0, 0));
         for _ in 0..100 {

@@ -1,45 +1,45 @@
-//! Walking a large hash, set or sorted set in steps, while it changes between the steps. It touches nothing.
+//! Scanning a large hash, set or sorted set in steps, while it changes between the steps. It touches nothing.
 //!
-//! Invariant: an element that is there during the whole walk is visited at least once. The walk goes *down* the
-//! indices of an index map: a new element enters at the end, behind the walk; a removal moves the last element
+//! Invariant: an element that exists during the whole scan is visited at least once. The scan goes *down* the
+//! indices of an index map: a new element is appended at the end, which the scan has passed; a removal moves the last element
 //! down into the gap, so an element that has not been visited never jumps over the cursor to the visited side.
-//! A packed value is visited whole in one step, so becoming large between two steps cannot hide anything.
+//! A packed value is visited in one step, so becoming large between two steps cannot hide anything.
 //!
-//! A value that rested and was read again has its elements in another order, and so has one whose changes were rolled back.
-//! Therefore a cursor carries the [`Epoch`] of the order it counts in. If that has passed, the walk begins anew and goes by
-//! a hash of the elements, which no order can change: each such step looks at all elements, but gives many of them, and
-//! whoever read the value back looked at all of them too.
+//! A value that was evicted and loaded has its elements in another order, and so has one whose changes were rolled back.
+//! Therefore a cursor carries the [`Epoch`] of the order it counts in. If that has changed, the scan starts again and goes by
+//! a hash of the elements, which does not depend on the order: each such step reads all elements but returns many of them, and
+//! loading the value has read all of them too.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
-/// Bits of an index, or of a place among the hashes. With the others they stay below 2^53, which every client can count.
-const PLACE_BITS: u32 = 32;
+/// Bits of an index, or of a hash. With the other bits they stay below 2^53, which every client can represent.
+const INDEX_BITS: u32 = 32;
 /// Bits of an epoch.
 const EPOCH_BITS: u32 = 20;
 /// Marks a cursor that goes by hash.
-const BY_HASH: u64 = 1 << (PLACE_BITS + EPOCH_BITS);
-/// The end of the hashes.
-const PLACES: u64 = 1 << PLACE_BITS;
-/// A walk by hash ends after about so many steps, however few elements it is asked for.
+const BY_HASH: u64 = 1 << (INDEX_BITS + EPOCH_BITS);
+/// One more than the largest hash.
+const HASHES: u64 = 1 << INDEX_BITS;
+/// A scan by hash ends after about so many steps, however few elements each step is asked for.
 const HASH_STEPS_MAX: usize = 64;
 
-/// Tells one order of elements from others: by chance, so that it needs no memory of those before.
+/// Identifies an order of elements: random, so that it needs no memory of earlier orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
 
 impl Epoch {
-    /// The epoch of a map, whose hasher is one of its own, that was renumbered so many times.
+    /// The epoch of a map with its own hasher that was reordered so many times.
     pub(super) fn of(hasher: &impl BuildHasher, renumbered: u32) -> Self {
         let bits = hasher.hash_one(0u64).wrapping_add(u64::from(renumbered));
         Epoch(bits & ((1 << EPOCH_BITS) - 1))
     }
 }
 
-/// Visits the indices of about `count` of `len` elements from `cursor` (0 at first) and answers the next cursor (0 at the
-/// end). `name` gives an element by its index.
+/// Visits the indices of about `count` of `len` elements from `cursor` (0 at first) and returns the next cursor (0 at the
+/// end). `name` returns an element by its index.
 pub(super) fn walk<'a>(
     cursor: u64,
     count: usize,
@@ -48,17 +48,17 @@ pub(super) fn walk<'a>(
     name: impl Fn(usize) -> Option<&'a [u8]>,
     mut visit: impl FnMut(usize),
 ) -> u64 {
-    let place = cursor & (PLACES - 1);
+    let from = cursor & (HASHES - 1);
     if cursor & BY_HASH != 0 {
-        return walk_by_hash(place, count, len, name, visit);
+        return walk_by_hash(from, count, len, name, visit);
     }
-    let known = cursor == 0 || cursor >> PLACE_BITS == epoch.0 && place > 0;
-    if !known || len as u64 >= PLACES {
+    let known = cursor == 0 || cursor >> INDEX_BITS == epoch.0 && from > 0;
+    if !known || len as u64 >= HASHES {
         return walk_by_hash(0, count, len, name, visit);
     }
-    let window = window(place, count, len);
+    let window = window(from, count, len);
     window.clone().rev().for_each(&mut visit);
-    if window.start == 0 { 0 } else { epoch.0 << PLACE_BITS | window.start as u64 }
+    if window.start == 0 { 0 } else { epoch.0 << INDEX_BITS | window.start as u64 }
 }
 
 /// The indices to visit, from the last to the first. Their start is the next cursor; 0 is the end.
@@ -71,23 +71,23 @@ fn window(cursor: u64, count: usize, len: usize) -> Range<usize> {
 }
 
 fn walk_by_hash<'a>(
-    place: u64,
+    from: u64,
     count: usize,
     len: usize,
     name: impl Fn(usize) -> Option<&'a [u8]>,
     mut visit: impl FnMut(usize),
 ) -> u64 {
     let wanted = count.max(len / HASH_STEPS_MAX + 1) as u128;
-    let width = u64::try_from((wanted << PLACE_BITS) / len.max(1) as u128).unwrap_or(PLACES);
-    let end = place.saturating_add(width).min(PLACES);
+    let width = u64::try_from((wanted << INDEX_BITS) / len.max(1) as u128).unwrap_or(HASHES);
+    let end = from.saturating_add(width).min(HASHES);
     let hasher = FixedState::default();
     for index in 0..len {
-        let hash = name(index).map(|name| hasher.hash_one(name) >> (u64::BITS - PLACE_BITS));
-        if hash.is_some_and(|hash| (place..end).contains(&hash)) {
+        let hash = name(index).map(|name| hasher.hash_one(name) >> (u64::BITS - INDEX_BITS));
+        if hash.is_some_and(|hash| (from..end).contains(&hash)) {
             visit(index);
         }
     }
-    if end < PLACES { BY_HASH | end } else { 0 }
+    if end < HASHES { BY_HASH | end } else { 0 }
 }
 
 #[cfg(test)]
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_goes_down_and_survives_any_cursor() {
+    fn a_scan_goes_down_and_accepts_any_cursor() {
         assert_eq!(window(0, 10, 25), 15..25);
         assert_eq!(window(15, 10, 25), 5..15);
         assert_eq!(window(5, 10, 25), 0..5);
         assert_eq!(window(15, 10, 3), 0..3);
         assert_eq!(window(15, 0, 25), 14..15);
         assert_eq!(window(u64::MAX, 10, 0), 0..0);
-        for cursor in [1, 1 << 20, PLACES - 1, PLACES, BY_HASH, BY_HASH - 1, BY_HASH | 5, 1 << 53, u64::MAX] {
+        for cursor in [1, 1 << 20, HASHES - 1, HASHES, BY_HASH, BY_HASH - 1, BY_HASH | 5, 1 << 53, u64::MAX] {
             for len in [0, 1, 200] {
                 step(cursor, usize::MAX, &names(len), Epoch(7));
                 step(cursor, 0, &names(len), Epoch(7));
@@ -125,21 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_its_own_epoch_counts_on() {
+    fn a_cursor_of_the_same_epoch_continues() {
         let names = names(25);
         let (visited, next) = step(0, 10, &names, Epoch(7));
-        assert_eq!((visited.len(), next), (10, 7 << PLACE_BITS | 15));
+        assert_eq!((visited.len(), next), (10, 7 << INDEX_BITS | 15));
         let (visited, next) = step(next, 20, &names, Epoch(7));
         assert_eq!((visited, next), ((0..15).rev().collect(), 0));
     }
 
     #[test]
-    fn a_cursor_of_another_epoch_begins_anew_and_comes_to_an_end_in_any_order() {
+    fn a_cursor_of_another_epoch_restarts_and_ends_in_any_order() {
         for (len, count) in [(1, 1), (200, 1), (200, 10), (10_000, 10), (10_000, 100_000)] {
             let mut names = names(len);
-            let (mut seen, mut steps, mut cursor) = (BTreeSet::new(), 0, 1 << PLACE_BITS | 1);
+            let (mut seen, mut steps, mut cursor) = (BTreeSet::new(), 0, 1 << INDEX_BITS | 1);
             while cursor != 0 {
-                // The order is another one each time.
+                // The order is different each time.
                 names.rotate_left(len / 3);
                 let (visited, next) = step(cursor, count, &names, Epoch(7 + steps));
                 seen.extend(visited.into_iter().map(|index| names[index].clone()));

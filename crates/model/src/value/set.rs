@@ -1,13 +1,14 @@
 //! A set of members. It touches nothing.
 //!
-//! Packed, a record is a member; large, it is an index set, so that any member is found by number and a scan can
-//! be resumed. Invariant: every member stands once.
+//! Packed, a record is a member; large, it is an index set, so that any member is found by index and a scan can
+//! be resumed. Invariant: every member is stored once.
 
 use std::fmt;
 
 use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 
+use super::form::{Form, collection};
 use super::heap::{boxed_bytes, index_bytes, is_sparse, shared_bytes};
 use super::packed::{Full, Number, Packed, Reader};
 use super::scan::{self, Epoch};
@@ -15,48 +16,11 @@ use crate::bytes::Bytes;
 
 /// Members, each once.
 #[derive(Clone, Default)]
-pub struct Set(Form);
+pub struct Set(Form<Large>);
 
-#[derive(Clone)]
-enum Form {
-    Packed(Packed),
-    Large(Box<Large>),
-}
-
-impl Default for Form {
-    fn default() -> Self {
-        Form::Packed(Packed::default())
-    }
-}
+collection!(Set, "members", large => large.members.len());
 
 impl Set {
-    /// An empty set.
-    #[must_use]
-    pub fn new() -> Self {
-        Set::default()
-    }
-
-    /// How many members there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.members.len(),
-        }
-    }
-
-    /// Whether there is no member.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is one packed buffer.
-    #[must_use]
-    pub fn is_packed(&self) -> bool {
-        matches!(self.0, Form::Packed(_))
-    }
-
     /// Whether this is a member.
     #[must_use]
     pub fn contains(&self, member: &[u8]) -> bool {
@@ -66,7 +30,7 @@ impl Set {
         }
     }
 
-    /// Adds a member and answers whether it is new.
+    /// Adds a member and returns whether it is new.
     pub fn insert(&mut self, member: &Bytes) -> bool {
         match &mut self.0 {
             Form::Packed(packed) => match insert_packed(packed, member) {
@@ -82,7 +46,7 @@ impl Set {
         }
     }
 
-    /// Removes a member and answers whether it was one.
+    /// Removes a member and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Form::Packed(packed) => remove_packed(packed, member).is_some(),
@@ -90,7 +54,7 @@ impl Set {
         }
     }
 
-    /// The member with this number, for a random pick. Any change may renumber.
+    /// The member with this index, for a random pick. Any change may reorder.
     #[must_use]
     pub fn nth(&self, index: usize) -> Option<&[u8]> {
         match &self.0 {
@@ -108,9 +72,9 @@ impl Set {
         })
     }
 
-    /// Visits about `count` members from `cursor` (0 at first) and answers the next cursor (0 at the end).
+    /// Visits about `count` members from `cursor` (0 at first) and returns the next cursor (0 at the end).
     ///
-    /// A member that is there from the first call to the last is visited at least once.
+    /// A member that exists from the first call to the last is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
         match &self.0 {
             Form::Packed(packed) => {
@@ -128,7 +92,7 @@ impl Set {
         }
     }
 
-    /// Tells scans that are under way that members may stand in another order than before.
+    /// Invalidates the cursors of running scans, because the order of members may have changed.
     pub(crate) fn renumber(&mut self) {
         if let Form::Large(large) = &mut self.0 {
             large.renumbered = large.renumbered.wrapping_add(1);
@@ -152,7 +116,7 @@ fn insert_packed(packed: &mut Packed, member: &[u8]) -> Result<bool, Full> {
     if Members(packed.reader()).any(|other| other == member) {
         return Ok(false);
     }
-    if !packed.has_room() {
+    if !packed.has_space() {
         return Err(Full);
     }
     packed.insert(packed.end(), &[Number::len_of(member).as_ref(), member]);
@@ -174,7 +138,7 @@ fn remove_packed(packed: &mut Packed, member: &[u8]) -> Option<()> {
 #[derive(Clone, Default)]
 struct Large {
     members: IndexSet<Bytes, RandomState>,
-    /// What the members hold on the heap.
+    /// Heap bytes of the members.
     shared: usize,
     renumbered: u32,
 }
@@ -336,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_becomes_large_at_its_limits_and_stays_equal() {
+    fn a_set_becomes_large_at_its_bounds_and_stays_equal() {
         let mut set: Set = Set::new();
         for m in 0..PACKED_LEN_MAX {
             assert!(set.insert(&name(m as u8)));

@@ -1,7 +1,7 @@
-//! The state of a step under a key: native once a step has touched it, text as it comes from a journal or an
+//! The state of a step under a key: native once a step has used it, text when it is loaded from a journal or an
 //! archive. It touches nothing.
 //!
-//! Invariant: two cells are equal when their texts are; whether a step has touched one cannot be seen.
+//! Invariant: two cells are equal when their texts are; whether a step has used one is not visible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::heap::alloc_bytes;
 pub enum StateCell {
     /// As its step knows it.
     Native(AnyState),
-    /// As JSON text, not yet read by a step.
+    /// As JSON text, not yet decoded by a step.
     Text(Box<str>),
 }
 
@@ -23,7 +23,7 @@ impl StateCell {
     /// The JSON text.
     ///
     /// # Errors
-    /// `internal` when a native state has no JSON form, `too_large` when the text is over the limit.
+    /// `internal` when a native state has no JSON form, `too_large` when the text exceeds the bound.
     pub fn text(&self) -> Result<Cow<'_, str>> {
         match self {
             StateCell::Native(state) => state.encode().map(Cow::Owned),
@@ -31,7 +31,7 @@ impl StateCell {
         }
     }
 
-    /// Heap bytes held. The states of the rate limits hold none; what another native state holds is known only to
+    /// Heap bytes held. The states of the rate limits hold none; those of another native state are known only to
     /// its step, and not counted.
     #[must_use]
     pub fn mem_bytes(&self) -> usize {
@@ -44,7 +44,7 @@ impl StateCell {
 
 impl PartialEq for StateCell {
     fn eq(&self, other: &Self) -> bool {
-        // A state without a text is equal to nothing, itself included.
+        // A state without a text form is equal to nothing, itself included.
         matches!((self.text(), other.text()), (Ok(a), Ok(b)) if a == b)
     }
 }

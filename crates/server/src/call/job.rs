@@ -52,7 +52,7 @@ pub(crate) struct RequestJob {
 impl RequestJob {
     /// What a command waits for, as the engine takes it.
     pub(crate) fn wait_for(ticket: u64, wanted: &Wanted) -> Wait {
-        Wait { ticket, keys: wanted.keys.clone(), gone: wanted.gone, timeout_ms: wanted.timeout_ms }
+        Wait { ticket, keys: wanted.keys.clone(), on_delete: wanted.gone, timeout_ms: wanted.timeout_ms }
     }
 }
 
@@ -95,7 +95,7 @@ impl Job for RequestJob {
         if keep { Ran::Done } else { Ran::Failed }
     }
 
-    fn answer(self: Box<Self>, gate: Result<()>) {
+    fn complete(self: Box<Self>, gate: Result<()>) {
         let served = match gate {
             Ok(()) => self.served.unwrap_or_else(|| Served::plain(Reply::Nil)),
             Err(error) => Served::plain(Reply::Error(Fail::Broken(error))),

@@ -25,7 +25,7 @@ use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Kind;
 use keystead_commands::{Command, Random, Spec};
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 use keystead_engine::{Local, Turn};
 use tokio::sync::oneshot;
 
@@ -100,7 +100,7 @@ impl Caller {
             let executed = exec_in(turn, &transaction, &mut random, &hub);
             let seen = match &executed {
                 Executed::Aborted(seen) | Executed::Ran(_, _, seen) => *seen,
-                Executed::Undone(_) => 0,
+                Executed::Undone(_) => Revision::ZERO,
             };
             ((transaction, executed), seen)
         });
@@ -115,9 +115,9 @@ impl Caller {
             match result.await {
                 // It is durable there; it has no revision on this shard.
                 Ok((transaction, Executed::Ran(replies, publish, _))) => {
-                    (transaction, Executed::Ran(replies, publish, 0))
+                    (transaction, Executed::Ran(replies, publish, Revision::ZERO))
                 }
-                Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(0)),
+                Ok((transaction, Executed::Aborted(_))) => (transaction, Executed::Aborted(Revision::ZERO)),
                 Ok(other) => other,
                 Err(error) => (empty(), Executed::Undone(Fail::Broken(error))),
             }
@@ -128,7 +128,7 @@ impl Caller {
     pub(crate) fn visit<T: Send + 'static>(
         &self,
         shard: usize,
-        run: impl FnOnce(&mut Turn<'_>) -> (T, u64) + Send + 'static,
+        run: impl FnOnce(&mut Turn<'_>) -> (T, Revision) + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let mut run = Some(run);
         self.visit_in_turns(shard, move |turn| run.take().map(|run| run(turn)))
@@ -138,7 +138,7 @@ impl Caller {
     pub(crate) fn visit_in_turns<T: Send + 'static>(
         &self,
         shard: usize,
-        mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, u64)> + Send + 'static,
+        mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let (sender, received) = oneshot::channel();
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {

@@ -10,6 +10,7 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::Run;
 use keystead_commands::{Ctx, Random, Reply};
+use keystead_core::Revision;
 use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
 
@@ -36,9 +37,9 @@ pub(crate) struct Transaction {
 /// The result of a transaction, and the revision that must be durable before it is returned.
 pub(crate) enum Executed {
     /// A watched key has changed.
-    Aborted(u64),
+    Aborted(Revision),
     /// It ran; commands about the connection have no reply yet.
-    Ran(Vec<Option<Reply>>, Vec<Publication>, u64),
+    Ran(Vec<Option<Reply>>, Vec<Publication>, Revision),
     /// It was rolled back, for this reason.
     Undone(Fail),
 }
@@ -58,7 +59,7 @@ pub(crate) fn exec_in(
     random: &mut Random,
     hub: &Hub,
 ) -> Executed {
-    let mut checked_at = 0;
+    let mut checked_at = Revision::ZERO;
     if let Some(watched) = &transaction.watched {
         // A key that has expired has changed, which reading it detects.
         let checked = turn.run(false, |keyspace, now| {

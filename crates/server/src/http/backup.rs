@@ -74,7 +74,7 @@ fn copy(engine: &Engine, runtime: &Handle, data: Option<&Path>, dir: &Path) -> R
         if let Some(dump) = data.map_or(Ok(None), functions::load)? {
             functions::save(dir, &dump)?;
         }
-        Ok(revisions)
+        Ok(revisions.into_iter().map(|revision| revision.0).collect::<Vec<u64>>())
     });
     match &copied {
         Ok(revisions) => tracing::info!(dir = %dir.display(), ?revisions, "backup"),

@@ -11,7 +11,7 @@ use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Revision};
 use keystead_engine::{Completion, Local, Turn};
 use keystead_model::keyspace::Keyspace;
 
@@ -91,7 +91,7 @@ impl HttpContext {
         }
         let there = self.caller.borrow().visit(shard, move |turn| match turn.run(writes, run) {
             Ok((result, seen)) => (Ok(result), seen),
-            Err(error) => (Err(error), 0),
+            Err(error) => (Err(error), Revision::ZERO),
         });
         there.await?
     }

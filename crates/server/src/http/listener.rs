@@ -113,7 +113,7 @@ impl HttpAcceptor {
 const CUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that no loop has yet.
-struct Newcomer {
+struct Accepted {
     /// Bare: a socket belongs to the loop that it was registered with.
     stream: std::net::TcpStream,
     peer: SocketAddr,

@@ -16,6 +16,7 @@ use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
 use keystead_commands::{Reply, dispatch};
+use keystead_core::Revision;
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
@@ -44,7 +45,7 @@ pub(super) struct Connection<S> {
     /// How CLIENT UNBLOCK has ended its wait.
     unblocked: Option<Unblock>,
     /// The revision whose durability wakes this task.
-    wakes_at: u64,
+    wakes_at: Revision,
     /// The client sends nothing more.
     ended: bool,
     /// Something was written and is not flushed yet.
@@ -67,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             output,
             pending: None,
             unblocked: None,
-            wakes_at: 0,
+            wakes_at: Revision::ZERO,
             ended: false,
             flushing: false,
             slow_reader: SlowReader::default(),
@@ -205,7 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     let words = format!("ERR Protocol error: {}", error.words);
                     encode(worker.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
-                    output.mark(0, turn.durable(), Vec::new());
+                    output.mark(Revision::ZERO, turn.durable(), Vec::new());
                     worker.session.closing = true;
                     break;
                 }
@@ -267,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if served.in_vain && unblocked == Some(Unblock::Error) {
             served.reply = Reply::Error(errors::UNBLOCKED);
         }
-        let durable = self.worker.caller.local.durable(0, cx.waker());
+        let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
         let left = self.worker.reply(&mut self.output, &served.reply, revision, durable, served.publish);
         self.worker.caller.publish(&left);
         true
@@ -302,8 +303,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         for reply in replies {
             encode(session.protocol, &reply, &mut self.output.bytes);
-            let durable = self.worker.caller.local.durable(0, cx.waker());
-            self.output.mark(0, durable, Vec::new());
+            let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
+            self.output.mark(Revision::ZERO, durable, Vec::new());
         }
         Ok(())
     }
@@ -311,7 +312,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Releases the replies that are durable now.
     fn release(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         while let Some(revision) = self.output.waits_for() {
-            let wake_at = if revision == self.wakes_at { 0 } else { revision };
+            let wake_at = if revision == self.wakes_at { Revision::ZERO } else { revision };
             let durable = self.worker.caller.local.durable(wake_at, cx.waker());
             if durable < revision {
                 self.wakes_at = revision;

@@ -11,7 +11,7 @@ use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
 use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::Error;
+use keystead_core::{Error, Revision};
 use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
@@ -25,14 +25,14 @@ use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 /// The result of running a request.
 pub(super) enum Execution {
     /// A reply, the revision that it depends on, and messages that are published with it.
-    Reply(Reply, u64, Vec<Publication>),
+    Reply(Reply, Revision, Vec<Publication>),
     /// It continues on another shard or later, and the connection waits for it.
     Pending(Pending),
 }
 
 impl Execution {
     pub(super) fn reply(reply: Reply) -> Execution {
-        Execution::Reply(reply, 0, Vec::new())
+        Execution::Reply(reply, Revision::ZERO, Vec::new())
     }
 
     pub(super) fn broken(error: Error) -> Execution {
@@ -95,7 +95,7 @@ impl Worker {
         args: Args<'_>,
         reply: Reply,
         wanted: Wanted,
-        seen: u64,
+        seen: Revision,
     ) -> Execution {
         let (reply_to, served) = oneshot::channel();
         let ticket = self.caller.app.engine.ticket();

@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 
 use keystead_commands::ctx::Publication;
 use keystead_commands::hub::WaitingBytes;
+use keystead_core::Revision;
 
 use crate::bounds::RESP_OUTPUT_KEPT_BYTES;
 
 /// Replies up to `end` may be sent when `revision` is durable, and then these messages are published.
 struct Mark {
     end: usize,
-    revision: u64,
+    revision: Revision,
     publish: Vec<Publication>,
 }
 
@@ -36,8 +37,8 @@ impl Output {
     #[inline]
     pub(super) fn mark(
         &mut self,
-        revision: u64,
-        durable: u64,
+        revision: Revision,
+        durable: Revision,
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
         let end = self.bytes.len();
@@ -59,12 +60,12 @@ impl Output {
 
     /// The revision that the first reply waits for.
     #[inline]
-    pub(super) fn waits_for(&self) -> Option<u64> {
+    pub(super) fn waits_for(&self) -> Option<Revision> {
         self.marks.front().map(|mark| mark.revision)
     }
 
     /// Releases the replies that are durable, and returns the messages that may be published now.
-    pub(super) fn release(&mut self, durable: u64) -> Vec<Publication> {
+    pub(super) fn release(&mut self, durable: Revision) -> Vec<Publication> {
         let mut publish = Vec::new();
         while let Some(mark) = self.marks.pop_front_if(|mark| mark.revision <= durable) {
             self.released = mark.end;
@@ -118,17 +119,17 @@ mod tests {
     fn a_reply_waits_for_those_before_it() {
         let mut output = Output::new(WaitingBytes::new(Arc::default()));
         output.bytes.extend(b"a");
-        output.mark(0, 5, Vec::new());
+        output.mark(Revision(0), Revision(5), Vec::new());
         assert_eq!(output.ready(), b"a");
         output.bytes.extend(b"b");
-        output.mark(7, 5, Vec::new());
+        output.mark(Revision(7), Revision(5), Vec::new());
         output.bytes.extend(b"c");
-        output.mark(3, 5, Vec::new());
-        assert_eq!((output.ready(), output.waits_for()), (&b"a"[..], Some(7)));
+        output.mark(Revision(3), Revision(5), Vec::new());
+        assert_eq!((output.ready(), output.waits_for()), (&b"a"[..], Some(Revision(7))));
         output.wrote(1);
-        output.release(6);
+        output.release(Revision(6));
         assert_eq!(output.ready(), b"");
-        output.release(7);
+        output.release(Revision(7));
         assert_eq!((output.ready(), output.waits_for()), (&b"bc"[..], None));
         output.wrote(2);
         assert!(output.is_empty());

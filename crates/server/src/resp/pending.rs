@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
+use keystead_core::Revision;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
@@ -42,13 +43,17 @@ pub(super) struct Waiting {
 
 impl Pending {
     /// The result and the revision that it depends on; none after a pause.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, worker: &mut Worker) -> Poll<Option<(Served, u64)>> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &mut Worker,
+    ) -> Poll<Option<(Served, Revision)>> {
         Poll::Ready(Some(match self {
             Pending::Waiting(waiting) => {
                 let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
-                (ready!(Pin::new(&mut waiting.served).poll(cx)).unwrap_or_else(broken), 0)
+                (ready!(Pin::new(&mut waiting.served).poll(cx)).unwrap_or_else(broken), Revision::ZERO)
             }
-            Pending::Remote(served) => (ready!(served.as_mut().poll(cx)), 0),
+            Pending::Remote(served) => (ready!(served.as_mut().poll(cx)), Revision::ZERO),
             Pending::Exec(executed) => {
                 let (transaction, executed) = ready!(executed.as_mut().poll(cx));
                 let now = worker.caller.app.now();

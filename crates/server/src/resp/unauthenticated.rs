@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use keystead_commands::session::Session;
 use keystead_commands::wire::foreign::Foreign;
+use keystead_core::Revision;
 use tokio::time::{Sleep, sleep};
 
 use super::input::Input;
@@ -52,12 +53,12 @@ pub(super) fn is_too_long(session: &Session, input: &Input) -> bool {
 /// A reply that is delayed.
 pub(super) struct Delayed {
     until: Pin<Box<Sleep>>,
-    reply: Option<(Served, u64)>,
+    reply: Option<(Served, Revision)>,
 }
 
 impl Delayed {
     /// The reply, when the time is up.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Served, u64)>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Served, Revision)>> {
         ready!(self.until.as_mut().poll(cx));
         Poll::Ready(self.reply.take())
     }
@@ -66,7 +67,7 @@ impl Delayed {
 impl Worker {
     /// Delays the reply to a wrong token. After too many, the connection is closed with it.
     #[cold]
-    pub(super) fn delay(&mut self, served: Served, revision: u64) -> Delayed {
+    pub(super) fn delay(&mut self, served: Served, revision: Revision) -> Delayed {
         let session = &mut self.session;
         session.delay_reply = false;
         session.closing |= session.auth_failures >= AUTH_FAILURES_MAX;

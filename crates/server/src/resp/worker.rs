@@ -13,7 +13,7 @@ use keystead_commands::session::{Replies, Session};
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::wire::encode;
 use keystead_commands::{Args, Reply, dispatch};
-use keystead_core::{Millis, Outcome};
+use keystead_core::{Millis, Outcome, Revision};
 use tokio::time::{Sleep, sleep};
 
 use super::output::Output;
@@ -36,8 +36,8 @@ impl Worker {
         &mut self,
         output: &mut Output,
         reply: &Reply,
-        revision: u64,
-        durable: u64,
+        revision: Revision,
+        durable: Revision,
         publish: Vec<Publication>,
     ) -> Vec<Publication> {
         if let Reply::Error(fail) = reply {
@@ -70,7 +70,8 @@ impl Worker {
             return None;
         }
         let writes = || {
-            dispatch::resolve(args).is_ok_and(|spec| spec.writes() || matches!(spec.full_name, "exec" | "publish"))
+            dispatch::resolve(args)
+                .is_ok_and(|spec| spec.writes() || matches!(spec.full_name, "exec" | "publish"))
         };
         if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
             return None;
@@ -84,7 +85,7 @@ impl Worker {
         transaction: &Transaction,
         executed: Executed,
         now: Millis,
-    ) -> (Served, u64) {
+    ) -> (Served, Revision) {
         let (replies, publish, seen) = match executed {
             Executed::Aborted(seen) => return (Served::plain(Reply::NilArray), seen),
             Executed::Undone(fail) => {
@@ -94,7 +95,7 @@ impl Worker {
                     }
                     fail => format!("EXECABORT Transaction undone: {}", fail.line()),
                 };
-                return (Served::plain(Reply::Error(Fail::text(words))), 0);
+                return (Served::plain(Reply::Error(Fail::text(words))), Revision::ZERO);
             }
             Executed::Ran(replies, publish, seen) => (replies, publish, seen),
         };

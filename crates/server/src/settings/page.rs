@@ -154,8 +154,8 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
             "before `AUTH`, where a token is set: arguments",
             vec![count(STRANGER_ARGUMENTS_MAX), bytes(STRANGER_BULK_BYTES_MAX)],
         ),
-        ("before `AUTH`: a command in all", vec![bytes(STRANGER_INPUT_BYTES_MAX)]),
-        ("before `AUTH`: replies that are not read", vec![bytes(STRANGER_OUTPUT_BYTES_MAX)]),
+        ("before `AUTH`: a command in all", vec![bytes(UNAUTHENTICATED_INPUT_BYTES_MAX)]),
+        ("before `AUTH`: replies that are not read", vec![bytes(UNAUTHENTICATED_OUTPUT_BYTES_MAX)]),
         ("time to authenticate, over RESP", vec![time(AUTH_TIMEOUT)]),
         ("wrong tokens of one connection", vec![count(AUTH_FAILURES_MAX), time(AUTH_FAILURE_DELAY)]),
         (

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 use keystead_engine::{Engine, Options};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -105,7 +105,7 @@ pub(crate) fn fill(dir: &Path, shards: Option<usize>, keys: usize) {
         for n in 0..keys {
             let key = format!("k{n}").into_bytes();
             let name = key.clone();
-            let set = move |keyspace: &mut Keyspace, now: Millis| -> Result<u64> {
+            let set = move |keyspace: &mut Keyspace, now: Millis| -> Result<Version> {
                 keyspace.set_str(&name, Bytes::from(&b"some value"[..]), Expire::Keep, now)
             };
             engine.write(&key, set).await.unwrap();

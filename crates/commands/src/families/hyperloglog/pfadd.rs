@@ -35,7 +35,7 @@ mod tests {
             ("PFADD h a b c", ":0"),
             ("PFCOUNT h", ":3"),
         ]);
-        assert_eq!(desk.keys.version(b"h", desk.now).unwrap(), Some(3));
+        assert_eq!(desk.keys.version(b"h", desk.now).unwrap().map(|version| version.0), Some(3));
     }
 
     /// What a real server has after the same commands: the number of elements, the length and a sum of the string, the count.

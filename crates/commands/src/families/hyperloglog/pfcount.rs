@@ -52,6 +52,7 @@ mod tests {
             ("PFCOUNT i h", ":4"),
         ]);
         let versions = [&b"h"[..], b"i"].map(|key| desk.keys.version(key, desk.now).unwrap());
+        let versions = versions.map(|version| version.map(|version| version.0));
         assert_eq!(versions, [Some(2), Some(1)], "only the count of one key is cached, once");
     }
 

@@ -345,6 +345,6 @@ mod tests {
         let large = format!("\"{}\"", "x".repeat(10_000));
         let rejected = desk.run_args(&["JSON.SET", "e", "$[*]", &large]);
         assert_eq!(crate::testing::shown(&rejected), "-ERR document exceeds maximum allowed size");
-        assert_eq!(desk.keys.revision(), revision + 1);
+        assert_eq!(desk.keys.revision(), revision.next());
     }
 }

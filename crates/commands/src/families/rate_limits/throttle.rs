@@ -120,7 +120,7 @@ mod tests {
             ("CL.THROTTLE k 9007199254740991 1 1", &invalid("max_burst", 0, units - 1)),
             ("CL.THROTTLE k 1 1 1 1 1", "-ERR wrong number of arguments for 'cl.throttle' command"),
         ]);
-        assert_eq!((desk.keys.len(), desk.keys.revision()), (0, 0));
+        assert_eq!((desk.keys.len(), desk.keys.revision().0), (0, 0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use keystead_testkit::steps::increment;
 /// Far enough away that nothing expires during a test.
 const EXPIRES_FROM: Millis = Millis(4_000_000_000_000);
 
-/// Elements that a list keeps.
+/// Length that a list is trimmed to.
 const LIST_LEN_MAX: usize = 6;
 
 /// One operation of one group.
@@ -33,7 +33,7 @@ enum Kind {
     Delete,
     /// Several keys of several kinds, all or nothing.
     Many,
-    /// The same, and then it fails: nothing may be left of it.
+    /// The same, and then it fails: nothing of it may be left.
     Fail,
 }
 
@@ -52,10 +52,10 @@ const KINDS: [Kind; 12] = [
     Kind::Fail,
 ];
 
-/// The names in a group, without what ties them together.
+/// The names in a group, without their common tag.
 pub(crate) const NAMES: [&str; 9] = ["s0", "s1", "s2", "s3", "h0", "h1", "list", "count", "set"];
 
-/// A key of a group. All keys of a group live on one shard.
+/// A key of a group. All keys of a group are on one shard.
 pub(crate) fn key(group: u32, name: &str) -> Vec<u8> {
     format!("{{g{group}}}:{name}").into_bytes()
 }
@@ -68,7 +68,7 @@ impl Op {
         Op { group, n, kind, random: rng.next_u64() }
     }
 
-    /// Runs it on the engine, and answers the shard's revision after it where the operation tells (else 0).
+    /// Runs it on the engine, and returns the shard's revision after it where the operation reads it (else 0).
     pub(crate) async fn submit(self, engine: &Engine) -> Result<u64> {
         let tied = key(self.group, "");
         if self.kind == Kind::Count {
@@ -79,8 +79,8 @@ impl Op {
             .write(&tied, move |keyspace, now| {
                 let before = keyspace.revision();
                 self.run(keyspace, now)?;
-                // Where it changed nothing, the last revision is another job's, and perhaps not durable yet.
-                Ok(if keyspace.revision() > before { keyspace.revision() } else { 0 })
+                // When it changed nothing, the last revision is another job's, and perhaps not durable yet.
+                Ok(if keyspace.revision() > before { keyspace.revision().0 } else { 0 })
             })
             .await;
         match ran {
@@ -89,7 +89,7 @@ impl Op {
         }
     }
 
-    /// Runs it on a keyspace. After an error the caller undoes.
+    /// Runs it on a keyspace. After an error the caller rolls back.
     pub(crate) fn run(self, keyspace: &mut Keyspace, now: Millis) -> Result<()> {
         let pick = |names: &[&str]| key(self.group, names[(self.random >> 8) as usize % names.len()]);
         let strings = ["s0", "s1", "s2", "s3"];
@@ -107,7 +107,7 @@ impl Op {
                     list.pop_front();
                 }
             }
-            // The truth has no steps; this is what the step leaves behind.
+            // The model has no steps; this is the state that the step results in.
             Kind::Count => {
                 let name = key(self.group, "count");
                 let count = keyspace.state(&name, now)?.map_or(Ok(0), |cell| parse(&cell.text()?))?;

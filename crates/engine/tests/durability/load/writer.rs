@@ -1,14 +1,14 @@
-//! The process that writes until it is killed. It speaks lines:
+//! The process that writes until it is killed. Its protocol is lines:
 //!
 //! ```text
 //! > R shard revision             once for each shard, when the database is open
-//! > S group digest revision      once for each group: what it looks like
+//! > S group digest revision      once for each group: its state
 //! > ready
-//! < n n n ...                    how many operations each group has: it goes on from there
+//! < n n n ...                    how many operations each group has: it continues from there
 //! > A group n revision           each time an operation was acknowledged
 //! < close                        closes the database and ends; the end of the input ends it at once
 //! ```
-//! With a file for acknowledgements they are written there too, so that a file layer can see in which order they come.
+//! With a file for acknowledgements they are written there too, so that the file layer records their order.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Write, stdin, stdout};
@@ -20,8 +20,8 @@ use std::time::Duration;
 use keystead_core::{Code, Outcome, Result};
 use keystead_engine::{Durability, Engine, Options};
 
-use super::look::look_through;
 use super::ops::Op;
+use super::state::read_state;
 
 /// What a writer is started with.
 #[derive(Clone, Debug)]
@@ -31,12 +31,12 @@ pub(crate) struct Plan {
     pub(crate) shards: usize,
     pub(crate) seed: u64,
     pub(crate) groups: u32,
-    /// Memory for values; 0 for no limit.
+    /// Memory budget for values; 0 for unlimited.
     pub(crate) memory_bytes: usize,
     pub(crate) acks: Option<PathBuf>,
 }
 
-/// Small, so that segments end, are archived and let go of all the time.
+/// Small, so that segments are filled, archived and recycled all the time.
 const SEGMENT_BYTES: u64 = 16 * 1024;
 const JOURNAL_BYTES_MAX: u64 = 512 * 1024;
 
@@ -79,11 +79,11 @@ impl Plan {
     }
 }
 
-/// Where acknowledgements go.
+/// The output for acknowledgements.
 struct Acks(Option<File>);
 
 impl Acks {
-    fn tell(&self, group: u32, n: u64, revision: u64) {
+    fn acknowledge(&self, group: u32, n: u64, revision: u64) {
         let line = format!("A {group} {n} {revision}\n");
         self.note(&line);
         say(&line);
@@ -99,7 +99,7 @@ impl Acks {
 /// One call, so that a kill leaves whole lines.
 fn say(line: &str) {
     let mut out = stdout().lock();
-    // Whoever listens may be gone already: then so are we, soon.
+    // The parent may have ended already: then this process ends soon too.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -119,8 +119,8 @@ async fn write(plan: &Plan) -> Result<()> {
         say(&format!("R {shard} {}\n", engine.revision(shard)));
     }
     for group in 0..plan.groups {
-        let look = look_through(&engine, group).await?;
-        say(&format!("S {group} {} {}\n", look.digest(), look.revision));
+        let state = read_state(&engine, group).await?;
+        say(&format!("S {group} {} {}\n", state.digest(), state.revision));
     }
     say("ready\n");
     let numbers = starting_numbers();
@@ -128,7 +128,7 @@ async fn write(plan: &Plan) -> Result<()> {
     let acks = Arc::new(Acks(plan.acks.as_ref().map(open)));
     let mut writers = Vec::new();
     for (group, n) in (0..plan.groups).zip(numbers) {
-        // What a reader was told may never be taken back, so it counts as acknowledged from now on.
+        // What a reader was shown may never be undone, so it counts as acknowledged from now on.
         if n > 0 {
             acks.note(&format!("A {group} {n} 0\n"));
         }
@@ -146,9 +146,9 @@ async fn write_group(engine: &Engine, acks: &Acks, seed: u64, group: u32, mut n:
         match Op::new(seed, group, n + 1).submit(engine).await {
             Ok(revision) => {
                 n += 1;
-                acks.tell(group, n, revision);
+                acks.acknowledge(group, n, revision);
             }
-            // The journal is as large as it may get: the archive is given time to follow.
+            // The journal has its maximum size: give the archive time to follow.
             Err(error)
                 if error.code() == Code::StoreUnavailable && error.outcome() == Outcome::NotApplied =>
             {
@@ -163,7 +163,7 @@ async fn write_group(engine: &Engine, acks: &Acks, seed: u64, group: u32, mut n:
 
 static CLOSING: AtomicBool = AtomicBool::new(false);
 
-/// Reads the one line, then waits for the next: a parent that is gone leaves no child behind.
+/// Reads the one line, then waits for the next: a parent that has ended leaves no child behind.
 fn starting_numbers() -> Vec<u64> {
     let mut line = String::new();
     stdin().read_line(&mut line).unwrap();

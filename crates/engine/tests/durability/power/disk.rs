@@ -1,7 +1,7 @@
-//! What a disk has for certain, what it may have, and what is left of it when the power goes.
+//! What a disk certainly has, what it may have, and what is left of it after a power loss.
 //!
-//! A file's content is certain up to its last sync; a name in a folder is certain when the folder was synced after it was
-//! made, renamed or removed. Of the rest, a power loss keeps any part: of writes any subset, each torn at any byte; of names
+//! A file's content is certain up to its last sync; a name in a directory is certain when the directory was synced after it was
+//! created, renamed or removed. A power loss keeps any part of the rest: of writes any subset, each torn at any byte; of names
 //! mostly the first few changes, as file systems with a log do, and sometimes any subset.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,16 +14,16 @@ use keystead_testkit::rng::Rng;
 
 use super::log::Entry;
 
-/// A disk below one folder.
+/// A disk below one directory.
 pub(crate) struct Disk {
     root: PathBuf,
     files: Vec<Content>,
     folders: HashMap<PathBuf, Folder>,
-    /// What an inode is at present. Numbers are used again after a file is gone.
+    /// What an inode is at present. Numbers are reused after a file is removed.
     inodes: HashMap<u64, Node>,
-    /// Syncs that have begun: what they are of, and how much had happened then.
+    /// Syncs that have begun: their file or directory, and the clock at that time.
     syncs: HashMap<u64, (Node, u64)>,
-    /// Changes so far: their order.
+    /// Number of changes so far: orders them.
     clock: u64,
 }
 
@@ -90,7 +90,7 @@ impl Disk {
         }
     }
 
-    /// Takes in what happened next.
+    /// Applies the next entry of the log.
     pub(crate) fn take(&mut self, entry: &Entry) {
         self.clock += 1;
         match entry {
@@ -163,23 +163,23 @@ impl Disk {
         }
     }
 
-    /// Writes what a power loss at this point may leave to `place`.
-    pub(crate) fn lose_power(&self, place: &Path, rng: &mut Rng) -> Choice {
+    /// Writes what a power loss at this point may leave to `target`.
+    pub(crate) fn lose_power(&self, target: &Path, rng: &mut Rng) -> Choice {
         let choice = Choice { contents: keep(rng), names: keep(rng) };
-        self.restore(&self.root, place, &choice, rng);
+        self.restore(&self.root, target, &choice, rng);
         choice
     }
 
-    fn restore(&self, folder: &Path, place: &Path, choice: &Choice, rng: &mut Rng) {
-        fs::create_dir_all(place).unwrap();
+    fn restore(&self, folder: &Path, target: &Path, choice: &Choice, rng: &mut Rng) {
+        fs::create_dir_all(target).unwrap();
         for (name, node) in self.names(&self.folders[folder], choice.names, rng) {
             match node {
-                Node::Folder(path) => self.restore(&path, &place.join(name), choice, rng),
-                // Shared memory: it is made anew by whoever comes first.
+                Node::Folder(path) => self.restore(&path, &target.join(name), choice, rng),
+                // Shared memory: it is created again by the first process that opens the database.
                 Node::File(_) if name.to_string_lossy().ends_with("-shm") => {}
                 Node::File(file) => {
                     let content = content(&self.files[file], choice.contents, rng);
-                    fs::write(place.join(name), content).unwrap();
+                    fs::write(target.join(name), content).unwrap();
                 }
             }
         }
@@ -226,7 +226,7 @@ fn content(file: &Content, keep: Keep, rng: &mut Rng) -> Vec<u8> {
             (Keep::Some(percent), _) if rng.below(100) >= percent => {}
             (Keep::Some(_), Change::Write(at, data)) if rng.below(4) == 0 => {
                 let (a, b) = (rng.below(data.len() as u64 + 1), rng.below(data.len() as u64 + 1));
-                // Half of them from the beginning, as a write that was on its way.
+                // Half of them from the beginning, like a write in flight.
                 let from = if rng.below(2) == 0 { 0 } else { a.min(b) };
                 let part = data[from as usize..a.max(b) as usize].to_vec();
                 apply(&mut content, &Change::Write(at + from, part));
@@ -250,7 +250,7 @@ fn apply(content: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// A rename or removal of what is not there (because its making was lost) does nothing.
+/// A rename or removal of a missing name (because its creation was lost) does nothing.
 fn rename(names: &mut BTreeMap<OsString, Node>, naming: &Naming) {
     match naming {
         Naming::Link(name, node) => {

@@ -1,4 +1,4 @@
-//! The record that the file layer keeps: every change of the watched files, in the order in which it happened.
+//! The log of the file layer: every change of the watched files, in the order in which it happened.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use keystead_engine::Durability;
 /// One entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// A file or folder was opened, and perhaps made or emptied by that.
+    /// A file or directory was opened, and perhaps created or truncated.
     Open {
         inode: u64,
         path: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) enum Entry {
         at: u64,
         data: Vec<u8>,
     },
-    /// The file was cut or made longer.
+    /// The file was truncated or extended.
     Truncate {
         inode: u64,
         len: u64,
@@ -45,7 +45,7 @@ pub(crate) enum Entry {
     MakeDir {
         path: PathBuf,
     },
-    /// The process was told that an operation was acknowledged.
+    /// The process was acknowledged an operation.
     Acked {
         level: Durability,
         ack: Ack,
@@ -69,12 +69,12 @@ impl Entry {
     }
 }
 
-/// The file that acknowledgements of a level go to. It is no part of the disk.
+/// The file that acknowledgements of a level go to. It is not part of the disk.
 pub(crate) fn acks_name(level: Durability) -> String {
     format!("acks-{}", level.as_str())
 }
 
-/// Reads a record.
+/// Reads a log.
 pub(crate) fn read(path: &Path) -> Vec<Entry> {
     let bytes = std::fs::read(path).unwrap();
     let mut rest = &bytes[..];

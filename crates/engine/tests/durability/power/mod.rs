@@ -1,13 +1,13 @@
-//! Power loss: a disk that forgets what was not synced, or keeps any part of it, torn at any byte.
+//! Power loss: a disk that loses what was not synced, or keeps any part of it, torn at any byte.
 //!
-//! A writer lives a few lives with every change of its files recorded; some end with a kill, some with a close. From that one
-//! record a crash at any point is computed: what the disk must have, and a random part of what it may have. Then the
+//! A writer is started several times with every change of its files recorded; some runs end with a kill, some with a close. From
+//! this one log a crash at any point is computed: what the disk must have, and a random part of what it may have. Then the
 //! database is opened from there. At `fsync` nothing acknowledged may be missing; at `commit` the same test must find losses,
 //! which proves that it can fail.
 //!
 //! | To find                               | open     |
 //! |---------------------------------------|----------|
-//! | the record and its entries            | [`log`]  |
+//! | the log and its entries               | [`log`]  |
 //! | what a disk has and may have          | [`disk`] |
 
 mod disk;
@@ -23,31 +23,31 @@ use libtest_mimic::Failed;
 
 use crate::child::{Writer, quick_dir, when_free};
 use crate::load::ledger::{Ledger, Truth, Verdict};
-use crate::load::look::look_through;
+use crate::load::state::read_state;
 use crate::load::writer::Plan;
 use crate::{number_from_env, say, shim};
 use disk::Disk;
 use log::Entry;
 
-/// Points for each way of writing, unless the environment says otherwise.
+/// Points for each durability level, unless the environment sets another number.
 const POINTS: u64 = 150;
 const POINTS_VARIABLE: &str = "KEYSTEAD_POINTS";
 
 const GROUPS: u32 = 12;
 const LIVES: u64 = 6;
 
-/// Changes of files until a life ends.
+/// Changes of files until a run ends.
 const CHANGES_MAX: u64 = 4000;
 
 /// How long a sync takes, so that others write meanwhile.
 const SYNC_US: u64 = 300;
 
-/// The level of each life, and of whose acknowledgements something is demanded.
+/// The level of each run, and which acknowledgements must survive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Levels {
     Fsync,
     Commit,
-    /// Lives at `commit` and at `fsync` in turns. What was acknowledged or shown at `fsync` must stay.
+    /// Runs at `commit` and at `fsync` in turns. What was acknowledged or read at `fsync` must stay.
     Mixed,
 }
 
@@ -74,10 +74,10 @@ pub(crate) fn nothing_acknowledged_is_lost(levels: Levels, shards: usize) -> Res
             promises.take(entry);
         }
         done = point as usize;
-        let place = quick_dir();
-        let choice = disk.lose_power(place.path(), &mut rng);
+        let dir = quick_dir();
+        let choice = disk.lose_power(dir.path(), &mut rng);
         let what = format!("KEYSTEAD_SEED={seed}, power loss after {point} changes, {choice}");
-        lost += u64::from(come_back(&place.path().join("data"), &promises, &mut truth, &what));
+        lost += u64::from(come_back(&dir.path().join("data"), &promises, &mut truth, &what));
     }
     let acks = promises.acks;
     say(&format!(
@@ -94,7 +94,7 @@ pub(crate) fn nothing_acknowledged_is_lost(levels: Levels, shards: usize) -> Res
     Ok(())
 }
 
-/// Lets a writer live some lives and gives the record of them.
+/// Runs a writer several times and returns the log.
 fn live(levels: Levels, shards: usize, seed: u64, home: &Path, truth: &mut Truth) -> Vec<Entry> {
     let mut rng = Rng::new(seed);
     let log = home.with_file_name("log");
@@ -111,7 +111,7 @@ fn live(levels: Levels, shards: usize, seed: u64, home: &Path, truth: &mut Truth
         let mut environment = shim::environment(home);
         environment.push(("SHIM_LOG", log.display().to_string()));
         environment.push(("SHIM_SYNC_US", SYNC_US.to_string()));
-        // A life that closes gets more changes than it needs; the others end in the middle of one.
+        // A run that closes gets more changes than it needs; the others end in the middle.
         let closes = life % 3 == 2;
         let changes = if closes { 1 << 40 } else { 1 + rng.below(CHANGES_MAX) };
         environment.push(("SHIM_END_AFTER", changes.to_string()));
@@ -126,8 +126,8 @@ fn live(levels: Levels, shards: usize, seed: u64, home: &Path, truth: &mut Truth
     log::read(&log)
 }
 
-/// Opens what a power loss has left, and answers whether something acknowledged is missing. Anything else that is wrong with
-/// it is a failure.
+/// Opens what a power loss has left, and returns whether something acknowledged is missing. Any other problem
+/// is a failure.
 fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> bool {
     let demands = matches!(promises.levels, Levels::Fsync | Levels::Mixed);
     let plan = Plan {
@@ -143,13 +143,13 @@ fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut lost = false;
     for shard in 0..promises.shards {
-        let (now, known) = (engine.revision(shard), promises.ledger.revisions()[shard]);
+        let (now, known) = (engine.revision(shard).0, promises.ledger.revisions()[shard]);
         assert!(!demands || now >= known, "{what}: shard {shard} went back from revision {known} to {now}");
     }
     for group in 0..GROUPS {
-        let look = runtime.block_on(look_through(&engine, group)).unwrap();
+        let state = runtime.block_on(read_state(&engine, group)).unwrap();
         let (must, may) = (promises.ledger.acked()[group as usize], promises.may[group as usize] + 1);
-        match truth.judge(group, look.digest(), must, may) {
+        match truth.judge(group, state.digest(), must, may) {
             Verdict::Kept(_) => {}
             Verdict::Lost(n) => {
                 lost = true;
@@ -159,7 +159,7 @@ fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> 
                 );
             }
             Verdict::Impossible => {
-                let text = &look.text;
+                let text = &state.text;
                 keep_and_panic(
                     dir,
                     what,
@@ -174,7 +174,7 @@ fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> 
     lost
 }
 
-/// Leaves the directory for whoever has to find out why.
+/// Keeps the directory for debugging.
 fn keep_and_panic(dir: &Path, what: &str, error: &dyn std::fmt::Display) -> ! {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("power-loss");
     let _ = std::fs::remove_dir_all(&kept);
@@ -182,7 +182,7 @@ fn keep_and_panic(dir: &Path, what: &str, error: &dyn std::fmt::Display) -> ! {
     panic!("{what}: {error}\n(kept in {}: {copied:?})", kept.display());
 }
 
-/// What was acknowledged up to a point of the record.
+/// What was acknowledged up to a point of the log.
 struct Promises {
     levels: Levels,
     shards: usize,

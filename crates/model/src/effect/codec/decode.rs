@@ -1,6 +1,6 @@
 //! From bytes to effects, with every bound checked. It touches nothing.
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::*;
 use crate::Bytes;
@@ -8,15 +8,15 @@ use crate::effect::{ConsumerFact, Effect, Fact, PendingFact, StreamFact};
 use crate::value::Kind;
 use crate::value::stream::{Fields, Meta, StreamId};
 
-/// Reads a group of effects, one after the other. It ends after the last one, or after the first error.
+/// Decodes a group of effects, one after the other. It ends after the last one, or after the first error.
 pub struct Decoder<'a> {
     rest: &'a [u8],
-    /// What the next effect may leave out.
+    /// The previous effect: the next one may omit what it shares with it.
     before: Option<Effect>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads the group in `bytes`.
+    /// Decodes the group in `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { rest: bytes, before: None }
@@ -26,12 +26,12 @@ impl<'a> Decoder<'a> {
         let tag = self.byte()?;
         let before = self.before.take();
         let revision = match (&before, tag & FOLLOWS != 0) {
-            (_, false) => self.u64()?,
-            (Some(before), true) => before.revision.wrapping_add(1),
+            (_, false) => Revision(self.u64()?),
+            (Some(before), true) => Revision(before.revision.0.wrapping_add(1)),
             (None, true) => return Err(corrupt("the first effect of a group has no revision")),
         };
         let (id, version, key) = match (before, tag & SAME_KEY != 0) {
-            (_, false) => (self.id()?, self.u64()?, self.bytes()?),
+            (_, false) => (self.id()?, Version(self.u64()?), self.bytes()?),
             (Some(before), true) => (before.id, before.version, before.key),
             (None, true) => return Err(corrupt("the first effect of a group has no key")),
         };
@@ -120,7 +120,7 @@ impl<'a> Decoder<'a> {
         match self.byte()? {
             0 => Ok(None),
             1 => self.u64().map(Some),
-            _ => Err(corrupt("an option is neither there nor not")),
+            _ => Err(corrupt("the tag of an option is neither 0 nor 1")),
         }
     }
 

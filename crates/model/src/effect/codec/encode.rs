@@ -1,4 +1,4 @@
-//! From effects to bytes, appended to a buffer that is used again: no allocation of its own. It touches nothing.
+//! From effects to bytes, appended to a buffer that is reused: no allocation of its own. It touches nothing.
 
 use keystead_core::Millis;
 
@@ -10,17 +10,17 @@ use crate::value::StreamId;
 pub fn encode(effects: &[Effect], out: &mut Vec<u8>) {
     let mut before: Option<&Effect> = None;
     for effect in effects {
-        let follows = before.is_some_and(|b| effect.revision == b.revision.wrapping_add(1));
+        let follows = before.is_some_and(|b| effect.revision.0 == b.revision.0.wrapping_add(1));
         let same_key =
             before.is_some_and(|b| effect.id == b.id && effect.version == b.version && effect.key == b.key);
         let flags = if follows { FOLLOWS } else { 0 } | if same_key { SAME_KEY } else { 0 };
         out.push(tag(&effect.fact) | flags);
         if !follows {
-            put_u64(out, effect.revision);
+            put_u64(out, effect.revision.0);
         }
         if !same_key {
             put_u64(out, u64::from(effect.id));
-            put_u64(out, effect.version);
+            put_u64(out, effect.version.0);
             put_bytes(out, &effect.key);
         }
         put_fact(out, &effect.fact);
@@ -61,7 +61,7 @@ const fn tag(fact: &Fact) -> u8 {
 fn put_fact(out: &mut Vec<u8>, fact: &Fact) {
     match fact {
         Fact::Deleted | Fact::Flushed => {}
-        // Wrapping makes "never", the common one, a single byte.
+        // Wrapping makes the most common value, "never", a single byte.
         Fact::Expiry(at) => put_u64(out, at.0.wrapping_add(1)),
         Fact::Fresh(kind) => out.push(kind.code()),
         Fact::Str(bytes)

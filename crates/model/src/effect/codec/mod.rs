@@ -1,12 +1,12 @@
-//! Effects as bytes: what the journal keeps and the change feed carries.
+//! The encoding of effects in the journal and the change feed.
 //!
-//! It touches nothing. A group of effects is self-contained: within it, an effect leaves out what it shares with
-//! the one before (the key, its id and version; a revision that is the next one). Invariant: what was encoded decodes to the
-//! same effects, and any other bytes give effects or a `corrupt` error, never a panic or an allocation beyond their length.
+//! It touches nothing. A group of effects is self-contained: within it, an effect omits what it shares with
+//! the one before (the key, its id and version; a revision that is the next one). Invariant: an encoded group decodes to the
+//! same effects; any other bytes decode to effects or a `corrupt` error, without a panic or an allocation beyond their length.
 //!
 //! ```text
 //! effect := tag [revision] [id version key] payload
-//! tag    := fact (6 bits) | FOLLOWS (revision is left out) | SAME_KEY (id, version, key are left out)
+//! tag    := fact (6 bits) | FOLLOWS (revision is omitted) | SAME_KEY (id, version, key are omitted)
 //! ```
 //! Numbers are LEB128 varints (positions zigzag), doubles 8 bytes, byte strings a length and their bytes.
 
@@ -20,7 +20,7 @@ const FOLLOWS: u8 = 0x40;
 const SAME_KEY: u8 = 0x80;
 const FACT: u8 = 0x3f;
 
-// The numbers are what the journal keeps: never reuse or renumber one.
+// These numbers are stored in journals: never reuse or renumber one.
 const DELETED: u8 = 0;
 const FLUSHED: u8 = 1;
 const EXPIRY: u8 = 2;
@@ -49,7 +49,7 @@ const STREAM_PENDING_DELETED: u8 = 24;
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Code, Millis};
+    use keystead_core::{Code, Millis, Revision, Version};
     use proptest::prelude::*;
 
     use super::*;
@@ -136,14 +136,14 @@ mod tests {
     }
 
     fn effects() -> impl Strategy<Value = Vec<Effect>> {
-        // Few keys and short steps of the revision, so that effects often leave out what they share.
+        // Few keys and small revision steps, so that effects often omit what they share.
         let effect = (0u32..3, 1u64..3, 0u64..3, fact());
         prop::collection::vec(effect, 0..12).prop_map(|effects| {
-            let mut revision = 0;
+            let mut revision = Revision::ZERO;
             let make = |(id, version, step, fact)| {
-                revision += step;
+                revision.0 += step;
                 let key = Bytes::from(format!("key:{id}").as_bytes());
-                Effect { id, key, version, revision, fact }
+                Effect { id, key, version: Version(version), revision, fact }
             };
             effects.into_iter().map(make).collect()
         })
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_comes_back(effects in effects()) {
+        fn encoded_effects_decode_to_the_same(effects in effects()) {
             let mut bytes = vec![7; 3];
             encode(&effects, &mut bytes);
             let decoded = decode(&bytes[3..]).unwrap();
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_or_changed_group_gives_effects_or_corrupt(
+        fn a_truncated_or_changed_group_decodes_or_is_corrupt(
             effects in effects(),
             cut in any::<prop::sample::Index>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
@@ -173,10 +173,10 @@ mod tests {
             let mut bytes = Vec::new();
             encode(&effects, &mut bytes);
             bytes.truncate(cut.index(bytes.len() + 1));
-            for (place, byte) in changes {
+            for (at, byte) in changes {
                 if !bytes.is_empty() {
-                    let place = place.index(bytes.len());
-                    bytes[place] = byte;
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
                 }
             }
             if let Err(error) = decode(&bytes) {
@@ -185,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_effects_or_corrupt(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_decode_or_are_corrupt(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Err(error) = decode(&bytes) {
                 prop_assert_eq!(error.code(), Code::Corrupt);
             }
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_effects_share_is_told_once() {
+    fn what_effects_share_is_encoded_once() {
         let key = Bytes::from(b"user:1");
         let field = |n: u64| Effect {
             id: 5,
             key: key.clone(),
-            version: 3,
-            revision: 1000 + n,
+            version: Version(3),
+            revision: Revision(1000 + n),
             fact: Fact::HashField {
                 field: Bytes::from(b"f"),
                 value: Bytes::from(b"v"),

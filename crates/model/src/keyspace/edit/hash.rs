@@ -7,12 +7,12 @@ use crate::Bytes;
 use crate::effect::Fact;
 
 impl HashMut<'_> {
-    /// Sets a field, which then does not expire by itself, and answers its old value.
+    /// Sets a field without an expiry, and returns its old value.
     pub fn set(&mut self, field: &Bytes, value: &Bytes) -> Option<Bytes> {
         self.set_until(field, value, Millis::NEVER)
     }
 
-    /// Sets a field and when it expires, and answers its old value.
+    /// Sets a field and its expiry, and returns its old value.
     pub fn set_until(&mut self, field: &Bytes, value: &Bytes, expires_at: Millis) -> Option<Bytes> {
         let old = self.value.insert(field, value);
         let old_expires_at = self.value.set_expires_at(field, expires_at);
@@ -24,7 +24,7 @@ impl HashMut<'_> {
         old
     }
 
-    /// Sets when a field expires ([`Millis::NEVER`]: not at all), and tells whether it is there.
+    /// Sets when a field expires ([`Millis::NEVER`]: never), and returns whether it exists.
     pub fn set_field_expiry(&mut self, field: &Bytes, expires_at: Millis) -> bool {
         let Some(value) = self.value.get(field).map(Bytes::from) else {
             return false;
@@ -34,7 +34,7 @@ impl HashMut<'_> {
         true
     }
 
-    /// Removes a field and answers its value.
+    /// Removes a field and returns its value.
     pub fn remove(&mut self, field: &Bytes) -> Option<Bytes> {
         let expires_at = self.value.expires_at(field);
         let old = self.value.remove(field)?;

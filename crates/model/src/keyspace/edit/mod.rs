@@ -1,9 +1,9 @@
 //! Handles through which collections are changed element by element.
 //!
-//! It touches nothing but the keyspace. While a handle lives it holds the value; each of its methods changes the value,
-//! records the fact, and keeps the before-image if a savepoint is open. Invariant: all changes through one handle are one
-//! version; the key is created by the first of them and gone when the last leaves it empty; a handle that changed nothing
-//! leaves nothing.
+//! It touches nothing but the keyspace. A handle owns the value until it is dropped; each of its methods changes the value,
+//! records the fact, and stores the before-image if a savepoint is open. Invariant: all changes through one handle are one
+//! version; the first of them creates the key, and the key is deleted when the value is empty at the end; a handle that
+//! changed nothing records nothing.
 
 mod hash;
 mod list;
@@ -15,11 +15,11 @@ use std::ops::Deref;
 
 use keystead_core::key::check_size;
 use keystead_core::table::Id;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use super::native::Native;
-use super::read::{Miss, not_as_directory};
+use super::read::{Miss, wrong_archived_kind};
 use super::undo::Undo;
 use crate::effect::Fact;
 use crate::value::{Hash, Kind, List, Set, Stream, Value, ZSet};
@@ -35,15 +35,15 @@ pub type ZSetMut<'a> = Edit<'a, ZSet>;
 /// A stream that is being changed.
 pub type StreamMut<'a> = Edit<'a, Box<Stream>>;
 
-/// A value that is being changed. It reads like the value itself; the change ends when it is dropped.
+/// A value that is being changed. It dereferences to the value; the change ends when it is dropped.
 pub struct Edit<'a, T: Native> {
     keyspace: &'a mut Keyspace,
     key: &'a [u8],
-    /// Where the key is, if it is there.
+    /// The key's id, if it exists.
     id: Option<Id>,
     /// The version of this change, once there is one.
-    version: Option<u64>,
-    /// What the value held when it was taken out of its entry; nothing for a new one.
+    version: Option<Version>,
+    /// Heap bytes of the value when it was taken out of its entry; 0 for a new one.
     bytes_before: usize,
     value: T,
 }
@@ -52,7 +52,7 @@ impl Keyspace {
     /// Changes the hash under a key, which may be absent.
     ///
     /// # Errors
-    /// [`Miss`], here and in the methods that follow.
+    /// [`Miss`], also in the methods that follow.
     pub fn hash_mut<'a>(&'a mut self, key: &'a [u8], now: Millis) -> Result<HashMut<'a>, Miss> {
         self.edit(key, now)
     }
@@ -100,10 +100,10 @@ impl Keyspace {
         Ok(self.edit_at(id)?)
     }
 
-    /// Changes the value at `id`, which is in memory.
+    /// Changes the value at `id`, which must be in memory.
     pub(super) fn edit_at<T: Native>(&mut self, id: Id) -> Result<Edit<'_, T>> {
         let Some(entry) = self.table.get_mut(id) else {
-            return Err(not_as_directory());
+            return Err(wrong_archived_kind());
         };
         match T::from_value(std::mem::replace(&mut entry.value, Value::Evicted(T::KIND))) {
             Ok(value) => {
@@ -112,7 +112,7 @@ impl Keyspace {
             }
             Err(other) => {
                 entry.value = other;
-                Err(not_as_directory())
+                Err(wrong_archived_kind())
             }
         }
     }
@@ -125,30 +125,30 @@ impl<T: Native> Edit<'_, T> {
         self.version.is_some()
     }
 
-    /// Whether the key was there, or is by now.
+    /// Whether the key existed, or exists by now.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.id.is_some()
     }
 
-    /// Records a fact that the value already shows, and what was true before.
+    /// Records a fact that the value already reflects, and what was true before.
     fn record(&mut self, fact: Fact, before: impl FnOnce() -> Fact) {
         let (id, version) = self.begin();
         self.keyspace.before(|| Undo::Fact { id, fact: before() });
         self.keyspace.record(id, version, fact);
     }
 
-    /// The place and version of this change. The first call creates the key or ends its last version.
-    fn begin(&mut self) -> (Id, u64) {
+    /// The id and version of this change. The first call creates the key or increments its version.
+    fn begin(&mut self) -> (Id, Version) {
         let (id, version) = match (self.id, self.version) {
             (Some(id), Some(version)) => (id, version),
             (Some(id), None) => (id, self.keyspace.next_version(id)),
             (None, _) => {
                 let id = self.keyspace.create(self.key, Value::Evicted(T::KIND));
                 if let Some(fact) = self.value.first_fact() {
-                    self.keyspace.record(id, 1, fact);
+                    self.keyspace.record(id, Version::FIRST, fact);
                 }
-                (id, 1)
+                (id, Version::FIRST)
             }
         };
         (self.id, self.version) = (Some(id), Some(version));
@@ -176,7 +176,7 @@ impl<T: Native> Drop for Edit<'_, T> {
         let Some(version) = self.version else { return };
         if ended {
             self.keyspace.record(id, version, Fact::Deleted);
-            self.keyspace.take_out(id);
+            self.keyspace.remove_entry(id);
         } else if T::KIND == Kind::Hash {
             self.keyspace.watch_fields(id);
         }
@@ -202,16 +202,17 @@ mod tests {
         assert!(!hash.is_there() && !hash.is_changed());
         assert_eq!(hash.set(&bytes("a"), &bytes("1")), None);
         assert_eq!(hash.set(&bytes("a"), &bytes("2")), Some(bytes("1")));
-        assert_eq!(hash.get(b"a"), Some(&b"2"[..]), "a handle reads like its value");
+        assert_eq!(hash.get(b"a"), Some(&b"2"[..]), "a handle dereferences to its value");
         drop(hash);
-        let stamps: Vec<_> = ks.effects().iter().map(|effect| (effect.version, effect.revision)).collect();
+        let stamps: Vec<_> =
+            ks.effects().iter().map(|effect| (effect.version.0, effect.revision.0)).collect();
         assert_eq!(stamps, [(1, 1), (1, 2)]);
         ks.hash_mut(b"h", NOW).unwrap().set(&bytes("b"), &bytes("3"));
-        assert_eq!(ks.meta(b"h", NOW).unwrap().map(|meta| (meta.version, meta.revision)), Some((2, 3)));
+        assert_eq!(ks.meta(b"h", NOW).unwrap().map(|meta| (meta.version.0, meta.revision.0)), Some((2, 3)));
     }
 
     #[test]
-    fn a_handle_that_changes_nothing_leaves_nothing() {
+    fn a_handle_that_changes_nothing_records_nothing() {
         let mut ks = Keyspace::in_memory();
         assert_eq!(ks.hash_mut(b"h", NOW).unwrap().remove(&bytes("a")), None);
         drop(ks.stream_mut(b"s", NOW).unwrap());
@@ -224,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_that_ends_empty_is_gone_and_a_stream_stays() {
+    fn an_empty_collection_is_deleted_and_an_empty_stream_is_not() {
         let mut ks = Keyspace::in_memory();
         ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
         ks.set_mut(b"s", NOW).unwrap().remove(&bytes("m"));
         assert!(!ks.exists(b"s", NOW).unwrap());
         assert_eq!(
-            ks.effects().last().map(|effect| (effect.version, &effect.fact)),
+            ks.effects().last().map(|effect| (effect.version.0, &effect.fact)),
             Some((2, &Fact::Deleted))
         );
         ks.stream_mut(b"x", NOW).unwrap().put_group(&bytes("g"), StreamId::MIN, None);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_is_refused_and_untouched() {
+    fn another_kind_is_an_error_and_unchanged() {
         let mut ks = Keyspace::in_memory();
         ks.set_mut(b"s", NOW).unwrap().insert(&bytes("m"));
         assert!(matches!(ks.hash_mut(b"s", NOW), Err(Miss::WrongType(Kind::Set))));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_between_two_others_is_told_by_position() {
+    fn an_insert_between_elements_is_recorded_by_position() {
         let mut ks = Keyspace::in_memory();
         let mut list = ks.list_mut(b"l", NOW).unwrap();
         for value in ["a", "c"] {

@@ -5,7 +5,7 @@ use crate::Bytes;
 use crate::effect::Fact;
 
 impl SetMut<'_> {
-    /// Adds a member and tells whether it is new.
+    /// Adds a member and returns whether it is new.
     pub fn insert(&mut self, member: &Bytes) -> bool {
         let new = self.value.insert(member);
         if new {
@@ -14,7 +14,7 @@ impl SetMut<'_> {
         new
     }
 
-    /// Removes a member and tells whether it was one.
+    /// Removes a member and returns whether it existed.
     pub fn remove(&mut self, member: &Bytes) -> bool {
         let was = self.value.remove(member);
         if was {

@@ -1,6 +1,6 @@
 //! Changes of a stream and its groups. It touches nothing but the keyspace.
 //!
-//! Invariant: a consumer that is pending for something has a fact of its own, so no fact depends on how another is applied.
+//! Invariant: a consumer with pending entries has a fact of its own, so no fact depends on how another is applied.
 
 use keystead_core::Millis;
 
@@ -14,7 +14,7 @@ use crate::value::stream::{Fields, Group, Meta, Pending, StreamId};
 impl StreamMut<'_> {
     /// Adds an entry, which has at least one field.
     pub fn put(&mut self, id: StreamId, fields: &Fields) {
-        debug_assert!(!fields.is_empty(), "an entry without a field cannot rest");
+        debug_assert!(!fields.is_empty(), "an entry without a field has no row");
         let old = self.value.put(id, fields);
         self.record_stream(entry(id, fields), || match &old {
             Some(old) => entry(id, old),
@@ -22,7 +22,7 @@ impl StreamMut<'_> {
         });
     }
 
-    /// Removes an entry, and tells whether it was there.
+    /// Removes an entry, and returns whether it existed.
     pub fn remove(&mut self, id: StreamId) -> bool {
         let Some(old) = self.value.remove(id) else {
             return false;
@@ -31,7 +31,7 @@ impl StreamMut<'_> {
         true
     }
 
-    /// Sets what the stream remembers. The same again changes nothing, but that a new key is there.
+    /// Sets the metadata. Setting the same again changes nothing, except that it creates the key.
     pub fn set_meta(&mut self, meta: Meta) {
         let old = self.value.meta();
         if old != meta || !self.is_there() {
@@ -55,7 +55,7 @@ impl StreamMut<'_> {
         });
     }
 
-    /// Removes a group with its consumers and what is pending, and tells whether it was there.
+    /// Removes a group with its consumers and pending entries, and returns whether it existed.
     pub fn remove_group(&mut self, name: &Bytes) -> bool {
         let Some(old) = self.value.remove_group(name) else {
             return false;
@@ -68,7 +68,7 @@ impl StreamMut<'_> {
         true
     }
 
-    /// Adds a consumer to a group, or sets when it was seen; tells whether it is new. Without the group nothing changes.
+    /// Adds a consumer to a group, or sets when it was seen; returns whether it is new. Without the group nothing changes.
     pub fn put_consumer(
         &mut self,
         group: &Bytes,
@@ -91,7 +91,7 @@ impl StreamMut<'_> {
         old.is_none()
     }
 
-    /// Removes a consumer and answers how many entries were pending for it; `None` when it was not there.
+    /// Removes a consumer and returns how many entries were pending for it; `None` when it did not exist.
     pub fn remove_consumer(&mut self, group: &Bytes, name: &Bytes) -> Option<usize> {
         let state = self.value.group(group)?;
         let own = state.consumer(name)?;
@@ -99,8 +99,8 @@ impl StreamMut<'_> {
         let pending: Vec<(StreamId, Pending)> =
             own.pending(..).filter_map(|id| Some((*id, state.pending_entry(*id)?.clone()))).collect();
         self.value.update_group(group, |state| drop(state.remove_consumer(name)));
-        let gone = StreamFact::ConsumerDeleted { group: group.clone(), consumer: name.clone() };
-        self.record_many(gone, || {
+        let deleted = StreamFact::ConsumerDeleted { group: group.clone(), consumer: name.clone() };
+        self.record_many(deleted, || {
             let mut facts = vec![consumer(group, name, seen_at, active_at)];
             facts.extend(pending.iter().map(|(id, pending)| pending_fact(group, *id, pending)));
             facts
@@ -108,7 +108,7 @@ impl StreamMut<'_> {
         Some(pending.len())
     }
 
-    /// Makes an entry pending, or changes for whom it is. Without the group nothing changes.
+    /// Makes an entry pending, or changes its consumer. Without the group nothing changes.
     pub fn put_pending(&mut self, group: &Bytes, id: StreamId, pending: &Pending) {
         let Some(state) = self.value.group(group) else {
             return;
@@ -123,7 +123,7 @@ impl StreamMut<'_> {
         });
     }
 
-    /// An entry is acknowledged or gone; answers what was pending.
+    /// Removes a pending entry, which is acknowledged or deleted, and returns it.
     pub fn remove_pending(&mut self, group: &Bytes, id: StreamId) -> Option<Pending> {
         let old = self.value.update_group(group, |state| state.remove_pending(id)).flatten()?;
         self.record_stream(StreamFact::PendingDeleted { group: group.clone(), id }, || {
@@ -136,7 +136,7 @@ impl StreamMut<'_> {
         self.record(Fact::Stream(fact), || Fact::Stream(before()));
     }
 
-    /// Records a fact that takes several to undo. They are applied in the order in which `before` gives them.
+    /// Records a fact that several facts undo. They are applied in the order in which `before` returns them.
     fn record_many(&mut self, fact: StreamFact, before: impl FnOnce() -> Vec<StreamFact>) {
         let (id, version) = self.begin();
         if self.keyspace.savepoint.is_some() {

@@ -5,7 +5,7 @@ use crate::Bytes;
 use crate::effect::Fact;
 
 impl ZSetMut<'_> {
-    /// Sets the score of a member, which must be a number, and answers the old one. The same score again changes nothing.
+    /// Sets the score of a member, which must be a number, and returns the old one. Setting the same score changes nothing.
     pub fn insert(&mut self, member: &Bytes, score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "a score is not a number");
         let old = self.value.insert(member, score);
@@ -18,7 +18,7 @@ impl ZSetMut<'_> {
         old
     }
 
-    /// Removes a member and answers its score.
+    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &Bytes) -> Option<f64> {
         let old = self.value.remove(member)?;
         self.record(Fact::ZMemberDeleted(member.clone()), || z_member(member, old));

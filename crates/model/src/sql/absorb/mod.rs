@@ -1,15 +1,15 @@
-//! Effects that wait to be written: the latest of each key and element, then rows in the order of their ids.
+//! Effects that are to be written: the latest of each key and element, then rows in the order of their ids.
 //!
-//! It touches the database it is given, inside the caller's transaction. Invariant: after [`Pending::write`] commits, the rows
-//! say what the keyspace said at [`Pending::revision`]. Places are reused, so whatever ended goes before anything is put: a
-//! name that has moved to another id never stands twice.
+//! It writes to the database it is given, inside the caller's transaction. Invariant: after [`Pending::write`] commits, the rows
+//! match the keyspace at [`Pending::revision`]. Ids are reused, so deletions are written before anything is inserted: a
+//! name that has moved to another id is never stored twice.
 
 mod row;
 mod stream;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use keystead_core::Result;
+use keystead_core::{Result, Revision};
 
 use super::executor::{Param, Sql};
 use super::schema::{TRIGGERS, write_meta};
@@ -20,7 +20,7 @@ use row::{Data, Row};
 
 const END_KEY: &str = "DELETE FROM keys WHERE id = ?1";
 
-/// Everything. A table without triggers is emptied page by page, so those of `keys` go first and come back.
+/// Deletes everything. A table without triggers is emptied page by page, so those of `keys` are dropped first and restored after.
 const END_ALL: [&str; 21] = [
     "DROP TRIGGER key_gone_string",
     "DROP TRIGGER key_gone_json",
@@ -45,10 +45,10 @@ const END_ALL: [&str; 21] = [
     "DELETE FROM keys",
 ];
 
-/// Effects that are not yet at rest, coalesced.
+/// Effects that are not yet written, coalesced.
 pub struct Pending {
-    revision: u64,
-    /// All rows at rest go first.
+    revision: Revision,
+    /// All existing rows are deleted first.
     flushed: bool,
     keys: HashMap<u32, PendingKey, RandomState>,
     effects: usize,
@@ -56,31 +56,31 @@ pub struct Pending {
 
 #[derive(Default)]
 struct PendingKey {
-    /// The row at rest under this id goes first, with all its data.
+    /// The existing row with this id is deleted first, with all its data.
     ended: bool,
     row: Option<Row>,
 }
 
 impl Pending {
-    /// Nothing waits, and everything up to `revision` is at rest.
+    /// Nothing is pending, and everything up to `revision` is written.
     #[must_use]
-    pub fn new(revision: u64) -> Self {
+    pub fn new(revision: Revision) -> Self {
         Pending { revision, flushed: false, keys: HashMap::default(), effects: 0 }
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.effects == 0
     }
 
-    /// How many effects wait, before coalescing.
+    /// Number of pending effects, before coalescing.
     #[must_use]
     pub fn effects(&self) -> usize {
         self.effects
     }
 
-    /// How many keys wait.
+    /// Number of pending keys.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.keys.len()
@@ -88,11 +88,11 @@ impl Pending {
 
     /// The revision of the last effect that was absorbed.
     #[must_use]
-    pub fn revision(&self) -> u64 {
+    pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Takes the next effect. One that is not younger than all before is known already.
+    /// Adds the next effect. One that is not younger than all before is ignored.
     pub fn absorb(&mut self, effect: &Effect) {
         if effect.revision <= self.revision {
             return;
@@ -111,12 +111,12 @@ impl Pending {
         }
     }
 
-    /// Writes what waits, in the caller's transaction, together with the revision that it brings the rows to.
+    /// Writes what is pending, in the caller's transaction, together with the revision of the rows.
     ///
-    /// What waits is kept until [`clear`](Pending::clear), so that a transaction that failed can be tried again.
+    /// Nothing is removed until [`clear`](Pending::clear), so that a transaction that failed can be retried.
     ///
     /// # Errors
-    /// What the database says; `corrupt` when the rows are not what the effects follow.
+    /// The error of the database; `corrupt` when the effects do not follow the rows.
     pub fn write(&self, sql: &mut dyn Sql) -> Result<()> {
         let mut ids: Vec<u32> = self.keys.keys().copied().collect();
         ids.sort_unstable();
@@ -135,10 +135,10 @@ impl Pending {
                 row.write(sql, id, key.ended || self.flushed)?;
             }
         }
-        write_meta(sql, "revision", Param::uint(self.revision))
+        write_meta(sql, "revision", Param::uint(self.revision.0))
     }
 
-    /// What waited is at rest.
+    /// Removes what was written.
     pub fn clear(&mut self) {
         self.flushed = false;
         self.effects = 0;
@@ -170,7 +170,7 @@ impl PendingKey {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Code, Millis};
+    use keystead_core::{Code, Millis, Version};
 
     use super::*;
     use crate::Bytes;
@@ -195,34 +195,39 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_of_each_key_waits() {
-        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(0));
+    fn only_the_latest_of_each_key_is_pending() {
+        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(Revision::ZERO));
         assert!(pending.is_empty());
         for _ in 0..100 {
             string(&mut ks, b"a");
         }
         absorb(&mut pending, &mut ks);
-        assert_eq!((pending.effects(), pending.keys(), pending.revision()), (100, 1, 100));
+        assert_eq!((pending.effects(), pending.keys(), pending.revision()), (100, 1, Revision(100)));
         pending.absorb(&Effect {
             id: 9,
             key: Bytes::from(b"old"),
-            version: 1,
-            revision: 50,
+            version: Version(1),
+            revision: Revision(50),
             fact: Fact::Deleted,
         });
-        assert_eq!((pending.effects(), pending.revision()), (100, 100), "what is known is known");
+        assert_eq!(
+            (pending.effects(), pending.revision()),
+            (100, Revision(100)),
+            "older effects are ignored"
+        );
     }
 
     #[test]
-    fn a_name_that_moved_to_another_place_does_not_stand_twice() {
-        let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
+    fn a_name_that_moved_to_another_id_is_stored_once() {
+        let (mut ks, mut pending, mut db) =
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         string(&mut ks, b"b");
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
         pending.clear();
-        // The two change places: each name is new where the other one was.
+        // The two swap ids: each name is new where the other one was.
         ks.delete(b"b", NOW).unwrap();
         ks.delete(b"a", NOW).unwrap();
         string(&mut ks, b"b");
@@ -241,8 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_its_data_along_and_a_flush_everything() {
-        let (mut ks, mut pending, mut db) = (Keyspace::in_memory(), Pending::new(0), Sqlite::in_memory());
+    fn deleting_a_key_deletes_its_data_and_a_flush_everything() {
+        let (mut ks, mut pending, mut db) =
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         for key in [b"h", b"i"] {
@@ -265,16 +271,22 @@ mod tests {
         ks.delete(b"z", NOW).unwrap();
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
-        assert_eq!(count(&db, "strings"), 0, "the triggers are back");
+        assert_eq!(count(&db, "strings"), 0, "the triggers are restored");
         assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
     }
 
     #[test]
-    fn a_change_of_a_key_that_is_not_there_is_corrupt() {
-        let (mut pending, mut db) = (Pending::new(0), Sqlite::in_memory());
+    fn a_change_of_a_missing_key_is_corrupt() {
+        let (mut pending, mut db) = (Pending::new(Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         let fact = Fact::Expiry(Millis(5));
-        pending.absorb(&Effect { id: 3, key: Bytes::from(b"a"), version: 2, revision: 1, fact });
+        pending.absorb(&Effect {
+            id: 3,
+            key: Bytes::from(b"a"),
+            version: Version(2),
+            revision: Revision(1),
+            fact,
+        });
         let error = pending.write(&mut db).unwrap_err();
         assert_eq!(error.code(), Code::Corrupt);
         assert!(error.message().contains("'a' with id 3"), "{error}");

@@ -1,11 +1,11 @@
-//! What is new of a key, and its rows.
+//! The pending changes of a key, and its rows.
 //!
-//! It touches the database it is given. Invariant: elements are written in the order of their keys, so that pages are
-//! touched once.
+//! It writes to the database it is given. Invariant: elements are written in the order of their keys, so that each page is
+//! written once.
 
 use std::collections::BTreeMap;
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::stream::StreamRows;
 use crate::Bytes;
@@ -39,18 +39,18 @@ const END_ZSET_MEMBER: &str = "DELETE FROM zset_members WHERE key_id = ?1 AND me
 /// A key that is new or changed.
 pub(super) struct Row {
     name: Bytes,
-    /// Its first effect was of version 1, so it is not at rest, unless a part of that change is.
+    /// Its first effect was of version 1, so it has no row, unless a part of that change is written.
     likely_new: bool,
-    pub(super) version: u64,
-    pub(super) revision: u64,
-    /// Not known while only the expiry has changed.
+    pub(super) version: Version,
+    pub(super) revision: Revision,
+    /// Unknown while only the expiry has changed.
     pub(super) kind: Option<Kind>,
-    /// `None` when it stays as it is.
+    /// `None` when it does not change.
     pub(super) expires_at: Option<Millis>,
     pub(super) data: Data,
 }
 
-/// What is new of a key's data. `None` beside an element: it is gone.
+/// Pending changes of a key's data. `None` as the value of an element: it is deleted.
 pub(super) enum Data {
     Nothing,
     Whole(Bytes),
@@ -65,18 +65,18 @@ impl Row {
     pub(super) fn new(first: &Effect) -> Self {
         Row {
             name: first.key.clone(),
-            likely_new: first.version == 1,
-            version: 0,
-            revision: 0,
+            likely_new: first.version == Version::FIRST,
+            version: Version::ZERO,
+            revision: Revision::ZERO,
             kind: None,
             expires_at: None,
             data: Data::Nothing,
         }
     }
 
-    /// Writes the row of the key and those of its data. With `fresh`, nothing of it is at rest.
+    /// Writes the row of the key and those of its data. With `fresh`, it has no rows.
     pub(super) fn write(&self, sql: &mut dyn Sql, id: u32, fresh: bool) -> Result<()> {
-        // The first guess is nearly always right and saves a statement; a wrong one costs one and no harm.
+        // The first guess is nearly always right and saves a statement; a wrong one costs one statement and does no harm.
         let written = if fresh || self.likely_new {
             self.insert_key(sql, id)? || (!fresh && self.update_key(sql, id)?)
         } else {
@@ -94,15 +94,16 @@ impl Row {
             Param::id(id),
             Param::Blob(&self.name),
             Param::Text(type_name(kind)),
-            Param::uint(self.version),
-            Param::uint(self.revision),
+            Param::uint(self.version.0),
+            Param::uint(self.revision.0),
             Param::moment(self.expires_at.unwrap_or(Millis::NEVER)),
         ];
         Ok(sql.run(NEW_KEY, &params)? == 1)
     }
 
     fn update_key(&self, sql: &mut dyn Sql, id: u32) -> Result<bool> {
-        let (id, version, revision) = (Param::id(id), Param::uint(self.version), Param::uint(self.revision));
+        let (id, version, revision) =
+            (Param::id(id), Param::uint(self.version.0), Param::uint(self.revision.0));
         let changed = match self.expires_at {
             None => sql.run(CHANGE_KEY, &[id, version, revision])?,
             Some(at) => sql.run(CHANGE_KEY_EXPIRY, &[id, version, revision, Param::moment(at)])?,
@@ -176,7 +177,7 @@ impl Data {
         }
     }
 
-    /// Takes a fact about content and answers the kind of value it is about. With `fresh`, nothing of it is at rest.
+    /// Adds a fact about content and returns the kind of value it is about. With `fresh`, the key has no rows.
     pub(super) fn absorb(&mut self, fact: &Fact, fresh: bool) -> Kind {
         match fact {
             Fact::Str(bytes) => self.whole(bytes, Kind::Str),
@@ -233,7 +234,7 @@ impl Data {
     }
 }
 
-/// An element is gone: from what waits, and from what rests unless nothing does.
+/// Deletes an element: from the pending ones, and from the rows unless there are none.
 pub(super) fn end<K: Ord + Clone, V>(elements: &mut BTreeMap<K, Option<V>>, element: &K, fresh: bool) {
     if fresh {
         elements.remove(element);
@@ -242,7 +243,7 @@ pub(super) fn end<K: Ord + Clone, V>(elements: &mut BTreeMap<K, Option<V>>, elem
     }
 }
 
-/// What the `type` column says.
+/// The value of the `type` column.
 pub(in crate::sql) const fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Str => "string",

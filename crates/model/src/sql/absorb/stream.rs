@@ -1,7 +1,7 @@
-//! What is new of a stream, and its rows.
+//! The pending changes of a stream, and its rows.
 //!
-//! It touches the database it is given. Invariant: the same as that of [`absorb`](super), for a group as for a key: what
-//! ended goes before anything is put.
+//! It writes to the database it is given. Invariant: the same as that of [`absorb`](super), for a group as for a key:
+//! deletions are written before anything is inserted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ const PUT_PENDING: &str = "INSERT INTO stream_pending
 const END_PENDING: &str =
     "DELETE FROM stream_pending WHERE key_id = ?1 AND group_name = ?2 AND ms = ?3 AND seq = ?4";
 
-/// What is new of a stream. `None` beside an element: it is gone.
+/// Pending changes of a stream. `None` as the value of an element: it is deleted.
 #[derive(Default)]
 pub(super) struct StreamRows {
     meta: Option<Meta>,
@@ -50,11 +50,11 @@ pub(super) struct StreamRows {
 
 #[derive(Default)]
 struct GroupRows {
-    /// All rows of the group at rest go first.
+    /// All existing rows of the group are deleted first.
     ended: bool,
     read: Option<(StreamId, Option<u64>)>,
     consumers: BTreeMap<Bytes, Option<(Millis, Option<Millis>)>>,
-    /// What rests as pending for these goes first.
+    /// Existing pending rows of these consumers are deleted first.
     ended_consumers: BTreeSet<Bytes>,
     pending: BTreeMap<StreamId, Option<Pending>>,
 }

@@ -1,11 +1,11 @@
-//! Rows back to keys and values: the directory at start, single values when somebody asks.
+//! Loads keys and values from rows: the keys at start, single values on access.
 //!
-//! It touches the database it is given. Invariant: what was absorbed comes back the same; rows that cannot be are `corrupt`,
-//! and so no key is younger than the revision up to which the archive is complete.
+//! It reads the database it is given. Invariant: what was written is loaded unchanged; invalid rows are `corrupt`,
+//! and no key is younger than the revision up to which the archive is complete.
 
 mod stream;
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::absorb::type_name;
 use super::executor::{Param, Row, Sql};
@@ -28,11 +28,11 @@ const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORD
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
-/// Loads the directory into an empty keyspace; all values rest. Answers up to which revision they are complete.
+/// Loads the keys into an empty keyspace; all values are evicted. Returns up to which revision they are complete.
 ///
 /// # Errors
-/// What the database says; `corrupt` when a row cannot be.
-pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
+/// The error of the database; `corrupt` when a row is not valid.
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Revision> {
     let archived = read_archived(sql)?;
     sql.query(COUNT, &[], &mut |cells| {
         keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
@@ -55,14 +55,16 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<u64> {
     Ok(archived)
 }
 
-/// A key's version and revision, if they can be.
+/// A key's version and revision, if they are valid.
 ///
-/// A key is written together with the archive's revision, so it is never younger. Were it let in, the shard would count on
-/// from a revision that the journal does not have: whoever looks at the key waits for ever until that is durable, and what
-/// is written next leaves a gap in the journal.
-fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u64)> {
+/// A key is written together with the archive's revision, so it is never younger. If it were accepted, the shard would continue
+/// from a revision that the journal does not have: reads of the key would wait for ever for that revision to be durable, and
+/// the next write would leave a gap in the journal.
+fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Version, Revision)> {
     match (u64::try_from(version), u64::try_from(revision)) {
-        (Ok(version @ 1..), Ok(revision)) if revision <= archived => Ok((version, revision)),
+        (Ok(version @ 1..), Ok(revision)) if revision <= archived.0 => {
+            Ok((Version(version), Revision(revision)))
+        }
         _ => Err(Error::new(
             Code::Corrupt,
             format!(
@@ -73,16 +75,16 @@ fn stamp(id: u32, version: i64, revision: i64, archived: u64) -> Result<(u64, u6
     }
 }
 
-/// Reads up to which revision everything is in the archive.
+/// Reads the revision up to which everything is in the archive.
 ///
 /// # Errors
-/// What the database says; `corrupt` when it is none.
-pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
+/// The error of the database; `corrupt` when it is not a revision.
+pub fn read_archived(sql: &mut dyn Sql) -> Result<Revision> {
     let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
-    u64::try_from(revision).map_err(|_| {
+    u64::try_from(revision).map(Revision).map_err(|_| {
         Error::new(
             Code::Corrupt,
-            format!("the archive has revision {revision}, which cannot be: restore it from a backup"),
+            format!("the archive has revision {revision}, which is not valid: restore it from a backup"),
         )
     })
 }
@@ -90,7 +92,7 @@ pub fn read_archived(sql: &mut dyn Sql) -> Result<u64> {
 /// Reads the value of the key with this row id.
 ///
 /// # Errors
-/// What the database says; `corrupt` when there is none of that kind.
+/// The error of the database; `corrupt` when there is no value of that kind.
 pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     let value = match kind {
         Kind::Str => whole(sql, STRING, id)?.map(Value::Str),
@@ -111,7 +113,7 @@ pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     value.filter(|value| !is_empty(value)).ok_or_else(|| broken(id, kind))
 }
 
-/// A collection without an element has no rows, and no key holds one.
+/// A collection without elements has no rows, and no key holds one.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Hash(hash) => hash.is_empty(),
@@ -180,7 +182,7 @@ fn kind_of(name: &[u8]) -> Option<Kind> {
 }
 
 fn unknown_type(id: u32) -> Error {
-    Error::new(Code::Corrupt, format!("the key with id {id} is of a type that is not known"))
+    Error::new(Code::Corrupt, format!("the key with id {id} is of an unknown type"))
 }
 
 fn broken(id: u32, kind: Kind) -> Error {
@@ -199,7 +201,7 @@ mod tests {
     fn archived(change: impl FnOnce(&mut Keyspace)) -> Sqlite {
         let mut ks = Keyspace::in_memory();
         change(&mut ks);
-        let mut pending = Pending::new(0);
+        let mut pending = Pending::new(Revision::ZERO);
         ks.effects().iter().for_each(|effect| pending.absorb(effect));
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
@@ -211,8 +213,8 @@ mod tests {
     fn an_empty_archive_is_at_revision_zero() {
         let mut empty = Sqlite::in_memory();
         migrate(&mut empty).unwrap();
-        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), 0);
-        assert_eq!(read_archived(&mut empty).unwrap(), 0);
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), Revision::ZERO);
+        assert_eq!(read_archived(&mut empty).unwrap(), Revision::ZERO);
     }
 
     #[test]
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_corrupt_and_says_what() {
+    fn a_missing_value_is_corrupt_and_named() {
         let mut db = archived(|ks| {
             ks.set_str(b"s", Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
         });
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_cannot_be_is_corrupt_and_says_whose() {
+    fn an_invalid_version_or_revision_is_corrupt_and_named() {
         for (damage, says) in [
             ("UPDATE keys SET revision = 3 WHERE id = 1", "id 1 has version 1 of revision 3"),
             ("UPDATE keys SET revision = -1 WHERE id = 1", "id 1 has version 1 of revision -1"),
@@ -265,7 +267,7 @@ mod tests {
                     ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
                 }
             });
-            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), 2);
+            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), Revision(2));
             db.0.execute_batch(damage).unwrap();
             let error = load(&mut db, &mut Keyspace::in_memory()).unwrap_err();
             assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn anybody_can_query_by_name() {
+    fn the_views_can_be_queried_by_name() {
         let db = archived(|ks| {
             ks.hash_mut(b"user:1", NOW).unwrap().set(&Bytes::from(b"name"), &Bytes::from(b"Ada"));
         });

@@ -1,4 +1,4 @@
-//! The rows of a stream back to the stream. It touches the database it is given.
+//! Loads a stream from its rows. It reads the database it is given.
 
 use keystead_core::{Millis, Result};
 
@@ -16,7 +16,7 @@ const CONSUMERS: &str = "SELECT group_name, name, seen_at, active_at FROM stream
 const PENDING: &str = "SELECT group_name, ms, seq, consumer, delivered_at, deliveries
     FROM stream_pending WHERE key_id = ?1";
 
-/// Reads the stream of the key with this row id; `None` when nothing of it is there.
+/// Reads the stream of the key with this row id; `None` when it has no rows.
 pub(super) fn fetch_stream(sql: &mut dyn Sql, id: u32) -> Result<Option<Stream>> {
     let id = [Param::id(id)];
     let mut stream = Stream::new();
@@ -56,7 +56,7 @@ pub(super) fn fetch_stream(sql: &mut dyn Sql, id: u32) -> Result<Option<Stream>>
     Ok(known.then_some(stream))
 }
 
-/// An entry is the run of rows with its id.
+/// An entry is a run of rows with its id.
 fn entries(sql: &mut dyn Sql, id: &[Param<'_>], stream: &mut Stream) -> Result<()> {
     let mut run: Option<(StreamId, Vec<(Bytes, Bytes)>)> = None;
     sql.query(ENTRIES, id, &mut |cells| {
@@ -85,5 +85,5 @@ fn stream_id(row: &Row<'_>, column: usize) -> Result<StreamId> {
 }
 
 fn no_group() -> keystead_core::Error {
-    unexpected("a consumer at rest is of a group that is not there")
+    unexpected("an archived consumer is of a group that does not exist")
 }

@@ -1,7 +1,7 @@
 //! When the fields of a hash expire. It touches nothing.
 //!
-//! Invariant: the two sides hold the same pairs, so a field's moment is found by name and the earliest field by
-//! time. A hash without such fields has none of this.
+//! Invariant: both maps hold the same pairs, so a field's expiry is found by name and the earliest field by
+//! time. A hash without fields that expire has none of this.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ impl Expiry {
         self.by_field.get(field).copied().unwrap_or(Millis::NEVER)
     }
 
-    /// Sets when the field expires, and answers when it would have.
+    /// Sets when the field expires, and returns its old expiry.
     pub(super) fn set(&mut self, field: &Bytes, at: Millis) -> Millis {
         let old = if at == Millis::NEVER {
             self.by_field.remove(field.as_slice())
@@ -49,7 +49,7 @@ impl Expiry {
         self.by_time.first().map(|(at, field)| (*at, field))
     }
 
-    /// Fields and their moments, the earliest first.
+    /// Fields and their expiries, the earliest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Millis, &Bytes)> {
         self.by_time.iter().map(|(at, field)| (*at, field))
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_follow_every_change() {
+    fn both_maps_follow_every_change() {
         let (a, b) = (Bytes::from(b"a"), Bytes::from(b"b"));
         let mut expiry = Expiry::default();
         assert_eq!(expiry.set(&a, Millis(20)), Millis::NEVER);

@@ -1,4 +1,4 @@
-//! Walking over the fields of a hash. It touches nothing. Invariant: every field is met once, in no particular order.
+//! Iterating over the fields of a hash. It touches nothing. Invariant: every field is returned once, in no particular order.
 
 use super::small;
 use crate::bytes::Bytes;

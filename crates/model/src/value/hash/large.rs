@@ -1,7 +1,7 @@
 //! A large hash: an index map, and the fields that expire. It touches nothing.
 //!
-//! Invariants: every field that has an expiry is in the map; `shared` is what the fields and values in the map
-//! hold on the heap.
+//! Invariants: every field that has an expiry is in the map; `shared` is the heap bytes of the fields and values in the
+//! map.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -56,8 +56,8 @@ impl Large {
 
     pub(super) fn insert(&mut self, field: &Bytes, value: &Bytes) -> Option<Bytes> {
         self.shared += shared_bytes(value);
-        if let Some(place) = self.map.get_mut(field.as_slice()) {
-            let old = std::mem::replace(place, value.clone());
+        if let Some(old_value) = self.map.get_mut(field.as_slice()) {
+            let old = std::mem::replace(old_value, value.clone());
             self.shared -= shared_bytes(&old);
             return Some(old);
         }

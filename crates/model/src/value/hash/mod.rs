@@ -1,7 +1,7 @@
 //! A hash: fields and their values, and fields that expire. It touches nothing.
 //!
-//! Packed, it is one buffer; large, an index map, so that any field is found by number and a scan can be resumed.
-//! Invariant: a hash with a field that expires is large, so that one without pays nothing for the possibility.
+//! Packed, it is one buffer; large, an index map, so that any field is found by index and a scan can be resumed.
+//! Invariant: a hash with a field that expires is large, so that one without has no overhead for it.
 
 mod expiry;
 mod iter;
@@ -19,54 +19,18 @@ pub use self::iter::Iter;
 use self::expiry::Expiry;
 use self::iter::IterForm;
 use self::large::Large;
-use super::packed::{Full, Packed};
+use super::form::{Form, collection};
+use super::packed::Full;
 use super::scan;
 use crate::bytes::Bytes;
 
 /// Fields and their values.
 #[derive(Clone, Default)]
-pub struct Hash(Form);
+pub struct Hash(Form<Large>);
 
-#[derive(Clone)]
-enum Form {
-    Packed(Packed),
-    Large(Box<Large>),
-}
-
-impl Default for Form {
-    fn default() -> Self {
-        Form::Packed(Packed::default())
-    }
-}
+collection!(Hash, "fields", large => large.map().len());
 
 impl Hash {
-    /// An empty hash.
-    #[must_use]
-    pub fn new() -> Self {
-        Hash::default()
-    }
-
-    /// How many fields there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.map().len(),
-        }
-    }
-
-    /// Whether there is no field.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is one packed buffer.
-    #[must_use]
-    pub fn is_packed(&self) -> bool {
-        matches!(self.0, Form::Packed(_))
-    }
-
     /// The value of a field.
     #[must_use]
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
@@ -76,13 +40,13 @@ impl Hash {
         }
     }
 
-    /// Whether the field is there.
+    /// Whether the field exists.
     #[must_use]
     pub fn contains(&self, field: &[u8]) -> bool {
         self.get(field).is_some()
     }
 
-    /// Sets a field and answers its old value. When the field expires does not change.
+    /// Sets a field and returns its old value. The field's expiry does not change.
     pub fn insert(&mut self, field: &Bytes, value: &Bytes) -> Option<Bytes> {
         match &mut self.0 {
             Form::Packed(packed) => match small::insert(packed, field, value) {
@@ -98,7 +62,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field, and when it expires, and answers its value.
+    /// Removes a field with its expiry, and returns its value.
     pub fn remove(&mut self, field: &[u8]) -> Option<Bytes> {
         match &mut self.0 {
             Form::Packed(packed) => small::remove(packed, field),
@@ -106,7 +70,7 @@ impl Hash {
         }
     }
 
-    /// The field and value with this number, for a random pick. Any change may renumber.
+    /// The field and value with this index, for a random pick. Any change may reorder.
     #[must_use]
     pub fn nth(&self, index: usize) -> Option<(&[u8], &[u8])> {
         match &self.0 {
@@ -124,9 +88,9 @@ impl Hash {
         })
     }
 
-    /// Visits about `count` fields from `cursor` (0 at first) and answers the next cursor (0 at the end).
+    /// Visits about `count` fields from `cursor` (0 at first) and returns the next cursor (0 at the end).
     ///
-    /// A field that is there from the first call to the last is visited at least once.
+    /// A field that exists from the first call to the last is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], &[u8])) -> u64 {
         match &self.0 {
             Form::Packed(packed) => {
@@ -145,7 +109,7 @@ impl Hash {
         }
     }
 
-    /// Tells scans that are under way that fields may stand in another order than before.
+    /// Invalidates the cursors of running scans, because the order of fields may have changed.
     pub(crate) fn renumber(&mut self) {
         if let Form::Large(large) = &mut self.0 {
             large.renumber();
@@ -158,9 +122,9 @@ impl Hash {
         self.expiry().map_or(Millis::NEVER, |expiry| expiry.get(field))
     }
 
-    /// Sets when a field expires ([`Millis::NEVER`]: not at all) and answers when it would have.
+    /// Sets when a field expires ([`Millis::NEVER`]: never) and returns its old expiry.
     ///
-    /// A field that is not there never expires.
+    /// A field that does not exist never expires.
     pub fn set_expires_at(&mut self, field: &[u8], at: Millis) -> Millis {
         match &mut self.0 {
             Form::Packed(packed) => {
@@ -182,7 +146,7 @@ impl Hash {
         self.expiry().and_then(Expiry::first).map_or(Millis::NEVER, |(at, _)| at)
     }
 
-    /// The field that expired first, if any has at `now`. [Removing](Hash::remove) it brings up the next one.
+    /// The field that expired first, if any has at `now`. [Removing](Hash::remove) it makes the next one first.
     #[must_use]
     pub fn next_expired(&self, now: Millis) -> Option<&Bytes> {
         let (at, field) = self.expiry()?.first()?;
@@ -248,7 +212,7 @@ mod tests {
     use crate::value::{PACKED_ELEMENT_BYTES_MAX, PACKED_LEN_MAX};
 
     #[test]
-    fn a_hash_becomes_large_at_its_limits_and_stays_equal() {
+    fn a_hash_becomes_large_at_its_bounds_and_stays_equal() {
         let mut hash = Hash::new();
         let value = Bytes::from(b"v");
         for f in 0..PACKED_LEN_MAX {
@@ -268,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_field_that_is_there_expires() {
+    fn only_a_field_that_exists_expires() {
         let (name, value) = (Bytes::from(b"f"), Bytes::from(b"v"));
         let mut hash = Hash::new();
         hash.insert(&name, &value);

@@ -1,5 +1,5 @@
-//! The model check of hashes: random changes to a hash and to a sorted map, while a scan goes on. It touches nothing.
-//! Invariant under test: both answer the same, and a field that stays is visited by the scan.
+//! Model check of hashes: random changes to a hash and to a sorted map, during a scan. It touches nothing.
+//! Invariant under test: both have the same content, and a field that stays is visited by the scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(super) fn field(f: u8) -> Bytes {
     Bytes::from(format!("{f:>width$}", width = 3 + usize::from(f % 3) * 12).as_bytes())
 }
 
-/// The same hash as the plainest thing that could be one, and a scan that goes on all the while.
+/// A simple model of the hash, and a running scan.
 #[derive(Default)]
 struct Model {
     hash: Hash,

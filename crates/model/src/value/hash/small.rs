@@ -1,4 +1,4 @@
-//! A packed hash: a record is a field and its value. It touches nothing. Invariant: every field stands once.
+//! A packed hash: a record is a field and its value. It touches nothing. Invariant: every field is stored once.
 
 use crate::bytes::Bytes;
 use crate::value::packed::{Full, Number, Packed, Reader};
@@ -7,7 +7,7 @@ pub(super) fn get<'a>(packed: &'a Packed, field: &[u8]) -> Option<&'a [u8]> {
     find(packed, field).map(|found| found.value)
 }
 
-/// Sets a field and answers its old value.
+/// Sets a field and returns its old value.
 pub(super) fn insert(packed: &mut Packed, field: &[u8], value: &[u8]) -> Result<Option<Bytes>, Full> {
     if !Packed::fits(field.len()) || !Packed::fits(value.len()) {
         return Err(Full);
@@ -19,7 +19,7 @@ pub(super) fn insert(packed: &mut Packed, field: &[u8], value: &[u8]) -> Result<
         packed.replace(range, &[value_len.as_ref(), value]);
         return Ok(Some(old));
     }
-    if !packed.has_room() {
+    if !packed.has_space() {
         return Err(Full);
     }
     let field_len = Number::len_of(field);
@@ -55,7 +55,7 @@ fn find<'a>(packed: &'a Packed, field: &[u8]) -> Option<Found<'a>> {
     }
 }
 
-/// Fields and values in the order they came.
+/// Fields and values in insertion order.
 pub(super) fn iter(packed: &Packed) -> Pairs<'_> {
     Pairs(packed.reader())
 }

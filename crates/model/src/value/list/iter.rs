@@ -1,6 +1,6 @@
-//! Walking over the elements of a list, in both directions. It touches nothing.
+//! Iterating over the elements of a list, in both directions. It touches nothing.
 //!
-//! A packed list can only be read front to back, so the way back collects it first: it is small.
+//! A packed list can only be read front to back, so the reverse iterator collects it first: it is small.
 
 use std::{iter, vec};
 

@@ -1,12 +1,12 @@
 //! A large list: elements sorted by position. It touches nothing.
 //!
-//! Invariant: `shared` is what the values hold on the heap.
+//! Invariant: `shared` is the heap bytes of the values.
 
 use super::small;
 use crate::bytes::Bytes;
 use crate::value::heap::{boxed_bytes, shared_bytes};
 use crate::value::packed::Packed;
-use crate::value::sorted::{Place, Sorted};
+use crate::value::sorted::{Location, Sorted};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Large {
@@ -28,14 +28,14 @@ impl Large {
         &self.elements
     }
 
-    pub(super) fn find(&self, position: i64) -> Result<Place, Place> {
+    pub(super) fn find(&self, position: i64) -> Result<Location, Location> {
         self.elements.find(|(other, _)| other.cmp(&position))
     }
 
     pub(super) fn put(&mut self, position: i64, value: &Bytes) -> Option<Bytes> {
         self.shared += shared_bytes(value);
         let element = (position, value.clone());
-        // Most elements come in at the ends, where nothing has to be searched.
+        // Most elements are inserted at the ends, where no search is needed.
         if self.elements.last().is_none_or(|(last, _)| *last < position) {
             self.elements.push_back(element);
             return None;
@@ -45,20 +45,20 @@ impl Large {
             return None;
         }
         match self.find(position) {
-            Ok(place) => {
-                let (_, old) = self.elements.replace(place, element)?;
+            Ok(location) => {
+                let (_, old) = self.elements.replace(location, element)?;
                 self.shared -= shared_bytes(&old);
                 Some(old)
             }
-            Err(place) => {
-                self.elements.insert(place, element);
+            Err(location) => {
+                self.elements.insert(location, element);
                 None
             }
         }
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Option<(i64, Bytes)> {
-        let (position, value) = self.elements.remove(place)?;
+    pub(super) fn remove(&mut self, location: Location) -> Option<(i64, Bytes)> {
+        let (position, value) = self.elements.remove(location)?;
         self.shared -= shared_bytes(&value);
         Some((position, value))
     }

@@ -1,81 +1,45 @@
-//! A list: elements in order, each at a position that never changes while it is there. It touches nothing.
+//! A list: elements in order, each at a position that never changes while it is in the list. It touches nothing.
 //!
 //! Because of its position every change of a list is a small absolute fact ("position p holds v", "nothing at p"),
 //! whatever the indices were. Packed, it is one buffer; large, a sequence sorted by position. Invariant: positions
-//! grow strictly from front to back.
+//! increase strictly from front to back.
 
 mod iter;
 mod large;
 #[cfg(test)]
 mod model;
-mod place;
+mod position;
 mod small;
 
 use std::fmt;
 use std::ops::Range;
 
 pub use self::iter::{Iter, IterRev};
-pub use self::place::GAP;
+pub use self::position::GAP;
 
 use self::iter::{IterForm, IterRevForm, element};
 use self::large::Large;
-use self::place::Window;
-use super::packed::{Full, Packed};
+use self::position::Window;
+use super::form::{Form, collection};
+use super::packed::Full;
 use crate::bytes::Bytes;
 
 /// Elements in order.
 #[derive(Clone, Default)]
-pub struct List(Form);
+pub struct List(Form<Large>);
 
-#[derive(Clone)]
-enum Form {
-    Packed(Packed),
-    Large(Box<Large>),
-}
+collection!(List, "elements", large => large.elements().len());
 
-impl Default for Form {
-    fn default() -> Self {
-        Form::Packed(Packed::default())
-    }
-}
-
-/// What an insert between two elements changes. Apply `gone` first.
+/// What an insert between two elements changes. Apply `removed` first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub struct Insertion {
     /// Positions that hold nothing any more.
-    pub gone: Vec<i64>,
+    pub removed: Vec<i64>,
     /// Positions and what they hold now, front to back.
     pub put: Vec<(i64, Bytes)>,
 }
 
 impl List {
-    /// An empty list.
-    #[must_use]
-    pub fn new() -> Self {
-        List::default()
-    }
-
-    /// How many elements there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.elements().len(),
-        }
-    }
-
-    /// Whether there is no element.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is one packed buffer.
-    #[must_use]
-    pub fn is_packed(&self) -> bool {
-        matches!(self.0, Form::Packed(_))
-    }
-
     /// The element at an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&[u8]> {
@@ -111,93 +75,93 @@ impl List {
     /// The position that [`push_front`](List::push_front) will use.
     #[must_use]
     pub fn front_position(&self) -> i64 {
-        place::before(self.position(0))
+        position::before(self.position(0))
     }
 
     /// The position that [`push_back`](List::push_back) will use.
     #[must_use]
     pub fn back_position(&self) -> i64 {
-        place::after(self.len().checked_sub(1).and_then(|last| self.position(last)))
+        position::after(self.len().checked_sub(1).and_then(|last| self.position(last)))
     }
 
-    /// Puts an element before all others and answers its position.
+    /// Inserts an element before all others and returns its position.
     pub fn push_front(&mut self, value: &Bytes) -> i64 {
         let position = self.front_position();
         self.put_at(position, value);
         position
     }
 
-    /// Puts an element behind all others and answers its position.
+    /// Inserts an element after all others and returns its position.
     pub fn push_back(&mut self, value: &Bytes) -> i64 {
         let position = self.back_position();
         self.put_at(position, value);
         position
     }
 
-    /// Takes the first element.
+    /// Removes and returns the first element.
     pub fn pop_front(&mut self) -> Option<(i64, Bytes)> {
         self.remove(0)
     }
 
-    /// Takes the last element.
+    /// Removes and returns the last element.
     pub fn pop_back(&mut self) -> Option<(i64, Bytes)> {
         self.remove(self.len().checked_sub(1)?)
     }
 
-    /// Replaces the element at an index; answers its position and the old value.
+    /// Replaces the element at an index; returns its position and the old value.
     pub fn set(&mut self, index: usize, value: &Bytes) -> Option<(i64, Bytes)> {
         let position = self.position(index)?;
         self.put_at(position, value).map(|old| (position, old))
     }
 
-    /// Puts an element before the one at `index` (behind all others when there is none) and answers what changed:
+    /// Inserts an element before the one at `index` (after all others when there is none) and returns what changed:
     /// one position, or a few more when the gap there is used up.
-    pub fn insert(&mut self, index: usize, value: &Bytes) -> Placed {
-        let placed = self.plan_insert(index, value);
-        for &position in &placed.gone {
+    pub fn insert(&mut self, index: usize, value: &Bytes) -> Insertion {
+        let insertion = self.plan_insert(index, value);
+        for &position in &insertion.removed {
             self.remove_at(position);
         }
-        for (position, value) in &placed.put {
+        for (position, value) in &insertion.put {
             self.put_at(*position, value);
         }
-        placed
+        insertion
     }
 
     /// What [`insert`](List::insert) would change.
     #[must_use]
-    pub fn plan_insert(&self, index: usize, value: &Bytes) -> Placed {
+    pub fn plan_insert(&self, index: usize, value: &Bytes) -> Insertion {
         let Some(after) = self.position(index) else {
-            return Placed::one(self.back_position(), value);
+            return Insertion::one(self.back_position(), value);
         };
         let Some(before) = index.checked_sub(1).and_then(|before| self.position(before)) else {
-            return Placed::one(self.front_position(), value);
+            return Insertion::one(self.front_position(), value);
         };
-        if let Some(position) = place::between(before, after) {
-            return Placed::one(position, value);
+        if let Some(position) = position::between(before, after) {
+            return Insertion::one(position, value);
         }
         self.plan_spread(index, value)
     }
 
-    /// An insert where no position is free: the elements of a window around it spread out and let the new one in.
-    fn plan_spread(&self, index: usize, value: &Bytes) -> Placed {
+    /// An insert where no position is free: the elements of a window around it are spread out to make space.
+    fn plan_spread(&self, index: usize, value: &Bytes) -> Insertion {
         let window = Window::around(index, self.len(), |i| self.position(i).unwrap_or(i64::MAX));
         let old = self.iter_range(window.elements.clone());
         let mut values: Vec<Bytes> = old.clone().map(|(_, value)| Bytes::from(value)).collect();
         values.insert(index - window.elements.start, value.clone());
         let put: Vec<(i64, Bytes)> = window.positions().zip(values).collect();
-        let is_gone = |position: &i64| put.binary_search_by_key(position, |(new, _)| *new).is_err();
-        Placed { gone: old.map(|(position, _)| position).filter(is_gone).collect(), put }
+        let is_removed = |position: &i64| put.binary_search_by_key(position, |(new, _)| *new).is_err();
+        Insertion { removed: old.map(|(position, _)| position).filter(is_removed).collect(), put }
     }
 
-    /// Removes the element at an index; answers its position and value.
+    /// Removes the element at an index; returns its position and value.
     pub fn remove(&mut self, index: usize) -> Option<(i64, Bytes)> {
         match &mut self.0 {
             Form::Packed(packed) => small::remove(packed, index),
-            Form::Large(large) => large.remove(large.elements().place(index)?),
+            Form::Large(large) => large.remove(large.elements().location(index)?),
         }
     }
 
-    /// Removes all elements but those at `keep`; answers their positions and values.
+    /// Removes all elements except those at `keep`; returns the removed positions and values.
     pub fn trim(&mut self, keep: Range<usize>) -> Vec<(i64, Bytes)> {
         let behind = self.len().saturating_sub(keep.end.max(keep.start));
         let mut removed: Vec<_> = (0..behind).map_while(|_| self.pop_back()).collect();
@@ -206,7 +170,7 @@ impl List {
         removed
     }
 
-    /// Sets what a position holds and answers the old value.
+    /// Sets the value at a position and returns the old one.
     pub fn put_at(&mut self, position: i64, value: &Bytes) -> Option<Bytes> {
         match &mut self.0 {
             Form::Packed(packed) => match small::put(packed, position, value) {
@@ -222,7 +186,7 @@ impl List {
         }
     }
 
-    /// Removes what a position holds and answers it.
+    /// Removes the value at a position and returns it.
     pub fn remove_at(&mut self, position: i64) -> Option<Bytes> {
         let removed = match &mut self.0 {
             Form::Packed(packed) => {
@@ -276,9 +240,9 @@ impl List {
     }
 }
 
-impl Placed {
+impl Insertion {
     fn one(position: i64, value: &Bytes) -> Self {
-        Placed { gone: Vec::new(), put: vec![(position, value.clone())] }
+        Insertion { removed: Vec::new(), put: vec![(position, value.clone())] }
     }
 }
 
@@ -309,7 +273,7 @@ mod tests {
     use crate::value::PACKED_LEN_MAX;
 
     #[test]
-    fn a_list_becomes_large_at_its_limits_and_stays_equal() {
+    fn a_list_becomes_large_at_its_bounds_and_stays_equal() {
         let mut list = List::new();
         for _ in 0..PACKED_LEN_MAX {
             list.push_front(&Bytes::from(b"v"));
@@ -330,6 +294,6 @@ mod tests {
         }
         let positions = [i64::MIN, -(1 << 60), 0, 7, 1 << 60, i64::MAX];
         assert!(list.iter().map(|(position, _)| position).eq(positions));
-        assert!(list.insert(5, &Bytes::from(b"w")).gone.is_empty());
+        assert!(list.insert(5, &Bytes::from(b"w")).removed.is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! The model check of lists: random changes to a list, to a vector, and, as facts, to a second list. It touches
-//! nothing. Invariant under test: the facts that a list answers are enough to rebuild it, positions included.
+//! Model check of lists: random changes to a list, to a vector, and, as facts, to a second list. It touches
+//! nothing. Invariant under test: the facts that a list returns are enough to rebuild it, positions included.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Form, List, Placed};
+use super::{Form, Insertion, List};
 use crate::bytes::Bytes;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ fn op() -> impl Strategy<Value = (Op, u8)> {
         20 => Just(Op::PopFront),
         20 => Just(Op::PopBack),
         20 => (0usize..200).prop_map(Op::Set),
-        // Many inserts at one spot use up its gap.
+        // Many inserts at one index use up its gap.
         100 => prop_oneof![Just(3), 0usize..200].prop_map(Op::Insert),
         30 => (0usize..200).prop_map(Op::Remove),
         1 => (0usize..150, 0usize..200).prop_map(|(start, end)| Op::Trim(start, end)),
@@ -35,13 +35,13 @@ fn op() -> impl Strategy<Value = (Op, u8)> {
     (op, prop_oneof![200 => 0u8..30, 1 => 60u8..70])
 }
 
-/// Changes the list and the plainest list there is; answers the facts that this made.
-fn run(list: &mut List, model: &mut Vec<Bytes>, op: Op, value: &Bytes) -> Placed {
+/// Changes the list and the model; returns the resulting facts.
+fn run(list: &mut List, model: &mut Vec<Bytes>, op: Op, value: &Bytes) -> Insertion {
     let len = model.len();
-    let put = |position| Placed::one(position, value);
-    let gone = |removed: Option<(i64, Bytes)>, expected: Option<Bytes>| {
+    let put = |position| Insertion::one(position, value);
+    let removal = |removed: Option<(i64, Bytes)>, expected: Option<Bytes>| {
         assert_eq!(removed.as_ref().map(|(_, value)| value), expected.as_ref());
-        Placed { gone: removed.into_iter().map(|(position, _)| position).collect(), put: Vec::new() }
+        Insertion { removed: removed.into_iter().map(|(position, _)| position).collect(), put: Vec::new() }
     };
     match op {
         Op::PushFront => {
@@ -52,14 +52,14 @@ fn run(list: &mut List, model: &mut Vec<Bytes>, op: Op, value: &Bytes) -> Placed
             model.push(value.clone());
             put(list.push_back(value))
         }
-        Op::PopFront => gone(list.pop_front(), (len > 0).then(|| model.remove(0))),
-        Op::PopBack => gone(list.pop_back(), model.pop()),
-        Op::Remove(index) => gone(list.remove(index), (index < len).then(|| model.remove(index))),
+        Op::PopFront => removal(list.pop_front(), (len > 0).then(|| model.remove(0))),
+        Op::PopBack => removal(list.pop_back(), model.pop()),
+        Op::Remove(index) => removal(list.remove(index), (index < len).then(|| model.remove(index))),
         Op::Set(index) => {
             let old = model.get_mut(index).map(|slot| std::mem::replace(slot, value.clone()));
             let set = list.set(index, value);
             assert_eq!(set.as_ref().map(|(_, old)| old), old.as_ref());
-            set.map_or_else(Placed::default, |(position, _)| put(position))
+            set.map_or_else(Insertion::default, |(position, _)| put(position))
         }
         Op::Insert(index) => {
             model.insert(index.min(len), value.clone());
@@ -70,7 +70,10 @@ fn run(list: &mut List, model: &mut Vec<Bytes>, op: Op, value: &Bytes) -> Placed
             *model = keep;
             let removed = list.trim(start..end);
             assert_eq!(removed.len(), len - model.len());
-            Placed { gone: removed.into_iter().map(|(position, _)| position).collect(), put: Vec::new() }
+            Insertion {
+                removed: removed.into_iter().map(|(position, _)| position).collect(),
+                put: Vec::new(),
+            }
         }
     }
 }
@@ -101,8 +104,8 @@ proptest! {
         let (mut replayed, mut facts) = (List::new(), BTreeMap::new());
         for (i, (op, len)) in ops.into_iter().enumerate() {
             let value = Bytes::from(vec![i as u8; usize::from(len)].as_slice());
-            let Placed { gone, put } = run(&mut list, &mut model, op, &value);
-            for position in gone {
+            let Insertion { removed, put } = run(&mut list, &mut model, op, &value);
+            for position in removed {
                 prop_assert_eq!(replayed.remove_at(position), facts.remove(&position));
                 prop_assert_eq!(replayed.remove_at(position), None);
             }

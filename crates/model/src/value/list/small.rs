@@ -1,15 +1,15 @@
-//! A packed list: a record is the distance from the position before and the value. It touches nothing.
+//! A packed list: a record is the distance from the previous position, and the value. It touches nothing.
 //!
-//! Invariant: positions grow strictly. A distance of whole gaps, which most are, takes one byte.
+//! Invariant: positions increase strictly. A distance of whole gaps, as most are, takes one byte.
 
-use super::place::GAP;
+use super::position::GAP;
 use crate::bytes::Bytes;
 use crate::value::packed::{Full, Number, Packed, Reader, unzigzag, zigzag};
 
-/// Positions further out need a large list: their distances would not fit their code.
+/// Positions beyond this need a large list: their distances would not fit their encoding.
 const POSITION_MAX: u64 = 1 << 60;
 
-/// One element as it stands in the buffer.
+/// One element in the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     pub(super) position: i64,
@@ -44,7 +44,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// The form of a distance: even when it is in gaps, odd when it is in ones.
+/// The encoding of a distance: even when it is in gaps, odd when it is in ones.
 fn code(distance: i64) -> Number {
     if distance % GAP == 0 {
         Number::of(zigzag(distance / GAP) << 1)
@@ -53,7 +53,7 @@ fn code(distance: i64) -> Number {
     }
 }
 
-/// Sets the element at a position and answers the old value.
+/// Sets the element at a position and returns the old value.
 pub(super) fn put(packed: &mut Packed, position: i64, value: &[u8]) -> Result<Option<Bytes>, Full> {
     if !Packed::fits(value.len()) || position.unsigned_abs() > POSITION_MAX {
         return Err(Full);
@@ -75,7 +75,7 @@ pub(super) fn put(packed: &mut Packed, position: i64, value: &[u8]) -> Result<Op
             packed.replace(range, &[len.as_ref(), value]);
             return Ok(Some(old));
         }
-        _ if !packed.has_room() => return Err(Full),
+        _ if !packed.has_space() => return Err(Full),
         Some(next) => {
             let there = code(next.position - position);
             let range = next.start..next.value_at;

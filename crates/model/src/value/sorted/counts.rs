@@ -1,4 +1,4 @@
-//! How many elements stand before a chunk: a Fenwick tree over the chunks' lengths. It touches nothing.
+//! The number of elements before a chunk: a Fenwick tree over the chunks' lengths. It touches nothing.
 //!
 //! Invariant: `tree[i]` is the sum of the `lowbit(i + 1)` lengths that end with chunk `i`, so a prefix sum, a
 //! change of one length and the search for a rank take O(log chunks).
@@ -30,7 +30,7 @@ impl Counts {
         }
     }
 
-    /// Adds a chunk of `len` elements behind the last one.
+    /// Appends a chunk of `len` elements.
     pub(super) fn push(&mut self, len: usize) {
         let i = self.tree.len() + 1;
         let below = self.before(i - 1) - self.before(i - lowbit(i));
@@ -40,7 +40,7 @@ impl Counts {
         self.tree.push(below + len);
     }
 
-    /// One element more in a chunk.
+    /// Adds one to the length of a chunk.
     pub(super) fn increment(&mut self, chunk: usize) {
         let mut i = chunk + 1;
         while i <= self.tree.len() {
@@ -49,7 +49,7 @@ impl Counts {
         }
     }
 
-    /// One element less in a chunk.
+    /// Subtracts one from the length of a chunk.
     pub(super) fn decrement(&mut self, chunk: usize) {
         let mut i = chunk + 1;
         while i <= self.tree.len() {
@@ -58,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// How many elements stand in the chunks before this one.
+    /// Number of elements in the chunks before this one.
     pub(super) fn before(&self, chunk: usize) -> usize {
         let (mut i, mut sum) = (chunk, 0);
         while i > 0 {
@@ -68,7 +68,7 @@ impl Counts {
         sum
     }
 
-    /// The chunk with the element of this rank, and its place there. Beyond the end: the number of chunks.
+    /// The chunk with the element of this rank, and its index there. Beyond the end: the number of chunks.
     pub(super) fn locate(&self, rank: usize) -> (usize, usize) {
         let (mut chunk, mut rest) = (0, rank);
         let mut step = (self.tree.len() + 1).next_power_of_two();

@@ -1,6 +1,6 @@
-//! Walking over sorted elements, from either end. It touches nothing.
+//! Iterating over sorted elements, from either end. It touches nothing.
 //!
-//! Invariant: `front` comes before the whole `chunks`, and these before `back`; what has been given is in none of them.
+//! Invariant: `front` comes before all `chunks`, and these before `back`; elements already returned are in none of them.
 
 use std::collections::{VecDeque, vec_deque};
 use std::slice;

@@ -1,9 +1,9 @@
-//! A sorted sequence that knows ranks: what large lists, large sorted sets and streams stand on. It touches nothing.
+//! A sorted sequence with ranks, used by large lists, large sorted sets and streams. It touches nothing.
 //!
-//! Chunks (rings) of at most [`CHUNK_LEN_MAX`] elements, and a tree of their lengths. Finding is two binary searches, a
-//! rank is O(log n), a change moves at most half a chunk and nothing at either end; when a chunk splits or goes, the
-//! list of chunks and the tree are rebuilt, once in some hundred changes. Invariants: no chunk is empty or over the limit, the elements
-//! in chunk order are sorted as their owner sorts them, `counts` and `heap` fit the chunks.
+//! Chunks (ring buffers) of at most [`CHUNK_LEN_MAX`] elements, and a tree of their lengths. A lookup is two binary searches, a
+//! rank is O(log n), a change moves at most half a chunk and nothing at either end; when a chunk is split or removed, the
+//! list of chunks and the tree are rebuilt, once in some hundred changes. Invariants: no chunk is empty or over the bound, the
+//! elements in chunk order are sorted as their owner sorts them, `counts` and `heap` match the chunks.
 
 mod counts;
 mod iter;
@@ -23,10 +23,10 @@ const CHUNK_LEN_MAX: usize = 512;
 /// A chunk with fewer elements is joined with a neighbour...
 const CHUNK_LEN_MIN: usize = CHUNK_LEN_MAX / 4;
 
-/// ...if both together have at most so many, so that the joined one does not split again at once.
+/// ...if both together have at most so many, so that the joined one is not split again at once.
 const JOINED_LEN_MAX: usize = CHUNK_LEN_MAX * 3 / 4;
 
-/// A full chunk's buffer grows by no more than this, since most chunks are rarely touched again.
+/// A full chunk's buffer grows by no more than this, since most chunks are rarely changed again.
 const GROWTH_LEN_MAX: usize = 64;
 
 /// Sorted elements in chunks.
@@ -38,9 +38,9 @@ pub(super) struct Sorted<T> {
     heap: usize,
 }
 
-/// Where an element stands, or would stand. Valid until the next change.
+/// The position of an element, or where it would be inserted. Valid until the next change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     chunk: usize,
     at: usize,
 }
@@ -59,20 +59,20 @@ impl<T> Sorted<T> {
         self.len
     }
 
-    /// Finds an element; `order` tells how one compares with the one sought. If it is not there: where it would stand.
-    pub(super) fn find(&self, mut order: impl FnMut(&T) -> Ordering) -> Result<Place, Place> {
+    /// Finds an element; `order` compares an element with the one sought. `Err`: where it would be inserted.
+    pub(super) fn find(&self, mut order: impl FnMut(&T) -> Ordering) -> Result<Location, Location> {
         let after =
             self.chunks.partition_point(|chunk| chunk.front().is_some_and(|first| order(first).is_le()));
         let Some(chunk) = after.checked_sub(1) else {
-            return Err(Place { chunk: 0, at: 0 });
+            return Err(Location { chunk: 0, at: 0 });
         };
         match self.chunks[chunk].binary_search_by(order) {
-            Ok(at) => Ok(Place { chunk, at }),
-            Err(at) => Err(Place { chunk, at }),
+            Ok(at) => Ok(Location { chunk, at }),
+            Err(at) => Err(Location { chunk, at }),
         }
     }
 
-    /// How many elements, from the first on, are `before`. None may be behind one that is not.
+    /// Number of elements, from the first on, that are `before`. None may be after one that is not.
     pub(super) fn partition(&self, mut before: impl FnMut(&T) -> bool) -> usize {
         let after = self.chunks.partition_point(|chunk| chunk.front().is_some_and(&mut before));
         let Some(chunk) = after.checked_sub(1) else {
@@ -81,17 +81,17 @@ impl<T> Sorted<T> {
         self.counts.before(chunk) + self.chunks[chunk].partition_point(before)
     }
 
-    /// How many elements stand before this place.
-    pub(super) fn rank(&self, place: Place) -> usize {
-        self.counts.before(place.chunk) + place.at
+    /// Number of elements before this position.
+    pub(super) fn rank(&self, location: Location) -> usize {
+        self.counts.before(location.chunk) + location.at
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
-        self.chunks.get(place.chunk)?.get(place.at)
+    pub(super) fn get(&self, location: Location) -> Option<&T> {
+        self.chunks.get(location.chunk)?.get(location.at)
     }
 
     pub(super) fn nth(&self, rank: usize) -> Option<&T> {
-        self.get(self.place(rank)?)
+        self.get(self.location(rank)?)
     }
 
     pub(super) fn first(&self) -> Option<&T> {
@@ -102,37 +102,37 @@ impl<T> Sorted<T> {
         self.chunks.last()?.back()
     }
 
-    /// The place of this rank.
-    pub(super) fn place(&self, rank: usize) -> Option<Place> {
+    /// The position of this rank.
+    pub(super) fn location(&self, rank: usize) -> Option<Location> {
         let (chunk, at) = self.counts.locate(rank);
-        (chunk < self.chunks.len()).then_some(Place { chunk, at })
+        (chunk < self.chunks.len()).then_some(Location { chunk, at })
     }
 
-    /// Replaces the element at a place that was found by one that compares equal.
-    pub(super) fn replace(&mut self, place: Place, element: T) -> Option<T> {
-        let slot = self.chunks.get_mut(place.chunk)?.get_mut(place.at)?;
+    /// Replaces the element at a position that was found by one that compares equal.
+    pub(super) fn replace(&mut self, location: Location, element: T) -> Option<T> {
+        let slot = self.chunks.get_mut(location.chunk)?.get_mut(location.at)?;
         Some(std::mem::replace(slot, element))
     }
 
-    /// Puts an element before all others.
+    /// Inserts an element before all others.
     pub(super) fn push_front(&mut self, element: T) {
-        self.insert(Place { chunk: 0, at: 0 }, element);
+        self.insert(Location { chunk: 0, at: 0 }, element);
     }
 
-    /// Puts an element behind all others.
+    /// Inserts an element after all others.
     pub(super) fn push_back(&mut self, element: T) {
         let chunk = self.chunks.len().saturating_sub(1);
         let at = self.chunks.last().map_or(0, VecDeque::len);
-        self.insert(Place { chunk, at }, element);
+        self.insert(Location { chunk, at }, element);
     }
 
-    /// Puts an element where [`find`](Sorted::find) did not find it.
-    pub(super) fn insert(&mut self, place: Place, element: T) {
-        let Place { mut chunk, mut at } = place;
+    /// Inserts an element where [`find`](Sorted::find) did not find it.
+    pub(super) fn insert(&mut self, location: Location, element: T) {
+        let Location { mut chunk, mut at } = location;
         self.len += 1;
         let len = self.chunks.get(chunk).map_or(CHUNK_LEN_MAX, VecDeque::len);
         if len >= CHUNK_LEN_MAX {
-            // Who appends or prepends leaves full chunks behind, not halves.
+            // Appending or prepending leaves full chunks behind, not halves.
             if chunk + 1 >= self.chunks.len() && (at == len || self.chunks.is_empty()) {
                 return self.append_chunk(element);
             }
@@ -154,10 +154,10 @@ impl<T> Sorted<T> {
         self.counts.increment(chunk);
     }
 
-    /// Takes the element at a place that was found.
-    pub(super) fn remove(&mut self, place: Place) -> Option<T> {
-        let Place { chunk, at } = place;
-        self.get(place)?;
+    /// Removes the element at a position that was found.
+    pub(super) fn remove(&mut self, location: Location) -> Option<T> {
+        let Location { chunk, at } = location;
+        self.get(location)?;
         self.len -= 1;
         let element = self.change(chunk, |chunk| chunk.remove(at));
         self.counts.decrement(chunk);
@@ -167,7 +167,7 @@ impl<T> Sorted<T> {
         element
     }
 
-    /// Takes the first `count` elements.
+    /// Removes the first `count` elements.
     pub(super) fn drain_front(&mut self, count: usize, mut visit: impl FnMut(T)) {
         let (whole, rest) = self.counts.locate(count.min(self.len));
         for chunk in self.chunks.drain(..whole) {
@@ -200,7 +200,7 @@ impl<T> Sorted<T> {
         }
     }
 
-    /// Heap bytes held, without what the elements hold themselves.
+    /// Heap bytes held, without those of the elements.
     pub(super) fn mem_bytes(&self) -> usize {
         self.heap + alloc_bytes(self.chunks.capacity() * size_of::<VecDeque<T>>()) + self.counts.mem_bytes()
     }
@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs of changes, so that chunks fill, split, shrink, join and go.
+    /// Runs of changes, so that chunks fill, split, shrink, join and are removed.
     #[derive(Clone, Debug)]
     enum Op {
         Up(u32, u32),
@@ -303,15 +303,18 @@ mod tests {
     fn put(sorted: &mut Sorted<u32>, model: &mut Vec<u32>, n: u32) {
         let found = sorted.find(|other| other.cmp(&n));
         let expected = model.binary_search(&n);
-        assert_eq!(found.map_err(|place| sorted.rank(place)).map(|place| sorted.rank(place)), expected);
-        if let (Err(place), Err(at)) = (found, expected) {
-            sorted.insert(place, n);
+        assert_eq!(
+            found.map_err(|location| sorted.rank(location)).map(|location| sorted.rank(location)),
+            expected
+        );
+        if let (Err(location), Err(at)) = (found, expected) {
+            sorted.insert(location, n);
             model.insert(at, n);
         }
     }
 
     fn take(sorted: &mut Sorted<u32>, model: &mut Vec<u32>, n: u32) {
-        let removed = sorted.find(|other| other.cmp(&n)).ok().and_then(|place| sorted.remove(place));
+        let removed = sorted.find(|other| other.cmp(&n)).ok().and_then(|location| sorted.remove(location));
         assert_eq!(removed, model.binary_search(&n).ok().map(|at| model.remove(at)));
     }
 
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_appends_fills_the_chunks() {
+    fn appending_fills_the_chunks() {
         let (mut sorted, mut model) = (Sorted::default(), Vec::new());
         (0..5000).for_each(|n| put(&mut sorted, &mut model, n));
         assert_eq!(sorted.chunks.len(), 10);

@@ -1,14 +1,14 @@
 //! The fields of a stream entry: pairs in one buffer. It touches nothing.
 //!
-//! Invariant: the bytes are whole pairs of byte strings with their lengths in front. They never change, so an
-//! entry in memory, in an effect and at rest are the same bytes; a short entry needs no allocation.
+//! Invariant: the bytes are complete pairs of byte strings, each with its length in front. They never change, so an
+//! entry in memory, in an effect and on disk are the same bytes; a short entry needs no allocation.
 
 use std::fmt;
 
 use crate::bytes::Bytes;
 use crate::value::packed::{Number, Reader};
 
-/// Fields and values, in the order they were given; a field may stand more than once.
+/// Fields and values, in insertion order; a field may occur more than once.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Fields(Bytes);
 
@@ -20,11 +20,11 @@ impl Fields {
             packed.extend_from_slice(Number::len_of(bytes).as_ref());
             packed.extend_from_slice(bytes);
         }
-        // A copy, because it is exactly as long as it has to be and stands in place when it is short.
+        // A copy, because it has exactly the needed length and is inline when it is short.
         Fields(Bytes::from(packed.as_slice()))
     }
 
-    /// Takes back what [`as_bytes`](Fields::as_bytes) gave; `None` when the bytes are not whole pairs.
+    /// The inverse of [`as_bytes`](Fields::as_bytes); `None` when the bytes are not complete pairs.
     #[must_use]
     pub fn from_bytes(bytes: Bytes) -> Option<Self> {
         let mut reader = Reader::plain(&bytes);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_survive_packing() {
+    fn pairs_unpack_to_the_same() {
         let long = [7u8; 300];
         let pairs: [(&[u8], &[u8]); 4] = [(b"a", b"1"), (b"", b""), (b"a", &long), (&long, b"x")];
         let fields = Fields::new(pairs);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_bytes_are_refused() {
+    fn invalid_bytes_are_rejected() {
         for bad in [&b"\x01"[..], b"\x01a", b"\x01a\x02b", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"] {
             assert_eq!(Fields::from_bytes(Bytes::from(bad)), None);
         }

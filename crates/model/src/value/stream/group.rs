@@ -1,7 +1,7 @@
-//! A consumer group of a stream: how far it has read, and who still has to acknowledge what. It touches nothing.
+//! A consumer group of a stream: how far it has read, and which consumer has to acknowledge what. It touches nothing.
 //!
-//! Invariants: every pending entry belongs to a consumer of the group, whose own list has it too, and to no other;
-//! `heap` is what consumers and pending entries hold. Every change may be replayed.
+//! Invariants: every pending entry belongs to exactly one consumer of the group, whose own list has it too;
+//! `heap` is the heap bytes of consumers and pending entries. Every change is idempotent.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::ops::RangeBounds;
@@ -25,7 +25,7 @@ pub struct Group {
 /// An entry that was delivered and not yet acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Whom it was delivered to.
+    /// The consumer it was delivered to.
     pub consumer: Bytes,
     /// When it was delivered last.
     pub delivered_at: Millis,
@@ -42,13 +42,13 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// When it last asked for anything.
+    /// When it last sent a request.
     #[must_use]
     pub fn seen_at(&self) -> Millis {
         self.seen_at
     }
 
-    /// When it last got anything.
+    /// When it last received an entry.
     #[must_use]
     pub fn active_at(&self) -> Option<Millis> {
         self.active_at
@@ -76,13 +76,13 @@ impl Group {
         Group { last_delivered_id, entries_read, ..Group::default() }
     }
 
-    /// The last entry that was delivered to anyone.
+    /// The last entry that was delivered to any consumer.
     #[must_use]
     pub fn last_delivered_id(&self) -> StreamId {
         self.last_delivered_id
     }
 
-    /// How many entries of the stream's history the group has read, if that is known.
+    /// Number of entries of the stream's history that the group has read, if that is known.
     #[must_use]
     pub fn entries_read(&self) -> Option<u64> {
         self.entries_read
@@ -105,7 +105,7 @@ impl Group {
         self.consumers.iter()
     }
 
-    /// Adds a consumer or sets when it was seen; answers whether it is new.
+    /// Adds a consumer or sets when it was seen; returns whether it is new.
     pub fn put_consumer(&mut self, name: &Bytes, seen_at: Millis, active_at: Option<Millis>) -> bool {
         let before = self.consumers.len();
         let consumer = self.consumer_mut(name, seen_at);
@@ -114,7 +114,7 @@ impl Group {
         self.consumers.len() > before
     }
 
-    /// Removes a consumer and what is pending for it; answers what that was.
+    /// Removes a consumer and its pending entries; returns it.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<Consumer> {
         let (name, consumer) = self.consumers.remove_entry(name)?;
         self.heap -= CONSUMER_BYTES + shared_bytes(&name);
@@ -143,9 +143,9 @@ impl Group {
         self.pending.range(ids)
     }
 
-    /// Makes an entry pending, or changes for whom it is; answers what it was before.
+    /// Makes an entry pending, or changes its consumer; returns the old pending entry.
     ///
-    /// A consumer that the group does not know yet becomes one, seen when the entry was delivered.
+    /// A consumer that the group does not have is added, seen when the entry was delivered.
     pub fn put_pending(&mut self, id: StreamId, pending: Pending) -> Option<Pending> {
         self.heap += PENDING_BYTES + shared_bytes(&pending.consumer);
         let (consumer, delivered_at) = (pending.consumer.clone(), pending.delivered_at);
@@ -157,7 +157,7 @@ impl Group {
         old
     }
 
-    /// An entry is acknowledged or gone; answers what was pending.
+    /// Removes a pending entry, which is acknowledged or deleted; returns it.
     pub fn remove_pending(&mut self, id: StreamId) -> Option<Pending> {
         let old = self.pending.remove(&id)?;
         self.forget(id, &old);
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_sides_agree_and_changes_may_be_replayed(ops in prop::collection::vec(op(), 0..120)) {
+        fn both_lists_agree_and_changes_are_idempotent(ops in prop::collection::vec(op(), 0..120)) {
             let (mut group, mut twice) = (Group::default(), Group::default());
             let mut model: BTreeMap<u64, u8> = BTreeMap::new();
             for op in &ops {

@@ -5,9 +5,9 @@ use std::fmt;
 /// Milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Milliseconds since the Unix epoch, as the writer saw them.
+    /// Milliseconds since the Unix epoch, by the writer's clock.
     pub ms: u64,
-    /// Which entry of that millisecond.
+    /// The number of the entry within that millisecond.
     pub seq: u64,
 }
 
@@ -24,7 +24,7 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// Reads `ms-seq`, or `ms` alone with the sequence that is then meant.
+    /// Parses `ms-seq`, or `ms` alone with a default sequence number.
     #[must_use]
     pub fn parse(text: &[u8], seq_default: u64) -> Option<Self> {
         match text.iter().position(|&byte| byte == b'-') {
@@ -33,7 +33,7 @@ impl StreamId {
         }
     }
 
-    /// The next higher id; `None` behind the highest.
+    /// The next higher id; `None` after the highest.
     #[must_use]
     pub const fn next(self) -> Option<Self> {
         match (self.ms.checked_add(1), self.seq.checked_add(1)) {
@@ -54,7 +54,7 @@ impl StreamId {
     }
 }
 
-/// Digits only: neither signs nor blanks, which the standard library and C would each take in part.
+/// Digits only: neither signs nor blanks, which the standard library and C would each accept in part.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_survive_their_text() {
+    fn ids_parse_to_the_same() {
         for id in [StreamId::MIN, StreamId::MAX, StreamId::new(1_526_919_030_474, 55)] {
             assert_eq!(StreamId::parse(id.to_string().as_bytes(), 7), Some(id));
         }

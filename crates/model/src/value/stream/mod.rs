@@ -1,7 +1,7 @@
 //! A stream: entries in the order of their ids, and the groups that read them. It touches nothing.
 //!
-//! This is the data only; which id an entry gets and who may read what is for commands to say. Invariants: entries
-//! are sorted by id; `heap` is what entries and groups hold beyond the sequence itself. Every change may be replayed.
+//! This is the data only; ids are assigned and reads are checked by the commands. Invariants: entries
+//! are sorted by id; `heap` is the heap bytes of entries and groups beyond the sequence itself. Every change is idempotent.
 
 mod fields;
 mod group;
@@ -29,10 +29,10 @@ pub struct Stream {
     heap: usize,
 }
 
-/// What a stream remembers of entries that may be gone.
+/// The metadata of a stream, which outlives its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// The highest id that was ever given.
+    /// The highest id that was ever added.
     pub last_id: StreamId,
     /// The highest id that was ever deleted.
     pub max_deleted_id: StreamId,
@@ -53,19 +53,19 @@ impl Stream {
         self.entries.len()
     }
 
-    /// Whether there is no entry. A stream without entries still is one.
+    /// Whether there is no entry. A stream without entries still exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it remembers.
+    /// Its metadata.
     #[must_use]
     pub fn meta(&self) -> Meta {
         self.meta
     }
 
-    /// Sets what it remembers.
+    /// Sets its metadata.
     pub fn set_meta(&mut self, meta: Meta) {
         self.meta = meta;
     }
@@ -73,11 +73,11 @@ impl Stream {
     /// The fields of an entry.
     #[must_use]
     pub fn get(&self, id: StreamId) -> Option<&Fields> {
-        let place = self.entries.find(|(other, _)| other.cmp(&id)).ok()?;
-        self.entries.get(place).map(|(_, fields)| fields)
+        let location = self.entries.find(|(other, _)| other.cmp(&id)).ok()?;
+        self.entries.get(location).map(|(_, fields)| fields)
     }
 
-    /// The entry with this number in order.
+    /// The entry with this index.
     #[must_use]
     pub fn nth(&self, index: usize) -> Option<(StreamId, &Fields)> {
         self.entries.nth(index).map(|(id, fields)| (*id, fields))
@@ -119,7 +119,7 @@ impl Stream {
         self.entries.range(start..end).map(|(id, fields)| (*id, fields))
     }
 
-    /// Adds an entry and answers the fields it replaces. What the stream remembers does not change.
+    /// Adds an entry and returns the fields it replaces. The metadata does not change.
     pub fn put(&mut self, id: StreamId, fields: &Fields) -> Option<Fields> {
         self.heap += shared_bytes(fields.as_bytes());
         if self.last().is_none_or(|(last, _)| last < id) {
@@ -127,22 +127,22 @@ impl Stream {
             return None;
         }
         match self.entries.find(|(other, _)| other.cmp(&id)) {
-            Ok(place) => {
-                let (_, old) = self.entries.replace(place, (id, fields.clone()))?;
+            Ok(location) => {
+                let (_, old) = self.entries.replace(location, (id, fields.clone()))?;
                 self.heap -= shared_bytes(old.as_bytes());
                 Some(old)
             }
-            Err(place) => {
-                self.entries.insert(place, (id, fields.clone()));
+            Err(location) => {
+                self.entries.insert(location, (id, fields.clone()));
                 None
             }
         }
     }
 
-    /// Removes an entry and answers its fields. What the stream remembers does not change.
+    /// Removes an entry and returns its fields. The metadata does not change.
     pub fn remove(&mut self, id: StreamId) -> Option<Fields> {
-        let place = self.entries.find(|(other, _)| other.cmp(&id)).ok()?;
-        let (_, fields) = self.entries.remove(place)?;
+        let location = self.entries.find(|(other, _)| other.cmp(&id)).ok()?;
+        let (_, fields) = self.entries.remove(location)?;
         self.heap -= shared_bytes(fields.as_bytes());
         Some(fields)
     }
@@ -167,7 +167,7 @@ impl Stream {
         self.groups.iter()
     }
 
-    /// Adds a group and answers the one it replaces.
+    /// Adds a group and returns the one it replaces.
     pub fn put_group(&mut self, name: &Bytes, group: Group) -> Option<Group> {
         self.heap += GROUP_BYTES + shared_bytes(name) + group.mem_bytes();
         let old = self.groups.insert(name.clone(), group)?;
@@ -182,7 +182,7 @@ impl Stream {
         Some(group)
     }
 
-    /// Changes a group, if there is one of this name.
+    /// Changes a group, if it exists.
     pub fn update_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Group) -> R) -> Option<R> {
         let group = self.groups.get_mut(name)?;
         self.heap -= group.mem_bytes();
@@ -191,7 +191,7 @@ impl Stream {
         Some(result)
     }
 
-    /// Heap bytes held, the box of the stream itself included.
+    /// Heap bytes held, including the box of the stream itself.
     #[must_use]
     pub fn mem_bytes(&self) -> usize {
         boxed_bytes::<Stream>() + self.entries.mem_bytes() + self.heap

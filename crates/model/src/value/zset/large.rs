@@ -1,7 +1,7 @@
 //! A large sorted set: scores by member in an index map, members by order in a sorted sequence. It touches nothing.
 //!
-//! Invariants: both sides hold the same pairs; `shared` is what the members hold on the heap, once, since the two
-//! sides share them.
+//! Invariants: both hold the same pairs; `shared` is the heap bytes of the members, counted once, since both
+//! share them.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -11,7 +11,7 @@ use crate::bytes::Bytes;
 use crate::value::heap::{boxed_bytes, index_bytes, is_sparse, shared_bytes};
 use crate::value::packed::Packed;
 use crate::value::scan::Epoch;
-use crate::value::sorted::{Place, Sorted};
+use crate::value::sorted::{Location, Sorted};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Large {
@@ -56,13 +56,13 @@ impl Large {
             return None;
         };
         let old = std::mem::replace(slot, score);
-        if let Ok(place) = self.find(member, old) {
-            // The set's own copy of the member moves along, so that a long one stays shared.
-            let kept = self.sorted.get(place).map_or_else(|| member.clone(), |(_, kept)| kept.clone());
+        if let Ok(location) = self.find(member, old) {
+            // The set's own copy of the member is reused, so that a long one stays shared.
+            let kept = self.sorted.get(location).map_or_else(|| member.clone(), |(_, kept)| kept.clone());
             if old == score {
-                self.sorted.replace(place, (score, kept));
+                self.sorted.replace(location, (score, kept));
             } else {
-                self.sorted.remove(place);
+                self.sorted.remove(location);
                 self.sort_in(kept, score);
             }
         }
@@ -72,8 +72,8 @@ impl Large {
     pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (member, score) = self.scores.swap_remove_entry(member)?;
         self.shared -= shared_bytes(&member);
-        if let Ok(place) = self.find(&member, score) {
-            self.sorted.remove(place);
+        if let Ok(location) = self.find(&member, score) {
+            self.sorted.remove(location);
         }
         if is_sparse(self.scores.len(), self.scores.capacity()) {
             self.scores.shrink_to(self.scores.len() * 2);
@@ -83,16 +83,16 @@ impl Large {
 
     pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
         let &score = self.scores.get(member)?;
-        self.find(member, score).ok().map(|place| self.sorted.rank(place))
+        self.find(member, score).ok().map(|location| self.sorted.rank(location))
     }
 
-    fn find(&self, member: &[u8], score: f64) -> Result<Place, Place> {
+    fn find(&self, member: &[u8], score: f64) -> Result<Location, Location> {
         self.sorted.find(|(other_score, other)| order((*other_score, other), (score, member)))
     }
 
     fn sort_in(&mut self, member: Bytes, score: f64) {
-        if let Err(place) = self.find(&member, score) {
-            self.sorted.insert(place, (score, member));
+        if let Err(location) = self.find(&member, score) {
+            self.sorted.insert(location, (score, member));
         }
     }
 

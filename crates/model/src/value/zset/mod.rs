@@ -1,7 +1,7 @@
 //! A sorted set: members with scores, in the order of score and then member. It touches nothing.
 //!
-//! Packed, it is one buffer in order; large, an index map beside a sequence that knows ranks. Invariant: scores
-//! compare as numbers do (minus zero is zero), members as bytes do, and no score is "not a number".
+//! Packed, it is one buffer in order; large, an index map beside a sequence with ranks. Invariant: scores
+//! compare as numbers (minus zero is zero), members as bytes, and no score is NaN.
 
 mod large;
 mod small;
@@ -12,59 +12,23 @@ use std::iter::Rev;
 use std::vec;
 
 use self::large::Large;
-use super::packed::{Full, Packed};
+use super::form::{Form, collection};
+use super::packed::Full;
 use super::{scan, sorted};
 use crate::bytes::Bytes;
 
 /// Members and their scores, in order.
 #[derive(Clone, Default)]
-pub struct ZSet(Form);
+pub struct ZSet(Form<Large>);
 
-#[derive(Clone)]
-enum Form {
-    Packed(Packed),
-    Large(Box<Large>),
-}
+collection!(ZSet, "members", large => large.scores().len());
 
-impl Default for Form {
-    fn default() -> Self {
-        Form::Packed(Packed::default())
-    }
-}
-
-/// How two members with their scores compare.
+/// Compares two members with their scores.
 fn order(a: (f64, &[u8]), b: (f64, &[u8])) -> Ordering {
     a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal).then_with(|| a.1.cmp(b.1))
 }
 
 impl ZSet {
-    /// An empty sorted set.
-    #[must_use]
-    pub fn new() -> Self {
-        ZSet::default()
-    }
-
-    /// How many members there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Form::Packed(packed) => packed.len(),
-            Form::Large(large) => large.scores().len(),
-        }
-    }
-
-    /// Whether there is no member.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether it is one packed buffer.
-    #[must_use]
-    pub fn is_packed(&self) -> bool {
-        matches!(self.0, Form::Packed(_))
-    }
-
     /// The score of a member.
     #[must_use]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
@@ -74,7 +38,7 @@ impl ZSet {
         }
     }
 
-    /// Sets the score of a member, bit for bit, and answers the old one. The score must be a number.
+    /// Sets the score of a member, bit for bit, and returns the old one. The score must be a number.
     pub fn insert(&mut self, member: &Bytes, score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "a score must be a number");
         match &mut self.0 {
@@ -91,7 +55,7 @@ impl ZSet {
         }
     }
 
-    /// Removes a member and answers its score.
+    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Form::Packed(packed) => small::remove(packed, member),
@@ -99,7 +63,7 @@ impl ZSet {
         }
     }
 
-    /// How many members stand before this one.
+    /// Number of members before this one.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
         match &self.0 {
@@ -108,9 +72,9 @@ impl ZSet {
         }
     }
 
-    /// How many members, from the first on, are `before(score, member)`: the rank of the first that is not.
+    /// Number of members, from the first on, that are `before(score, member)`: the rank of the first that is not.
     ///
-    /// No member that is `before` may stand behind one that is not.
+    /// No member that is `before` may come after one that is not.
     pub fn seek(&self, mut before: impl FnMut(f64, &[u8]) -> bool) -> usize {
         match &self.0 {
             Form::Packed(packed) => small::iter(packed).take_while(|r| before(r.score, r.member)).count(),
@@ -161,9 +125,9 @@ impl ZSet {
         })
     }
 
-    /// Visits about `count` members from `cursor` (0 at first) and answers the next cursor (0 at the end).
+    /// Visits about `count` members from `cursor` (0 at first) and returns the next cursor (0 at the end).
     ///
-    /// A member that is there from the first call to the last is visited at least once.
+    /// A member that exists from the first call to the last is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], f64)) -> u64 {
         match &self.0 {
             Form::Packed(packed) => {
@@ -182,7 +146,7 @@ impl ZSet {
         }
     }
 
-    /// Tells scans that are under way that members may stand in another order than before.
+    /// Invalidates the cursors of running scans, because the order of members may have changed.
     pub(crate) fn renumber(&mut self) {
         if let Form::Large(large) = &mut self.0 {
             large.renumber();
@@ -199,7 +163,7 @@ impl ZSet {
     }
 }
 
-/// Members of a [`ZSet`] and their scores, upwards.
+/// Members of a [`ZSet`] and their scores, ascending.
 #[derive(Clone, Debug)]
 pub struct Iter<'a>(IterForm<'a>);
 
@@ -220,7 +184,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// Members of a [`ZSet`] and their scores, downwards.
+/// Members of a [`ZSet`] and their scores, descending.
 #[derive(Clone, Debug)]
 pub struct IterRev<'a>(IterRevForm<'a>);
 
@@ -353,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sorted_set_becomes_large_at_its_limit_and_stays_equal() {
+    fn a_sorted_set_becomes_large_at_its_bound_and_stays_equal() {
         let mut zset = ZSet::new();
         for m in 0..PACKED_LEN_MAX {
             assert_eq!(zset.insert(&name(m as u8), (m % 5) as f64), None);
@@ -367,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn minus_zero_is_zero_in_order_but_kept_as_it_is() {
+    fn minus_zero_sorts_as_zero_and_is_stored_as_it_is() {
         let mut zset = ZSet::new();
         zset.insert(&Bytes::from(b"b"), -0.0);
         zset.insert(&Bytes::from(b"a"), 0.0);

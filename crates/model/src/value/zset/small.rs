@@ -1,6 +1,6 @@
-//! A packed sorted set: a record is a score and a member. It touches nothing. Invariant: records stand in order.
+//! A packed sorted set: a record is a score and a member. It touches nothing. Invariant: records are in order.
 //!
-//! A whole number, which most scores are, takes as few bytes as it has digits; any other takes nine.
+//! A whole number, as most scores are, takes as few bytes as it has digits; any other takes nine.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use crate::value::packed::{Full, Number, Packed, Reader, unzigzag, zigzag};
 /// Scores whose whole number has an exact short form.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
-/// What stands before a score that is not a short whole number; even numbers are whole scores.
+/// Marks a score that is not a short whole number; even numbers are whole scores.
 const RAW: u64 = 1;
 
-/// One member as it stands in the buffer.
+/// One member in the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     pub(super) score: f64,
@@ -52,21 +52,21 @@ pub(super) fn rank(packed: &Packed, member: &[u8]) -> Option<usize> {
     iter(packed).position(|record| record.member == member)
 }
 
-/// Sets the score of a member and answers the old one.
+/// Sets the score of a member and returns the old one.
 pub(super) fn insert(packed: &mut Packed, member: &[u8], score: f64) -> Result<Option<f64>, Full> {
     if !Packed::fits(member.len()) {
         return Err(Full);
     }
     let old = self::score(packed, member);
-    if old.is_none() && !packed.has_room() {
+    if old.is_none() && !packed.has_space() {
         return Err(Full);
     }
     if old.is_some() {
         remove(packed, member);
     }
     let new = (score, member);
-    let place = iter(packed).find(|record| order((record.score, record.member), new).is_gt());
-    let at = place.map_or(packed.end(), |record| record.range.start..record.range.start);
+    let next = iter(packed).find(|record| order((record.score, record.member), new).is_gt());
+    let at = next.map_or(packed.end(), |record| record.range.start..record.range.start);
     let len = Number::len_of(member);
     match whole(score) {
         Some(whole) => packed.insert(at, &[Number::of(zigzag(whole) << 1).as_ref(), len.as_ref(), member]),
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_score_survives_bit_for_bit() {
+    fn every_score_decodes_bit_for_bit() {
         let whole_max = WHOLE_MAX;
         let scores = [
             0.0,

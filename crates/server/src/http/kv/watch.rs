@@ -12,7 +12,7 @@ use bytes::Bytes as Part;
 use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency;
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision};
 use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
@@ -49,7 +49,7 @@ pub(super) async fn next_change(
     let engine = context.app.engine.clone();
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
     let (sender, found) = oneshot::channel();
-    let wait = Wait { ticket, keys: vec![key.clone()], gone: true, timeout_ms: Some(wait_ms) };
+    let wait = Wait { ticket, keys: vec![key.clone()], on_delete: true, timeout_ms: Some(wait_ms) };
     engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, sender }))?;
     // The wait ends when the client disconnects.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
@@ -90,7 +90,7 @@ impl Job for Look {
         if is_same { Ran::Waits(self.wait.clone()) } else { Ran::Done }
     }
 
-    fn answer(self: Box<Self>, gate: Result<()>) {
+    fn complete(self: Box<Self>, gate: Result<()>) {
         let found = self.found.unwrap_or(Ok(None));
         // The client may have disconnected.
         let _ = self.sender.send(gate.map(|()| found));
@@ -132,7 +132,8 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
         None => {
             // The feed begins before the document is read; changes that the read has seen are not sent again.
             let (_, feed) = from_now(engine, shard)?;
-            let mut revisions: Vec<u64> = (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
+            let mut revisions: Vec<Revision> =
+                (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
             let name = key.clone();
             let look = move |keys: &mut Keyspace, now: Millis| {
                 let found = documents::get(keys, &name, now);
@@ -178,7 +179,7 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
 
 /// A feed of the next changes, and the revision that it begins after. Without a journal the changes in between are not stored, so
 /// a busy shard may need a few attempts.
-fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
+fn from_now(engine: &Engine, shard: usize) -> Result<(Revision, Feed)> {
     const TRIES: usize = 1000;
     let mut tries = 0;
     loop {
@@ -191,10 +192,14 @@ fn from_now(engine: &Engine, shard: usize) -> Result<(u64, Feed)> {
 }
 
 /// The revisions that a client has seen, one per shard.
-fn last_event_id(request: &HttpRequest, shards: usize) -> std::result::Result<Option<Vec<u64>>, ApiError> {
+fn last_event_id(
+    request: &HttpRequest,
+    shards: usize,
+) -> std::result::Result<Option<Vec<Revision>>, ApiError> {
     let Some(value) = request.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
-    let revisions: Option<Vec<u64>> = text.split('-').map(|revision| revision.parse().ok()).collect();
+    let revisions: Option<Vec<Revision>> =
+        text.split('-').map(|revision| revision.parse().ok().map(Revision)).collect();
     match revisions {
         Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
         _ => Err(ApiError::bad("this Last-Event-ID is not the id of an event")),
@@ -228,7 +233,7 @@ fn follow(shard: usize, mut feed: Feed) -> Next {
 struct Watching {
     wanted: Wanted,
     /// Up to which revision the changes of each shard were sent.
-    revisions: Vec<u64>,
+    revisions: Vec<Revision>,
     feeds: Vec<Next>,
     first: Option<Part>,
     /// Changes since the client was last sent its position.
@@ -288,7 +293,7 @@ impl Watching {
                 .count();
             let change = &changes[at..at + parts];
             at += parts;
-            let last = change.last().map_or(0, |effect| effect.revision);
+            let last = change.last().map_or(Revision::ZERO, |effect| effect.revision);
             if last <= self.revisions[shard] {
                 continue;
             }
@@ -306,7 +311,7 @@ impl Watching {
 /// The name and data of an event.
 fn described(change: &[Effect]) -> (&'static str, String) {
     let key = &change[0].key;
-    let version = change[0].version;
+    let version = change[0].version.0;
     let document = |text: Bytes| {
         let expires_at = change.iter().rev().find_map(|effect| match effect.fact {
             Fact::Expiry(at) => Some(at),
@@ -331,13 +336,13 @@ fn described(change: &[Effect]) -> (&'static str, String) {
     ("change", format!("{{\"key\":{},\"version\":{version}}}", written::shown(key)))
 }
 
-fn write_event(name: &str, revisions: &[u64], data: &str, out: &mut Vec<u8>) {
+fn write_event(name: &str, revisions: &[Revision], data: &str, out: &mut Vec<u8>) {
     write_id(revisions, out);
     out.extend_from_slice(format!("\nevent: {name}\n").as_bytes());
     events::event(data, out);
 }
 
-fn write_id(revisions: &[u64], out: &mut Vec<u8>) {
-    let id: Vec<String> = revisions.iter().map(u64::to_string).collect();
+fn write_id(revisions: &[Revision], out: &mut Vec<u8>) {
+    let id: Vec<String> = revisions.iter().map(Revision::to_string).collect();
     out.extend_from_slice(format!("id: {}", id.join("-")).as_bytes());
 }

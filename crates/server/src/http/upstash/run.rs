@@ -14,7 +14,7 @@ use keystead_commands::meter::ReplyBound;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
-use keystead_core::{Error, Stopwatch};
+use keystead_core::{Error, Revision, Stopwatch};
 use keystead_engine::{Completion, Turn};
 
 use super::super::context::HttpContext;
@@ -245,7 +245,7 @@ impl Work {
             commands: which.iter().filter_map(of).collect(),
             replies: Vec::with_capacity(which.len()),
             publish: Vec::new(),
-            last_seen: 0,
+            last_seen: Revision::ZERO,
             budget: ReplyBudget::new(REST_ANSWER_BYTES_MAX),
             rights: self.rights,
         }
@@ -279,7 +279,7 @@ struct Part {
     replies: Vec<Reply>,
     publish: Vec<Publication>,
     /// The revision that must be durable before the replies are sent.
-    last_seen: u64,
+    last_seen: Revision,
     budget: ReplyBudget,
     rights: Rights,
 }
@@ -321,7 +321,7 @@ fn run_in(
     (spec, command): (&Spec, &Command),
     may: (ReplyBound, Rights),
     publish: &mut Vec<Publication>,
-) -> (Reply, u64) {
+) -> (Reply, Revision) {
     let shard = turn.index();
     let ran = turn.run(spec.writes(), |keyspace, now| {
         let mut ctx = Ctx::new(keyspace, now, random, hub);
@@ -334,7 +334,7 @@ fn run_in(
         }
         (reply, completion)
     });
-    ran.unwrap_or_else(|error| (Reply::Error(Fail::Broken(error)), 0))
+    ran.unwrap_or_else(|error| (Reply::Error(Fail::Broken(error)), Revision::ZERO))
 }
 
 /// Runs a command that touches no key.

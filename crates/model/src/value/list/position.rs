@@ -1,18 +1,18 @@
-//! Positions: where in a list an element stands, as a number that does not change when others come and go. It
+//! Positions: where in a list an element is, as a number that does not change when others are inserted or removed. It
 //! touches nothing.
 //!
-//! Invariants: positions grow strictly from front to back, and a new one is chosen so that as few others as
-//! possible have to change. Neighbours start [`GAP`] apart, an insert takes the middle, and when there is no
-//! middle left the smallest surrounding window that is thin enough is spread out evenly. How thin grows with the
-//! window (the tag ranges of Bender et al., "Two simplified algorithms for maintaining order in a list"), so a
-//! position changes O(log n) times per insert on average even when all inserts go to one spot.
+//! Invariants: positions increase strictly from front to back, and a new one is chosen so that as few others as
+//! possible have to change. Neighbours start [`GAP`] apart, an insert uses the middle, and when there is no
+//! middle left the smallest surrounding window that is sparse enough is spread out evenly. The required sparseness depends on
+//! the window's size (the tag ranges of Bender et al., "Two simplified algorithms for maintaining order in a list"), so a
+//! position changes O(log n) times per insert on average even when all inserts are at one index.
 
 use std::ops::Range;
 
 /// The distance between neighbours that were pushed.
 pub const GAP: i64 = 1 << 16;
 
-/// Beyond this, pushes are only 1 apart, so that positions last for 2^62 pushes more.
+/// Beyond this, pushed elements are only 1 apart, so that positions last for 2^62 more pushes.
 const WIDE_MAX: i64 = 1 << 62;
 
 /// The largest window: a quarter of all positions.
@@ -21,7 +21,7 @@ const WINDOW_BITS_MAX: u32 = 62;
 /// A window of 2^n positions may hold 1.5^n elements.
 const DENSITY: f64 = 1.5;
 
-/// The position for an element behind the last one.
+/// The position for an element after the last one.
 pub(super) fn after(last: Option<i64>) -> i64 {
     match last {
         None => 0,
@@ -45,7 +45,7 @@ pub(super) fn between(before: i64, after: i64) -> Option<i64> {
     (before < middle && middle < after).then_some(middle)
 }
 
-/// Elements that have to move together to make room for one more.
+/// Elements that have to move together so that one more fits.
 #[derive(Debug)]
 pub(super) struct Window {
     /// Which ones.
@@ -55,14 +55,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The smallest window that has room for an element before the one at `index`, which is not the first.
+    /// The smallest window that has space for an element before the one at `index`, which is not the first.
     pub(super) fn around(index: usize, len: usize, position: impl Fn(usize) -> i64) -> Window {
         let anchor = position(index - 1);
         let (mut start, mut end) = (index, index);
-        let (mut bits, mut room) = (0, 1.0);
+        let (mut bits, mut allowed) = (0, 1.0);
         loop {
             bits += 1;
-            room *= DENSITY;
+            allowed *= DENSITY;
             let base = anchor >> bits << bits;
             let last = base | ((1 << bits) - 1);
             while start > 0 && position(start - 1) >= base {
@@ -71,7 +71,7 @@ impl Window {
             while end < len && position(end) <= last {
                 end += 1;
             }
-            if (end - start + 1) as f64 <= room || bits == WINDOW_BITS_MAX {
+            if (end - start + 1) as f64 <= allowed || bits == WINDOW_BITS_MAX {
                 return Window { elements: start..end, base, bits };
             }
         }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_a_gap_away_until_that_becomes_too_far() {
+    fn pushes_are_a_gap_apart_until_the_range_runs_out() {
         assert_eq!((after(None), before(None)), (0, 0));
         assert_eq!((after(Some(5)), before(Some(5))), (5 + GAP, 5 - GAP));
         assert_eq!((after(Some(WIDE_MAX)), before(Some(-WIDE_MAX))), (WIDE_MAX + 1, -WIDE_MAX - 1));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_at_one_spot_move_few_others() {
+    fn inserts_at_one_index_move_few_others() {
         let mut positions: Vec<i64> = (0..1000).map(|i| i * GAP).collect();
         let mut moved = 0;
         for _ in 0..5000 {

@@ -1,16 +1,16 @@
-//! A set of places by their hashes, one line of the cache at a time: whoever looks for a place reads one line that has the
-//! hashes and the places together, and then the entry.
+//! A hash table of ids in which each bucket is one cache line: a lookup reads one line with hashes and ids
+//! together, and then the entry.
 //!
-//! A place stands in the line that its hash names or, where that is full, in one of the next. So a search ends at the first
-//! line that is not full, and to remove from a full one is to look for a place that can come back into it.
+//! An id is in the line of its hash or, where that is full, in one of the next lines. So a search ends at the first
+//! line that is not full, and removing from a full line moves a displaced id back into it.
 
 use super::Id;
 
 const WIDTH: usize = 8;
-/// No place: ids end before it.
+/// No id: ids end before it.
 const NONE: Id = Id::MAX;
 
-/// Hashes and their places, from the front on; the rest is [`NONE`].
+/// Hashes and their ids, filled from the front; the rest is [`NONE`].
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line {
@@ -30,7 +30,7 @@ impl Line {
         self.ids.iter().position(|id| *id == NONE).unwrap_or(WIDTH)
     }
 
-    /// A byte for each place, with all its bits set where the hash is this one. What is behind the last one may be among them.
+    /// A byte for each entry, with all its bits set where the hash is equal. Entries behind the last used one may be among them.
     #[inline]
     fn with_hash(&self, hash: u32) -> u64 {
         // In this form the compiler compares all eight at once.
@@ -50,14 +50,14 @@ impl Line {
     }
 }
 
-/// Places by hash. The number of lines is a power of two or none, and at least one of them is not full.
+/// Ids by hash. The number of lines is a power of two or 0, and at least one of them is not full.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct Buckets {
     lines: Box<[Line]>,
     len: usize,
 }
 
-impl Places {
+impl Buckets {
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
         let mut at = self.home(hash);
@@ -89,8 +89,8 @@ impl Places {
         let mut at = self.home(hash);
         while let Some(line) = self.lines.get_mut(at) {
             let was_full = line.is_full();
-            if let Some(place) = line.ids.iter().position(|other| *other == id) {
-                line.take(place);
+            if let Some(index) = line.ids.iter().position(|other| *other == id) {
+                line.take(index);
                 self.len -= 1;
                 if was_full {
                     self.fill(at);
@@ -104,7 +104,7 @@ impl Places {
         }
     }
 
-    /// Makes room for that many more.
+    /// Reserves space for that many more.
     pub(super) fn reserve(&mut self, additional: usize) {
         let slots = self.lines.len() * WIDTH;
         if self.len + additional <= slots - slots / 4 {
@@ -127,19 +127,19 @@ impl Places {
         self.lines[at].push(hash, id);
     }
 
-    /// A line that was full has room: whoever stands behind it because of that, and could stand here, comes back.
-    fn fill(&mut self, mut hole: usize) {
-        let mut at = hole;
+    /// A full line has got a free entry: moves an id back into it that was displaced to a later line because of that.
+    fn fill(&mut self, mut free: usize) {
+        let mut at = free;
         loop {
             at = self.after(at);
             let was_full = self.lines[at].is_full();
             let line = &self.lines[at];
-            // Those whose line is not after the hole, counted from where they stand.
-            let behind = |hash: u32| self.before(at, self.home(hash)) >= self.before(at, hole);
-            if let Some(place) = (0..line.len()).find(|place| behind(line.hashes[*place])) {
-                let (hash, id) = self.lines[at].take(place);
-                self.lines[hole].push(hash, id);
-                hole = at;
+            // Those whose home line is not after the free entry, counted from where they are.
+            let behind = |hash: u32| self.before(at, self.home(hash)) >= self.before(at, free);
+            if let Some(index) = (0..line.len()).find(|index| behind(line.hashes[*index])) {
+                let (hash, id) = self.lines[at].take(index);
+                self.lines[free].push(hash, id);
+                free = at;
             }
             if !was_full {
                 return;
@@ -147,10 +147,10 @@ impl Places {
         }
     }
 
-    /// The line where a hash is looked for first.
+    /// The line where the search for a hash begins.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        // Shards and parts are chosen by the upper half of a hash, so that this half is different within a part.
+        // Shards and parts are selected by the upper half of a hash, so this half varies within a part.
         hash as usize & self.lines.len().wrapping_sub(1)
     }
 
@@ -171,66 +171,66 @@ mod tests {
 
     use super::*;
 
-    /// A cheap random sequence.
+    /// A cheap pseudo-random sequence.
     fn next(state: &mut u64) -> u32 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) as u32
     }
 
     #[test]
-    fn a_line_is_a_line_of_the_cache() {
+    fn a_line_is_one_cache_line() {
         assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
     }
 
     #[test]
-    fn whatever_comes_and_goes_is_found_and_nothing_else() {
-        // Few hashes make long chains of full lines. The greatest ones begin at the last line, so the chains run over the end.
+    fn random_inserts_and_removes_agree_with_a_map() {
+        // Few hashes make long chains of full lines. The greatest ones begin at the last line, so the chains wrap around the end.
         for (hashes, keys) in [(3, 60), (40, 400), (u32::MAX, 5000)] {
-            let (mut places, mut model, mut state) = (Places::default(), BTreeMap::new(), 7);
+            let (mut buckets, mut model, mut state) = (Buckets::default(), BTreeMap::new(), 7);
             for round in 0..60_000 {
                 let id = next(&mut state) % keys;
                 match model.remove(&id) {
-                    Some(hash) => places.remove(hash, id),
+                    Some(hash) => buckets.remove(hash, id),
                     None => {
                         let hash = u32::MAX - next(&mut state) % hashes;
                         model.insert(id, hash);
-                        places.insert(hash, id);
+                        buckets.insert(hash, id);
                     }
                 }
-                // In waves, so that lines are full, and empty again.
+                // In waves, so that lines fill up and become empty again.
                 if round % 5000 > 4000 && model.len() > 4 {
                     let (id, hash) = model.pop_first().unwrap();
-                    places.remove(hash, id);
+                    buckets.remove(hash, id);
                 }
-                assert_eq!(places.len, model.len());
+                assert_eq!(buckets.len, model.len());
                 let (seen, absent) = (next(&mut state) % keys, u32::MAX - next(&mut state) % hashes);
-                assert_eq!(places.find(absent, |id| id == keys), None);
+                assert_eq!(buckets.find(absent, |id| id == keys), None);
                 if let Some(hash) = model.get(&seen) {
-                    assert_eq!(places.find(*hash, |id| id == seen), Some(seen));
+                    assert_eq!(buckets.find(*hash, |id| id == seen), Some(seen));
                 }
                 if round % 500 == 0 {
-                    check(&places, &model);
+                    check(&buckets, &model);
                 }
             }
         }
     }
 
-    fn check(places: &Places, model: &BTreeMap<Id, u32>) {
+    fn check(buckets: &Buckets, model: &BTreeMap<Id, u32>) {
         for (id, hash) in model {
-            assert_eq!(places.find(*hash, |other| other == *id), Some(*id));
+            assert_eq!(buckets.find(*hash, |other| other == *id), Some(*id));
         }
-        let there: usize = places.lines.iter().map(Line::len).sum();
-        assert_eq!(there, model.len(), "each is there once");
-        assert!(places.lines.is_empty() || places.lines.iter().any(|line| !line.is_full()));
+        let there: usize = buckets.lines.iter().map(Line::len).sum();
+        assert_eq!(there, model.len(), "each is found once");
+        assert!(buckets.lines.is_empty() || buckets.lines.iter().any(|line| !line.is_full()));
     }
 
     #[test]
-    fn to_remove_what_is_not_there_changes_nothing() {
-        let mut places = Places::default();
-        places.remove(1, 1);
-        places.insert(1, 1);
-        places.remove(1, 2);
-        places.remove(2, 2);
-        assert_eq!((places.len, places.find(1, |_| true)), (1, Some(1)));
+    fn removing_an_absent_id_changes_nothing() {
+        let mut buckets = Buckets::default();
+        buckets.remove(1, 1);
+        buckets.insert(1, 1);
+        buckets.remove(1, 2);
+        buckets.remove(2, 2);
+        assert_eq!((buckets.len, buckets.find(1, |_| true)), (1, Some(1)));
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake};
 
-use keystead_core::{Code, Millis, Outcome};
-use keystead_engine::bounds::{BATCH_BYTES, GUESTS_WAITING_MAX};
-use keystead_engine::{Completion, Durability, Engine, Guest, Local, Options, Turn};
+use keystead_core::{Code, Millis, Outcome, Revision};
+use keystead_engine::bounds::{BATCH_BYTES, LOCAL_TASKS_WAITING_MAX};
+use keystead_engine::{Completion, Durability, Engine, Local, LocalTask, Options, Turn};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
 use tokio::sync::oneshot;
 
 use crate::common::{DURABLE, get, occupy, options, set};
 
-/// Lets a task live on a shard's loop from now on, and gives what it comes to.
+/// Runs a task on a shard's loop and returns its result.
 pub(crate) fn on_loop<T, F, G>(
     engine: &Engine,
     shard: usize,
@@ -26,17 +26,17 @@ where
     F: Future<Output = T> + 'static,
     G: FnOnce(Local) -> F + Send + 'static,
 {
-    let (tell, told) = oneshot::channel();
-    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+    let (reply, result) = oneshot::channel();
+    let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
-            let _ = tell.send(task(local).await);
+            let _ = reply.send(task(local).await);
         })
     };
-    engine.spawn(shard, Box::new(guest)).unwrap();
-    async { told.await.unwrap() }
+    engine.spawn(shard, Box::new(task)).unwrap();
+    async { result.await.unwrap() }
 }
 
-/// Does something in a turn, as soon as the shard gives one.
+/// Runs a function in a turn, as soon as the shard grants one.
 pub(crate) async fn in_turn<T>(local: &Local, run: impl FnOnce(&mut Turn<'_>) -> T) -> T {
     let mut run = Some(run);
     poll_fn(|cx| match local.turn(cx.waker()) {
@@ -52,8 +52,8 @@ pub(crate) fn put(keyspace: &mut Keyspace, key: &str, value: &str, now: Millis) 
     keyspace.set_str(key.as_bytes(), value, Expire::At(Millis::NEVER), now).unwrap();
 }
 
-/// A turn that sets a key, and the revision that must be durable before anybody is told.
-pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> u64 {
+/// A turn that sets a key; returns the revision that must be durable before the result may be sent.
+pub(crate) async fn put_on(local: &Local, key: &str, value: &str) -> Revision {
     in_turn(local, |turn| {
         turn.run(true, |keyspace, now| (put(keyspace, key, value, now), Completion::Commit)).unwrap().1
     })
@@ -69,7 +69,7 @@ fn levels() -> impl Iterator<Item = (tempfile::TempDir, Options)> {
 }
 
 #[tokio::test]
-async fn what_a_guest_changes_becomes_durable_and_others_see_it() {
+async fn what_a_task_changes_becomes_durable_and_visible() {
     for (_dir, options) in levels() {
         let engine = Engine::open(&options.shards(2)).unwrap();
         let shard = engine.shard_of(b"k");
@@ -83,13 +83,13 @@ async fn what_a_guest_changes_becomes_durable_and_others_see_it() {
                 })
             });
             assert!(before.await.unwrap().0);
-            let seen = put_on(&local, "k", "by a guest").await;
+            let seen = put_on(&local, "k", "by a task").await;
             local.until_durable(seen).await.unwrap();
             seen
         })
         .await;
-        assert!(engine.health().shards[shard].durable >= seen && seen >= 2);
-        assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("by a guest"));
+        assert!(engine.health().shards[shard].durable >= seen && seen >= Revision(2));
+        assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("by a task"));
         engine.close().await.unwrap();
     }
 }
@@ -107,19 +107,19 @@ async fn at_fsync_nothing_is_durable_within_its_own_turn() {
             })
             .await;
             assert!(durable < seen);
-            // A look at what is not durable rests on it too, and one at something else does not.
-            let look = |key: &'static [u8]| {
+            // A read of what is not durable depends on it too, and a read of another key does not.
+            let read = |key: &'static [u8]| {
                 in_turn(&local, move |turn| {
                     turn.run(false, |keyspace, now| (keyspace.exists(key, now).unwrap(), Completion::Commit))
                         .unwrap()
                         .1
                 })
             };
-            let (of_k, of_none) = (look(b"k").await, look(b"none").await);
-            assert!(of_k == 0 || of_k == seen, "{of_k} of {seen}");
+            let (of_k, of_none) = (read(b"k").await, read(b"none").await);
+            assert!(of_k == Revision::ZERO || of_k == seen, "{of_k} of {seen}");
             assert!(of_none <= durable, "{of_none} of {durable}");
             local.until_durable(seen).await.unwrap();
-            assert_eq!(look(b"k").await.max(seen), seen);
+            assert_eq!(read(b"k").await.max(seen), seen);
         }
     })
     .await;
@@ -136,10 +136,10 @@ async fn a_change_that_is_not_kept_is_undone() {
                 turn.run(true, |keyspace, now| {
                     put(keyspace, "k", "undone", now);
                     put(keyspace, "other", "undone", now);
-                    ("told all the same", Completion::Rollback)
+                    ("returned all the same", Completion::Rollback)
                 })
             });
-            assert_eq!(ran.await.unwrap().0, "told all the same");
+            assert_eq!(ran.await.unwrap().0, "returned all the same");
         })
         .await;
         assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("kept"));
@@ -149,40 +149,40 @@ async fn a_change_that_is_not_kept_is_undone() {
 }
 
 #[tokio::test]
-async fn many_guests_take_turns_and_every_one_is_woken() {
+async fn many_tasks_take_turns_and_every_one_is_woken() {
     for (_dir, options) in levels() {
         let engine = Engine::open(&options).unwrap();
-        let guests: Vec<_> = (0..50)
-            .map(|guest| {
+        let tasks: Vec<_> = (0..50)
+            .map(|task| {
                 on_loop(&engine, 0, move |local| async move {
                     for n in 0..20 {
-                        let seen = put_on(&local, &format!("k{guest}"), &n.to_string()).await;
+                        let seen = put_on(&local, &format!("k{task}"), &n.to_string()).await;
                         until_woken(&local, seen).await;
                     }
                 })
             })
             .collect();
-        for guest in guests {
-            guest.await;
+        for task in tasks {
+            task.await;
         }
         assert_eq!(get(&engine, "k49").await.unwrap().as_deref(), Some("19"));
         engine.close().await.unwrap();
     }
 }
 
-/// Waits for the disk as a connection does: it asks once, and then only looks.
-async fn until_woken(local: &Local, revision: u64) {
-    let mut asked = false;
+/// Waits for the disk as a connection does: it registers once, and then only checks.
+async fn until_woken(local: &Local, revision: Revision) {
+    let mut registered = false;
     poll_fn(|cx| {
-        let durable = local.durable(if asked { 0 } else { revision }, cx.waker());
-        asked = true;
+        let durable = local.durable(if registered { Revision::ZERO } else { revision }, cx.waker());
+        registered = true;
         if durable >= revision { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
+async fn a_shard_over_its_memory_budget_stalls_and_then_continues() {
     const BUDGET: usize = 1 << 20;
     const VALUE_BYTES: usize = 16 * 1024;
     for level in DURABLE {
@@ -190,19 +190,19 @@ async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
         let options = options(dir.path()).segment_bytes(1 << 20).durability(level).memory_bytes(BUDGET);
         let engine = Engine::open(&options).unwrap();
         let stalled = Arc::new(AtomicBool::new(false));
-        let guests: Vec<_> = (0..16)
-            .map(|guest| {
+        let tasks: Vec<_> = (0..16)
+            .map(|task| {
                 let stalled = Arc::clone(&stalled);
                 on_loop(&engine, 0, move |local| async move {
                     let value = "v".repeat(VALUE_BYTES);
                     let mut most = 0;
                     for n in 0..60 {
-                        if local.turn(&Arc::new(Nobody).into()).is_none() {
+                        if local.turn(&Arc::new(NoWake).into()).is_none() {
                             stalled.store(true, Ordering::Relaxed);
                         }
                         let (used, seen) = in_turn(&local, |turn| {
                             turn.run(true, |keyspace, now| {
-                                put(keyspace, &format!("k{guest}:{n}"), &value, now);
+                                put(keyspace, &format!("k{task}:{n}"), &value, now);
                                 (keyspace.used_bytes(), Completion::Commit)
                             })
                             .unwrap()
@@ -216,12 +216,12 @@ async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
             })
             .collect();
         let mut most = 0;
-        for guest in guests {
-            let ended = tokio::time::timeout(std::time::Duration::from_secs(60), guest).await;
-            most = most.max(ended.expect("a guest was never woken"));
+        for task in tasks {
+            let ended = tokio::time::timeout(std::time::Duration::from_secs(60), task).await;
+            most = most.max(ended.expect("a task was never woken"));
         }
-        assert!(stalled.load(Ordering::Relaxed), "16 MB through 1 MB never made it hold still");
-        // Everybody may have had one turn since the shard looked.
+        assert!(stalled.load(Ordering::Relaxed), "16 MB through 1 MB never stalled the shard");
+        // Every task may have had one turn since the shard checked.
         let limit = BUDGET + BUDGET / 4 + 16 * 2 * VALUE_BYTES;
         assert!(most <= limit, "{most} bytes were used, at most {limit} may be");
         engine.close().await.unwrap();
@@ -229,7 +229,7 @@ async fn a_shard_over_its_memory_holds_still_and_then_everybody_goes_on() {
 }
 
 #[tokio::test]
-async fn a_guest_who_only_reads_stays_within_the_memory_too() {
+async fn a_task_that_only_reads_stays_within_the_memory_budget() {
     const BUDGET: usize = 1 << 20;
     const VALUE_BYTES: usize = 128 * 1024;
     let dir = tempfile::tempdir().unwrap();
@@ -265,10 +265,10 @@ async fn a_guest_who_only_reads_stays_within_the_memory_too() {
     engine.close().await.unwrap();
 }
 
-/// A waker of somebody who only looks.
-struct Nobody;
+/// A waker that does nothing.
+struct NoWake;
 
-impl Wake for Nobody {
+impl Wake for NoWake {
     fn wake(self: Arc<Self>) {}
 }
 
@@ -294,7 +294,7 @@ async fn a_turn_that_changes_much_is_sent_in_parts() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_turn_poisons_and_nobody_is_told_otherwise() {
+async fn a_panic_in_a_turn_poisons_the_shard_and_fails_waiters() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path())).unwrap();
     set(&engine, "k", "kept").await.unwrap();
@@ -311,19 +311,19 @@ async fn a_panic_in_a_turn_poisons_and_nobody_is_told_otherwise() {
         .await;
         assert!(local.poisoned().is_some());
         assert_eq!(local.until_durable(seen).await.unwrap_err().outcome(), Outcome::Unknown);
-        let refused =
+        let rejected =
             in_turn(&local, |turn| turn.run(false, |_, _| ((), Completion::Commit))).await.unwrap_err();
-        assert_eq!(refused.outcome(), Outcome::NotApplied);
+        assert_eq!(rejected.outcome(), Outcome::NotApplied);
     })
     .await;
     engine.close().await.unwrap_err();
     drop(engine);
     let engine = Engine::open(&options(dir.path())).unwrap();
     assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("kept"));
-    assert_eq!(get(&engine, "lost").await.unwrap(), None, "nobody was told of it");
+    assert_eq!(get(&engine, "lost").await.unwrap(), None, "it was never acknowledged");
 }
 
-/// Tells when it is dropped.
+/// Sets the flag when it is dropped.
 struct Ends(Arc<AtomicBool>);
 
 impl Drop for Ends {
@@ -333,41 +333,41 @@ impl Drop for Ends {
 }
 
 #[tokio::test]
-async fn guests_end_with_the_shard() {
+async fn tasks_end_with_the_shard() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Ends(Arc::clone(&ended));
-    let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+    let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
             let _kept = (ends, local);
             std::future::pending::<()>().await;
         })
     };
-    engine.spawn(0, Box::new(guest)).unwrap();
+    engine.spawn(0, Box::new(task)).unwrap();
     set(&engine, "k", "v").await.unwrap();
     assert!(!ended.load(Ordering::SeqCst));
     engine.close().await.unwrap();
     assert!(ended.load(Ordering::SeqCst));
-    for refused in [engine.spawn(0, nothing()), engine.spawn_when_free(0, nothing()).await] {
-        let refused = refused.unwrap_err();
-        assert_eq!((refused.code(), refused.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
+    for rejected in [engine.spawn(0, nothing()), engine.spawn_when_free(0, nothing()).await] {
+        let rejected = rejected.unwrap_err();
+        assert_eq!((rejected.code(), rejected.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
     }
 }
 
-fn nothing() -> Guest {
+fn nothing() -> LocalTask {
     Box::new(|_| Box::pin(async {}))
 }
 
 #[tokio::test]
-async fn too_many_guests_at_once_are_refused() {
+async fn too_many_waiting_tasks_are_rejected() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     assert_eq!(engine.spawn(1, nothing()).unwrap_err().code(), Code::BadRequest);
     let busy = occupy(&engine, b"k");
-    for _ in 0..GUESTS_WAITING_MAX {
+    for _ in 0..LOCAL_TASKS_WAITING_MAX {
         engine.spawn(0, nothing()).unwrap();
     }
     assert_eq!(engine.spawn(0, nothing()).unwrap_err().code(), Code::QueueFull);
-    // Whoever has time waits for a place.
+    // A caller that can wait is accepted later.
     let patient = tokio::spawn({
         let engine = engine.clone();
         async move { engine.spawn_when_free(0, nothing()).await }
@@ -376,7 +376,7 @@ async fn too_many_guests_at_once_are_refused() {
     assert!(!patient.is_finished());
     drop(busy);
     patient.await.unwrap().unwrap();
-    // Guests come before jobs, so when this one has run they all live.
+    // Tasks start before jobs, so when this one has run they all run.
     set(&engine, "k", "v").await.unwrap();
     on_loop(&engine, 0, |local| async move { put_on(&local, "k", "w").await }).await;
     assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("w"));

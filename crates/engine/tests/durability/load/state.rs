@@ -1,4 +1,4 @@
-//! What a group looks like: every key of it with version, expiry and content, as one text, and the text's digest.
+//! The state of a group: every key of it with version, expiry and content, as one text, and the text's digest.
 
 use std::fmt::Write;
 
@@ -9,35 +9,35 @@ use keystead_model::value::Value;
 
 use super::ops::{NAMES, key};
 
-/// How a group looks.
+/// The state of a group.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct GroupState {
     pub(crate) text: String,
     /// The highest revision of its keys.
     pub(crate) revision: u64,
 }
 
-impl Look {
+impl GroupState {
     pub(crate) fn digest(&self) -> u64 {
         digest(self.text.as_bytes())
     }
 }
 
-/// Looks at a group through the engine, that is through the gate.
-pub(crate) async fn look_through(engine: &Engine, group: u32) -> Result<Look> {
-    engine.read(&key(group, ""), move |keyspace, now| look(keyspace, group, now)).await
+/// Reads a group through the engine, that is through the output gate.
+pub(crate) async fn read_state(engine: &Engine, group: u32) -> Result<GroupState> {
+    engine.read(&key(group, ""), move |keyspace, now| state_of(keyspace, group, now)).await
 }
 
-/// Looks at a group.
-pub(crate) fn look(keyspace: &mut Keyspace, group: u32, now: Millis) -> Result<Look> {
-    let mut seen = Look { text: String::new(), revision: 0 };
+/// Reads a group.
+pub(crate) fn state_of(keyspace: &mut Keyspace, group: u32, now: Millis) -> Result<GroupState> {
+    let mut seen = GroupState { text: String::new(), revision: 0 };
     for name in NAMES {
         let name_bytes = key(group, name);
         let Some(meta) = keyspace.meta(&name_bytes, now)? else { continue };
         let Some(value) = keyspace.value(&name_bytes, now)? else { continue };
         let content = content(value)?;
         let _ = writeln!(seen.text, "{name} v{} e{} {content}", meta.version, meta.expires_at.0);
-        seen.revision = seen.revision.max(meta.revision);
+        seen.revision = seen.revision.max(meta.revision.0);
     }
     Ok(seen)
 }
@@ -64,7 +64,7 @@ fn content(value: &Value) -> Result<String, Error> {
     })
 }
 
-/// FNV-1a: enough to tell texts apart that differ by accident.
+/// FNV-1a: enough to distinguish texts that differ by accident.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
