@@ -1,7 +1,7 @@
 //! Sets `KEYSTEAD_LONG_VERSION`, which `keystead --version` prints: the version, and the commit if it is known. Reads `.git`.
 //!
 //! The commit is that of the checkout, read without running git, or the value of `KEYSTEAD_COMMIT` when that variable is set
-//! at build time (empty: no commit). The same source therefore gives the same binary.
+//! at build time (empty: no commit); a debug build has none. The same source therefore gives the same binary.
 
 #![allow(clippy::print_stdout, reason = "Cargo reads what a build script prints")]
 
@@ -17,6 +17,8 @@ fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let commit = match env::var("KEYSTEAD_COMMIT") {
         Ok(commit) => Some(commit),
+        // Every commit would compile the server and its tests again.
+        Err(_) if env::var("PROFILE").is_ok_and(|profile| profile == "debug") => None,
         Err(_) => head_commit(&root),
     };
     println!("cargo::rustc-env=KEYSTEAD_LONG_VERSION={}", long_version(commit.as_deref()));

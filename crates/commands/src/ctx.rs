@@ -82,7 +82,7 @@ pub struct Wait {
     /// The command to run then, if it is not the same one (`XREAD` with `$` continues after the last entry it found).
     pub again: Option<Command>,
     /// Whether it also runs again when a key is deleted or changes its type: `XREADGROUP` then returns an error.
-    pub gone: bool,
+    pub on_delete: bool,
 }
 
 /// A message for a channel.
@@ -124,6 +124,6 @@ impl<'a> Ctx<'a> {
     /// Marks the command as blocked until one of `keys` changes.
     pub fn wait_for<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>, timeout_ms: Option<u64>) {
         let keys = keys.into_iter().map(Bytes::from).collect();
-        self.wait = Some(Wait { keys, timeout_ms, again: None, gone: false });
+        self.wait = Some(Wait { keys, timeout_ms, again: None, on_delete: false });
     }
 }

@@ -93,7 +93,7 @@ pub const DENIED_KEYS: usize = 100;
 pub const DENIED_KEY_BYTES: usize = 128;
 
 /// Denied keys that metrics and `GET /limit/{policy}` report.
-pub const DENIED_KEYS_TOLD: usize = 10;
+pub const DENIED_KEYS_LISTED: usize = 10;
 
 /// Longest time for which a reservation is held, and the default. A longer one gets `400`.
 pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;

@@ -52,7 +52,7 @@ pub(crate) struct RequestJob {
 impl RequestJob {
     /// What a command waits for, as the engine takes it.
     pub(crate) fn wait_for(ticket: u64, wanted: &Wanted) -> Wait {
-        Wait { ticket, keys: wanted.keys.clone(), on_delete: wanted.gone, timeout_ms: wanted.timeout_ms }
+        Wait { ticket, keys: wanted.keys.clone(), on_delete: wanted.on_delete, timeout_ms: wanted.timeout_ms }
     }
 }
 

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Set;
-use crate::bounds::DENIED_KEYS_TOLD;
+use crate::bounds::DENIED_KEYS_LISTED;
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -123,7 +123,7 @@ impl PolicyMetrics {
                 let label = PolicyLabel { policy: name.clone() };
                 self.store_broken.get_or_create(&label).set(active.is_store_broken().into());
             }
-            let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
+            let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_LISTED);
             for (key, count) in top {
                 let labels = KeyLabels { policy: name.clone(), key: shown(&key).into_owned() };
                 self.denied_keys.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));

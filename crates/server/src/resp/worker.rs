@@ -71,7 +71,7 @@ impl Worker {
         }
         let writes = || {
             dispatch::resolve(args)
-                .is_ok_and(|spec| spec.writes() || matches!(spec.full_name, "exec" | "publish"))
+                .is_ok_and(|spec| spec.writes() || matches!(spec.full_name, "exec" | "publish" | "spublish"))
         };
         if clients.paused_writes_only.load(Ordering::Relaxed) && !writes() {
             return None;

@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
 
 use super::output::Output;
@@ -98,7 +97,7 @@ impl Launch {
     }
 
     pub(super) fn spawn(&self) -> Checked<(Child, Arc<Output>)> {
-        let mut command = Command::new(&self.binary);
+        let mut command = self.command();
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with(SETTING_PREFIX) {
                 command.env_remove(name);
@@ -113,14 +112,23 @@ impl Launch {
             .map_err(|e| Failure::new(format_args!("cannot start {}: {e}", self.binary.display())))?;
         // It holds the write end open.
         drop(command);
-        for (resource, most) in [(Resource::As, self.address_space), (Resource::Nofile, self.open_files)] {
-            if most.is_some() {
-                let limit = Rlimit { current: most, maximum: most };
-                prlimit(Some(Pid::from_child(&child)), resource, limit).map_err(std::io::Error::from)?;
-            }
-        }
         let output = Output::follow(&child, printed)?;
         Ok((child, output))
+    }
+
+    /// The binary, behind a shell that sets its limits first: set from outside, they would come after the process has started.
+    fn command(&self) -> Command {
+        if self.address_space.is_none() && self.open_files.is_none() {
+            return Command::new(&self.binary);
+        }
+        let limit = |flag: &str, most: Option<u64>| {
+            most.map_or(String::new(), |most| format!("ulimit -{flag} {most} && "))
+        };
+        let (kibibytes, files) =
+            (limit("v", self.address_space.map(|bytes| bytes / 1024)), limit("n", self.open_files));
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{kibibytes}{files}exec \"$0\" \"$@\"")]).arg(&self.binary);
+        command
     }
 
     pub(super) fn binary(&self) -> &Path {

@@ -125,7 +125,7 @@ mod tests {
         assert!(desk.wait.is_none());
         desk.expect(&[("XREAD BLOCK 50 STREAMS s x $ $", "*-1")]);
         let wait = desk.wait.take().unwrap();
-        assert_eq!((wait.timeout_ms, wait.keys.len(), wait.gone), (Some(50), 2, false));
+        assert_eq!((wait.timeout_ms, wait.keys.len(), wait.on_delete), (Some(50), 2, false));
         let again = wait.again.unwrap();
         let words = |args: Args<'_>| args.from(0).map(|word| word.to_vec()).collect::<Vec<_>>().join(&b' ');
         assert_eq!(words(again.args()), b"XREAD BLOCK 50 STREAMS s x 2-0 0-0");

@@ -251,7 +251,7 @@ mod tests {
         let mut desk = filled();
         desk.expect(&[("XREADGROUP GROUP g c BLOCK 0 STREAMS t >", "*-1")]);
         let wait = desk.wait.take().unwrap();
-        assert!(wait.gone && wait.again.is_none() && wait.timeout_ms.is_none());
+        assert!(wait.on_delete && wait.again.is_none() && wait.timeout_ms.is_none());
         desk.now = desk.now.plus_ms(5);
         desk.woken = true;
         let revision = desk.keys.revision();

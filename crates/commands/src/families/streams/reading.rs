@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
         }
         if let Some(wait) = &mut ctx.wait {
             wait.again = changed.then_some(again);
-            wait.gone = self.group.is_some();
+            wait.on_delete = self.group.is_some();
         }
     }
 }

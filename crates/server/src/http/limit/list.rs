@@ -11,7 +11,7 @@ use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
 use super::{find_policy, params};
-use crate::bounds::DENIED_KEYS_TOLD;
+use crate::bounds::DENIED_KEYS_LISTED;
 use crate::policies::active::ActivePolicy;
 use crate::written;
 
@@ -27,7 +27,7 @@ pub(in super::super) async fn policy(context: &HttpContext, request: &HttpReques
     Parameters::of(&request.head, &[])?;
     let active = find_policy(context, name)?;
     let mut body = summary(&active);
-    let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_TOLD);
+    let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_LISTED);
     let top: Vec<Value> =
         top.iter().map(|(key, count)| json!({ "key": written::shown(key), "denied": count })).collect();
     if let Value::Object(body) = &mut body {
