@@ -48,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let (Some(tree), Ok(path)) = (&tree, Path::read(path)) {
         for order in [Order::OuterFirst, Order::InnerFirst] {
             // Their bounds differ: a location takes more memory than a value.
-            if let (Ok(values), Ok(places)) = (path.values(tree, order), path.places(tree, order)) {
+            if let (Ok(values), Ok(places)) = (path.values(tree, order), path.locations(tree, order)) {
                 assert_eq!(values.len(), places.len());
                 assert!(values.iter().zip(&places).all(|(value, (_, at))| std::ptr::eq(*value, *at)));
             }

@@ -134,6 +134,8 @@ impl Harness {
 
     /// The keyspace must equal the copy that has only received the effects.
     pub fn compare(&mut self) {
+        // What expired since the last command has effects as well.
+        self.follow();
         self.keys.check().expect("the keyspace is consistent");
         if self.keys.used_bytes() > COMPARED_BYTES_MAX {
             return;
@@ -214,7 +216,7 @@ impl Harness {
 
 /// An expired key may be removed at any time.
 fn is_reclaiming(fact: &Fact) -> bool {
-    matches!(fact, Fact::Deletions | Fact::HashFieldDeleted(_))
+    matches!(fact, Fact::Deleted | Fact::HashFieldDeleted(_))
 }
 
 /// Whether a request creates a string as long as its offset, which is allowed up to 512 MB.
