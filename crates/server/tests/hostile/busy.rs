@@ -94,7 +94,7 @@ fn health_is_answered_while_a_script_never_ends() {
     );
     let refused = get(&server, "/get/k");
     assert_eq!((refused.status, refused.head.contains("retry-after: 1")), (503, true), "{refused:?}");
-    assert!(refused.body.contains("a command takes long"), "{refused:?}");
+    assert!(refused.body.contains("a long-running command blocks the shard"), "{refused:?}");
     Client::connect(&server).expect(&[("SCRIPT KILL", "+OK")]);
     until("it is ready again", || get(&server, "/readyz").status == 200);
     assert_unharmed(&server);

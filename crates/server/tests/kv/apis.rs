@@ -42,17 +42,17 @@ fn each_change_in_any_api_increments_the_one_version() {
     let after_expire = http.version("/kv/a");
     assert_eq!(after_expire, 5);
     assert!(http.get("/kv/a").json()["expiresAt"].is_u64());
-    http.put("/kv/a?ifVersion=4", "1").error(409, "conflict");
+    http.put("/kv/a?ifVersion=4", "1").expect_error(409, "conflict");
     assert_eq!(scanned(&mut redis), ["a"]);
     redis.expect(&[("DEL a", ":1")]);
-    http.get("/kv/a").error(404, "not_found");
+    http.get("/kv/a").expect_error(404, "not_found");
     redis.expect(&[("SET a text", "+OK"), ("APPEND a s", ":5")]);
     http.get("/kv/a").is(200, r#"{"key":"a","value":"texts","version":2}"#);
     http.put("/kv/a?ifVersion=2", "[]").is(200, r#"{"key":"a","value":[],"version":3}"#);
     redis.expect(&[("TYPE a", "+ReJSON-RL"), ("RPUSH list x", ":1")]);
     for method in ["GET", "PUT", "PATCH", "DELETE"] {
         let body: &[u8] = if method == "GET" { b"" } else { b"1" };
-        http.ask(method, "/kv/list", &[], body).error(409, "wrong_type");
+        http.ask(method, "/kv/list", &[], body).expect_error(409, "wrong_type");
     }
     redis.expect(&[("LRANGE list 0 -1", "[x]"), ("FLUSHALL", "+OK")]);
     assert_eq!(http.get("/kv").text(), "[]\n");
@@ -72,13 +72,13 @@ fn a_token_is_needed_and_a_read_only_token_reads() {
     for headers in [&[][..], &["Authorization: Bearer x"]] {
         for (method, target, body) in requests.into_iter().chain([("GET", "/kv/a", ""), ("GET", "/kv", "")]) {
             let response = http.ask(method, target, headers, body.as_bytes());
-            response.error(401, "unauthorized");
+            response.expect_error(401, "unauthorized");
             assert_eq!(response.header("www-authenticate"), Some("Bearer"));
         }
     }
     http.ask("PUT", "/kv/a", &[all], b"1").is(201, r#"{"key":"a","value":1,"version":1}"#);
     for (method, target, body) in requests.into_iter().chain([("GET", "/kv", "")]) {
-        http.ask(method, target, &[look], body.as_bytes()).error(403, "forbidden");
+        http.ask(method, target, &[look], body.as_bytes()).expect_error(403, "forbidden");
     }
     http.ask("GET", "/kv/a", &[look], b"").is(200, r#"{"key":"a","value":1,"version":1}"#);
     http.get("/kv/a?_token=look").is(200, r#"{"key":"a","value":1,"version":1}"#);
@@ -114,7 +114,7 @@ fn pages_need_a_token() {
     let open = memory(&[]);
     let mut http = Http::connect(&open);
     for (method, body) in [("GET", ""), ("PUT", "1"), ("DELETE", "")] {
-        http.ask(method, "/kv/a", &[page], body.as_bytes()).error(401, "unauthorized");
+        http.ask(method, "/kv/a", &[page], body.as_bytes()).expect_error(401, "unauthorized");
     }
     let response = http.ask("PUT", "/kv/a", &["Origin: http://localhost:3000"], b"1");
     assert_eq!((response.status, &response.json()["version"]), (201, &json!(1)));

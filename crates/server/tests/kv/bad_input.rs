@@ -26,7 +26,7 @@ fn keys_are_any_bytes() {
     for bad in ["/kv/", "/kv/a/b", "/kv/%", "/kv/%2", "/kv/%zz"] {
         for method in ["GET", "PUT", "DELETE"] {
             let body: &[u8] = if method == "GET" { b"" } else { b"1" };
-            http.ask(method, bad, &[], body).error(400, "bad_request");
+            http.ask(method, bad, &[], body).expect_error(400, "bad_request");
         }
     }
 }
@@ -45,14 +45,14 @@ fn the_error_of_invalid_json_has_its_position() {
         ("NaN", "line 1 column 1"),
     ] {
         for method in ["PUT", "PATCH"] {
-            let error = http.ask(method, "/kv/a", &[], body.as_bytes()).error(400, "bad_request");
+            let error = http.ask(method, "/kv/a", &[], body.as_bytes()).expect_error(400, "bad_request");
             assert!(error["message"].as_str().unwrap().contains(place), "{body:?}: {error}");
         }
     }
-    let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").error(400, "bad_request");
+    let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").expect_error(400, "bad_request");
     assert!(error["message"].as_str().unwrap().contains("line 2 column 4"), "{error}");
     let deep = "[".repeat(128) + &"]".repeat(128);
-    http.put("/kv/a", &deep).error(400, "bad_request");
+    http.put("/kv/a", &deep).expect_error(400, "bad_request");
     assert_eq!(http.put("/kv/deep", &deep[1..255]).status, 201);
     assert_eq!(http.version("/kv/a"), 1);
 }
@@ -62,16 +62,16 @@ fn what_is_over_the_bounds_has_a_code() {
     let (_server, mut http) = open();
     let key = "k".repeat(32 * 1024);
     assert_eq!(http.put(&format!("/kv/{key}"), "1").status, 201);
-    http.put(&format!("/kv/{key}k"), "1").error(413, "too_large");
+    http.put(&format!("/kv/{key}k"), "1").expect_error(413, "too_large");
     let long = format!("\"{}\"", "x".repeat(10 * 1024 * 1024));
     let (_server, mut other) = open();
-    other.put("/kv/a", &long).error(413, "too_large");
+    other.put("/kv/a", &long).expect_error(413, "too_large");
     let name = format!("Idempotency-Key: {}", "n".repeat(256));
-    http.ask("PUT", "/kv/a", &[&name], b"1").error(400, "bad_request");
-    http.ask("PUT", "/kv/a", &["Idempotency-Key:"], b"1").error(400, "bad_request");
-    http.get("/kv/a?wait=301s").error(400, "bad_request");
+    http.ask("PUT", "/kv/a", &[&name], b"1").expect_error(400, "bad_request");
+    http.ask("PUT", "/kv/a", &["Idempotency-Key:"], b"1").expect_error(400, "bad_request");
+    http.get("/kv/a?wait=301s").expect_error(400, "bad_request");
     for limit in ["0", "10001", "x", "-1"] {
-        http.get(&format!("/kv?limit={limit}")).error(400, "bad_request");
+        http.get(&format!("/kv?limit={limit}")).expect_error(400, "bad_request");
     }
     assert_eq!(http.get("/kv/a").status, 404);
 }
@@ -88,16 +88,16 @@ fn invalid_requests_are_errors() {
         "/kv?cursor=x",
         "/kv?values=perhaps",
     ] {
-        http.get(target).error(400, "bad_request");
+        http.get(target).expect_error(400, "bad_request");
     }
-    http.delete("/kv/a?ttl=1s").error(400, "bad_request");
+    http.delete("/kv/a?ttl=1s").expect_error(400, "bad_request");
     for (method, target, allow) in [
         ("POST", "/kv/a", "GET, HEAD, PUT, PATCH, DELETE"),
         ("PUT", "/kv", "GET, HEAD"),
         ("GET", "/kv:batch", "POST"),
     ] {
         let response = http.ask(method, target, &[], b"");
-        response.error(405, "method_not_allowed");
+        response.expect_error(405, "method_not_allowed");
         for word in allow.split(", ").filter(|word| *word != "HEAD") {
             assert!(response.header("allow").unwrap().contains(word), "{method} {target}: {response:?}");
         }

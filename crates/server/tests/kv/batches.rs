@@ -56,7 +56,7 @@ fn one_that_fails_undoes_all_others() {
     ] {
         let mut operations = begin.to_vec();
         operations.push(last.clone());
-        let error = batch(&mut http, operations).error(status, code);
+        let error = batch(&mut http, operations).expect_error(status, code);
         assert_eq!(error["operation"], 3, "{last}");
         http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
         assert_eq!(http.get("/kv/new").status, 404, "{last}");
@@ -82,13 +82,13 @@ fn an_invalid_batch_is_an_error() {
         json!([{ "op": "get", "key": "a", "value": 1 }]),
         json!([{ "op": "put", "key": { "base64": "!" }, "value": 1 }]),
     ] {
-        batch(&mut http, bad).error(400, "bad_request");
+        batch(&mut http, bad).expect_error(400, "bad_request");
     }
     for body in ["", "[]", "{}", r#"{"operations":1}"#, r#"{"operations":[],"x":1}"#] {
-        http.post("/kv:batch", body).error(400, "bad_request");
+        http.post("/kv:batch", body).expect_error(400, "bad_request");
     }
     let one = json!({ "op": "put", "key": "a", "value": 1 });
-    batch(&mut http, vec![one.clone(); 101]).error(413, "too_large");
+    batch(&mut http, vec![one.clone(); 101]).expect_error(413, "too_large");
     assert_eq!(http.get("/kv/a").status, 404);
     assert_eq!(batch(&mut http, vec![one; 100]).status, 200);
     assert_eq!(http.version("/kv/a"), 100);
@@ -101,7 +101,7 @@ fn the_keys_of_a_batch_must_be_on_one_shard() {
     let puts = |tag: &str| {
         (0..20).map(|n| json!({ "op": "put", "key": format!("{tag}:{n}"), "value": n })).collect::<Vec<_>>()
     };
-    batch(&mut http, puts("a")).error(400, "bad_request");
+    batch(&mut http, puts("a")).expect_error(400, "bad_request");
     assert_eq!(http.get("/kv").text(), "[]\n");
     assert_eq!(batch(&mut http, puts("{a}")).status, 200);
     assert_eq!(http.get("/kv").json().as_array().unwrap().len(), 20);

@@ -13,7 +13,7 @@ fn another_version_is_a_conflict_with_the_current_version() {
         ("DELETE", "/kv/a?ifVersion=1"),
         ("PUT", "/kv/a?ifVersion=0"),
     ] {
-        let error = http.ask(method, target, &[], b"{}").error(409, "conflict");
+        let error = http.ask(method, target, &[], b"{}").expect_error(409, "conflict");
         assert_eq!(error["current"], Value::Null, "{method}");
         assert!(error.as_object().unwrap().contains_key("current"));
     }
@@ -21,11 +21,11 @@ fn another_version_is_a_conflict_with_the_current_version() {
     http.put("/kv/a", "1");
     http.put("/kv/a?ifVersion=1", "2").is(200, r#"{"key":"a","value":2,"version":2}"#);
     for method in ["PUT", "PATCH", "DELETE"] {
-        let error = http.ask(method, "/kv/a?ifVersion=1", &[], b"3").error(409, "conflict");
+        let error = http.ask(method, "/kv/a?ifVersion=1", &[], b"3").expect_error(409, "conflict");
         assert_eq!(error["current"], json!(2), "{method}");
     }
     http.ask("PATCH", "/kv/a?ifVersion=2", &[], b"3").is(200, r#"{"key":"a","value":3,"version":3}"#);
-    http.delete("/kv/a?ifVersion=2").error(409, "conflict");
+    http.delete("/kv/a?ifVersion=2").expect_error(409, "conflict");
     http.delete("/kv/a?ifVersion=3").is(204, "");
 }
 
@@ -33,11 +33,11 @@ fn another_version_is_a_conflict_with_the_current_version() {
 fn headers_do_the_same_and_fail_with_412() {
     let (_server, mut http) = open();
     let create = ["If-None-Match: *"];
-    http.ask("PUT", "/kv/a", &["If-Match: *"], b"1").error(412, "conflict");
+    http.ask("PUT", "/kv/a", &["If-Match: *"], b"1").expect_error(412, "conflict");
     http.ask("PUT", "/kv/a", &create, b"1").is(201, r#"{"key":"a","value":1,"version":1}"#);
-    let error = http.ask("PUT", "/kv/a", &create, b"2").error(412, "conflict");
+    let error = http.ask("PUT", "/kv/a", &create, b"2").expect_error(412, "conflict");
     assert_eq!(error["current"], 1);
-    http.ask("PATCH", "/kv/a", &create, b"2").error(412, "conflict");
+    http.ask("PATCH", "/kv/a", &create, b"2").expect_error(412, "conflict");
     http.ask("PUT", "/kv/a", &["If-Match: *"], b"2").is(200, r#"{"key":"a","value":2,"version":2}"#);
     http.ask("PUT", "/kv/a", &["If-Match: \"2\""], b"3").is(200, r#"{"key":"a","value":3,"version":3}"#);
     http.ask("PUT", "/kv/a", &["If-Match: \"1\", \"3\""], b"4")
@@ -46,13 +46,13 @@ fn headers_do_the_same_and_fail_with_412() {
         .is(200, r#"{"key":"a","value":5,"version":5}"#);
     for header in ["If-Match: \"1\"", "If-Match: W/\"5\"", "If-Match: \"x\""] {
         for method in ["PUT", "PATCH", "DELETE"] {
-            let error = http.ask(method, "/kv/a", &[header], b"9").error(412, "conflict");
+            let error = http.ask(method, "/kv/a", &[header], b"9").expect_error(412, "conflict");
             assert_eq!(error["current"], 5, "{method} {header}");
         }
     }
     http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6")
         .is(200, r#"{"key":"a","value":6,"version":6}"#);
-    http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6").error(409, "conflict");
+    http.ask("PUT", "/kv/a?ifVersion=5", &["If-Match: \"5\""], b"6").expect_error(409, "conflict");
     http.ask("DELETE", "/kv/a", &["If-Match: \"6\""], b"").is(204, "");
 }
 
@@ -75,14 +75,14 @@ fn contradictory_or_invalid_conditions_are_errors() {
         ("/kv/a?ifVersion=99999999999999999999", &[]),
     ] {
         for method in ["PUT", "PATCH", "DELETE"] {
-            http.ask(method, target, headers, b"2").error(400, "bad_request");
+            http.ask(method, target, headers, b"2").expect_error(400, "bad_request");
         }
     }
     http.get("/kv/a").is(200, r#"{"key":"a","value":1,"version":1}"#);
     // Also of requests that only read, or wait.
     for target in ["/kv/a", "/kv/none", "/kv/a?wait=10ms"] {
         for header in ["If-Match: 1", "If-Match: \"1", "If-None-Match: \"1\" \"2\"", "If-None-Match: W/1"] {
-            http.ask("GET", target, &[header], b"").error(400, "bad_request");
+            http.ask("GET", target, &[header], b"").expect_error(400, "bad_request");
         }
     }
 }
@@ -92,10 +92,10 @@ fn waiting_requests_have_conditions_too() {
     let (_server, mut http) = open();
     http.put("/kv/a", "1");
     for target in ["/kv/a", "/kv/a?wait=30s", "/kv/a?wait=10ms&sinceVersion=1"] {
-        let error = http.ask("GET", target, &["If-Match: \"7\""], b"").error(412, "conflict");
+        let error = http.ask("GET", target, &["If-Match: \"7\""], b"").expect_error(412, "conflict");
         assert_eq!(error["current"], 1, "{target}");
         assert_eq!(http.ask("GET", target, &["If-None-Match: \"7\", W/\"1\""], b"").status, 304, "{target}");
     }
     assert_eq!(http.ask("GET", "/kv/a?wait=30s", &["If-Match: \"a,b\", \"1\""], b"").status, 200);
-    http.ask("GET", "/kv/none?wait=10ms", &["If-Match: *"], b"").error(412, "conflict");
+    http.ask("GET", "/kv/none?wait=10ms", &["If-Match: *"], b"").expect_error(412, "conflict");
 }

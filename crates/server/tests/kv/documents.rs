@@ -12,7 +12,7 @@ const OPERATIONS: &str = "application/json-patch+json";
 #[test]
 fn a_document_is_created_replaced_read_and_deleted() {
     let (_server, mut http) = open();
-    http.get("/kv/a").error(404, "not_found");
+    http.get("/kv/a").expect_error(404, "not_found");
     let response = http.put("/kv/a", r#" {"n" : 1} "#);
     response.is(201, r#"{"key":"a","value":{"n":1},"version":1}"#);
     assert_eq!(response.header("etag"), Some("\"1\""));
@@ -28,8 +28,8 @@ fn a_document_is_created_replaced_read_and_deleted() {
     let response = http.ask("HEAD", "/kv/a", &[], b"");
     assert_eq!((response.status, response.header("etag")), (200, Some("\"2\"")));
     http.delete("/kv/a").is(204, "");
-    http.delete("/kv/a").error(404, "not_found");
-    http.get("/kv/a").error(404, "not_found");
+    http.delete("/kv/a").expect_error(404, "not_found");
+    http.get("/kv/a").expect_error(404, "not_found");
     // A key that is created again starts at version 1.
     http.put("/kv/a", "null").is(201, r#"{"key":"a","value":null,"version":1}"#);
 }
@@ -45,7 +45,7 @@ fn an_unchanged_document_is_304() {
         assert_eq!((response.status, response.header("etag")), (status, Some("\"1\"")), "{known}");
         assert_eq!(response.body.is_empty(), status == 304);
     }
-    http.ask("GET", "/kv/a", &["If-Match: \"2\""], b"").error(412, "conflict");
+    http.ask("GET", "/kv/a", &["If-Match: \"2\""], b"").expect_error(412, "conflict");
     assert_eq!(http.ask("GET", "/kv/a", &["If-Match: \"1\""], b"").status, 200);
 }
 
@@ -62,7 +62,7 @@ fn a_patch_merges_the_members_of_two_objects_and_replaces_anything_else() {
     // Without a media type it is JSON.
     http.ask("PATCH", "/kv/a", &[], br#"{"y":2}"#)
         .is(200, r#"{"key":"a","value":{"x":1,"y":2},"version":5}"#);
-    http.patch("/kv/a", "text/plain", "{}").error(415, "unsupported_media_type");
+    http.patch("/kv/a", "text/plain", "{}").expect_error(415, "unsupported_media_type");
     assert_eq!(http.version("/kv/a"), 5);
 }
 
@@ -96,7 +96,7 @@ fn a_merge_patch_is_that_of_rfc_7396() {
 #[test]
 fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
     let (_server, mut http) = open();
-    http.patch("/kv/a", OPERATIONS, r#"[{"op":"add","path":"/x","value":1}]"#).error(404, "not_found");
+    http.patch("/kv/a", OPERATIONS, r#"[{"op":"add","path":"/x","value":1}]"#).expect_error(404, "not_found");
     http.put("/kv/a", r#"{"list":[1,2],"a~/b":1.50}"#);
     let patch = r#"[{"op":"test","path":"/a~0~1b","value":1.5},{"op":"add","path":"/list/1","value":9},
         {"op":"move","from":"/a~0~1b","path":"/m"},{"op":"copy","from":"/list/0","path":"/c"},
@@ -104,21 +104,21 @@ fn a_json_patch_is_that_of_rfc_6902_and_all_or_nothing() {
     http.patch("/kv/a", OPERATIONS, patch)
         .is(200, r#"{"key":"a","value":{"list":[null,9],"m":1.50,"c":1},"version":2}"#);
     let half = r#"[{"op":"remove","path":"/m"},{"op":"test","path":"/c","value":2}]"#;
-    let error = http.patch("/kv/a", OPERATIONS, half).error(409, "conflict");
+    let error = http.patch("/kv/a", OPERATIONS, half).expect_error(409, "conflict");
     assert_eq!(error["current"], 2);
     assert!(error["message"].as_str().unwrap().contains("test"), "{error}");
     let half = r#"[{"op":"remove","path":"/m"},{"op":"remove","path":"/nosuch"}]"#;
-    http.patch("/kv/a", OPERATIONS, half).error(422, "unprocessable");
+    http.patch("/kv/a", OPERATIONS, half).expect_error(422, "unprocessable");
     for bad in ["{}", r#"[{"op":"fly","path":""}]"#, r#"[{"op":"add","path":"x","value":1}]"#, "["] {
-        http.patch("/kv/a", OPERATIONS, bad).error(400, "bad_request");
+        http.patch("/kv/a", OPERATIONS, bad).expect_error(400, "bad_request");
     }
     let many = format!("[{}]", vec![r#"{"op":"test","path":"/c","value":1}"#; 1001].join(","));
-    http.patch("/kv/a", OPERATIONS, &many).error(400, "bad_request");
+    http.patch("/kv/a", OPERATIONS, &many).expect_error(400, "bad_request");
     http.get("/kv/a").is(200, r#"{"key":"a","value":{"list":[null,9],"m":1.50,"c":1},"version":2}"#);
     // A few short operations must not grow a document without bound.
     http.put("/kv/a", r#"{"a":["0123456789abcdef"]}"#);
     let grow = format!("[{}]", vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 500].join(","));
-    http.patch("/kv/a", OPERATIONS, &grow).error(413, "too_large");
+    http.patch("/kv/a", OPERATIONS, &grow).expect_error(413, "too_large");
     assert_eq!(http.version("/kv/a"), 3);
 }
 
@@ -185,12 +185,12 @@ fn an_expiry_is_set_kept_and_cleared() {
         "expiresAt=x",
         "expiresAt=18446744073709551615",
     ] {
-        http.put(&format!("/kv/a?{bad}"), "9").error(400, "bad_request");
+        http.put(&format!("/kv/a?{bad}"), "9").expect_error(400, "bad_request");
     }
     assert_eq!(http.version("/kv/a"), version);
     http.put("/kv/a?ttl=50ms", "6");
     until("the document expires", || http.get("/kv/a").status == 404);
     pause(1);
-    http.put("/kv/a?ifVersion=8", "1").error(409, "conflict");
+    http.put("/kv/a?ifVersion=8", "1").expect_error(409, "conflict");
     http.put("/kv/a", "1").is(201, r#"{"key":"a","value":1,"version":1}"#);
 }

@@ -28,7 +28,7 @@ fn a_repeat_gets_the_first_response_and_changes_nothing() {
         ("DELETE", "/kv/a", &NAME, ""),
         ("POST", "/kv:batch", &NAME, r#"{"operations":[{"op":"put","key":"a","value":1}]}"#),
     ] {
-        http.ask(method, target, headers, body.as_bytes()).error(422, "unprocessable");
+        http.ask(method, target, headers, body.as_bytes()).expect_error(422, "unprocessable");
     }
     http.get("/kv/a").is(200, r#"{"key":"a","value":2,"version":2}"#);
     assert_eq!(http.get("/kv/b").status, 404);
@@ -39,7 +39,7 @@ fn a_repeat_gets_the_first_response_and_changes_nothing() {
 fn errors_deletes_and_batches_are_repeated_too() {
     let (_server, mut http) = open();
     let conflict = http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1");
-    conflict.error(409, "conflict");
+    conflict.expect_error(409, "conflict");
     http.put("/kv/a", "0");
     same(&conflict, &http.ask("PUT", "/kv/a?ifVersion=1", &NAME, b"1"));
     let name = ["Idempotency-Key: n-2"];
@@ -57,7 +57,7 @@ fn errors_deletes_and_batches_are_repeated_too() {
     let name = ["Idempotency-Key: n-4"];
     let body = br#"{"operations":[{"op":"patch","key":"a","value":7},{"op":"delete","key":"c"}]}"#;
     let first = http.ask("POST", "/kv:batch", &name, body);
-    first.error(404, "not_found");
+    first.expect_error(404, "not_found");
     http.put("/kv/c", "1");
     same(&first, &http.ask("POST", "/kv:batch", &name, body));
     assert_eq!(
@@ -73,7 +73,7 @@ fn a_key_is_claimed_on_all_shards() {
     let mut http = Http::connect(&server);
     let first = http.ask("PUT", "/kv/a", &NAME, b"1");
     for n in 0..40 {
-        http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").error(422, "unprocessable");
+        http.ask("PUT", &format!("/kv/k{n}"), &NAME, b"1").expect_error(422, "unprocessable");
     }
     same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
     assert_eq!(http.get("/kv").text(), "[\"a\"]\n");
@@ -110,7 +110,7 @@ fn the_first_response_survives_a_restart_and_a_kill() {
             server.restart().unwrap();
             let mut http = Http::connect(&server);
             same(&first, &http.ask("PUT", "/kv/a", &NAME, b"1"));
-            http.ask("PUT", "/kv/b", &NAME, b"1").error(422, "unprocessable");
+            http.ask("PUT", "/kv/b", &NAME, b"1").expect_error(422, "unprocessable");
             assert_eq!((http.version("/kv/a"), http.version("/kv/b")), (1, 0));
         }
     }

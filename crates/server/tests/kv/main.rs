@@ -90,7 +90,7 @@ impl Response {
 
     /// The error object of a response with this status and code.
     #[track_caller]
-    fn error(&self, status: u16, code: &str) -> Value {
+    fn expect_error(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         let error = self.json()["error"].take();
         assert_eq!(error["code"], code, "{error}");

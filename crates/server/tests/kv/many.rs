@@ -79,7 +79,7 @@ fn of_ten_that_compare_and_set_one_wins() {
             let response = at_once(server, 10, move |n, http| {
                 let response = http.put(&format!("/kv/a?ifVersion={round}"), &n.to_string());
                 if response.status == 409 {
-                    assert_eq!(response.error(409, "conflict")["current"], round + 1);
+                    assert_eq!(response.expect_error(409, "conflict")["current"], round + 1);
                 }
                 response.status
             });

@@ -57,7 +57,7 @@ fn a_wait_ends_with_the_next_change() {
         let response = http.get("/kv/a?wait=150ms&sinceVersion=1");
         assert_eq!((response.status, response.header("etag")), (304, Some("\"1\"")));
         assert!(watch.elapsed().as_millis() >= 140);
-        http.get("/kv/none?wait=50ms").error(404, "not_found");
+        http.get("/kv/none?wait=50ms").expect_error(404, "not_found");
         let waits: Vec<_> = (0..4)
             .map(|n| {
                 let target = if n < 3 { "/kv/a?wait=30s&sinceVersion=1" } else { "/kv/new?wait=30s" };
@@ -79,9 +79,9 @@ fn a_wait_ends_with_the_next_change() {
         waits.send("GET", "/kv/a?wait=30s&sinceVersion=2", &[], b"");
         pause(50);
         http.delete("/kv/a");
-        waits.try_receive("GET").unwrap().error(404, "not_found");
+        waits.try_receive("GET").unwrap().expect_error(404, "not_found");
         http.put("/kv/b?ttl=200ms", "1");
-        http.get("/kv/b?wait=30s&sinceVersion=1").error(404, "not_found");
+        http.get("/kv/b?wait=30s&sinceVersion=1").expect_error(404, "not_found");
     }
 }
 
@@ -200,7 +200,7 @@ fn events_resume_where_they_ended() {
         let mut http = Http::connect(&server);
         for bad in ["x", "1-2-3", "", "1-1-1-1-1-1", "99999999"] {
             let response = http.ask("GET", "/kv/a", &[STREAM, &format!("Last-Event-ID: {bad}")], b"");
-            response.error(400, "bad_request");
+            response.expect_error(400, "bad_request");
         }
     }
 }
@@ -286,6 +286,6 @@ fn a_client_that_resumes_too_late_gets_410() {
     assert_eq!((next_change(&mut events), next_change(&mut again)), (put(1, 1), put(1, 1)));
     // Without a journal past changes are not stored.
     for target in ["/kv/a", "/kv?prefix=a"] {
-        http.ask("GET", target, &[STREAM, &header], b"").error(410, "gone");
+        http.ask("GET", target, &[STREAM, &header], b"").expect_error(410, "gone");
     }
 }
