@@ -94,7 +94,7 @@ fn health_is_served_during_an_endless_script() {
     );
     let rejected = get(&server, "/get/k");
     assert_eq!((rejected.status, rejected.head.contains("retry-after: 1")), (503, true), "{rejected:?}");
-    assert!(rejected.body.contains("a command takes long"), "{rejected:?}");
+    assert!(rejected.body.contains("a long-running command blocks the shard"), "{rejected:?}");
     Client::connect(&server).expect(&[("SCRIPT KILL", "+OK")]);
     until("it is ready again", || get(&server, "/readyz").status == 200);
     assert_unharmed(&server);
