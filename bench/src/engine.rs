@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use keystead_core::Millis;
+use keystead_core::{Millis, ShardId};
 use keystead_engine::{Durability, Engine, Options};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -180,7 +180,7 @@ fn fill(runtime: &Runtime, engine: &Engine, keys: usize) {
             engine.write(b"x", put).await.unwrap();
         }
         while engine.durability() != Durability::Memory
-            && engine.health().shards[0].archived < engine.revision(0)
+            && engine.health().shards[0].archived < engine.revision(ShardId(0))
         {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -2,7 +2,7 @@
 //!
 //! Time and random numbers come only from here, so a command can be run again with the same result.
 
-use keystead_core::Millis;
+use keystead_core::{Millis, ShardId};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
 
@@ -34,7 +34,7 @@ pub struct Ctx<'a> {
     /// Which service's replies to return where Redis and Upstash differ.
     pub dialect: Dialect,
     /// The shard on which it runs. A script may not touch keys of other shards.
-    pub shard: usize,
+    pub shard: ShardId,
     /// Messages that are sent once the effects of the command are durable.
     pub publish: Vec<Publication>,
     /// The bound of its reply.
@@ -108,7 +108,7 @@ impl<'a> Ctx<'a> {
             may_wait: true,
             woken: false,
             dialect: Dialect::Redis,
-            shard: 0,
+            shard: ShardId::default(),
             publish: Vec::new(),
             reply: ReplyBound::default(),
             rights: Rights::All,

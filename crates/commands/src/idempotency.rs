@@ -5,7 +5,7 @@
 //! of its own on the shard of the change, and expires after [`ANSWER_KEPT_MS`]. It is an ordinary string that clients can read or
 //! delete: a line of JSON with the fingerprint of the request and the status, then the body as it was sent.
 
-use keystead_core::{Millis, Result, key};
+use keystead_core::{Millis, Result, ShardId, key};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace, Miss};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ impl IdempotencyKey {
 
     /// The home shard of the key.
     #[must_use]
-    pub fn home(&self, shards: usize) -> usize {
+    pub fn home(&self, shards: usize) -> ShardId {
         key::shard_of(&self.name, shards)
     }
 
@@ -106,9 +106,9 @@ impl IdempotencyKey {
     /// # Errors
     /// As [`look`](IdempotencyKey::look) and [`keep`](IdempotencyKey::keep).
     pub fn claim(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<Claim> {
-        let place = (self.home(shards), shards);
-        match self.read(keys, place, now)? {
-            Record::Nothing => self.write(keys, place, None, now).map(|()| Claim::New),
+        let home = self.home(shards);
+        match self.read(keys, home, shards, now)? {
+            Record::Nothing => self.write(keys, home, shards, None, now).map(|()| Claim::New),
             Record::Claimed | Record::Done(_) => Ok(Claim::Own),
             Record::Other => Ok(Claim::Other),
         }
@@ -119,35 +119,35 @@ impl IdempotencyKey {
     /// # Errors
     /// As [`look`](IdempotencyKey::look), and when the keyspace returns an error.
     pub fn release(&self, keys: &mut Keyspace, shards: usize, now: Millis) -> Result<()> {
-        let place = (self.home(shards), shards);
-        if let Record::Claimed = self.read(keys, place, now)? {
-            keys.delete(&self.key(place.0, place.1), now)?;
+        let home = self.home(shards);
+        if let Record::Claimed = self.read(keys, home, shards, now)? {
+            keys.delete(&self.key(home, shards), now)?;
         }
         Ok(())
     }
 
-    /// The key of its response, on this shard.
-    fn key(&self, shard: usize, shards: usize) -> Vec<u8> {
+    /// The key of its response on `shard`, of `shards` shards.
+    fn key(&self, shard: ShardId, shards: usize) -> Vec<u8> {
         let tag = (0u32..).map(|n| n.to_string()).find(|tag| key::shard_of(tag.as_bytes(), shards) == shard);
         let mut key = format!("{PREFIX}{{{}}}:", tag.unwrap_or_default()).into_bytes();
         key.extend_from_slice(&self.name);
         key
     }
 
-    /// Whether it has run already.
+    /// Whether it has run already on `shard`, of `shards` shards.
     ///
     /// # Errors
     /// When the key of its response cannot be read.
-    pub fn look(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Known> {
-        Ok(match self.read(keys, place, now)? {
+    pub fn look(&self, keys: &mut Keyspace, shard: ShardId, shards: usize, now: Millis) -> Result<Known> {
+        Ok(match self.read(keys, shard, shards, now)? {
             Record::Nothing | Record::Claimed => Known::New,
             Record::Done(response) => Known::Again(response),
             Record::Other => Known::Other,
         })
     }
 
-    fn read(&self, keys: &mut Keyspace, place: (usize, usize), now: Millis) -> Result<Record> {
-        match keys.str(&self.key(place.0, place.1), now) {
+    fn read(&self, keys: &mut Keyspace, shard: ShardId, shards: usize, now: Millis) -> Result<Record> {
+        match keys.str(&self.key(shard, shards), now) {
             Ok(None) => Ok(Record::Nothing),
             Ok(Some(note)) => Ok(self.parse_record(note).unwrap_or(Record::Other)),
             Err(Miss::WrongType(_)) => Ok(Record::Other),
@@ -167,24 +167,26 @@ impl IdempotencyKey {
         Some(Record::Done(StoredResponse { status, version, body: note[end + 1..].to_vec() }))
     }
 
-    /// Stores the response.
+    /// Stores the response on `shard`, of `shards` shards.
     ///
     /// # Errors
     /// When the key is too long, or the keyspace returns an error.
     pub fn keep(
         &self,
         keys: &mut Keyspace,
-        place: (usize, usize),
+        shard: ShardId,
+        shards: usize,
         response: &StoredResponse,
         now: Millis,
     ) -> Result<()> {
-        self.write(keys, place, Some(response), now)
+        self.write(keys, shard, shards, Some(response), now)
     }
 
     fn write(
         &self,
         keys: &mut Keyspace,
-        place: (usize, usize),
+        shard: ShardId,
+        shards: usize,
         response: Option<&StoredResponse>,
         now: Millis,
     ) -> Result<()> {
@@ -195,7 +197,7 @@ impl IdempotencyKey {
         let body = response.map_or(&[][..], |response| &response.body);
         let note = [head.to_string().as_bytes(), b"\n", body].concat();
         let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
-        keys.set_str(&self.key(place.0, place.1), Bytes::from(note), expire, now)?;
+        keys.set_str(&self.key(shard, shards), Bytes::from(note), expire, now)?;
         Ok(())
     }
 }
@@ -211,13 +213,13 @@ mod tests {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX };
         let response = StoredResponse { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
-        assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
-        idempotency_key.keep(&mut keys, (0, 1), &response, NOW).unwrap();
-        assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(response));
+        assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::New);
+        idempotency_key.keep(&mut keys, ShardId(0), 1, &response, NOW).unwrap();
+        assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Again(response));
         let other = IdempotencyKey { fingerprint: 1, ..idempotency_key.clone() };
-        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other);
+        assert_eq!(other.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Other);
         let later = Millis(NOW.0 + ANSWER_KEPT_MS);
-        assert_eq!(idempotency_key.look(&mut keys, (0, 1), later).unwrap(), Known::New);
+        assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, later).unwrap(), Known::New);
     }
 
     #[test]
@@ -242,9 +244,9 @@ mod tests {
         idempotency_key.release(&mut keys, 1, NOW).unwrap();
         assert_eq!(other.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
         let response = StoredResponse { status: 200, version: None, body: b"x".to_vec() };
-        other.keep(&mut keys, (0, 1), &response, NOW).unwrap();
+        other.keep(&mut keys, ShardId(0), 1, &response, NOW).unwrap();
         other.release(&mut keys, 1, NOW).unwrap();
-        assert_eq!(other.look(&mut keys, (0, 1), NOW).unwrap(), Known::Again(response));
+        assert_eq!(other.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Again(response));
     }
 
     /// A client that claimed a key and crashed before the request ran may send it again.
@@ -253,9 +255,9 @@ mod tests {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         assert_eq!(idempotency_key.claim(&mut keys, 1, NOW).unwrap(), Claim::New);
-        assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::New);
+        assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::New);
         assert_eq!(
-            IdempotencyKey::new(b"n", &[b"PATCH"]).look(&mut keys, (0, 1), NOW).unwrap(),
+            IdempotencyKey::new(b"n", &[b"PATCH"]).look(&mut keys, ShardId(0), 1, NOW).unwrap(),
             Known::Other
         );
     }
@@ -265,9 +267,9 @@ mod tests {
         let idempotency_key = IdempotencyKey::new(b"n", &[b"PUT"]);
         for text in ["", "\n", "{}\n", "null\nx", "{\"fingerprint\":1}\n", "[1]"] {
             let mut keys = Keyspace::in_memory();
-            let key = idempotency_key.key(0, 1);
+            let key = idempotency_key.key(ShardId(0), 1);
             keys.set_str(&key, Bytes::from(text.as_bytes()), Expire::Keep, NOW).unwrap();
-            assert_eq!(idempotency_key.look(&mut keys, (0, 1), NOW).unwrap(), Known::Other, "{text}");
+            assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Other, "{text}");
             assert_eq!(idempotency_key.claim(&mut keys, 1, NOW).unwrap(), Claim::Other, "{text}");
         }
     }
@@ -276,7 +278,7 @@ mod tests {
     fn the_response_is_stored_on_the_shard_of_the_change() {
         let idempotency_key = IdempotencyKey { name: Bytes::from(b"}{x".as_slice()), fingerprint: 0 };
         for shards in [1, 2, 16, 256] {
-            for shard in 0..shards {
+            for shard in ShardId::all(shards) {
                 assert_eq!(key::shard_of(&idempotency_key.key(shard, shards), shards), shard);
             }
         }

@@ -14,6 +14,11 @@ pub struct Revision(pub u64);
 #[serde(transparent)]
 pub struct Version(pub u64);
 
+/// The number of a shard, from 0. How many shards there are is a `usize`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ShardId(pub usize);
+
 impl Revision {
     /// The revision of an empty shard.
     pub const ZERO: Revision = Revision(0);
@@ -39,6 +44,13 @@ impl Version {
     }
 }
 
+impl ShardId {
+    /// The ids of `shards` shards, in order.
+    pub fn all(shards: usize) -> impl ExactSizeIterator<Item = ShardId> {
+        (0..shards).map(ShardId)
+    }
+}
+
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -51,14 +63,20 @@ impl fmt::Display for Version {
     }
 }
 
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The names of journal segments depend on it.
+    /// The names of journal segments and of the directories of shards depend on it.
     #[test]
     fn they_are_formatted_as_their_number() {
-        assert_eq!(format!("{:05} {}", Revision(7), Version(3)), "00007 3");
+        assert_eq!(format!("{:05} {} {}", Revision(7), Version(3), ShardId(2)), "00007 3 2");
         assert_eq!(serde_json::to_string(&[Revision(7)]).unwrap(), "[7]");
     }
 }

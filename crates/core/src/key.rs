@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::bounds::KEY_BYTES_MAX;
 use crate::error::{Code, Error, Result};
+use crate::ids::ShardId;
 
 /// A key whose length has been checked. A key of up to 64 bytes needs no allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,8 +113,8 @@ pub fn slot(key: &[u8]) -> u16 {
 
 /// The shard of a key, of `shards` shards. Keys with the same `{tag}` are on the same shard.
 #[must_use]
-pub fn shard_of(key: &[u8], shards: usize) -> usize {
-    (usize::from(slot(key)) * shards) >> 14
+pub fn shard_of(key: &[u8], shards: usize) -> ShardId {
+    ShardId((usize::from(slot(key)) * shards) >> 14)
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, initial value 0.

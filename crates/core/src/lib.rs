@@ -40,7 +40,7 @@ pub use clock::{Clock, ManualClock, Millis, SteadyClock, Stopwatch, SystemClock}
 pub use duration::parse_duration_ms;
 pub use erased::{AnyState, ErasedStep, Verdict};
 pub use error::{Code, Error, Outcome, Result};
-pub use ids::{Revision, Version};
+pub use ids::{Revision, ShardId, Version};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use step::{Change, State, Step, Ttl, step_fn};

@@ -33,8 +33,8 @@ impl Engine {
             ));
         }
         let mut copies = Vec::new();
-        for (index, shard) in self.inner.shards.iter().enumerate() {
-            let files = ShardFiles::of(dir, index);
+        for (id, shard) in self.shard_ids().zip(&self.inner.shards) {
+            let files = ShardFiles::of(dir, id);
             files.create()?;
             let (reply, copied) = oneshot::channel();
             let requested = shard

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keystead_core::{Error, Result};
+use keystead_core::{Error, Result, ShardId};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql;
 
@@ -35,13 +35,13 @@ pub struct Report {
 pub fn check(dir: &Path) -> Result<Report> {
     let directory = Directory::open_existing(dir)?;
     let mut report = Report { shards: directory.identity.shards, ..Report::default() };
-    for index in 0..directory.identity.shards {
-        let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
+    for shard in ShardId::all(directory.identity.shards) {
+        let owner = Owner { database: directory.identity.id_bytes(), shard };
         let mut problems = Vec::new();
-        if let Err(error) = check_shard(&directory.shard(index), owner, &mut report, &mut problems) {
+        if let Err(error) = check_shard(&directory.shard(shard), owner, &mut report, &mut problems) {
             problems.push(error.to_string());
         }
-        report.problems.extend(problems.into_iter().map(|problem| format!("shard {index}: {problem}")));
+        report.problems.extend(problems.into_iter().map(|problem| format!("shard {shard}: {problem}")));
     }
     Ok(report)
 }

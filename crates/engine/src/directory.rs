@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, ShardId};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::SHARDS_MAX;
@@ -92,8 +92,8 @@ impl Directory {
         }
     }
 
-    pub(crate) fn shard(&self, index: usize) -> ShardFiles {
-        ShardFiles::of(&self.path, index)
+    pub(crate) fn shard(&self, shard: ShardId) -> ShardFiles {
+        ShardFiles::of(&self.path, shard)
     }
 
     fn identity(path: &Path) -> Result<Option<Identity>> {
@@ -185,16 +185,16 @@ fn lock(path: &Path) -> Result<File> {
 /// The files of one shard.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardFiles {
-    pub(crate) index: usize,
+    pub(crate) shard: ShardId,
     pub(crate) dir: PathBuf,
     pub(crate) archive: PathBuf,
     pub(crate) journal: PathBuf,
 }
 
 impl ShardFiles {
-    pub(crate) fn of(path: &Path, index: usize) -> Self {
-        let dir = path.join(format!("shard-{index}"));
-        ShardFiles { index, archive: dir.join("archive.sqlite"), journal: dir.join("journal"), dir }
+    pub(crate) fn of(path: &Path, shard: ShardId) -> Self {
+        let dir = path.join(format!("shard-{shard}"));
+        ShardFiles { shard, archive: dir.join("archive.sqlite"), journal: dir.join("journal"), dir }
     }
 
     /// Creates the directories durably.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::key;
-use keystead_core::{Clock, Code, Error, Millis, Result};
+use keystead_core::{Clock, Code, Error, Millis, Result, ShardId};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::Pending;
@@ -72,8 +72,8 @@ impl Engine {
             directory.as_ref().map_or(options.shards.unwrap_or(1), |directory| directory.identity.shards);
         // Shards are recovered in parallel.
         let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
-            let open = |index| Parts::open(index, options, directory.as_deref());
-            let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || open(index))).collect();
+            let open = |shard| Parts::open(shard, options, directory.as_deref());
+            let threads: Vec<_> = ShardId::all(count).map(|shard| scope.spawn(move || open(shard))).collect();
             let broken = || Err(Error::new(Code::Internal, "a shard panicked while it was opened"));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| broken())).collect()
         });
@@ -82,10 +82,9 @@ impl Engine {
             directory.complete()?;
         }
         let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
-        let shards = parts
-            .into_iter()
-            .enumerate()
-            .map(|(index, parts)| parts.start(index, options, memory_bytes, directory.clone()))
+        let shards = ShardId::all(count)
+            .zip(parts)
+            .map(|(shard, parts)| parts.start(shard, options, memory_bytes, directory.clone()))
             .collect::<Result<Vec<Handle>>>()?;
         let journal_bytes_max = options.journal_bytes_max;
         let durability = options.durability;
@@ -99,6 +98,11 @@ impl Engine {
         self.inner.shards.len()
     }
 
+    /// The ids of all shards, in order.
+    pub fn shard_ids(&self) -> impl ExactSizeIterator<Item = ShardId> + use<> {
+        ShardId::all(self.shards())
+    }
+
     /// What an acknowledged write survives.
     #[must_use]
     pub fn durability(&self) -> Durability {
@@ -107,7 +111,7 @@ impl Engine {
 
     /// The shard of a key. Keys with the same `{tag}` are on the same shard.
     #[must_use]
-    pub fn shard_of(&self, key: &[u8]) -> usize {
+    pub fn shard_of(&self, key: &[u8]) -> ShardId {
         key::shard_of(key, self.inner.shards.len())
     }
 
@@ -115,10 +119,8 @@ impl Engine {
     ///
     /// # Errors
     /// `queue_full` when the queue is full, `store_unavailable` when the database is closed; the job was not started then.
-    pub fn submit(&self, shard: usize, job: Box<dyn Job>) -> Result<()> {
-        let Some(handle) = self.inner.shards.get(shard) else {
-            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
-        };
+    pub fn submit(&self, shard: ShardId, job: Box<dyn Job>) -> Result<()> {
+        let handle = self.handle(shard)?;
         handle.queue.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => Error::new(Code::QueueFull, "the shard's queue is full: try again"),
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
@@ -129,10 +131,8 @@ impl Engine {
     ///
     /// # Errors
     /// As [`submit`](Engine::submit).
-    pub fn spawn(&self, shard: usize, task: LocalTask) -> Result<()> {
-        let Some(handle) = self.inner.shards.get(shard) else {
-            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
-        };
+    pub fn spawn(&self, shard: ShardId, task: LocalTask) -> Result<()> {
+        let handle = self.handle(shard)?;
         handle.local_tasks.try_send(task).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::new(Code::QueueFull, "too many tasks wait for the shard: try again")
@@ -145,12 +145,15 @@ impl Engine {
     ///
     /// # Errors
     /// As [`submit`](Engine::submit), but never `queue_full`.
-    pub async fn spawn_when_free(&self, shard: usize, task: LocalTask) -> Result<()> {
-        let Some(handle) = self.inner.shards.get(shard) else {
-            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
-        };
+    pub async fn spawn_when_free(&self, shard: ShardId, task: LocalTask) -> Result<()> {
+        let handle = self.handle(shard)?;
         let closed = |_| Error::new(Code::StoreUnavailable, "the database is closed");
         handle.local_tasks.send(task).await.map_err(closed)
+    }
+
+    pub(crate) fn handle(&self, shard: ShardId) -> Result<&Handle> {
+        let none = || Error::new(Code::BadRequest, format!("there is no shard {shard}"));
+        self.inner.shards.get(shard.0).ok_or_else(none)
     }
 
     /// A new ticket: its number orders jobs that wait for the same key.
@@ -183,11 +186,11 @@ impl Engine {
         self.run(self.shard_of(key), false, run).await
     }
 
-    /// As [`read`](Engine::read), on a shard given by its number.
+    /// As [`read`](Engine::read), on a shard given by its id.
     ///
     /// # Errors
     /// As [`write`](Engine::write).
-    pub async fn read_at<R, F>(&self, shard: usize, run: F) -> Result<R>
+    pub async fn read_at<R, F>(&self, shard: ShardId, run: F) -> Result<R>
     where
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
@@ -195,7 +198,7 @@ impl Engine {
         self.run(shard, false, run).await
     }
 
-    async fn run<R, F>(&self, shard: usize, writes: bool, run: F) -> Result<R>
+    async fn run<R, F>(&self, shard: ShardId, writes: bool, run: F) -> Result<R>
     where
         R: Send + 'static,
         F: FnOnce(&mut Keyspace, Millis) -> Result<R> + Send + 'static,
@@ -229,15 +232,15 @@ impl Engine {
 
     /// How long the current turn of a shard's loop has taken: near 0 unless a command takes long.
     #[must_use]
-    pub fn busy_ms(&self, shard: usize) -> u64 {
-        self.inner.shards.get(shard).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
+    pub fn busy_ms(&self, shard: ShardId) -> u64 {
+        self.inner.shards.get(shard.0).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
     }
 
     /// When the current turn of a shard's loop began; `None` before the first turn, and after the loop has ended. An idle loop
     /// takes ten turns a second.
     #[must_use]
-    pub fn turn_began(&self, shard: usize) -> Option<Millis> {
-        self.inner.shards.get(shard)?.vitals.turn_began()
+    pub fn turn_began(&self, shard: ShardId) -> Option<Millis> {
+        self.inner.shards.get(shard.0)?.vitals.turn_began()
     }
 
     /// Rejects new jobs, completes those in the queues, archives everything, and unlocks the directory.
@@ -276,14 +279,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn open(index: usize, options: &Options, directory: Option<&Directory>) -> Result<Self> {
+    fn open(shard: ShardId, options: &Options, directory: Option<&Directory>) -> Result<Self> {
         let Some(directory) = directory else {
-            return Ok(Parts { owner: Owner { database: [0; 16], shard: index as u32 }, durable: None });
+            return Ok(Parts { owner: Owner { database: [0; 16], shard }, durable: None });
         };
-        let files = directory.shard(index);
-        let owner = Owner { database: directory.identity.id_bytes(), shard: index as u32 };
+        let files = directory.shard(shard);
+        let owner = Owner { database: directory.identity.id_bytes(), shard };
         let recovered = recover(&files, owner, directory.identity.complete)
-            .map_err(|e| e.context(format_args!("shard {index}")))?;
+            .map_err(|e| e.context(format_args!("shard {shard}")))?;
         let segments =
             Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
         let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
@@ -293,7 +296,7 @@ impl Parts {
 
     fn start(
         self,
-        index: usize,
+        id: ShardId,
         options: &Options,
         memory_bytes: Option<usize>,
         directory: Option<Arc<Directory>>,
@@ -322,7 +325,7 @@ impl Parts {
                     pending: Pending::new(at),
                     journal_bytes_max: options.journal_bytes_max,
                 };
-                let name = format!("ks-journal-{index}");
+                let name = format!("ks-journal-{id}");
                 let (up, notify) = (Arc::clone(&progress), Arc::clone(&durable));
                 let journal = match options.durability {
                     Durability::Fsync => {
@@ -335,7 +338,7 @@ impl Parts {
                         Arc::clone(&vitals),
                     )?)),
                 };
-                let archiver = Archiver::start(format!("ks-archive-{index}"), work)?;
+                let archiver = Archiver::start(format!("ks-archive-{id}"), work)?;
                 (keyspace, journal, progress, Some(segments), Some(archiver))
             }
         };
@@ -356,7 +359,7 @@ impl Parts {
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
         let (end, ended) = oneshot::channel();
-        spawn(index, shard, inbox, pace, archiver, move || {
+        spawn(id, shard, inbox, pace, archiver, move || {
             drop(directory);
             let _ = end.send(());
         })?;
@@ -378,7 +381,7 @@ impl Parts {
 
 /// Starts the shard's thread: an event loop that owns its keys, and the sockets of the connections assigned to it.
 fn spawn(
-    index: usize,
+    id: ShardId,
     shard: Shard,
     inbox: Inbox,
     pace: Pace,
@@ -388,12 +391,12 @@ fn spawn(
     let failed = |e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let body = move || {
-        tokio::task::LocalSet::new().block_on(&runtime, serve(shard, index, inbox, pace));
+        tokio::task::LocalSet::new().block_on(&runtime, serve(shard, id, inbox, pace));
         if let Some(archiver) = archiver {
             archiver.finish();
         }
         end();
     };
-    std::thread::Builder::new().name(format!("ks-shard-{index}")).spawn(body).map_err(failed)?;
+    std::thread::Builder::new().name(format!("ks-shard-{id}")).spawn(body).map_err(failed)?;
     Ok(())
 }

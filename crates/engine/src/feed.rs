@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, ShardId};
 use keystead_model::effect::{Decoder, Effect};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -19,7 +19,7 @@ pub type Changes = Vec<Effect>;
 /// A subscription to the changes of one shard.
 pub struct Feed {
     engine: Engine,
-    shard: usize,
+    shard: ShardId,
     after: Revision,
     source: Source,
 }
@@ -34,10 +34,8 @@ impl Engine {
     ///
     /// # Errors
     /// `gone` when some of them are no longer available, `bad_request` when there is no such shard or revision.
-    pub fn subscribe(&self, shard: usize, after: Revision) -> Result<Feed> {
-        let Some(handle) = self.inner.shards.get(shard) else {
-            return Err(Error::new(Code::BadRequest, format!("there is no shard {shard}")));
-        };
+    pub fn subscribe(&self, shard: ShardId, after: Revision) -> Result<Feed> {
+        let handle = self.handle(shard)?;
         if after > handle.progress.durable() {
             let last = handle.progress.durable();
             return Err(Error::new(
@@ -67,8 +65,8 @@ impl Engine {
 
     /// The last durable revision of a shard: subscribe after it to get only what comes next.
     #[must_use]
-    pub fn revision(&self, shard: usize) -> Revision {
-        self.inner.shards.get(shard).map_or(Revision::ZERO, |handle| handle.progress.durable())
+    pub fn revision(&self, shard: ShardId) -> Revision {
+        self.inner.shards.get(shard.0).map_or(Revision::ZERO, |handle| handle.progress.durable())
     }
 }
 
@@ -103,7 +101,7 @@ impl Feed {
                     Err(RecvError::Closed) => return Err(closed()),
                 },
                 Source::Journal(reader) => {
-                    let Some(handle) = self.engine.inner.shards.get(self.shard) else { return Err(closed()) };
+                    let Ok(handle) = self.engine.handle(self.shard) else { return Err(closed()) };
                     let progressed = handle.progressed.notified();
                     // Checked before reading, so that the last changes are not missed.
                     let ended = handle.progress.has_ended();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use keystead_core::{Result, Revision};
+use keystead_core::{Result, Revision, ShardId};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
 
@@ -11,7 +11,7 @@ use crate::journal::replay::replay as replay_files;
 use crate::journal::segment::{Owner, SegmentHeader, path_of};
 
 /// The owner of these journals.
-const OWNER: Owner = Owner { database: [7; 16], shard: 0 };
+const OWNER: Owner = Owner { database: [7; 16], shard: ShardId(0) };
 
 /// A journal record with a valid checksum and arbitrary content.
 #[derive(Clone, Debug)]

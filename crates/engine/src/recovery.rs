@@ -40,7 +40,7 @@ pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Resul
     let (mut found, archived) = load(&mut database, &mut keyspace, files, owner)?;
     if found.torn_bytes > 0 {
         tracing::info!(
-            shard = files.index,
+            shard = files.shard.0,
             last = found.last.0,
             "the journal ended in the middle of a segment"
         );

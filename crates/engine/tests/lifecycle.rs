@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use keystead_core::{Code, ManualClock, Millis, Version};
+use keystead_core::{Code, ManualClock, Millis, ShardId, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
@@ -149,7 +149,7 @@ async fn the_journal_recycles_archived_segments() {
     assert!(segments <= 6, "{segments} files are left of 3 MB of journal");
     let engine = Engine::open(&options(dir.path(), Durability::Fsync)).unwrap();
     assert_eq!(get(&engine, "k9").await, Some(value));
-    assert_eq!(engine.revision(0).0, 3000);
+    assert_eq!(engine.revision(ShardId(0)).0, 3000);
 }
 
 #[tokio::test]

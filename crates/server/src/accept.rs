@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+use keystead_core::ShardId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -22,7 +23,7 @@ use crate::handover;
 /// What a listener does with connections.
 pub(crate) trait Acceptor {
     /// Serves a connection on this shard's loop, or rejects it. Must not wait.
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize);
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId);
 
     /// What is to be done between connections. Dropped when a connection arrives.
     fn maintain(&mut self) -> impl Future<Output = ()> + Send;
@@ -32,7 +33,7 @@ pub(crate) trait Acceptor {
 /// connect again.
 pub(crate) async fn until_stopping(listener: TcpListener, app: &App, acceptor: &mut impl Acceptor) {
     let mut stopping = pin!(app.stopping());
-    let mut shard = 0;
+    let mut shard = ShardId::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -104,10 +105,10 @@ mod tests {
 
     use super::*;
 
-    struct Sender(mpsc::UnboundedSender<usize>);
+    struct Sender(mpsc::UnboundedSender<ShardId>);
 
     impl Acceptor for Sender {
-        fn admit(&mut self, _: TcpStream, _: SocketAddr, shard: usize) {
+        fn admit(&mut self, _: TcpStream, _: SocketAddr, shard: ShardId) {
             self.0.send(shard).unwrap();
         }
 
@@ -127,7 +128,7 @@ mod tests {
             tokio::spawn(async move { until_stopping(listener, &accepting, &mut Sender(sender)).await });
         for _ in 0..3 {
             let _stream = TcpStream::connect(address).await.unwrap();
-            assert_eq!(admitted.recv().await, Some(0));
+            assert_eq!(admitted.recv().await, Some(ShardId(0)));
         }
         app.stop();
         task.await.unwrap();

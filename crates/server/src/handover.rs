@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use keystead_core::ShardId;
 use keystead_engine::{Engine, Local};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -20,18 +21,18 @@ use crate::bounds::{BUSY_AFTER, BUSY_CHECK_INTERVAL, TAKE_BACK_AFTER};
 pub(crate) type OnLoop = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The next shard, round robin, whose loop is not busy; if all are, the next shard.
-pub(crate) fn next_shard(engine: &Engine, last: usize) -> usize {
+pub(crate) fn next_shard(engine: &Engine, last: ShardId) -> ShardId {
     let shards = engine.shards();
-    let mut in_turn = (1..=shards).map(|n| (last + n) % shards);
-    let turns = |shard: &usize| Duration::from_millis(engine.busy_ms(*shard)) < TAKE_BACK_AFTER;
-    in_turn.find(turns).unwrap_or((last + 1) % shards)
+    let after = |n: usize| ShardId((last.0 + n) % shards);
+    let turns = |shard: &ShardId| Duration::from_millis(engine.busy_ms(*shard)) < TAKE_BACK_AFTER;
+    (1..=shards).map(after).find(turns).unwrap_or(after(1))
 }
 
 /// Offers a connection to a shard's loop, which serves it with `begin`. Returns it when the loop does not take it in time; a closed
 /// database drops it.
 pub(crate) async fn offer<T: Send + 'static>(
     engine: &Engine,
-    shard: usize,
+    shard: ShardId,
     connection: T,
     begin: fn(T, Local) -> OnLoop,
 ) -> Option<T> {
@@ -68,7 +69,7 @@ fn take<T>(cell: &Mutex<Option<T>>) -> Option<T> {
 }
 
 /// Waits until a shard's loop takes new tasks.
-pub(crate) async fn loop_is_free(engine: &Engine, shard: usize) {
+pub(crate) async fn loop_is_free(engine: &Engine, shard: ShardId) {
     let (sender, is_free) = oneshot::channel();
     let guest = move |_: Local| -> OnLoop {
         let _ = sender.send(());
@@ -80,12 +81,12 @@ pub(crate) async fn loop_is_free(engine: &Engine, shard: usize) {
 }
 
 /// Whether a shard has been in one turn for so long that other clients get `BUSY`.
-pub(crate) fn is_busy(app: &App, shard: usize) -> bool {
+pub(crate) fn is_busy(app: &App, shard: ShardId) -> bool {
     Duration::from_millis(app.engine.busy_ms(shard)) >= busy_after(app)
 }
 
 /// Waits until [`is_busy`] holds.
-pub(crate) async fn until_busy(app: &App, shard: usize) {
+pub(crate) async fn until_busy(app: &App, shard: ShardId) {
     while !is_busy(app, shard) {
         sleep(BUSY_CHECK_INTERVAL).await;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_commands::hub::ShutDown;
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, ShardId};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -132,12 +132,12 @@ async fn close(app: &App) -> Result<()> {
 
 /// Waits until a shard's loop is found to be stuck. Then the process ends as if it was killed, which the journal survives at any time.
 async fn stuck(app: &App) -> Error {
-    let turns = || (0..app.engine.shards()).map(|shard| app.engine.turn_began(shard));
+    let turns = || app.engine.shard_ids().map(|shard| app.engine.turn_began(shard));
     loop {
         let before: Vec<_> = turns().collect();
         sleep(CLOSE_TIMEOUT).await;
         let same = turns().zip(before).position(|(now, before)| now.is_some() && now == before);
-        if let Some(shard) = same {
+        if let Some(shard) = same.map(ShardId) {
             let words = "runs a command that does not end, so the database was not closed: the next start recovers what was acknowledged";
             return Error::new(Code::StoreUnavailable, format!("shard {shard} {words}"));
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, ShardId};
 
 use super::record;
 use crate::directory::cannot;
@@ -18,7 +18,7 @@ pub(crate) const HEADER_BYTES: u64 = 48;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) database: [u8; 16],
-    pub(crate) shard: u32,
+    pub(crate) shard: ShardId,
 }
 
 /// The header of a segment.
@@ -33,7 +33,7 @@ impl SegmentHeader {
         let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&self.owner.database);
-        bytes.extend_from_slice(&self.owner.shard.to_le_bytes());
+        bytes.extend_from_slice(&(self.owner.shard.0 as u32).to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&self.first.0.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
@@ -51,7 +51,7 @@ impl SegmentHeader {
         Some(SegmentHeader {
             owner: Owner {
                 database: body[8..24].try_into().ok()?,
-                shard: u32::from_le_bytes(body[24..28].try_into().ok()?),
+                shard: ShardId(u32::from_le_bytes(body[24..28].try_into().ok()?) as usize),
             },
             first: Revision(u64::from_le_bytes(body[32..40].try_into().ok()?)),
         })
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_header_identifies_its_shard_and_detects_damage() {
-        let header = SegmentHeader { owner: Owner { database: [7; 16], shard: 3 }, first: Revision(99) };
+        let header =
+            SegmentHeader { owner: Owner { database: [7; 16], shard: ShardId(3) }, first: Revision(99) };
         let bytes = header.encode();
         assert_eq!(bytes.len() as u64, HEADER_BYTES);
         assert_eq!(SegmentHeader::decode(&bytes), Some(header));

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use keystead_core::{Millis, Result, Revision};
+use keystead_core::{Millis, Result, Revision, ShardId};
 use keystead_model::keyspace::Keyspace;
 
 use super::{Completion, Job, Shard, Wait, Watch};
@@ -23,18 +23,18 @@ pub type LocalTask = Box<dyn FnOnce(Local) -> Pin<Box<dyn Future<Output = ()>>> 
 #[derive(Clone)]
 pub struct Local {
     shard: Rc<RefCell<Shard>>,
-    index: usize,
+    id: ShardId,
 }
 
 impl Local {
-    pub(crate) fn new(shard: Rc<RefCell<Shard>>, index: usize) -> Self {
-        Local { shard, index }
+    pub(crate) fn new(shard: Rc<RefCell<Shard>>, id: ShardId) -> Self {
+        Local { shard, id }
     }
 
-    /// The number of the shard.
+    /// The id of the shard.
     #[must_use]
-    pub fn index(&self) -> usize {
-        self.index
+    pub fn shard(&self) -> ShardId {
+        self.id
     }
 
     /// Exclusive access to the shard until dropped. `None` while it waits for its archive; `waker` is woken when it continues.
@@ -45,7 +45,7 @@ impl Local {
             return None;
         }
         let now = shard.begin();
-        Some(Turn { shard, now, index: self.index })
+        Some(Turn { shard, now, id: self.id })
     }
 
     /// The last durable revision. If `revision` is not durable yet, `waker` is woken when it is.
@@ -91,14 +91,14 @@ impl Local {
 pub struct Turn<'a> {
     shard: RefMut<'a, Shard>,
     now: Millis,
-    index: usize,
+    id: ShardId,
 }
 
 impl Turn<'_> {
-    /// The number of the shard.
+    /// The id of the shard.
     #[must_use]
-    pub fn index(&self) -> usize {
-        self.index
+    pub fn shard(&self) -> ShardId {
+        self.id
     }
 
     /// The time of this turn.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use keystead_core::ShardId;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -35,12 +36,12 @@ pub(crate) struct Inbox {
 }
 
 /// Runs jobs until the queue is closed and empty, then waits until all results are delivered.
-pub(crate) async fn serve(shard: Shard, index: usize, inbox: Inbox, pace: Pace) {
+pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
     let Inbox { mut queue, mut local_tasks } = inbox;
     let unsent = Arc::clone(&shard.unsent);
     let vitals = Arc::clone(&shard.shared.vitals);
     let shard = Rc::new(RefCell::new(shard));
-    let local = Local::new(Rc::clone(&shard), index);
+    let local = Local::new(Rc::clone(&shard), id);
     let mut jobs = Vec::new();
     let mut turn = interval(IDLE_TURN);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use keystead_core::Code;
+use keystead_core::{Code, ShardId};
 use keystead_engine::{Engine, Options, check};
 
 use crate::common::{DURABLE, get, options, set};
@@ -44,7 +44,7 @@ async fn a_copy_taken_under_load_has_everything_acknowledged_before() {
             assert_eq!((report.problems, report.shards), (vec![], 2));
 
             let copied = Engine::open(&options(&copy).durability(level)).unwrap();
-            assert_eq!([copied.revision(0), copied.revision(1)], revisions[..]);
+            assert_eq!([copied.revision(ShardId(0)), copied.revision(ShardId(1))], revisions[..]);
             for (key, n) in before {
                 let found: u64 = get(&copied, &key).await.unwrap().unwrap().parse().unwrap();
                 assert!(found >= n, "{key} was at {n} and is at {found} in the copy");

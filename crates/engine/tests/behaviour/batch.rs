@@ -1,6 +1,6 @@
 //! Jobs that fail or panic in the middle of a batch.
 
-use keystead_core::{Code, Error, Millis, Outcome, Result, Version};
+use keystead_core::{Code, Error, Millis, Outcome, Result, ShardId, Version};
 use keystead_engine::{Durability, Engine, Options, check};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -45,7 +45,7 @@ async fn a_failing_job_leaves_nothing_behind_and_its_neighbours_stay() {
         let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
         engine.write(b"str", prepare).await.unwrap();
         let before = dump(&engine, "str").await;
-        let revision = engine.revision(0);
+        let revision = engine.revision(ShardId(0));
 
         let busy = occupy(&engine, b"str");
         let jobs = async {
@@ -67,7 +67,7 @@ async fn a_failing_job_leaves_nothing_behind_and_its_neighbours_stay() {
         assert_eq!(second.unwrap_err().code(), Code::Conflict);
 
         // Two neighbours wrote, so there are two more revisions, and none was used up by a failure.
-        assert_eq!(engine.revision(0).0, revision.0 + 2);
+        assert_eq!(engine.revision(ShardId(0)).0, revision.0 + 2);
         let after = dump(&engine, "str").await;
         let mut expected = before.clone();
         expected.extend(
@@ -128,7 +128,7 @@ async fn a_panicking_job_poisons_its_shard_and_a_restart_recovers() {
             assert!(error.message().contains("panicked"), "{error}");
         }
         let health = engine.health();
-        let ill = &health.shards[engine.shard_of(here.as_bytes())];
+        let ill = &health.shards[engine.shard_of(here.as_bytes()).0];
         assert!(!health.is_ok() && ill.poisoned.as_ref().is_some_and(|why| why.contains("panicked")));
         // The other shard is not affected.
         set(&engine, &there, "1").await.unwrap();

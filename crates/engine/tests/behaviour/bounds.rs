@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 
 use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
-use keystead_core::{Code, Key, Millis, Outcome, Result, Revision, StoreExt, Ttl, Version};
+use keystead_core::{Code, Key, Millis, Outcome, Result, Revision, ShardId, StoreExt, Ttl, Version};
 use keystead_engine::bounds::{JOB_BYTES_MAX, SHARDS_MAX};
 use keystead_engine::{Durability, Engine, Options};
 use keystead_model::Bytes;
@@ -48,7 +48,7 @@ async fn keys_and_states_over_their_bounds_are_rejected_and_leave_nothing() {
     engine.apply(&key, &put("small".to_string(), Ttl::Never)).await.unwrap();
     let error = engine.apply(&key, &put("x".repeat(STATE_BYTES_MAX), Ttl::Never)).await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), (Code::TooLarge, Outcome::NotApplied));
-    assert_eq!(engine.revision(0), Revision(1));
+    assert_eq!(engine.revision(ShardId(0)), Revision(1));
     // The longest key and a state larger than a segment are recovered.
     let large = "x".repeat(STATE_BYTES_MAX - 2);
     engine.apply(&key, &put(large.clone(), Ttl::Never)).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_job_that_records_too_much_is_rolled_back_though_it_continues() {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
         set(&engine, "k", "1").await.unwrap();
-        let (before, revision) = (dump(&engine, "k").await, engine.revision(0));
+        let (before, revision) = (dump(&engine, "k").await, engine.revision(ShardId(0)));
         let (sender, taken) = channel();
         let ignores = move |keyspace: &mut Keyspace, now| {
             let taken = flood(keyspace, now)?;
@@ -90,7 +90,7 @@ async fn a_job_that_records_too_much_is_rolled_back_though_it_continues() {
             keyspace.delete(b"k", now)
         };
         assert_eq!(engine.write(b"k", gives_up).await.unwrap_err().code(), Code::TooLarge);
-        assert_eq!((dump(&engine, "k").await, engine.revision(0)), (before, revision));
+        assert_eq!((dump(&engine, "k").await, engine.revision(ShardId(0))), (before, revision));
         assert_eq!(set(&engine, "k", "2").await.unwrap(), Version(2));
         engine.close().await.unwrap();
         if level != Durability::Memory {

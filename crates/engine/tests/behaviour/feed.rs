@@ -1,6 +1,6 @@
 //! The change feed: from the journal, then live, without gap or duplicate; reading recycled changes fails with `gone`.
 
-use keystead_core::{Code, Result, Revision};
+use keystead_core::{Code, Result, Revision, ShardId};
 use keystead_engine::bounds::FEED_LAG_MAX;
 use keystead_engine::{Durability, Engine, Feed, Options};
 use keystead_model::effect::Effect;
@@ -48,7 +48,7 @@ async fn feeds_from_anywhere_see_the_same_without_gap_or_duplicate() {
         let readers: Vec<_> = [0, 1, 100, 200]
             .into_iter()
             .map(|after| {
-                let mut feed = engine.subscribe(0, Revision(after)).unwrap();
+                let mut feed = engine.subscribe(ShardId(0), Revision(after)).unwrap();
                 tokio::spawn(async move { read_until(&mut feed, after, 1000).await })
             })
             .collect();
@@ -69,8 +69,8 @@ async fn feeds_from_anywhere_see_the_same_without_gap_or_duplicate() {
 
         // After a restart the journal still has it.
         let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
-        let oldest = (0..1000).find(|after| engine.subscribe(0, Revision(*after)).is_ok()).unwrap();
-        let mut feed = engine.subscribe(0, Revision(oldest)).unwrap();
+        let oldest = (0..1000).find(|after| engine.subscribe(ShardId(0), Revision(*after)).is_ok()).unwrap();
+        let mut feed = engine.subscribe(ShardId(0), Revision(oldest)).unwrap();
         assert_eq!(read_until(&mut feed, oldest, 1000).await[..], feeds[0][oldest as usize..]);
         set(&engine, "k", "later").await.unwrap();
         assert_eq!(next(&mut feed).await.unwrap()[0].revision, Revision(1001));
@@ -84,12 +84,13 @@ async fn recycled_changes_are_gone_for_new_and_for_slow_readers() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path()).journal_bytes_max(32 * 1024)).unwrap();
     set(&engine, "k", "first").await.unwrap();
-    let mut never_read = engine.subscribe(0, Revision::ZERO).unwrap();
-    let mut read_once = engine.subscribe(0, Revision::ZERO).unwrap();
+    let mut never_read = engine.subscribe(ShardId(0), Revision::ZERO).unwrap();
+    let mut read_once = engine.subscribe(ShardId(0), Revision::ZERO).unwrap();
     assert_eq!(next(&mut read_once).await.unwrap()[0].revision, Revision(1));
     let value = "x".repeat(500);
     // Further than the segment that the second reader has open.
-    let released = || engine.subscribe(0, Revision(200)).is_err_and(|error| error.code() == Code::Gone);
+    let released =
+        || engine.subscribe(ShardId(0), Revision(200)).is_err_and(|error| error.code() == Code::Gone);
     for n in 0.. {
         // A rejected write only means that the archive lags, and archiving is what recycles segments.
         let _ = set(&engine, &format!("k{}", n % 5), &value).await;
@@ -99,7 +100,7 @@ async fn recycled_changes_are_gone_for_new_and_for_slow_readers() {
         assert!(n < 1_000_000, "the journal never recycles a segment");
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.subscribe(0, Revision::ZERO).err().unwrap().code(), Code::Gone);
+    assert_eq!(engine.subscribe(ShardId(0), Revision::ZERO).err().unwrap().code(), Code::Gone);
     assert_eq!(next(&mut never_read).await.unwrap_err().code(), Code::Gone);
     let slow = loop {
         match next(&mut read_once).await {
@@ -110,8 +111,8 @@ async fn recycled_changes_are_gone_for_new_and_for_slow_readers() {
     assert_eq!(slow.code(), Code::Gone, "{slow}");
     assert!(slow.message().contains("no longer kept"), "{slow}");
     // A reader that starts again from now works.
-    let now = engine.revision(0);
-    let mut feed = engine.subscribe(0, now).unwrap();
+    let now = engine.revision(ShardId(0));
+    let mut feed = engine.subscribe(ShardId(0), now).unwrap();
     while set(&engine, "k", "again").await.is_err() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
@@ -125,7 +126,7 @@ async fn an_invalid_shard_or_revision_is_rejected() {
         let engine = Engine::open(&options).unwrap();
         set(&engine, "k", "v").await.unwrap();
         for (shard, after) in [(1, 0), (0, 2), (0, u64::MAX)] {
-            let error = engine.subscribe(shard, Revision(after)).err().unwrap();
+            let error = engine.subscribe(ShardId(shard), Revision(after)).err().unwrap();
             assert_eq!(error.code(), Code::BadRequest, "shard {shard} after {after}: {error}");
         }
         engine.close().await.unwrap();
@@ -137,9 +138,9 @@ async fn in_memory_a_feed_is_live_only_and_fails_when_it_lags() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     assert_eq!(engine.durability(), Durability::Memory);
     set(&engine, "k", "before").await.unwrap();
-    assert_eq!(engine.subscribe(0, Revision::ZERO).err().unwrap().code(), Code::Gone);
-    let mut quick = engine.subscribe(0, Revision(1)).unwrap();
-    let mut slow = engine.subscribe(0, Revision(1)).unwrap();
+    assert_eq!(engine.subscribe(ShardId(0), Revision::ZERO).err().unwrap().code(), Code::Gone);
+    let mut quick = engine.subscribe(ShardId(0), Revision(1)).unwrap();
+    let mut slow = engine.subscribe(ShardId(0), Revision(1)).unwrap();
     for n in 0..FEED_LAG_MAX + 10 {
         set(&engine, "k", &n.to_string()).await.unwrap();
         assert_eq!(next(&mut quick).await.unwrap()[0].revision, Revision(n as u64 + 2));
@@ -155,7 +156,7 @@ async fn a_feed_ends_when_the_database_is_closed() {
     for options in [options(dir.path()), Options::in_memory()] {
         let engine = Engine::open(&options).unwrap();
         set(&engine, "k", "v").await.unwrap();
-        let mut feed = engine.subscribe(0, Revision(1)).unwrap();
+        let mut feed = engine.subscribe(ShardId(0), Revision(1)).unwrap();
         let waiting = tokio::spawn(async move { next(&mut feed).await });
         tokio::task::yield_now().await;
         engine.close().await.unwrap();

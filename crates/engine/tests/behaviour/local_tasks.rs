@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake};
 
-use keystead_core::{Code, Millis, Outcome, Revision};
+use keystead_core::{Code, Millis, Outcome, Revision, ShardId};
 use keystead_engine::bounds::{BATCH_BYTES, LOCAL_TASKS_WAITING_MAX};
 use keystead_engine::{Completion, Durability, Engine, Local, LocalTask, Options, Turn};
 use keystead_model::Bytes;
@@ -18,7 +18,7 @@ use crate::common::{DURABLE, get, occupy, options, set};
 /// Runs a task on a shard's loop and returns its result.
 pub(crate) fn on_loop<T, F, G>(
     engine: &Engine,
-    shard: usize,
+    shard: ShardId,
     task: G,
 ) -> impl Future<Output = T> + use<T, F, G>
 where
@@ -75,7 +75,7 @@ async fn what_a_task_changes_becomes_durable_and_visible() {
         let shard = engine.shard_of(b"k");
         set(&engine, "k", "by a job").await.unwrap();
         let seen = on_loop(&engine, shard, move |local| async move {
-            assert_eq!(local.index(), shard);
+            assert_eq!(local.shard(), shard);
             let before = in_turn(&local, |turn| {
                 turn.run(false, |keyspace, now| {
                     let value = keyspace.str(b"k", now).unwrap();
@@ -88,7 +88,7 @@ async fn what_a_task_changes_becomes_durable_and_visible() {
             seen
         })
         .await;
-        assert!(engine.health().shards[shard].durable >= seen && seen >= Revision(2));
+        assert!(engine.health().shards[shard.0].durable >= seen && seen >= Revision(2));
         assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("by a task"));
         engine.close().await.unwrap();
     }
@@ -98,7 +98,7 @@ async fn what_a_task_changes_becomes_durable_and_visible() {
 async fn at_fsync_nothing_is_durable_within_its_own_turn() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path())).unwrap();
-    on_loop(&engine, 0, |local| async move {
+    on_loop(&engine, ShardId(0), |local| async move {
         for n in 0..50 {
             let (seen, durable) = in_turn(&local, |turn| {
                 let ran = turn
@@ -130,7 +130,7 @@ async fn at_fsync_nothing_is_durable_within_its_own_turn() {
 async fn a_change_that_is_not_kept_is_undone() {
     for (_dir, options) in levels() {
         let engine = Engine::open(&options).unwrap();
-        on_loop(&engine, 0, |local| async move {
+        on_loop(&engine, ShardId(0), |local| async move {
             put_on(&local, "k", "kept").await;
             let ran = in_turn(&local, |turn| {
                 turn.run(true, |keyspace, now| {
@@ -154,7 +154,7 @@ async fn many_tasks_take_turns_and_every_one_is_woken() {
         let engine = Engine::open(&options).unwrap();
         let tasks: Vec<_> = (0..50)
             .map(|task| {
-                on_loop(&engine, 0, move |local| async move {
+                on_loop(&engine, ShardId(0), move |local| async move {
                     for n in 0..20 {
                         let seen = put_on(&local, &format!("k{task}"), &n.to_string()).await;
                         until_woken(&local, seen).await;
@@ -193,7 +193,7 @@ async fn a_shard_over_its_memory_budget_stalls_and_then_continues() {
         let tasks: Vec<_> = (0..16)
             .map(|task| {
                 let stalled = Arc::clone(&stalled);
-                on_loop(&engine, 0, move |local| async move {
+                on_loop(&engine, ShardId(0), move |local| async move {
                     let value = "v".repeat(VALUE_BYTES);
                     let mut most = 0;
                     for n in 0..60 {
@@ -241,7 +241,7 @@ async fn a_task_that_only_reads_stays_within_the_memory_budget() {
     engine.close().await.unwrap();
     drop(engine);
     let engine = Engine::open(&options).unwrap();
-    let most = on_loop(&engine, 0, |local| async move {
+    let most = on_loop(&engine, ShardId(0), |local| async move {
         let mut most = 0;
         for n in 0..100 {
             let read = in_turn(&local, |turn| {
@@ -277,7 +277,7 @@ async fn a_turn_that_changes_much_is_sent_in_parts() {
     let dir = tempfile::tempdir().unwrap();
     let engine =
         Engine::open(&options(dir.path()).segment_bytes(1 << 20).durability(Durability::Commit)).unwrap();
-    on_loop(&engine, 0, |local| async move {
+    on_loop(&engine, ShardId(0), |local| async move {
         let value = "v".repeat(BATCH_BYTES + 1);
         let (seen, durable) = in_turn(&local, |turn| {
             let first = turn
@@ -298,7 +298,7 @@ async fn a_panic_in_a_turn_poisons_the_shard_and_fails_waiters() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(&options(dir.path())).unwrap();
     set(&engine, "k", "kept").await.unwrap();
-    on_loop(&engine, 0, |local| async move {
+    on_loop(&engine, ShardId(0), |local| async move {
         let seen = in_turn(&local, |turn| {
             let seen = turn
                 .run(true, |keyspace, now| (put(keyspace, "lost", "v", now), Completion::Commit))
@@ -343,12 +343,13 @@ async fn tasks_end_with_the_shard() {
             std::future::pending::<()>().await;
         })
     };
-    engine.spawn(0, Box::new(task)).unwrap();
+    engine.spawn(ShardId(0), Box::new(task)).unwrap();
     set(&engine, "k", "v").await.unwrap();
     assert!(!ended.load(Ordering::SeqCst));
     engine.close().await.unwrap();
     assert!(ended.load(Ordering::SeqCst));
-    for rejected in [engine.spawn(0, nothing()), engine.spawn_when_free(0, nothing()).await] {
+    for rejected in [engine.spawn(ShardId(0), nothing()), engine.spawn_when_free(ShardId(0), nothing()).await]
+    {
         let rejected = rejected.unwrap_err();
         assert_eq!((rejected.code(), rejected.outcome()), (Code::StoreUnavailable, Outcome::NotApplied));
     }
@@ -361,16 +362,16 @@ fn nothing() -> LocalTask {
 #[tokio::test]
 async fn too_many_waiting_tasks_are_rejected() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
-    assert_eq!(engine.spawn(1, nothing()).unwrap_err().code(), Code::BadRequest);
+    assert_eq!(engine.spawn(ShardId(1), nothing()).unwrap_err().code(), Code::BadRequest);
     let busy = occupy(&engine, b"k");
     for _ in 0..LOCAL_TASKS_WAITING_MAX {
-        engine.spawn(0, nothing()).unwrap();
+        engine.spawn(ShardId(0), nothing()).unwrap();
     }
-    assert_eq!(engine.spawn(0, nothing()).unwrap_err().code(), Code::QueueFull);
+    assert_eq!(engine.spawn(ShardId(0), nothing()).unwrap_err().code(), Code::QueueFull);
     // A caller that can wait is accepted later.
     let patient = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.spawn_when_free(0, nothing()).await }
+        async move { engine.spawn_when_free(ShardId(0), nothing()).await }
     });
     tokio::task::yield_now().await;
     assert!(!patient.is_finished());
@@ -378,6 +379,6 @@ async fn too_many_waiting_tasks_are_rejected() {
     patient.await.unwrap().unwrap();
     // Tasks start before jobs, so when this one has run they all run.
     set(&engine, "k", "v").await.unwrap();
-    on_loop(&engine, 0, |local| async move { put_on(&local, "k", "w").await }).await;
+    on_loop(&engine, ShardId(0), |local| async move { put_on(&local, "k", "w").await }).await;
     assert_eq!(get(&engine, "k").await.unwrap().as_deref(), Some("w"));
 }

@@ -1,7 +1,7 @@
 //! Several steps on several keys as one job.
 
 use keystead_core::{
-    Applies, Change, Code, Error, Key, Result, Revision, Step, Store, StoreExt, Ttl, step_fn,
+    Applies, Change, Code, Error, Key, Result, Revision, ShardId, Step, Store, StoreExt, Ttl, step_fn,
 };
 use keystead_engine::{Engine, Options};
 
@@ -66,7 +66,7 @@ async fn many_steps_on_a_key_are_one_state_in_the_journal() {
         let job = move |held: &mut dyn Applies| -> Result<usize> {
             (0..STEPS).try_fold(0, |_, n| held.apply(&names[n % 2], &grow()))
         };
-        let mut feed = engine.subscribe(0, Revision::ZERO).unwrap();
+        let mut feed = engine.subscribe(ShardId(0), Revision::ZERO).unwrap();
         let store = engine.together().unwrap();
         assert_eq!(store.apply_together(&both, job).await.unwrap(), STEPS / 2);
         let changes = feed.next().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use keystead_core::{Clock, ManualClock, Millis, Result, Revision, Stopwatch, SystemClock};
+use keystead_core::{Clock, ManualClock, Millis, Result, Revision, ShardId, Stopwatch, SystemClock};
 use keystead_engine::{Completion, Durability, Engine, Job, Options, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -89,7 +89,7 @@ fn pop(
 /// A pop that waits as a job of the queue, and has started to.
 async fn waits(engine: &Engine, keys: &[&str], timeout_ms: Option<u64>) -> Waiting {
     let (job, waiting) = pop(engine, keys, timeout_ms, None);
-    engine.submit(0, job).unwrap();
+    engine.submit(ShardId(0), job).unwrap();
     // Jobs are run in order.
     engine.read(b"k", |_, _| Ok(())).await.unwrap();
     waiting
@@ -135,7 +135,7 @@ async fn the_ticket_decides_the_order_not_the_submission() {
     let (_dir, engine) = open(Durability::Memory);
     let (late, first) = pop(&engine, &["k"], None, None);
     let second = waits(&engine, &["k"], None).await;
-    engine.submit(0, late).unwrap();
+    engine.submit(ShardId(0), late).unwrap();
     push(&engine, "k", &["a", "b"]).await;
     assert_eq!(first.value().await.as_deref(), Some("a"));
     assert_eq!(second.value().await.as_deref(), Some("b"));
@@ -149,7 +149,7 @@ async fn a_turn_of_a_task_serves_at_once_at_every_level() {
         for _ in 0..20 {
             let client = waits(&engine, &["k"], None).await;
             let watch = Stopwatch::start();
-            on_loop(&engine, 0, |local| async move {
+            on_loop(&engine, ShardId(0), |local| async move {
                 in_turn(&local, |turn| {
                     turn.run(true, |keyspace, now| {
                         keyspace.list_mut(b"k", now).unwrap().push_back(&Bytes::from(&b"v"[..]));
@@ -174,13 +174,13 @@ async fn a_task_may_make_a_job_wait_and_end_its_wait() {
     let (_dir, engine) = open(Durability::Memory);
     let (job, mut client) = pop(&engine, &["k"], None, None);
     let (wait, ticket) = (job.wait.clone(), client.ticket);
-    on_loop(&engine, 0, move |local| async move {
+    on_loop(&engine, ShardId(0), move |local| async move {
         in_turn(&local, |turn| turn.wait(job, wait, Revision::ZERO)).await;
         put_on(&local, "other", "v").await;
     })
     .await;
     assert!(client.is_waiting() && client.runs.load(Ordering::SeqCst) == 0);
-    on_loop(&engine, 0, move |local| async move {
+    on_loop(&engine, ShardId(0), move |local| async move {
         local.end_wait(ticket);
         local.end_wait(ticket);
         local.end_wait(ticket + 1);
@@ -198,7 +198,7 @@ async fn a_job_that_is_served_may_serve_others() {
     let mut clients = Vec::new();
     for (from, to) in [("c", Some("d")), ("b", Some("c")), ("a", Some("b")), ("d", None)] {
         let (job, client) = pop(&engine, &[from], None, to);
-        engine.submit(0, job).unwrap();
+        engine.submit(ShardId(0), job).unwrap();
         clients.push(client);
     }
     push(&engine, "a", &["x"]).await;
@@ -297,7 +297,7 @@ async fn a_job_may_wait_for_the_deletion_of_a_key() {
             on_delete: true,
             timeout_ms: None,
         };
-        engine.submit(0, Box::new(Deleted(Some(reply), wait))).unwrap();
+        engine.submit(ShardId(0), Box::new(Deleted(Some(reply), wait))).unwrap();
         engine
             .write(b"k", move |keyspace, now| {
                 match how {

@@ -1,6 +1,6 @@
 //! Watches: which changes touch them, and which do not.
 
-use keystead_core::{Clock, Code, Error, ManualClock, Millis, Result, SystemClock};
+use keystead_core::{Clock, Code, Error, ManualClock, Millis, Result, ShardId, SystemClock};
 use keystead_engine::{Completion, Engine, Options, Watch};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace};
@@ -12,7 +12,7 @@ use crate::local_tasks::{in_turn, on_loop, put};
 async fn watch(engine: &Engine, keys: &'static [&'static str]) -> Watch {
     let watch = Watch::default();
     let theirs = watch.clone();
-    on_loop(engine, 0, move |local| async move {
+    on_loop(engine, ShardId(0), move |local| async move {
         in_turn(&local, |turn| keys.iter().for_each(|key| turn.watch(key.as_bytes(), &theirs).unwrap()))
             .await;
     })
@@ -82,7 +82,7 @@ async fn changes_before_the_watch_do_not_touch_it() {
     for level in DURABLE {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::open(&options(dir.path()).durability(level)).unwrap();
-        on_loop(&engine, 0, |local| async move {
+        on_loop(&engine, ShardId(0), |local| async move {
             let (first, second) = (Watch::default(), Watch::default());
             in_turn(&local, |turn| {
                 turn.run(true, |keyspace, now| (put(keyspace, "k", "1", now), Completion::Commit)).unwrap();
@@ -146,7 +146,7 @@ async fn an_expired_key_touches_when_it_is_read_or_reclaimed() {
 async fn many_dropped_watches_do_no_harm() {
     let engine = Engine::open(&Options::in_memory()).unwrap();
     let kept = watch(&engine, &["k"]).await;
-    on_loop(&engine, 0, |local| async move {
+    on_loop(&engine, ShardId(0), |local| async move {
         for round in 0..50 {
             in_turn(&local, |turn| {
                 for n in 0..100 {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use keystead_core::Stopwatch;
+use keystead_core::{ShardId, Stopwatch};
 
 use crate::load::ledger::{Ledger, Truth, Verdict};
 use crate::load::writer::Plan;
@@ -97,7 +97,7 @@ impl Writer {
         match (kind, &numbers as &dyn Fn() -> Vec<u64>) {
             ("R", numbers) => {
                 let [shard, revision] = numbers()[..] else { panic!("{line}") };
-                ledger.compare_revision(shard as usize, revision).unwrap();
+                ledger.compare_revision(ShardId(shard as usize), revision).unwrap();
             }
             ("S", numbers) => {
                 let [group, digest, revision] = numbers()[..] else { panic!("{line}") };

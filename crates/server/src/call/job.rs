@@ -7,7 +7,7 @@ use keystead_commands::dispatch::run_data;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
 use keystead_commands::{Command, Ctx, Random, Reply, Spec};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, ShardId};
 use keystead_engine::{Job, Ran, Wait};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
@@ -37,7 +37,7 @@ pub(crate) struct RequestJob {
     pub(crate) command: Command,
     pub(crate) hub: Arc<Hub>,
     pub(crate) random: Random,
-    pub(crate) shard: usize,
+    pub(crate) shard: ShardId,
     pub(crate) dialect: Dialect,
     /// Its position among the waiting requests, if it may wait.
     pub(crate) ticket: Option<u64>,

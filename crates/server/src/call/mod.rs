@@ -25,7 +25,7 @@ use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Kind;
 use keystead_commands::{Command, Random, Spec};
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, ShardId};
 use keystead_engine::{Local, Turn};
 use tokio::sync::oneshot;
 
@@ -62,7 +62,7 @@ impl Caller {
     /// Puts a request into the queue of a shard.
     pub(crate) fn send(
         &mut self,
-        shard: usize,
+        shard: ShardId,
         spec: &'static Spec,
         command: Command,
         ticket: Option<u64>,
@@ -91,7 +91,7 @@ impl Caller {
     /// Runs a transaction on another shard, and returns its result when that is durable.
     pub(crate) fn exec_at(
         &mut self,
-        shard: usize,
+        shard: ShardId,
         transaction: Transaction,
     ) -> Later<(Transaction, Executed)> {
         let (hub, dialect) = (self.app.hub.clone(), self.dialect);
@@ -127,7 +127,7 @@ impl Caller {
     /// Runs a closure in a turn of another shard, and returns its result when that is durable.
     pub(crate) fn visit<T: Send + 'static>(
         &self,
-        shard: usize,
+        shard: ShardId,
         run: impl FnOnce(&mut Turn<'_>) -> (T, Revision) + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let mut run = Some(run);
@@ -137,7 +137,7 @@ impl Caller {
     /// The same for a long operation: it is called again in each turn of the shard until it has a result.
     pub(crate) fn visit_in_turns<T: Send + 'static>(
         &self,
-        shard: usize,
+        shard: ShardId,
         mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let (sender, received) = oneshot::channel();

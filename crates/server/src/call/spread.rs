@@ -6,7 +6,7 @@ use std::pin::Pin;
 use keystead_commands::errors::Fail;
 use keystead_commands::spec::Spread;
 use keystead_commands::{Args, Command, Reply, Spec, number};
-use keystead_core::Result;
+use keystead_core::{Result, ShardId};
 use tokio::sync::oneshot;
 
 use super::job::Served;
@@ -25,7 +25,7 @@ impl Caller {
         }
         let first = if spread == Spread::Some { self.random.below(self.shards) } else { 0 };
         let replies: Vec<_> = (0..self.shards)
-            .map(|n| self.send((first + n) % self.shards, spec, args.to_command(), None, None))
+            .map(|n| self.send(ShardId((first + n) % self.shards), spec, args.to_command(), None, None))
             .collect();
         Box::pin(async move {
             let mut all = Vec::new();
@@ -46,7 +46,7 @@ impl Caller {
         let within = cursor.map(|cursor| (cursor >> CURSOR_SHARD_BITS).to_string().into_bytes());
         let within = within.unwrap_or_else(|| args.at(1).to_vec());
         let words = args.from(0).enumerate().map(|(n, word)| if n == 1 { &within[..] } else { word });
-        let reply = self.send(shard as usize, spec, Command::new(words), None, None);
+        let reply = self.send(ShardId(shard as usize), spec, Command::new(words), None, None);
         Box::pin(async move {
             let mut reply = received(reply).await;
             if let Reply::Array(parts) = &mut reply

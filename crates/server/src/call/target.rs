@@ -4,20 +4,21 @@ use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, Spread};
 use keystead_commands::{Args, Spec};
+use keystead_core::ShardId;
 use keystead_engine::Engine;
 
 /// Where a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Local,
-    Shard(usize),
+    Shard(ShardId),
     Spread(Spread),
 }
 
 /// Where a request runs, by its keys.
 pub(crate) fn target(
     engine: &Engine,
-    local: usize,
+    local: ShardId,
     spec: &Spec,
     args: Args<'_>,
 ) -> std::result::Result<Target, Fail> {
@@ -40,8 +41,8 @@ pub(crate) fn target(
 pub(crate) fn shard_of_queue(
     engine: &Engine,
     queue: &[Queued],
-    watched: Option<usize>,
-) -> std::result::Result<Option<usize>, Fail> {
+    watched: Option<ShardId>,
+) -> std::result::Result<Option<ShardId>, Fail> {
     let mut target = watched;
     for queued in queue {
         if matches!(queued.spec.run, Run::Data(_)) && queued.spec.spread != Spread::Local {

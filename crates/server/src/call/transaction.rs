@@ -10,7 +10,7 @@ use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::Run;
 use keystead_commands::{Ctx, Random, Reply};
-use keystead_core::Revision;
+use keystead_core::{Revision, ShardId};
 use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
 
@@ -21,7 +21,7 @@ pub(crate) struct Watched {
     pub(crate) watch: Watch,
     /// A set: a client may watch the same key in many requests.
     pub(crate) keys: HashSet<Bytes>,
-    pub(crate) shard: usize,
+    pub(crate) shard: ShardId,
 }
 
 /// A transaction to run.
@@ -75,7 +75,7 @@ pub(crate) fn exec_in(
     }
     let queue = &transaction.queue;
     let writes = queue.iter().any(|queued| queued.spec.writes());
-    let (shard, dialect, rights) = (turn.index(), transaction.dialect, transaction.rights);
+    let (shard, dialect, rights) = (turn.shard(), transaction.dialect, transaction.rights);
     let ran = turn.run(writes, |keyspace, now| {
         let ctx = Ctx { shard, dialect, rights, ..Ctx::new(keyspace, now, random, hub) };
         let ran = run_queue(queue, ctx, transaction.answer_bytes_max);

@@ -11,7 +11,7 @@ use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
-use keystead_core::{Millis, Result, Revision};
+use keystead_core::{Millis, Result, Revision, ShardId};
 use keystead_engine::{Completion, Local, Turn};
 use keystead_model::keyspace::Keyspace;
 
@@ -79,12 +79,12 @@ impl HttpContext {
     /// Runs something on the keys of a shard, commits or rolls back as it says, and returns its result once that is durable.
     pub(super) async fn run_at<T: Send + 'static>(
         &self,
-        shard: usize,
+        shard: ShardId,
         writes: bool,
         run: impl FnOnce(&mut Keyspace, Millis) -> (T, Completion) + Send + 'static,
     ) -> Result<T> {
         let local = self.caller.borrow().local.clone();
-        if local.index() == shard {
+        if local.shard() == shard {
             let (result, seen) = self.in_turn(|turn, _| turn.run(writes, run)).await?;
             local.until_durable(seen).await?;
             return Ok(result);

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, ShardId};
 use keystead_engine::{Completion, Engine, Local, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::yield_now;
@@ -61,7 +61,7 @@ impl Server {
         let guest = move |local: Local| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(connection(app, bounds, local, bytes, done))
         };
-        self.app.engine.spawn(0, Box::new(guest))?;
+        self.app.engine.spawn(ShardId(0), Box::new(guest))?;
         received.recv().map_err(|_| Error::new(Code::Internal, "the shard has ended"))
     }
 }

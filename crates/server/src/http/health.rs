@@ -7,6 +7,7 @@
 //! else works, and only the next check shows whether the store works again.
 
 use hyper::StatusCode;
+use keystead_core::ShardId;
 use keystead_engine::{Health, ShardHealth};
 use serde_json::json;
 use utoipa::openapi::path::OperationBuilder;
@@ -75,7 +76,7 @@ fn readiness(app: &App) -> Reply {
         unready(STOPPING)
     } else if Found::of(&app.engine.health()).poisoned {
         unready(FAILING)
-    } else if (0..app.engine.shards()).any(|shard| handover::is_busy(app, shard)) {
+    } else if app.engine.shard_ids().any(|shard| handover::is_busy(app, shard)) {
         unready(BUSY)
     } else {
         reply::json(StatusCode::OK, json!({ "status": READY }))
@@ -125,14 +126,14 @@ struct Found {
 impl Found {
     fn of(health: &Health) -> Found {
         let mut found = Found::default();
-        for (index, shard) in health.shards.iter().enumerate() {
-            found.add(index, shard);
+        for (id, shard) in ShardId::all(health.shards.len()).zip(&health.shards) {
+            found.add(id, shard);
         }
         found
     }
 
-    fn add(&mut self, index: usize, shard: &ShardHealth) {
-        let mut add = |what: &str| self.reasons.push(format!("shard {index}: {what}"));
+    fn add(&mut self, id: ShardId, shard: &ShardHealth) {
+        let mut add = |what: &str| self.reasons.push(format!("shard {id}: {what}"));
         if let Some(why) = &shard.poisoned {
             add(&format!("it refuses everything until a restart: {why}"));
         }
@@ -147,7 +148,7 @@ impl Found {
     }
 
     fn add_busy(&mut self, app: &App) {
-        for shard in (0..app.engine.shards()).filter(|shard| handover::is_busy(app, *shard)) {
+        for shard in app.engine.shard_ids().filter(|shard| handover::is_busy(app, *shard)) {
             let seconds = app.engine.busy_ms(shard) / 1000;
             self.reasons.push(format!("shard {shard}: a command has kept it busy for {seconds} s"));
         }

@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
-use keystead_core::{Error, Millis};
+use keystead_core::{Error, Millis, ShardId};
 use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 
@@ -87,7 +87,7 @@ pub(super) fn of(
 /// repeated is returned as a response.
 pub(super) async fn run_at<T, R>(
     context: &HttpContext,
-    shard: usize,
+    shard: ShardId,
     idempotency_key: Option<IdempotencyKey>,
     run: impl FnOnce(&mut Keyspace, Millis) -> Result<(StoredResponse, T), R> + Send + 'static,
 ) -> Result<(StoredResponse, T), R>
@@ -104,7 +104,7 @@ where
     };
     let ran = context.run_at(shard, true, move |keys, now| {
         let result = match &idempotency_key {
-            Some(idempotency_key) => at_most_once(idempotency_key, keys, (shard, shards), now, run),
+            Some(idempotency_key) => at_most_once(idempotency_key, keys, shard, shards, now, run),
             None => run(keys, now),
         };
         let completion = Completion::commit_if(result.is_ok());
@@ -123,7 +123,7 @@ where
 async fn claim<R: From<IdempotencyError> + From<Error>>(
     context: &HttpContext,
     idempotency_key: &IdempotencyKey,
-    shard: usize,
+    shard: ShardId,
 ) -> Result<bool, R> {
     let shards = context.app.engine.shards();
     let home = idempotency_key.home(shards);
@@ -159,11 +159,12 @@ async fn release(context: &HttpContext, idempotency_key: IdempotencyKey) {
 fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
     idempotency_key: &IdempotencyKey,
     keys: &mut Keyspace,
-    place: (usize, usize),
+    shard: ShardId,
+    shards: usize,
     now: Millis,
     run: impl FnOnce(&mut Keyspace, Millis) -> Result<(StoredResponse, T), R>,
 ) -> Result<(StoredResponse, T), R> {
-    match idempotency_key.look(keys, place, now)? {
+    match idempotency_key.look(keys, shard, shards, now)? {
         Known::Again(stored) => return Ok((stored, T::default())),
         Known::Other => return Err(IdempotencyError::KeyReused.into()),
         Known::New => {}
@@ -172,7 +173,7 @@ fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
     if stored.is_too_large() {
         return Err(IdempotencyError::ResponseTooLarge.into());
     }
-    idempotency_key.keep(keys, place, &stored, now)?;
+    idempotency_key.keep(keys, shard, shards, &stored, now)?;
     Ok((stored, result))
 }
 
@@ -237,7 +238,7 @@ mod tests {
         body: &'static [u8],
     ) -> Result<(StoredResponse, Vec<u8>), TestError> {
         let stored = StoredResponse { status: 200, version: None, body: body.to_vec() };
-        at_most_once(idempotency_key, keys, (0, 1), Millis(1), |_, _| Ok((stored, vec![1])))
+        at_most_once(idempotency_key, keys, ShardId(0), 1, Millis(1), |_, _| Ok((stored, vec![1])))
     }
 
     #[derive(Debug, PartialEq)]
@@ -262,9 +263,10 @@ mod tests {
     fn a_repeat_returns_the_stored_response_and_nothing_else() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
-        let failed = at_most_once::<(), TestError>(&idempotency_key, &mut keys, (0, 1), Millis(1), |_, _| {
-            Err(TestError::Broken)
-        });
+        let failed =
+            at_most_once::<(), TestError>(&idempotency_key, &mut keys, ShardId(0), 1, Millis(1), |_, _| {
+                Err(TestError::Broken)
+            });
         assert_eq!(failed, Err(TestError::Broken));
         let (first, beside) = stored(&mut keys, &idempotency_key, b"a").unwrap();
         assert_eq!((&*first.body, &*beside), (&b"a"[..], &[1][..]), "what is undone stores no response");

@@ -14,6 +14,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use keystead_core::ShardId;
 use keystead_engine::Local;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,7 +71,7 @@ struct HttpAcceptor {
 }
 
 impl Acceptor for HttpAcceptor {
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId) {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             self.tasks.spawn(admit(stream, peer, slot, self.shared.clone(), shard));
             return;
@@ -127,7 +128,7 @@ async fn admit(
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,
     shared: Shared,
-    mut shard: usize,
+    mut shard: ShardId,
 ) {
     let Ok(stream) = stream.into_std() else { return };
     let engine = shared.app.engine.clone();
@@ -145,7 +146,7 @@ fn begin(accepted: Accepted, local: Local) -> OnLoop {
 
 /// Holds a connection until the shard's loop continues. Health checks are served meanwhile, and all requests get an error once the
 /// shard has been busy for too long.
-async fn hold(accepted: Accepted, shard: usize) -> Option<Accepted> {
+async fn hold(accepted: Accepted, shard: ShardId) -> Option<Accepted> {
     let Accepted { stream, peer, slot, shared } = accepted;
     let stream = TcpStream::from_std(stream).ok()?;
     let app = &shared.app;

@@ -12,6 +12,7 @@ use keystead_commands::session::{Replies, Session};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
 use keystead_commands::{Args, Reply};
+use keystead_core::ShardId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
@@ -87,7 +88,7 @@ enum Next {
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     listed: &mut Listed,
-    shard: usize,
+    shard: ShardId,
 ) -> Ended {
     let app = Arc::clone(&listed.app);
     let mut loop_is_free = std::pin::pin!(handover::loop_is_free(&app.engine, shard));
@@ -128,7 +129,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 
 impl Listed {
     /// Serves the complete requests in order, up to the first that needs the loop.
-    fn serve_complete(&mut self, shard: usize, output: &mut Vec<u8>) -> Next {
+    fn serve_complete(&mut self, shard: ShardId, output: &mut Vec<u8>) -> Next {
         let Listed { app, session: Some(session), input } = self else { return Next::Close };
         loop {
             if session.closing || session.client.is_killed() {
@@ -161,7 +162,7 @@ impl Listed {
 }
 
 /// The reply to one request, or none if it may still run on the loop.
-fn serve_one(app: &App, session: &mut Session, shard: usize, args: Args<'_>) -> Option<Reply> {
+fn serve_one(app: &App, session: &mut Session, shard: ShardId, args: Args<'_>) -> Option<Reply> {
     let served = dispatch::resolve(args).is_ok_and(|spec| SERVED.contains(&spec.full_name));
     if !served && (session.authenticated || !app.hub.host.needs_token()) {
         return handover::is_busy(app, shard).then(|| busy(app));

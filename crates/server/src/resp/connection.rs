@@ -16,7 +16,7 @@ use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
 use keystead_commands::{Reply, dispatch};
-use keystead_core::Revision;
+use keystead_core::{Revision, ShardId};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
@@ -275,8 +275,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Ends the wait of its request; the reply is that of a timeout.
-    fn end_wait(&self, shard: usize, ticket: u64) {
-        if shard == self.worker.caller.local.index() {
+    fn end_wait(&self, shard: ShardId, ticket: u64) {
+        if shard == self.worker.caller.local.shard() {
             return self.worker.caller.local.end_wait(ticket);
         }
         let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {

@@ -64,13 +64,13 @@ impl Worker {
     #[inline]
     fn run_data(&mut self, turn: &mut Turn<'_>, spec: &'static Spec, args: Args<'_>) -> Execution {
         if self.caller.shards > 1 {
-            match target::target(&self.caller.app.engine, self.caller.local.index(), spec, args) {
+            match target::target(&self.caller.app.engine, self.caller.local.shard(), spec, args) {
                 Ok(Target::Local) => {}
                 Ok(shard) => return self.run_remote(shard, spec, args),
                 Err(fail) => return Execution::reply(Reply::Error(fail)),
             }
         }
-        let (random, hub, shard) = (&mut self.caller.random, &*self.caller.app.hub, turn.index());
+        let (random, hub, shard) = (&mut self.caller.random, &*self.caller.app.hub, turn.shard());
         let ran = turn.run(spec.writes(), |keyspace, now| {
             let mut ctx = Ctx::new(keyspace, now, random, hub);
             ctx.shard = shard;
@@ -105,7 +105,7 @@ impl Worker {
             command: wanted.again.unwrap_or_else(|| args.to_command()),
             hub: self.caller.app.hub.clone(),
             random: Random::new(self.caller.random.next()),
-            shard: self.caller.local.index(),
+            shard: self.caller.local.shard(),
             dialect: self.caller.dialect,
             ticket: Some(ticket),
             waits: Some(wait.clone()),
@@ -114,7 +114,7 @@ impl Worker {
             reply_to,
         };
         turn.wait(Box::new(job), wait, seen);
-        let shard = self.caller.local.index();
+        let shard = self.caller.local.shard();
         Execution::Pending(Pending::Waiting(Waiting { served, shard, ticket, begun: None, blocked: true }))
     }
 
@@ -133,7 +133,7 @@ impl Worker {
         let new: Vec<Bytes> = keys.filter(|key| watched.keys.insert(key.clone())).collect();
         let watch = watched.watch.clone();
         self.session.client.shown().counts[3] = watched.keys.len();
-        if shard != self.caller.local.index() {
+        if shard != self.caller.local.shard() {
             return self.watch_remote(shard, new, watch);
         }
         Execution::reply(watch_in(turn, &new, &watch))
@@ -154,7 +154,7 @@ impl Worker {
         if self.caller.shards > 1 {
             let watched = transaction.watched.as_ref().map(|watched| watched.shard);
             match target::shard_of_queue(&self.caller.app.engine, &transaction.queue, watched) {
-                Ok(Some(shard)) if shard != self.caller.local.index() => {
+                Ok(Some(shard)) if shard != self.caller.local.shard() => {
                     return self.exec_remote(shard, transaction);
                 }
                 Ok(_) => {}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_commands::session::Session;
+use keystead_core::ShardId;
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -41,7 +42,7 @@ struct RespAcceptor {
 }
 
 impl Acceptor for RespAcceptor {
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: usize) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId) {
         let app = &self.app;
         let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
         let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
@@ -78,7 +79,7 @@ enum Wire {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-async fn hand_over(mut new: NewConnection, mut shard: usize) {
+async fn hand_over(mut new: NewConnection, mut shard: ShardId) {
     let engine = new.listed.app.engine.clone();
     while let Some(back) = handover::offer(&engine, shard, new, begin).await {
         shard = handover::next_shard(&engine, shard);
@@ -88,7 +89,7 @@ async fn hand_over(mut new: NewConnection, mut shard: usize) {
 }
 
 /// Serves the commands of a connection that need no keys, until the shard's loop is free.
-async fn hold(new: NewConnection, shard: usize) -> Option<NewConnection> {
+async fn hold(new: NewConnection, shard: ShardId) -> Option<NewConnection> {
     let NewConnection { stream, mut listed } = new;
     let app = Arc::clone(&listed.app);
     let mut stream = match stream {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
-use keystead_core::Revision;
+use keystead_core::{Revision, ShardId};
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
@@ -33,7 +33,7 @@ pub(super) enum Pending {
 /// A request that runs on a shard.
 pub(super) struct Waiting {
     pub(super) served: oneshot::Receiver<Served>,
-    pub(super) shard: usize,
+    pub(super) shard: ShardId,
     pub(super) ticket: u64,
     /// Completes when it begins to wait for keys, if it ever does.
     pub(super) begun: Option<oneshot::Receiver<()>>,

@@ -5,7 +5,7 @@
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::spec::flag;
 use keystead_commands::{Args, Reply, Spec};
-use keystead_core::Revision;
+use keystead_core::{Revision, ShardId};
 use keystead_engine::Watch;
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
@@ -41,7 +41,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn watch_remote(&mut self, shard: usize, keys: Vec<Bytes>, watch: Watch) -> Execution {
+    pub(super) fn watch_remote(&mut self, shard: ShardId, keys: Vec<Bytes>, watch: Watch) -> Execution {
         let reply = self.caller.visit(shard, move |turn| (watch_in(turn, &keys, &watch), Revision::ZERO));
         Execution::Pending(Pending::Remote(Box::pin(async move {
             Served::plain(reply.await.unwrap_or_else(|error| Reply::Error(Fail::Broken(error))))
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     /// Runs a transaction on the shard of its keys. Its commands about the connection run here afterwards.
-    pub(super) fn exec_remote(&mut self, shard: usize, transaction: Transaction) -> Execution {
+    pub(super) fn exec_remote(&mut self, shard: ShardId, transaction: Transaction) -> Execution {
         Execution::Pending(Pending::Exec(self.caller.exec_at(shard, transaction)))
     }
 }

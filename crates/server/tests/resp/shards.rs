@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use keystead_core::Stopwatch;
 use keystead_core::key::slot;
+use keystead_core::{ShardId, Stopwatch};
 use keystead_testkit::server::Server;
 
 use crate::client::{Client, pause, request, until_blocked};
@@ -22,8 +22,8 @@ fn sharded() -> (Server, Vec<Client>) {
 }
 
 /// A key of each shard.
-fn key_of(shard: usize) -> String {
-    let there = |key: &String| (usize::from(slot(key.as_bytes())) * SHARDS) >> 14 == shard;
+fn key_of(shard: ShardId) -> String {
+    let there = |key: &String| ShardId((usize::from(slot(key.as_bytes())) * SHARDS) >> 14) == shard;
     (0..).map(|n| format!("k{n}")).find(there).unwrap()
 }
 
@@ -78,7 +78,7 @@ fn keys_with_a_hash_tag_share_a_shard_and_others_are_cross_slot() {
             (&format!("RPUSH l{{{n}}} v"), ":1"),
             (&format!("LMOVE l{{{n}}} m{{{n}}} LEFT LEFT"), "v"),
         ]);
-        let [first, second] = [key_of(0), key_of(2)];
+        let [first, second] = [key_of(ShardId(0)), key_of(ShardId(2))];
         client.expect(&[
             (&format!("MSET {first} 1 {second} 2"), CROSS_SLOT),
             (&format!("MGET {first} {second}"), CROSS_SLOT),
@@ -93,7 +93,7 @@ fn keys_with_a_hash_tag_share_a_shard_and_others_are_cross_slot() {
 fn a_transaction_runs_where_its_keys_are() {
     let (_server, mut clients) = sharded();
     for (n, client) in clients.iter_mut().enumerate() {
-        for shard in 0..SHARDS {
+        for shard in ShardId::all(SHARDS) {
             let key = key_of(shard);
             let count = n + 1;
             client.expect(&[
@@ -113,7 +113,7 @@ fn a_transaction_runs_where_its_keys_are() {
                 (&format!("MGET {key} {{{key}}}b"), &format!("[{count} {n}]")),
             ]);
         }
-        let (first, second) = (key_of(1), key_of(3));
+        let (first, second) = (key_of(ShardId(1)), key_of(ShardId(3)));
         client.expect(&[
             ("MULTI", "+OK"),
             (&format!("SET {first} bad"), "+QUEUED"),
@@ -132,7 +132,7 @@ fn watching_works_on_every_shard() {
     let (_server, mut clients) = sharded();
     let mut other = clients.pop().unwrap();
     for client in &mut clients {
-        for key in (0..SHARDS).map(key_of) {
+        for key in ShardId::all(SHARDS).map(key_of) {
             let [watch, set, incr] = ["WATCH", "SET", "INCR"].map(|name| format!("{name} {key}"));
             client.expect(&[
                 (&watch, "+OK"),
@@ -150,7 +150,7 @@ fn watching_works_on_every_shard() {
             assert_eq!(other.ask("FLUSHALL"), "+OK");
             client.expect(&[("MULTI", "+OK"), (&incr, "+QUEUED"), ("EXEC", "*-1")]);
         }
-        let [first, second] = [key_of(0), key_of(3)];
+        let [first, second] = [key_of(ShardId(0)), key_of(ShardId(3))];
         client.expect(&[(&format!("WATCH {first} {second}"), CROSS_SLOT)]);
         client.expect(&[
             (&format!("WATCH {first}"), "+OK"),

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use keystead_core::Millis;
 use keystead_core::key::slot;
+use keystead_core::{Millis, ShardId};
 use keystead_model::keyspace::Keyspace;
 
 use super::ops::{Op, key};
@@ -123,7 +123,7 @@ impl Ledger {
         assert!(n >= self.acked[at], "group {group}: operation {n} comes after {}", self.acked[at]);
         self.acked[at] = n;
         self.acked_at[at] = revision;
-        self.revisions[shard] = self.revisions[shard].max(revision);
+        self.revisions[shard.0] = self.revisions[shard.0].max(revision);
         self.acks += 1;
     }
 
@@ -146,14 +146,14 @@ impl Ledger {
             self.shown[at] = (n, revision);
             self.acked[at] = n;
             self.acked_at[at] = acked_at;
-            self.revisions[shard] = self.revisions[shard].max(revision);
+            self.revisions[shard.0] = self.revisions[shard.0].max(revision);
         }
         verdict
     }
 
     /// A shard's revision never decreases.
-    pub(crate) fn compare_revision(&mut self, shard: usize, revision: u64) -> Result<(), String> {
-        let known = &mut self.revisions[shard];
+    pub(crate) fn compare_revision(&mut self, shard: ShardId, revision: u64) -> Result<(), String> {
+        let known = &mut self.revisions[shard.0];
         if revision < *known {
             return Err(format!("shard {shard} was at revision {known} and is at {revision} now"));
         }
@@ -161,7 +161,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn shard_of(&self, group: u32) -> usize {
-        (usize::from(slot(&key(group, ""))) * self.shards) >> 14
+    fn shard_of(&self, group: u32) -> ShardId {
+        ShardId((usize::from(slot(&key(group, ""))) * self.shards) >> 14)
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &[String]) {
 
 async fn write(plan: &Plan) -> Result<()> {
     let engine = Engine::open(&plan.options())?;
-    for shard in 0..plan.shards {
+    for shard in engine.shard_ids() {
         say(&format!("R {shard} {}\n", engine.revision(shard)));
     }
     for group in 0..plan.groups {

@@ -142,8 +142,8 @@ fn come_back(dir: &Path, promises: &Promises, truth: &mut Truth, what: &str) -> 
     let engine = Engine::open(&plan.options()).unwrap_or_else(|error| keep_and_panic(dir, what, &error));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut lost = false;
-    for shard in 0..promises.shards {
-        let (now, known) = (engine.revision(shard).0, promises.ledger.revisions()[shard]);
+    for shard in engine.shard_ids() {
+        let (now, known) = (engine.revision(shard).0, promises.ledger.revisions()[shard.0]);
         assert!(!demands || now >= known, "{what}: shard {shard} went back from revision {known} to {now}");
     }
     for group in 0..GROUPS {

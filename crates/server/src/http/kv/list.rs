@@ -13,7 +13,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::{documents, idempotency};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, ShardId};
 use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
@@ -55,7 +55,7 @@ struct Wanted {
 /// The position of a scan of all shards.
 #[derive(Clone, Copy)]
 struct ScanPosition {
-    shard: usize,
+    shard: ShardId,
     cursor: u64,
 }
 
@@ -90,8 +90,8 @@ pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest)
 }
 
 fn position(cursor: u64, shards: usize) -> std::result::Result<ScanPosition, ApiError> {
-    let shard = (cursor & ((1 << SHARD_BITS) - 1)) as usize;
-    if shard >= shards {
+    let shard = ShardId((cursor & ((1 << SHARD_BITS) - 1)) as usize);
+    if shard.0 >= shards {
         return Err(ApiError::bad("this cursor was not returned by a list"));
     }
     Ok(ScanPosition { shard, cursor: cursor >> SHARD_BITS })
@@ -113,7 +113,7 @@ async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: 
     let body = written(&items, wanted.lines, true, true);
     let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), body);
     if let Some(next) = next {
-        let cursor = next.cursor << SHARD_BITS | next.shard as u64;
+        let cursor = next.cursor << SHARD_BITS | next.shard.0 as u64;
         reply.headers_mut().insert(CURSOR, HeaderValue::from(cursor));
     }
     Ok(reply)
@@ -187,7 +187,9 @@ fn slice(
         }
     }
     let next = match cursor {
-        0 if position.shard + 1 < shards => Some(ScanPosition { shard: position.shard + 1, cursor: 0 }),
+        0 if position.shard.0 + 1 < shards => {
+            Some(ScanPosition { shard: ShardId(position.shard.0 + 1), cursor: 0 })
+        }
         0 => None,
         cursor => Some(ScanPosition { shard: position.shard, cursor }),
     };

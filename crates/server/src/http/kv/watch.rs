@@ -12,7 +12,7 @@ use bytes::Bytes as Part;
 use hyper::header::HeaderName;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::idempotency;
-use keystead_core::{Code, Error, Millis, Result, Revision};
+use keystead_core::{Code, Error, Millis, Result, Revision, ShardId};
 use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
@@ -100,7 +100,7 @@ impl Job for Look {
 /// Ends a wait when its request is dropped.
 struct Leaving {
     engine: Engine,
-    shard: usize,
+    shard: ShardId,
     ticket: u64,
     is_over: bool,
 }
@@ -126,14 +126,14 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
     let mut first = Vec::new();
     let (revisions, feed) = match last_event_id(request, engine.shards())? {
         Some(revisions) => {
-            let feed = engine.subscribe(shard, revisions[shard])?;
+            let feed = engine.subscribe(shard, revisions[shard.0])?;
             (revisions, feed)
         }
         None => {
             // The feed begins before the document is read; changes that the read has seen are not sent again.
             let (_, feed) = from_now(engine, shard)?;
             let mut revisions: Vec<Revision> =
-                (0..engine.shards()).map(|shard| engine.revision(shard)).collect();
+                engine.shard_ids().map(|shard| engine.revision(shard)).collect();
             let name = key.clone();
             let look = move |keys: &mut Keyspace, now: Millis| {
                 let found = documents::get(keys, &name, now);
@@ -143,7 +143,7 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
             };
             let (found, seen) = context.run_at(shard, false, look).await?;
             let document = found?;
-            revisions[shard] = revisions[shard].max(seen?);
+            revisions[shard.0] = revisions[shard.0].max(seen?);
             let name = if document.is_some() { "put" } else { "delete" };
             write_event(name, &revisions, &response::object(&key, document.as_ref()), &mut first);
             (revisions, feed)
@@ -163,9 +163,9 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
     let shards = engine.shards();
     let known = last_event_id(request, shards)?;
     let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
-    for shard in 0..shards {
+    for shard in engine.shard_ids() {
         let (revision, feed) = match &known {
-            Some(known) => (known[shard], engine.subscribe(shard, known[shard])?),
+            Some(known) => (known[shard.0], engine.subscribe(shard, known[shard.0])?),
             None => from_now(engine, shard)?,
         };
         revisions.push(revision);
@@ -179,7 +179,7 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
 
 /// A feed of the next changes, and the revision that it begins after. Without a journal the changes in between are not stored, so
 /// a busy shard may need a few attempts.
-fn from_now(engine: &Engine, shard: usize) -> Result<(Revision, Feed)> {
+fn from_now(engine: &Engine, shard: ShardId) -> Result<(Revision, Feed)> {
     const TRIES: usize = 1000;
     let mut tries = 0;
     loop {
@@ -220,9 +220,9 @@ impl Wanted {
     }
 }
 
-type Next = Pin<Box<dyn Future<Output = (usize, Feed, Result<Changes>)> + Send>>;
+type Next = Pin<Box<dyn Future<Output = (ShardId, Feed, Result<Changes>)> + Send>>;
 
-fn follow(shard: usize, mut feed: Feed) -> Next {
+fn follow(shard: ShardId, mut feed: Feed) -> Next {
     Box::pin(async move {
         let changes = feed.next().await;
         (shard, feed, changes)
@@ -284,7 +284,7 @@ fn broken(error: &Error) -> io::Error {
 
 impl Watching {
     /// Writes the events of some changes. Parts of one change share its version and make one event.
-    fn write_events(&mut self, shard: usize, changes: &[Effect], out: &mut Vec<u8>) {
+    fn write_events(&mut self, shard: ShardId, changes: &[Effect], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(first) = changes.get(at) {
             let parts = changes[at..]
@@ -294,10 +294,10 @@ impl Watching {
             let change = &changes[at..at + parts];
             at += parts;
             let last = change.last().map_or(Revision::ZERO, |effect| effect.revision);
-            if last <= self.revisions[shard] {
+            if last <= self.revisions[shard.0] {
                 continue;
             }
-            self.revisions[shard] = last;
+            self.revisions[shard.0] = last;
             if matches!(first.fact, Fact::Flushed) {
                 write_event("flush", &self.revisions, "{}", out);
             } else if self.wanted.has(&first.key) {

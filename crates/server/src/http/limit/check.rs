@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use keystead_commands::idempotency::IdempotencyKey;
-use keystead_core::{Applies, Code, Error, Key, Millis, Result, Stopwatch, Store};
+use keystead_core::{Applies, Code, Error, Key, Millis, Result, ShardId, Stopwatch, Store};
 use keystead_limit::bounds::CHECK_MANY_MAX;
 use keystead_limit::fail::is_broken;
 use keystead_limit::{Decision, Limiter, Question};
@@ -215,7 +215,7 @@ fn list(decisions: &[Decision]) -> Result<String> {
 }
 
 /// The questions of each shard, with their positions in the request.
-type Parts = BTreeMap<usize, Vec<(usize, Question)>>;
+type Parts = BTreeMap<ShardId, Vec<(usize, Question)>>;
 
 /// Checks on each shard its own keys, all at the same instant.
 async fn on_shards(

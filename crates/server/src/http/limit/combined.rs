@@ -20,7 +20,7 @@ use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, flag};
 use keystead_commands::wire::json::{self as wire, Strings};
 use keystead_commands::{Ctx, Random, Reply as RedisReply, ctx::Dialect, ctx::Publication};
-use keystead_core::{Millis, Result as Applied, Stopwatch};
+use keystead_core::{Millis, Result as Applied, ShardId, Stopwatch};
 use keystead_limit::bounds::COMBINED_MAX;
 use keystead_limit::fail::is_broken;
 use keystead_limit::{Decision, Question, Rule};
@@ -293,7 +293,7 @@ fn opened(limits: &[(Arc<ActivePolicy>, Question)], error: &keystead_core::Error
 }
 
 /// All checks in one step.
-async fn on_shard(context: &HttpContext, shard: usize, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
+async fn on_shard(context: &HttpContext, shard: ShardId, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
     let Plan { idempotency_key, rule, limits, then, denial } = plan;
     let engine = &context.app.engine;
     let is_on_shard = match &then {
@@ -342,7 +342,7 @@ fn run(
     rule: Rule,
     questions: &[Question],
     then: &Then,
-    (shard, mut random, hub): (usize, Random, &Hub),
+    (shard, mut random, hub): (ShardId, Random, &Hub),
 ) -> Result<Outcome, ApiError> {
     let decisions = rule.check(questions, &mut Held { keyspace, now })?;
     let mut outcome = Outcome { decisions, now, results: None, publish: Vec::new() };

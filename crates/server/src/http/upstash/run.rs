@@ -14,7 +14,7 @@ use keystead_commands::meter::ReplyBound;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
-use keystead_core::{Error, Revision, Stopwatch};
+use keystead_core::{Error, Revision, ShardId, Stopwatch};
 use keystead_engine::{Completion, Turn};
 
 use super::super::context::HttpContext;
@@ -80,7 +80,7 @@ pub(super) async fn as_one(
         rights,
     };
     let (transaction, executed) = match shard {
-        Some(shard) if shard != local.index() => {
+        Some(shard) if shard != local.shard() => {
             let there = context.caller.borrow_mut().exec_at(shard, transaction);
             there.await
         }
@@ -186,15 +186,15 @@ impl Work {
         let mut parts: Vec<Vec<usize>> = vec![Vec::new(); shards];
         for n in 0..self.commands.len() {
             let (command, Some(spec)) = &self.commands[n] else { continue };
-            let at = context.caller.borrow().local.index();
+            let at = context.caller.borrow().local.shard();
             let shard = match spec.run {
                 Run::Data(_) => target::target(&context.app.engine, at, spec, command.args()),
                 _ => Ok(Target::Local),
             };
             match (shard, spec.run) {
                 (Err(fail), _) => self.replies[n] = Some(Reply::Error(fail)),
-                (Ok(Target::Shard(shard)), _) => parts[shard].push(n),
-                (Ok(Target::Local), Run::Data(_)) => parts[at].push(n),
+                (Ok(Target::Shard(shard)), _) => parts[shard.0].push(n),
+                (Ok(Target::Local), Run::Data(_)) => parts[at.0].push(n),
                 (Ok(Target::Local), Run::Shared(_)) => {
                     // The commands before it must not see what it loads.
                     let (spec, command) = (*spec, command.clone());
@@ -216,7 +216,7 @@ impl Work {
     /// Sends each shard its part, all at the same time, and waits for all.
     async fn run_parts(&mut self, context: &HttpContext, parts: &mut [Vec<usize>]) {
         let mut sent = Vec::new();
-        for (shard, part) in parts.iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
+        for (shard, part) in ShardId::all(parts.len()).zip(parts).filter(|(_, part)| !part.is_empty()) {
             let which = std::mem::take(part);
             let mut part = self.part(&which);
             let mut caller = context.caller.borrow_mut();
@@ -322,7 +322,7 @@ fn run_in(
     may: (ReplyBound, Rights),
     publish: &mut Vec<Publication>,
 ) -> (Reply, Revision) {
-    let shard = turn.index();
+    let shard = turn.shard();
     let ran = turn.run(spec.writes(), |keyspace, now| {
         let mut ctx = Ctx::new(keyspace, now, random, hub);
         (ctx.shard, ctx.dialect, ctx.may_wait) = (shard, Dialect::Upstash, false);

@@ -4,6 +4,8 @@ mod functions;
 mod hostile;
 mod sandbox;
 
+use keystead_core::ShardId;
+
 use crate::errors::Fail;
 use crate::reply::Reply;
 use crate::testing::{Desk, Shards, shown};
@@ -141,7 +143,7 @@ fn keys_of_another_shard_are_errors() {
     let on = |shard| {
         (0..)
             .map(|n| format!("k{n}"))
-            .find(|key| keystead_core::key::shard_of(key.as_bytes(), 2) == shard)
+            .find(|key| keystead_core::key::shard_of(key.as_bytes(), 2) == ShardId(shard))
             .unwrap()
     };
     let error = "-ERR Script attempted to access a non local key in a cluster node";
