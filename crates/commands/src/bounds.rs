@@ -48,10 +48,10 @@ pub const ARGUMENTS_MAX: usize = 1024 * 1024;
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Arguments of a request before AUTH, as in Redis. Beyond it: `unauthenticated multibulk length`, and the connection is closed.
-pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+pub const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 
 /// Bytes of an argument before AUTH, as in Redis. Beyond it: `unauthenticated bulk length`, and the connection is closed.
-pub const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
+pub const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
 /// Elements in one reply of SRANDMEMBER, HRANDFIELD or ZRANDMEMBER with a negative count: they may repeat, so the size of
 /// the value is no bound.
@@ -100,11 +100,11 @@ pub const THROTTLE_UNITS_MAX: u64 = keystead_limit::bounds::WHOLE_MAX;
 pub const THROTTLE_PERIOD_SECONDS_MAX: u64 = keystead_limit::bounds::SPAN_MS_MAX / 1000;
 
 /// How long the response to a request with an idempotency key is stored: a day.
-pub const ANSWER_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+pub const IDEMPOTENCY_RESPONSE_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Bytes of the largest response body that is stored. A request with an idempotency key whose response is larger gets `413`
 /// and is rolled back.
-pub const ANSWER_KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const IDEMPOTENCY_RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes pending for one MONITOR client when the setting for subscribers has no limit.
 pub const MONITOR_BYTES_MAX: usize = 256 * 1024 * 1024;

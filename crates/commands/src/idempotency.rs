@@ -2,7 +2,7 @@
 //!
 //! It touches the keyspace. An idempotency key has one home shard, so that a second request with the same key is detected
 //! whatever shards its data is on: the key is claimed there first if the change happens elsewhere. The response is stored in a key
-//! of its own on the shard of the change, and expires after [`ANSWER_KEPT_MS`]. It is an ordinary string that clients can read or
+//! of its own on the shard of the change, and expires after [`IDEMPOTENCY_RESPONSE_MS`]. It is an ordinary string that clients can read or
 //! delete: a line of JSON with the fingerprint of the request and the status, then the body as it was sent.
 
 use keystead_core::{Millis, Result, ShardId, key};
@@ -11,14 +11,14 @@ use keystead_model::keyspace::{Expire, Keyspace, Miss};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::bounds::{ANSWER_KEPT_BYTES_MAX, ANSWER_KEPT_MS};
+use crate::bounds::{IDEMPOTENCY_RESPONSE_BYTES_MAX, IDEMPOTENCY_RESPONSE_MS};
 
 /// The prefix of such keys.
 pub const PREFIX: &str = "keystead:once:";
 
 /// Whether a key holds such a record: it is not a user's document.
 #[must_use]
-pub fn is_note(key: &[u8]) -> bool {
+pub fn is_record(key: &[u8]) -> bool {
     key.starts_with(PREFIX.as_bytes())
 }
 
@@ -46,7 +46,7 @@ impl StoredResponse {
     /// Whether it is too large to be stored.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        self.body.len() > ANSWER_KEPT_BYTES_MAX
+        self.body.len() > IDEMPOTENCY_RESPONSE_BYTES_MAX
     }
 }
 
@@ -196,7 +196,7 @@ impl IdempotencyKey {
         }
         let body = response.map_or(&[][..], |response| &response.body);
         let note = [head.to_string().as_bytes(), b"\n", body].concat();
-        let expire = Expire::At(Millis(now.0.saturating_add(ANSWER_KEPT_MS)));
+        let expire = Expire::At(Millis(now.0.saturating_add(IDEMPOTENCY_RESPONSE_MS)));
         keys.set_str(&self.key(shard, shards), Bytes::from(note), expire, now)?;
         Ok(())
     }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Again(response));
         let other = IdempotencyKey { fingerprint: 1, ..idempotency_key.clone() };
         assert_eq!(other.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::Other);
-        let later = Millis(NOW.0 + ANSWER_KEPT_MS);
+        let later = Millis(NOW.0 + IDEMPOTENCY_RESPONSE_MS);
         assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, later).unwrap(), Known::New);
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(idempotency_key.claim(&mut keys, 4, NOW).unwrap(), Claim::Own);
         let other = IdempotencyKey::new(b"n", &[b"PUT", b"/kv/b"]);
         assert_eq!(other.claim(&mut keys, 4, NOW).unwrap(), Claim::Other);
-        assert_eq!(other.claim(&mut keys, 4, Millis(NOW.0 + ANSWER_KEPT_MS)).unwrap(), Claim::New);
+        assert_eq!(other.claim(&mut keys, 4, Millis(NOW.0 + IDEMPOTENCY_RESPONSE_MS)).unwrap(), Claim::New);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub const REST_COMMANDS_MAX: usize = 10_000;
 
 /// Most bytes of the replies to one REST request. Over it, the remaining commands of a pipeline do not run and return an error; a
 /// transaction is rolled back with an error.
-pub const REST_ANSWER_BYTES_MAX: usize = 128 * 1024 * 1024;
+pub const REST_RESPONSE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// How long the commands of a pipeline run before the shard runs other requests.
 pub const REST_TURN: Duration = Duration::from_millis(1);

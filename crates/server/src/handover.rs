@@ -39,7 +39,7 @@ pub(crate) async fn offer<T: Send + 'static>(
     let cell = Arc::new(Mutex::new(Some(connection)));
     let at_loop = Arc::clone(&cell);
     let (took, taken) = oneshot::channel();
-    let guest = move |local: Local| -> OnLoop {
+    let task = move |local: Local| -> OnLoop {
         let taken = take(&at_loop);
         let _ = took.send(());
         match taken {
@@ -48,8 +48,8 @@ pub(crate) async fn offer<T: Send + 'static>(
         }
     };
     let offered = async {
-        engine.spawn_when_free(shard, Box::new(guest)).await?;
-        // A guest that is dropped without running belonged to a shard that has ended, and the connection is dropped with it.
+        engine.spawn_when_free(shard, Box::new(task)).await?;
+        // A task that is dropped without running belonged to a shard that has ended, and the connection is dropped with it.
         let _ = taken.await;
         Ok(())
     };
@@ -71,12 +71,12 @@ fn take<T>(cell: &Mutex<Option<T>>) -> Option<T> {
 /// Waits until a shard's loop takes new tasks.
 pub(crate) async fn loop_is_free(engine: &Engine, shard: ShardId) {
     let (sender, is_free) = oneshot::channel();
-    let guest = move |_: Local| -> OnLoop {
+    let task = move |_: Local| -> OnLoop {
         let _ = sender.send(());
         Box::pin(std::future::ready(()))
     };
     // A shard that has ended takes none, and the offer that follows fails.
-    let _ = engine.spawn_when_free(shard, Box::new(guest)).await;
+    let _ = engine.spawn_when_free(shard, Box::new(task)).await;
     let _ = is_free.await;
 }
 

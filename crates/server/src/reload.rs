@@ -58,8 +58,8 @@ fn read_tokens(settings: &Settings) -> Result<()> {
     let mut tokens: Vec<(&Token, Token)> = Vec::new();
     for (name, path, token) in settings.token_files() {
         let (Some(path), Some(token)) = (path, token) else { continue };
-        let (new, warning) = token_file::read(path).map_err(|refusal| {
-            failure(format_args!("--{name} {} {}", path.display(), refusal.why), refusal.fix)
+        let (new, warning) = token_file::read(path).map_err(|invalid| {
+            failure(format_args!("--{name} {} {}", path.display(), invalid.why), invalid.fix)
         })?;
         if let Some(warning) = warning {
             tracing::warn!("{warning}");

@@ -92,7 +92,7 @@ fn nonsense_is_400_and_the_server_lives_on() {
 }
 
 #[test]
-fn metrics_tell_what_was_asked_with_bounded_labels() {
+fn metrics_count_requests_with_bounded_labels() {
     let server = memory(&[]);
     get(&server, "/healthz");
     get(&server, "/healthz");

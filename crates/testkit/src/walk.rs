@@ -90,7 +90,7 @@ impl fmt::Display for Op {
 /// The step of the walk. The model runs it too, so its results cannot differ.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    Look,
+    Read,
     Add(Ttl),
     Put(u64, Ttl),
     /// Adds to an odd count, denies an even one.
@@ -114,7 +114,7 @@ impl Step for Act {
         let saw = Saw { state: state.copied(), now };
         let count = saw.state.unwrap_or(0);
         match *self {
-            Act::Look => Change::Keep(saw),
+            Act::Read => Change::Keep(saw),
             Act::Add(ttl) => Change::Put(count.wrapping_add(1), ttl, saw),
             Act::Put(new, ttl) => Change::Put(new, ttl, saw),
             Act::AddIfOdd(ttl) if !count.is_multiple_of(2) => Change::Put(count.wrapping_add(1), ttl, saw),
@@ -175,7 +175,7 @@ impl<'a> Walker<'a> {
             _ => Ttl::Ms(self.rng.span_ms()),
         };
         match self.rng.below(10) {
-            0..2 => Act::Look,
+            0..2 => Act::Read,
             2..5 => Act::Add(ttl),
             5..7 => Act::Put(self.rng.next_u64(), ttl),
             7 => Act::AddIfOdd(ttl),

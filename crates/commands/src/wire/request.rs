@@ -4,7 +4,9 @@
 //! requests, whose quotes must be removed. Errors have Redis's texts; after one, the connection is closed.
 
 use crate::args::{Args, Part};
-use crate::bounds::{ARGUMENTS_MAX, INLINE_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX};
+use crate::bounds::{
+    ARGUMENTS_MAX, INLINE_BYTES_MAX, UNAUTHENTICATED_ARGUMENTS_MAX, UNAUTHENTICATED_BULK_BYTES_MAX,
+};
 use crate::wire::foreign::{self, Foreign};
 
 /// Spans of arguments that are allocated in advance, whatever number is announced.
@@ -116,7 +118,7 @@ impl Parser {
         };
         let count = signed(line).filter(|n| *n <= ARGUMENTS_MAX as i64);
         let count = count.ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
-        if !bounds.trusted && count > STRANGER_ARGUMENTS_MAX as i64 {
+        if !bounds.trusted && count > UNAUTHENTICATED_ARGUMENTS_MAX as i64 {
             return Err(ProtocolError::new("unauthenticated multibulk length"));
         }
         let count = usize::try_from(count).unwrap_or(0);
@@ -142,7 +144,7 @@ impl Parser {
                 let len = signed(line).and_then(|n| usize::try_from(n).ok());
                 let len = len.filter(|len| *len <= bounds.bulk_bytes_max);
                 let len = len.ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
-                if !bounds.trusted && len > STRANGER_BULK_BYTES_MAX {
+                if !bounds.trusted && len > UNAUTHENTICATED_BULK_BYTES_MAX {
                     return Err(ProtocolError::new("unauthenticated bulk length"));
                 }
                 self.at = next;

@@ -108,7 +108,7 @@ impl Caller {
             let empty = || Transaction {
                 queue: Vec::new(),
                 watched: None,
-                answer_bytes_max: 0,
+                reply_bytes_max: 0,
                 dialect,
                 rights: Rights::All,
             };
@@ -141,7 +141,7 @@ impl Caller {
         mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
         let (sender, received) = oneshot::channel();
-        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move {
                 let (result, seen) = loop {
                     let ran = poll_fn(|cx| match local.turn(cx.waker()) {
@@ -159,7 +159,7 @@ impl Caller {
         };
         let engine = self.app.engine.clone();
         async move {
-            engine.spawn_when_free(shard, Box::new(guest)).await?;
+            engine.spawn_when_free(shard, Box::new(task)).await?;
             received.await.unwrap_or_else(|_| Err(ended()))
         }
     }

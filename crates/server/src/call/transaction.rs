@@ -29,7 +29,7 @@ pub(crate) struct Transaction {
     pub(crate) queue: Vec<Queued>,
     pub(crate) watched: Option<Watched>,
     /// Most bytes of its replies. With more it is rolled back.
-    pub(crate) answer_bytes_max: usize,
+    pub(crate) reply_bytes_max: usize,
     pub(crate) dialect: Dialect,
     pub(crate) rights: Rights,
 }
@@ -78,7 +78,7 @@ pub(crate) fn exec_in(
     let (shard, dialect, rights) = (turn.shard(), transaction.dialect, transaction.rights);
     let ran = turn.run(writes, |keyspace, now| {
         let ctx = Ctx { shard, dialect, rights, ..Ctx::new(keyspace, now, random, hub) };
-        let ran = run_queue(queue, ctx, transaction.answer_bytes_max);
+        let ran = run_queue(queue, ctx, transaction.reply_bytes_max);
         let completion = Completion::commit_if(ran.is_ok());
         (ran, completion)
     });
@@ -96,13 +96,9 @@ pub(crate) type Replies = (Vec<Option<Reply>>, Vec<Publication>);
 ///
 /// # Errors
 /// Why all of it must be rolled back: a command failed half way, or the replies are too large.
-pub(crate) fn run_queue(
-    queue: &[Queued],
-    mut ctx: Ctx<'_>,
-    answer_bytes_max: usize,
-) -> Result<Replies, Fail> {
+pub(crate) fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>, reply_bytes_max: usize) -> Result<Replies, Fail> {
     ctx.may_wait = false;
-    let mut budget = ReplyBudget::new(answer_bytes_max);
+    let mut budget = ReplyBudget::new(reply_bytes_max);
     let mut replies = Vec::with_capacity(queue.len());
     for queued in queue {
         let args = queued.command.args();

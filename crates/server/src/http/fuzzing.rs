@@ -58,10 +58,10 @@ impl Server {
     pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         let (app, bounds, bytes) = (Arc::clone(&self.app), Arc::clone(&self.bounds), bytes.to_vec());
         let (done, received) = channel();
-        let guest = move |local: Local| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
+        let task = move |local: Local| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(connection(app, bounds, local, bytes, done))
         };
-        self.app.engine.spawn(ShardId(0), Box::new(guest))?;
+        self.app.engine.spawn(ShardId(0), Box::new(task))?;
         received.recv().map_err(|_| Error::new(Code::Internal, "the shard has ended"))
     }
 }

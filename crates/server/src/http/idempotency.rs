@@ -7,7 +7,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
+use keystead_commands::bounds::IDEMPOTENCY_RESPONSE_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
 use keystead_core::{Error, Millis, ShardId};
 use keystead_engine::Completion;
@@ -48,7 +48,7 @@ impl IdempotencyError {
             }
             IdempotencyError::KeyReused => "this Idempotency-Key was used for another request".to_owned(),
             IdempotencyError::ResponseTooLarge => format!(
-                "the response is over {ANSWER_KEPT_BYTES_MAX} bytes, too large to be stored for the Idempotency-Key: nothing was changed"
+                "the response is over {IDEMPOTENCY_RESPONSE_BYTES_MAX} bytes, too large to be stored for the Idempotency-Key: nothing was changed"
             ),
         }
     }
@@ -282,7 +282,7 @@ mod tests {
     fn a_response_that_is_too_large_is_not_stored() {
         let mut keys = Keyspace::in_memory();
         let idempotency_key = IdempotencyKey::new(b"n", &[b"1"]);
-        static LONG: [u8; ANSWER_KEPT_BYTES_MAX + 1] = [b'x'; ANSWER_KEPT_BYTES_MAX + 1];
+        static LONG: [u8; IDEMPOTENCY_RESPONSE_BYTES_MAX + 1] = [b'x'; IDEMPOTENCY_RESPONSE_BYTES_MAX + 1];
         assert_eq!(
             stored(&mut keys, &idempotency_key, &LONG),
             Err(TestError::IdempotencyError(IdempotencyError::ResponseTooLarge))

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_door_on_a_poisoned_shard_still_says_so() {
+    async fn a_connection_on_a_poisoned_shard_still_gets_the_error() {
         let listener = open(Bounds::default()).await;
         let panics = |_: &mut _, _| -> keystead_core::Result<()> { panic!("as ordered") };
         let _ = listener.app.engine.write(b"k", panics).await;

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_only_this_machine_may_be_asked_for() {
+    fn without_a_token_only_hosts_of_this_machine_are_accepted() {
         let mut open = settings(None, None);
         for name in [
             "localhost",

@@ -279,12 +279,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if shard == self.worker.caller.local.shard() {
             return self.worker.caller.local.end_wait(ticket);
         }
-        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move { local.end_wait(ticket) })
         };
         let engine = self.worker.caller.app.engine.clone();
         // If the shard has ended, so has the wait.
-        tokio::task::spawn_local(async move { engine.spawn_when_free(shard, Box::new(guest)).await });
+        tokio::task::spawn_local(async move { engine.spawn_when_free(shard, Box::new(task)).await });
     }
 
     /// Appends messages of channels and of MONITOR.

@@ -146,7 +146,7 @@ impl Worker {
         let transaction = Transaction {
             queue,
             watched: self.watched.take(),
-            answer_bytes_max: REPLY_BYTES_MAX,
+            reply_bytes_max: REPLY_BYTES_MAX,
             dialect: self.caller.dialect,
             rights: Rights::All,
         };

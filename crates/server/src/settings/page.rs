@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use keystead_commands::bounds::{
-    ANSWER_KEPT_BYTES_MAX, ANSWER_KEPT_MS, ARGUMENTS_MAX, COMMAND_STEPS_MAX, JSON_BYTES_MAX, JSON_DEPTH_MAX,
-    PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX, REPEATED_BYTES_MAX, REPLIES_WAITING_BYTES_MAX,
-    REPLY_BYTES_MAX, STRANGER_ARGUMENTS_MAX, STRANGER_BULK_BYTES_MAX, STRING_BYTES_MAX,
+    ARGUMENTS_MAX, COMMAND_STEPS_MAX, IDEMPOTENCY_RESPONSE_BYTES_MAX, IDEMPOTENCY_RESPONSE_MS,
+    JSON_BYTES_MAX, JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX, REPEATED_BYTES_MAX,
+    REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MAX, STRING_BYTES_MAX, UNAUTHENTICATED_ARGUMENTS_MAX,
+    UNAUTHENTICATED_BULK_BYTES_MAX,
 };
 use keystead_engine::bounds::JOB_BYTES_MAX;
 use keystead_limit::bounds::{CHECK_MANY_MAX, COMBINED_MAX};
@@ -105,10 +106,10 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
         ("request body", vec![bytes(BODY_BYTES_MAX)]),
         ("time to send the body", vec![time(BODY_TIMEOUT)]),
         ("commands of one REST request", vec![count(REST_COMMANDS_MAX)]),
-        ("the response to one REST command, or to one `/pipeline`", vec![bytes(REST_ANSWER_BYTES_MAX)]),
+        ("the response to one REST command, or to one `/pipeline`", vec![bytes(REST_RESPONSE_BYTES_MAX)]),
         (
             "the response to one `/multi-exec`; the reply to one `EXEC`",
-            vec![bytes(REST_ANSWER_BYTES_MAX), bytes(REPLY_BYTES_MAX)],
+            vec![bytes(REST_RESPONSE_BYTES_MAX), bytes(REPLY_BYTES_MAX)],
         ),
         ("the reply to one Redis command", vec![bytes(REPLY_BYTES_MAX)]),
         ("replies that wait for all clients together", vec![bytes(REPLIES_WAITING_BYTES_MAX)]),
@@ -122,7 +123,7 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
         ),
         ("channels of one REST subscription", vec![count(REST_CHANNELS_MAX)]),
         ("operations of one `/kv:batch`", vec![count(BATCH_OPERATIONS_MAX)]),
-        ("the response to a `/kv:batch`", vec![bytes(REST_ANSWER_BYTES_MAX)]),
+        ("the response to a `/kv:batch`", vec![bytes(REST_RESPONSE_BYTES_MAX)]),
         ("documents on a page of `GET /kv`", vec![count(LIST_LIMIT_MAX), bytes(LIST_BYTES_MAX)]),
         ("wait for the next change of a document", vec![ms(WAIT_MS_MAX)]),
         (
@@ -130,8 +131,8 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
             vec![count(PATCH_OPERATIONS_MAX), bytes(PATCH_COPIED_BYTES_MAX)],
         ),
         ("a document", vec![bytes(JSON_BYTES_MAX), format!("{JSON_DEPTH_MAX} levels")]),
-        ("an `Idempotency-Key`", vec![bytes(IDEMPOTENCY_KEY_BYTES_MAX), ms(ANSWER_KEPT_MS)]),
-        ("a response that is stored for an `Idempotency-Key`", vec![bytes(ANSWER_KEPT_BYTES_MAX)]),
+        ("an `Idempotency-Key`", vec![bytes(IDEMPOTENCY_KEY_BYTES_MAX), ms(IDEMPOTENCY_RESPONSE_MS)]),
+        ("a response that is stored for an `Idempotency-Key`", vec![bytes(IDEMPOTENCY_RESPONSE_BYTES_MAX)]),
         ("policies; the name of one", vec![count(POLICIES_MAX), bytes(POLICY_NAME_BYTES_MAX)]),
         (
             "keys of one `/limit/{policy}/check`; checks of one `/limit`",
@@ -152,7 +153,7 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
         ("a Redis command in all", vec!["1 GiB".to_owned()]),
         (
             "before `AUTH`, where a token is set: arguments",
-            vec![count(STRANGER_ARGUMENTS_MAX), bytes(STRANGER_BULK_BYTES_MAX)],
+            vec![count(UNAUTHENTICATED_ARGUMENTS_MAX), bytes(UNAUTHENTICATED_BULK_BYTES_MAX)],
         ),
         ("before `AUTH`: a command in all", vec![bytes(UNAUTHENTICATED_INPUT_BYTES_MAX)]),
         ("before `AUTH`: replies that are not read", vec![bytes(UNAUTHENTICATED_OUTPUT_BYTES_MAX)]),

@@ -129,7 +129,7 @@ fn a_key_of_another_kind_is_passed_over_by_who_waits() {
 }
 
 #[test]
-fn a_destination_of_another_kind_is_told_and_nothing_is_lost() {
+fn a_destination_of_another_type_is_an_error_and_nothing_is_lost() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     let mut clients = waiting(&server, &mut admin, &["BLMOVE a b LEFT LEFT 0", "BLPOP a 0"]);

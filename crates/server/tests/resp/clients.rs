@@ -11,7 +11,7 @@ fn until_gone(admin: &mut Client, id: u64) {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn one_client_too_many_gets_an_error() {
     let server = memory(&[]);
     let mut admin = Client::connect(&server);
     assert_eq!(admin.ask("CONFIG SET maxclients 3"), "+OK");
@@ -200,7 +200,7 @@ fn a_half_closed_socket_still_gets_all_replies() {
 }
 
 #[test]
-fn a_half_closed_socket_hears_the_transaction_and_the_walk_that_it_asked_for() {
+fn a_half_closed_socket_gets_the_replies_of_its_transaction_and_scan() {
     let server = memory(&["--shards", "4"]);
     for n in 0..20 {
         let mut client = Client::connect(&server);

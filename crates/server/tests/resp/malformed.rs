@@ -14,7 +14,7 @@ fn resident(server: &Server) -> u64 {
 }
 
 #[test]
-fn what_is_no_request_is_told_and_the_connection_closed() {
+fn a_malformed_request_gets_an_error_and_closes_the_connection() {
     let server = memory(&[]);
     let long = "x".repeat(65_000);
     for (bytes, words) in [

@@ -21,7 +21,7 @@ use super::super::reply;
 use super::super::request::HttpRequest;
 use super::params::{self, Expiry, name};
 use super::response;
-use crate::bounds::{BATCH_OPERATIONS_MAX, REST_ANSWER_BYTES_MAX};
+use crate::bounds::{BATCH_OPERATIONS_MAX, REST_RESPONSE_BYTES_MAX};
 
 /// One operation.
 pub(in crate::http) struct Operation {
@@ -63,8 +63,8 @@ fn run(operations: &[Operation], keys: &mut Keyspace, now: Millis) -> Result<Sto
     for (n, operation) in operations.iter().enumerate() {
         let result = one(operation, keys, now).map_err(|error| at(n, error))?;
         bytes += result.len();
-        if bytes > REST_ANSWER_BYTES_MAX {
-            let why = format!("the response is over {REST_ANSWER_BYTES_MAX} bytes");
+        if bytes > REST_RESPONSE_BYTES_MAX {
+            let why = format!("the response is over {REST_RESPONSE_BYTES_MAX} bytes");
             return Err(at(n, ApiError::TooLarge(why)));
         }
         results.push(result);

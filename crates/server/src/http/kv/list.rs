@@ -166,7 +166,7 @@ fn slice(
     let cursor = keys.scan(position.cursor, count, now, |key, kind| {
         if matches!(kind, Kind::Json | Kind::Str)
             && key.starts_with(&wanted.prefix)
-            && !idempotency::is_note(key)
+            && !idempotency::is_record(key)
         {
             names.push(key.clone());
         }
@@ -233,9 +233,9 @@ impl Source for Walk {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             let Some(pending) = &mut self.pending else { return Poll::Ready(None) };
-            let looked = ready!(pending.as_mut().poll(cx));
+            let result = ready!(pending.as_mut().poll(cx));
             self.pending = None;
-            let Slice { items, next } = match looked {
+            let Slice { items, next } = match result {
                 Ok(slice) => slice,
                 Err(error) => return Poll::Ready(Some(Err(io::Error::other(error)))),
             };

@@ -32,7 +32,7 @@ use crate::written;
 const SILENT_BATCHES: usize = 16;
 
 /// Other changes after which a watcher is sent its current position, so that it is not too old when the client reconnects.
-const UNTOLD_CHANGES: usize = 1000;
+const UNREPORTED_CHANGES: usize = 1000;
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -50,7 +50,7 @@ pub(super) async fn next_change(
     let (shard, ticket) = (engine.shard_of(key), engine.ticket());
     let (sender, found) = oneshot::channel();
     let wait = Wait { ticket, keys: vec![key.clone()], on_delete: true, timeout_ms: Some(wait_ms) };
-    engine.submit(shard, Box::new(Look { key: key.clone(), since, wait, found: None, sender }))?;
+    engine.submit(shard, Box::new(NextChange { key: key.clone(), since, wait, found: None, sender }))?;
     // The wait ends when the client disconnects.
     let mut leaving = Leaving { engine, shard, ticket, is_over: false };
     let stopping = context.app.stopping();
@@ -67,7 +67,7 @@ pub(super) async fn next_change(
 type Found = std::result::Result<Option<Document>, Miss>;
 
 /// A read of a document that waits until it has changed.
-struct Look {
+struct NextChange {
     key: Bytes,
     since: u64,
     wait: Wait,
@@ -75,7 +75,7 @@ struct Look {
     sender: oneshot::Sender<Result<Found>>,
 }
 
-impl Job for Look {
+impl Job for NextChange {
     fn writes(&self) -> bool {
         false
     }
@@ -111,11 +111,11 @@ impl Drop for Leaving {
             return;
         }
         let (engine, shard, ticket) = (self.engine.clone(), self.shard, self.ticket);
-        let guest = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(async move { local.end_wait(ticket) })
         };
         // If the shard's queue is full, the wait ends with its timeout.
-        let _ = engine.spawn(shard, Box::new(guest));
+        let _ = engine.spawn(shard, Box::new(task));
     }
 }
 
@@ -215,7 +215,7 @@ impl Wanted {
     fn has(&self, key: &[u8]) -> bool {
         match self {
             Wanted::Key(wanted) => *wanted == *key,
-            Wanted::Prefix(prefix) => key.starts_with(prefix) && !idempotency::is_note(key),
+            Wanted::Prefix(prefix) => key.starts_with(prefix) && !idempotency::is_record(key),
         }
     }
 }
@@ -256,7 +256,7 @@ impl Source for Watching {
                 let mut out = Vec::new();
                 self.write_events(shard, &changes, &mut out);
                 self.unsent = if out.is_empty() { self.unsent + changes.len() } else { 0 };
-                if self.unsent >= UNTOLD_CHANGES {
+                if self.unsent >= UNREPORTED_CHANGES {
                     self.unsent = 0;
                     write_id(&self.revisions, &mut out);
                     out.extend_from_slice(b"\n\n");

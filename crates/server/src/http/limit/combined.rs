@@ -39,7 +39,7 @@ use super::super::upstash;
 use super::params;
 use super::run::{self, Ran};
 use super::{find_policy, question, response};
-use crate::bounds::{REST_ANSWER_BYTES_MAX, THEN_MAX};
+use crate::bounds::{REST_RESPONSE_BYTES_MAX, THEN_MAX};
 use crate::call::target::shard_of_queue;
 use crate::call::transaction::run_queue;
 use crate::policies::active::ActivePolicy;
@@ -359,7 +359,7 @@ fn run(
         }
         Then::Commands(queue) => {
             let ctx = Ctx { shard, dialect: Dialect::Upstash, ..Ctx::new(keyspace, now, &mut random, hub) };
-            let (replies, publish) = run_queue(queue, ctx, REST_ANSWER_BYTES_MAX).map_err(command_error)?;
+            let (replies, publish) = run_queue(queue, ctx, REST_RESPONSE_BYTES_MAX).map_err(command_error)?;
             for (n, reply) in replies.into_iter().enumerate() {
                 match reply.unwrap_or(RedisReply::Nil) {
                     RedisReply::Error(fail) => return Err(batch::at(n, command_error(fail))),
@@ -369,8 +369,8 @@ fn run(
             outcome.publish = publish;
         }
     }
-    if results.iter().map(String::len).sum::<usize>() > REST_ANSWER_BYTES_MAX {
-        return Err(ApiError::TooLarge(format!("the response is over {REST_ANSWER_BYTES_MAX} bytes")));
+    if results.iter().map(String::len).sum::<usize>() > REST_RESPONSE_BYTES_MAX {
+        return Err(ApiError::TooLarge(format!("the response is over {REST_RESPONSE_BYTES_MAX} bytes")));
     }
     outcome.results = Some(results);
     Ok(outcome)

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use keystead_commands::bounds::ANSWER_KEPT_BYTES_MAX;
+use keystead_commands::bounds::IDEMPOTENCY_RESPONSE_BYTES_MAX;
 use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::idempotency::{IdempotencyKey, StoredResponse};
@@ -128,7 +128,7 @@ async fn at_most_once(
     let ran = idempotency::run_at(context, shard, Some(idempotency_key), move |keys, now| {
         let ctx = Ctx::new(keys, now, &mut random, &hub);
         let ctx = Ctx { shard, dialect: Dialect::Upstash, rights, ..ctx };
-        let (ran, publish) = run_queue(&queue, ctx, ANSWER_KEPT_BYTES_MAX)?;
+        let (ran, publish) = run_queue(&queue, ctx, IDEMPOTENCY_RESPONSE_BYTES_MAX)?;
         let replies = merged(known, ran);
         replies.iter().for_each(|reply| run::count(&hub, reply));
         let (status, body) = match (shape, &replies[..]) {

@@ -19,7 +19,7 @@ use keystead_engine::{Completion, Turn};
 
 use super::super::context::HttpContext;
 use super::super::rights::Rights;
-use crate::bounds::{REST_ANSWER_BYTES_MAX, REST_TURN};
+use crate::bounds::{REST_RESPONSE_BYTES_MAX, REST_TURN};
 use crate::call::job::keeps;
 use crate::call::reply_budget::ReplyBudget;
 use crate::call::target::{self, Target};
@@ -75,7 +75,7 @@ pub(super) async fn as_one(
     let transaction = Transaction {
         queue,
         watched: None,
-        answer_bytes_max: REST_ANSWER_BYTES_MAX,
+        reply_bytes_max: REST_RESPONSE_BYTES_MAX,
         dialect: Dialect::Upstash,
         rights,
     };
@@ -246,7 +246,7 @@ impl Work {
             replies: Vec::with_capacity(which.len()),
             publish: Vec::new(),
             last_seen: Revision::ZERO,
-            budget: ReplyBudget::new(REST_ANSWER_BYTES_MAX),
+            budget: ReplyBudget::new(REST_RESPONSE_BYTES_MAX),
             rights: self.rights,
         }
     }
