@@ -1,5 +1,7 @@
 //! Every bound of the engine, named once. The comment of each constant says what happens when it is reached.
 
+use std::time::Duration;
+
 /// Most shards of a database. More are rejected with `config_invalid`.
 pub const SHARDS_MAX: usize = 256;
 
@@ -45,6 +47,10 @@ pub const ARCHIVE_CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Size of SQLite's write-ahead log at which it is checkpointed.
 pub const WAL_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How long closing a database archives (see [`Options`](crate::Options)). What is left stays in the journal, and the next start
+/// replays it.
+pub const CLOSE_ARCHIVE_MAX: Duration = Duration::from_secs(1);
 
 /// Expired keys that a turn of the shard's loop checks.
 pub const RECLAIM_PER_TURN: usize = 64;

@@ -243,7 +243,8 @@ impl Engine {
         self.inner.shards.get(shard.0)?.vitals.turn_began()
     }
 
-    /// Rejects new jobs, completes those in the queues, archives everything, and unlocks the directory.
+    /// Rejects new jobs, completes those in the queues, archives for about a second, and unlocks the directory. What is not archived
+    /// by then stays in the journal, and the next start replays it.
     ///
     /// # Errors
     /// `store_unavailable` when a shard was poisoned, or its archive could not be written: the journal then has the
@@ -324,6 +325,7 @@ impl Parts {
                     archived: Arc::clone(&archived),
                     pending: Pending::new(at),
                     journal_bytes_max: options.journal_bytes_max,
+                    close_archive_max: options.close_archive_max,
                 };
                 let name = format!("ks-journal-{id}");
                 let (up, notify) = (Arc::clone(&progress), Arc::clone(&durable));

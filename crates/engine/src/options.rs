@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keystead_core::{Clock, Code, Error, Result, SystemClock};
 
-use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX};
+use crate::bounds::{
+    CLOSE_ARCHIVE_MAX, JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX,
+};
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -55,6 +58,7 @@ pub struct Options {
     pub(crate) queue_jobs: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) journal_bytes_max: u64,
+    pub(crate) close_archive_max: Duration,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -69,6 +73,7 @@ impl Options {
             queue_jobs: QUEUE_JOBS,
             segment_bytes: SEGMENT_BYTES,
             journal_bytes_max: JOURNAL_BYTES_MAX,
+            close_archive_max: CLOSE_ARCHIVE_MAX,
             clock: Arc::new(SystemClock),
         }
     }
@@ -120,6 +125,13 @@ impl Options {
     #[must_use]
     pub fn journal_bytes_max(mut self, bytes: u64) -> Self {
         self.journal_bytes_max = bytes;
+        self
+    }
+
+    /// How long closing archives, about (default: 1 s). What is left stays in the journal, and the next start replays it.
+    #[must_use]
+    pub fn close_archive_max(mut self, max: Duration) -> Self {
+        self.close_archive_max = max;
         self
     }
 

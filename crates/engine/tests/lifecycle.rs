@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use keystead_core::{Code, ManualClock, Millis, ShardId, Version};
 use keystead_engine::{Durability, Engine, Options, check};
@@ -31,6 +32,28 @@ async fn get(engine: &Engine, key: &str) -> Option<String> {
         Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
     };
     engine.read(key.as_bytes(), get).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_close_without_time_to_archive_loses_nothing() {
+    let mut unarchived = 0;
+    for level in DURABLE {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(dir.path(), level).close_archive_max(Duration::ZERO);
+        for round in 0..3u64 {
+            let engine = Engine::open(&options).unwrap();
+            for n in 0..500 {
+                let before = (round > 0).then(|| format!("v{}", round - 1));
+                assert_eq!(get(&engine, &format!("k{n}")).await, before);
+                set(&engine, &format!("k{n}"), &format!("v{round}")).await;
+            }
+            engine.close().await.unwrap();
+            let report = check(dir.path()).unwrap();
+            assert_eq!((report.problems, report.keys), (vec![], 500));
+            unarchived += report.unarchived;
+        }
+    }
+    assert!(unarchived > 0, "every close has archived everything");
 }
 
 #[tokio::test]

@@ -5,11 +5,12 @@
 //! it reports the error and tries again, and the journal grows meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, Stopwatch};
 use keystead_model::effect::Decoder;
 use keystead_model::sql::Pending;
 use tokio::sync::{Notify, oneshot};
@@ -42,13 +43,15 @@ pub(crate) enum Request {
     Flush,
     /// Archive what is durable now, write a copy to this file, and return its revision.
     Copy(std::path::PathBuf, oneshot::Sender<Result<Revision>>),
-    /// Archive everything and end. There may be other senders, so dropping one cannot be the signal.
+    /// Archive for a while and end. There may be other senders, so dropping one cannot be the signal.
     Finish,
 }
 
 /// The handle of the archive thread.
 pub(crate) struct Archiver {
     requests: Sender<Request>,
+    /// The thread may be at a long backlog, where it reads no request.
+    closing: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -64,16 +67,19 @@ pub(crate) struct Work {
     pub(crate) pending: Pending,
     /// Maximum size of the journal. Well before that, it is archived and checkpointed without waiting for more.
     pub(crate) journal_bytes_max: u64,
+    /// How long it goes on archiving when the database is closed.
+    pub(crate) close_archive_max: Duration,
 }
 
 impl Archiver {
     pub(crate) fn start(name: String, work: Work) -> Result<Self> {
         let (requests, receiver) = channel();
-        let thread =
-            std::thread::Builder::new().name(name).spawn(move || Loop { work, wal_bytes: 1 }.run(&receiver));
+        let closing = Arc::new(AtomicBool::new(false));
+        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing), closing_since: None };
+        let thread = std::thread::Builder::new().name(name).spawn(move || work.run(&receiver));
         let thread =
             thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
-        Ok(Archiver { requests, thread })
+        Ok(Archiver { requests, closing, thread })
     }
 
     /// The thread's request channel. After the thread has ended, requests get no reply.
@@ -81,8 +87,9 @@ impl Archiver {
         self.requests.clone()
     }
 
-    /// Makes the thread archive everything and waits for it.
+    /// Makes the thread end, and waits for it. It archives everything if that does not take too long.
     pub(crate) fn finish(self) {
+        self.closing.store(true, Ordering::Relaxed);
         let _ = self.requests.send(Request::Finish);
         let _ = self.thread.join();
     }
@@ -93,6 +100,18 @@ struct Loop {
     /// Bytes of journal written to SQLite's write-ahead log since the last complete checkpoint: about the size of that log. Not 0
     /// at the start, because the last process may have left a log.
     wal_bytes: u64,
+    closing: Arc<AtomicBool>,
+    /// Runs since it was noticed that the database is being closed.
+    closing_since: Option<Stopwatch>,
+}
+
+/// How far the archive has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CaughtUp {
+    /// Everything that was durable is archived.
+    Yes,
+    /// The database is being closed, and the rest is left to the next start.
+    No,
 }
 
 impl Loop {
@@ -126,24 +145,40 @@ impl Loop {
             match request {
                 Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Request::Copy(path, reply)) => {
-                    let _ = reply.send(outcome.and_then(|()| self.copy(&path)));
+                    let _ = reply.send(outcome.and_then(|caught_up| match caught_up {
+                        CaughtUp::Yes => self.copy(&path),
+                        CaughtUp::No => {
+                            Err(Error::new(Code::StoreUnavailable, "the database is being closed"))
+                        }
+                    }));
                 }
                 Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if let Err(error) = self.checkpoint(true) {
+        let left = self.work.progress.durable().0 - self.work.progress.archived().0;
+        if left > 0 {
+            tracing::info!(
+                revisions = left,
+                "closed before everything was archived: the next start replays the journal"
+            );
+        } else if let Err(error) = self.checkpoint(true) {
             self.work.vitals.set_archive_failing(Some(error.to_string()));
         }
     }
 
     /// Archives everything that is durable, and checkpoints when that is due. Also checked when there is nothing new: a
-    /// full journal rejects writes, and only a checkpoint makes it shorter.
-    fn catch_up(&mut self) -> Result<()> {
+    /// full journal rejects writes, and only a checkpoint makes it shorter. When the database is closed it stops in time.
+    fn catch_up(&mut self) -> Result<CaughtUp> {
         loop {
+            if self.is_out_of_time() {
+                return Ok(CaughtUp::No);
+            }
             self.wal_bytes += self.absorb()? as u64;
             if self.work.pending.is_empty() {
-                let due = self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && self.journal_is_large());
-                return if due { self.checkpoint(false) } else { Ok(()) };
+                if self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && self.journal_is_large()) {
+                    self.checkpoint(false)?;
+                }
+                return Ok(CaughtUp::Yes);
             }
             let Work { database, pending, progress, archived, .. } = &mut self.work;
             database.transaction(|database| pending.write(database))?;
@@ -154,6 +189,12 @@ impl Loop {
                 self.checkpoint(false)?;
             }
         }
+    }
+
+    fn is_out_of_time(&mut self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+            && self.closing_since.get_or_insert_with(Stopwatch::start).elapsed()
+                >= self.work.close_archive_max
     }
 
     fn journal_is_large(&self) -> bool {
