@@ -283,7 +283,7 @@ impl Heap {
             return Ok(());
         }
         let before = table.bytes();
-        if table.is_full() {
+        if table.grows_with(key, hash) {
             let (after, slots) = (table.bytes_after_growth(), table.slots());
             self.work_owed += slots;
             self.check_room(after)?;

@@ -96,10 +96,15 @@ impl Table {
         slots.next_power_of_two() * size_of::<Value>() + nodes.next_power_of_two() * size_of::<Node>()
     }
 
-    /// Whether a new key would make it grow.
+    /// Whether a key that does not exist makes it grow when it is added. `hash`: of a string.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.last_free == 0
+    pub(crate) fn grows_with(&mut self, key: Value, hash: u32) -> bool {
+        if self.nodes.is_empty() {
+            return true;
+        }
+        let (key, hash) = normal(key, hash);
+        let at = self.main_position(key, hash);
+        !self.nodes[at].value.is_nil() && !self.has_free_position()
     }
 
     fn set_nodes(&mut self, size: usize) {
@@ -222,9 +227,8 @@ impl Table {
 
     /// Adds a key that does not exist.
     fn insert(&mut self, key: Value, hash: u32, value: Value) {
-        let key = if let Value::Num(number) = key { Value::Num(number + 0.0) } else { key };
-        let hash = if let Value::Str(_) = key { hash } else { hash_of(key) };
-        if self.nodes.is_empty() {
+        let (key, hash) = normal(key, hash);
+        if self.grows_with(key, hash) {
             return self.grow(key, hash, value);
         }
         let mut at = self.main_position(key, hash);
@@ -252,14 +256,19 @@ impl Table {
         (node.key, node.hash, node.value) = (key, hash, value);
     }
 
-    fn free_position(&mut self) -> Option<usize> {
-        while self.last_free > 0 {
+    /// Skips nodes that were used, as no key leaves its node before the next rehash.
+    fn has_free_position(&mut self) -> bool {
+        while self.last_free > 0 && !self.nodes[self.last_free as usize - 1].key.is_nil() {
             self.last_free -= 1;
-            if self.nodes[self.last_free as usize].key.is_nil() {
-                return Some(self.last_free as usize);
-            }
         }
-        None
+        self.last_free > 0
+    }
+
+    fn free_position(&mut self) -> Option<usize> {
+        self.has_free_position().then(|| {
+            self.last_free -= 1;
+            self.last_free as usize
+        })
     }
 
     /// Computes the sizes for the existing keys and one more, rehashes, and adds it.
@@ -416,6 +425,13 @@ fn array_size(counts: &[usize], integers: usize) -> (usize, usize) {
         }
     }
     (size, kept)
+}
+
+/// A key as it is stored, and its hash. Lua has one zero.
+#[inline]
+fn normal(key: Value, hash: u32) -> (Value, u32) {
+    let key = if let Value::Num(number) = key { Value::Num(number + 0.0) } else { key };
+    (key, if let Value::Str(_) = key { hash } else { hash_of(key) })
 }
 
 #[cfg(test)]
