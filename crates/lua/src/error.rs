@@ -15,7 +15,7 @@ pub enum Stop {
 
 /// Where something happened in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// The name of the chunk, with its mark (`@user_script`).
     pub source: Rc<str>,
     /// The line; -1 if there is none.
@@ -25,7 +25,7 @@ pub struct Place {
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// A value was raised, at this position.
-    Raised(Value, Option<Place>),
+    Raised(Value, Option<SourcePosition>),
     Stopped(Stop),
     /// A coroutine yields this many values, which are on its stack.
     Yield(usize),
@@ -56,7 +56,7 @@ impl Error {
     }
 
     #[cold]
-    pub(crate) fn raise_at(value: Value, place: Option<Place>) -> Error {
+    pub(crate) fn raise_at(value: Value, place: Option<SourcePosition>) -> Error {
         Error(Box::new(Kind::Raised(value, place)))
     }
 
@@ -78,7 +78,7 @@ impl Error {
 
     /// The value that was raised, and where.
     #[must_use]
-    pub fn raised(&self) -> Option<(Value, Option<&Place>)> {
+    pub fn raised(&self) -> Option<(Value, Option<&SourcePosition>)> {
         match &*self.0 {
             Kind::Raised(value, place) => Some((*value, place.as_ref())),
             _ => None,

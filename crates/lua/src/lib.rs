@@ -39,6 +39,6 @@ mod table;
 mod value;
 mod vm;
 
-pub use error::{Error, Place, Result, Stop};
+pub use error::{Error, Result, SourcePosition, Stop};
 pub use value::{FuncId, NativeId, StrId, TableId, ThreadId, Value};
 pub use vm::{Args, Host, NativeFn, Script, Vm};

@@ -84,7 +84,7 @@ fn capture(vm: &mut Vm, text: StrId, capture: Capture) -> Result<Value> {
             let part = vm.bytes(text)[start..start + len].to_vec();
             vm.string_owned(part)
         }
-        Capture::Place(at) => Ok(Value::Num((at + 1) as f64)),
+        Capture::SourcePosition(at) => Ok(Value::Num((at + 1) as f64)),
         Capture::Open(_) => Err(vm.error("unfinished capture")),
     }
 }
@@ -249,7 +249,7 @@ fn replace_text(
                 result.extend_from_slice(&vm.bytes(text)[start..start + len]);
             }
             Capture::Open(_) => return Err(vm.error("unfinished capture")),
-            Capture::Place(at) => result.extend_from_slice((at + 1).to_string().as_bytes()),
+            Capture::SourcePosition(at) => result.extend_from_slice((at + 1).to_string().as_bytes()),
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ pub(super) enum Capture {
     /// From this byte, so many bytes.
     Text(usize, usize),
     /// A position capture: `()`.
-    Place(usize),
+    SourcePosition(usize),
     /// It is not closed yet.
     Open(usize),
 }
@@ -95,7 +95,7 @@ impl Matcher<'_> {
             let Some(&first) = self.pattern.get(p) else { return Ok(Some(s)) };
             let second = self.pattern.get(p + 1).copied();
             match (first, second) {
-                (b'(', Some(b')')) => return self.open(Capture::Place(s), s, p + 2),
+                (b'(', Some(b')')) => return self.open(Capture::SourcePosition(s), s, p + 2),
                 (b'(', _) => return self.open(Capture::Open(s), s, p + 1),
                 (b')', _) => return self.close(s, p + 1),
                 (b'%', Some(b'b')) => match self.balanced(s, p + 2)? {
@@ -348,7 +348,7 @@ mod tests {
             assert_eq!(find(text, pattern), Ok(place), "{text} {pattern}");
         }
         let found = search(b"a1b22", b"(%a)()(%d+)", 2, false, &mut || false).unwrap().unwrap();
-        assert_eq!(found.captures, [Capture::Text(2, 1), Capture::Place(3), Capture::Text(3, 2)]);
+        assert_eq!(found.captures, [Capture::Text(2, 1), Capture::SourcePosition(3), Capture::Text(3, 2)]);
     }
 
     #[test]

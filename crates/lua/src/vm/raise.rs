@@ -4,14 +4,17 @@ use super::coroutine::Caller;
 use super::{Args, Vm};
 use crate::compile::op::Op;
 use crate::compile::{RUN_NAME, chunk_id};
-use crate::error::{Error, Place};
+use crate::error::{Error, SourcePosition};
 use crate::value::Value;
 
 impl Vm {
     /// Where the innermost Lua function is.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<SourcePosition> {
         self.co.frames.last()?;
-        Some(Place { source: std::rc::Rc::clone(&self.proto.source), line: self.proto.line(self.pc) })
+        Some(SourcePosition {
+            source: std::rc::Rc::clone(&self.proto.source),
+            line: self.proto.line(self.pc),
+        })
     }
 
     /// `chunk:line: ` of the function at a level: 1 is the innermost Lua function, 2 the one that called it.

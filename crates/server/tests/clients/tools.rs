@@ -93,6 +93,8 @@ fn pipe(server: &Server) -> Result<(), Failed> {
 
 /// The line that the server prints to try, with the token typed where it asks for one.
 pub(crate) fn printed_line(server: &Server, token: &str) -> Result<(), Failed> {
+    // It is ready with the first line to try, and this is the second.
+    server.wait_for_log("redis-cli ").map_err(|error| error.to_string())?;
     let logs = server.logs();
     let line =
         logs.lines().find_map(|line| line.trim().strip_prefix("try ")?.trim().strip_prefix("redis-cli "));

@@ -50,13 +50,13 @@ fn declares(source: &str, name: &str) -> bool {
 }
 
 /// Where the tests of a row were searched last.
-struct Place {
+struct TestPath {
     path: PathBuf,
     source: String,
 }
 
 /// What is wrong with a cell. `place` is the file or folder that the last name referred to; "the same file" in the next row means it.
-fn problems(cell: &str, place: &mut Option<Place>) -> Vec<String> {
+fn problems(cell: &str, place: &mut Option<TestPath>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut is_case = false;
     if spans(cell).is_empty() && !(cell.contains("the same file") && place.is_some()) {
@@ -73,7 +73,7 @@ fn problems(cell: &str, place: &mut Option<Place>) -> Vec<String> {
             if !path.exists() {
                 wrong.push(format!("there is no {span}"));
             }
-            *place = Some(Place { source: contents(&path), path });
+            *place = Some(TestPath { source: contents(&path), path });
         } else {
             match place {
                 Some(place) => {

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use keystead_lua::{Error, Place, Result, Value, Vm};
+use keystead_lua::{Error, Result, SourcePosition, Value, Vm};
 
 use super::call::Running;
 use super::convert;
@@ -181,7 +181,7 @@ fn failed(vm: &Vm, error: &Error, name: &str) -> Fail {
     let Some(mut line) = words_of(vm, error) else {
         return Fail::text(format!("ERR Error running script {name}, execution failure"));
     };
-    if let Some((_, Some(Place { source, line: at }))) = error.raised() {
+    if let Some((_, Some(SourcePosition { source, line: at }))) = error.raised() {
         line.push_str(&format!(" script: {name}, on {source}:{at}."));
     }
     Fail::text(line)
