@@ -25,6 +25,15 @@ pub(crate) fn ops(most: usize) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..most)
 }
 
+/// The same without scans. A scan goes by id and reclaims what it finds expired, and after a rollback or a load new keys may get
+/// other ids: when the clock goes back, one of two keyspaces could have reclaimed a key that exists in the other.
+pub(crate) fn ops_by_name(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    ops(most).prop_map(|mut ops| {
+        ops.retain(|op| !op.scans());
+        ops
+    })
+}
+
 fn key(n: u8) -> Bytes {
     let long = if n.is_multiple_of(2) { "" } else { "a-name-that-is-too-long-for-inline:" };
     Bytes::from(format!("{long}{n}").as_bytes())
@@ -65,6 +74,10 @@ impl Op {
         })
     }
 
+    fn scans(&self) -> bool {
+        self.what > 39 || (self.what == 39 && self.a >= 40)
+    }
+
     fn try_run(&self, ks: &mut Keyspace, now: &mut Millis) -> Result<(), Miss> {
         let (k, at) = (self.key(), now.plus_ms(u64::from(self.b) * 20));
         match self.what {
@@ -76,7 +89,7 @@ impl Op {
             36 => drop(ks.value(&k, *now)?),
             37 => drop(ks.rename(&k, &key(self.a % 7), self.b.is_multiple_of(2), *now)?),
             38 => drop(ks.copy(&k, &key(self.a % 7), self.b.is_multiple_of(2), *now)?),
-            39 if self.a < 40 => ks.flush(),
+            39 if !self.scans() => ks.flush(),
             40 => drop(ks.scan(u64::from(self.a % 8), 3, *now, |_, _| {})?),
             _ => drop(ks.random_key(u64::from(self.a), *now)?),
         }

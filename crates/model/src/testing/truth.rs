@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use keystead_core::{Millis, Revision};
 use proptest::prelude::*;
 
-use super::history::{Op, ops};
+use super::history::{Op, ops, ops_by_name};
 use super::{SharedReader, Sqlite};
 use crate::Bytes;
 use crate::effect::{Decoder, Effect, encode};
@@ -98,7 +98,7 @@ fn replay(ks: &mut Keyspace, effects: &[Effect]) {
     checked(ks);
 }
 
-/// What a user can see. New keys may get other ids, and scans go by id: what they reclaim differs.
+/// What a user can see: without ids and revisions, as new keys may get other ids.
 fn values(ks: &mut Keyspace) -> Vec<(Bytes, Millis, Value)> {
     ks.dump().unwrap().into_iter().map(|key| (key.key, key.expires_at, key.value)).collect()
 }
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops(60)) {
+    fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops_by_name(60)) {
         let (mut original, effects) = recorded(&before);
         let db = archive();
         absorb(&db, &effects, before.len().max(1));
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rollback_leaves_nothing(before in ops(60), undone in ops(60), after in ops(30)) {
+    fn a_rollback_leaves_nothing(before in ops(60), undone in ops(60), after in ops_by_name(30)) {
         let (mut ks, mut now) = (Keyspace::in_memory(), START);
         run(&mut ks, &mut now, &before);
         let (dump, revision, effects) = (ks.dump().unwrap(), ks.revision(), ks.effects().to_vec());
