@@ -1,7 +1,7 @@
 //! The real server, as users start it: on free ports of loopback, stopped by its process id.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running server.
@@ -10,7 +10,7 @@ pub(crate) struct Keystead {
     /// Of the RESP listener.
     pub(crate) port: u16,
     pub(crate) http_port: u16,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Keystead {
@@ -32,11 +32,13 @@ impl Keystead {
             // The server rejects unknown KEYSTEAD_ variables.
             .env_remove("KEYSTEAD_ROWS")
             .env_remove("KEYSTEAD_BIN")
+            .env_remove("KEYSTEAD_KEYS")
+            .env_remove("KEYSTEAD_SECONDS")
             .stdout(Stdio::piped())
             .spawn()
             .expect("build the server first: cargo build --release");
         let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let mut keystead = Keystead { server, port: 0, http_port: 0, _dir: dir };
+        let mut keystead = Keystead { server, port: 0, http_port: 0, dir };
         for line in lines.map_while(Result::ok) {
             let port_of = |listener: &str| {
                 line.trim().strip_prefix(listener)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
@@ -48,6 +50,16 @@ impl Keystead {
             }
         }
         None
+    }
+}
+
+impl Keystead {
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 }
 

@@ -13,6 +13,7 @@ mod latency;
 mod limit;
 mod limit_net;
 mod lua;
+mod marathon;
 mod memory;
 mod raw_sqlite;
 mod redis;
@@ -25,7 +26,7 @@ mod throttlecrab;
 /// A name, what it measures, the programs that it requires, and its function. A missing peer is only a gap in the table.
 type Bench = (&'static str, &'static str, &'static [&'static str], fn());
 
-const BENCHES: [Bench; 13] = [
+const BENCHES: [Bench; 14] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, compared with governor", &[], step::run),
     (
         "limit",
@@ -77,6 +78,12 @@ const BENCHES: [Bench; 13] = [
         "rate limits over RESP and HTTP, compared with throttlecrab and a script on Redis",
         &["redis-benchmark", "wrk"],
         limit_net::run,
+    ),
+    (
+        "marathon",
+        "ten minutes of writes at full speed over 10 million keys, compared with Redis and its append-only file",
+        &["redis-server"],
+        marathon::run,
     ),
     (
         "memory",

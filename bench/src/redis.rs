@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ pub(crate) struct Redis {
     server: Child,
     stream: BufReader<TcpStream>,
     pub(crate) port: u16,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Redis {
@@ -32,11 +33,19 @@ impl Redis {
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(20));
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                return Some(Redis { server, stream: BufReader::new(stream), port, _dir: dir });
+                return Some(Redis { server, stream: BufReader::new(stream), port, dir });
             }
         }
         let _ = server.kill();
         None
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Sends commands, a thousand at a time, and expects a reply of one line without an error to each.

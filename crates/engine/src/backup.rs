@@ -6,9 +6,11 @@ use std::path::Path;
 use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::oneshot;
 
-use crate::archive::archiver::Request;
+use crate::archive::archiver::{Copy, Request};
+use crate::bounds::SEGMENT_BYTES;
 use crate::directory::{Identity, ShardFiles, cannot, create_dirs, sync_dir, write_identity};
 use crate::engine::Engine;
+use crate::journal::segment::Owner;
 use crate::options::Durability;
 
 impl Engine {
@@ -32,15 +34,16 @@ impl Engine {
                 format!("{} is not empty: choose another directory", dir.display()),
             ));
         }
+        let identity = Identity { complete: true, ..Identity::new(self.shards()) };
         let mut copies = Vec::new();
         for (id, shard) in self.shard_ids().zip(&self.inner.shards) {
             let files = ShardFiles::of(dir, id);
             files.create()?;
             let (reply, copied) = oneshot::channel();
-            let requested = shard
-                .archive
-                .as_ref()
-                .map(|archive| archive.send(Request::Copy(files.archive.clone(), reply)));
+            let owner = Owner { database: identity.id_bytes(), shard: id };
+            let segment_bytes = shard.files.as_ref().map_or(SEGMENT_BYTES, |files| files.segment_bytes());
+            let copy = Copy { files: files.clone(), owner, segment_bytes };
+            let requested = shard.archive.as_ref().map(|archive| archive.send(Request::Copy(copy, reply)));
             if !matches!(requested, Some(Ok(()))) {
                 return Err(ended());
             }
@@ -54,7 +57,7 @@ impl Engine {
                 .and_then(|()| sync_dir(&files.dir));
             synced.map_err(|e| cannot("sync", &files.archive, &e))?;
         }
-        write_identity(dir, &Identity { complete: true, ..Identity::new(self.shards()) })?;
+        write_identity(dir, &identity)?;
         Ok(revisions)
     }
 }

@@ -33,7 +33,9 @@ pub const RECORD_BYTES_MAX: usize = 1 << 30;
 /// Default size of a journal segment (see [`Options`](crate::Options)).
 pub const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// How large a shard's journal may grow while the archive lags. Beyond it writes are rejected with `store_unavailable`.
+/// How large a shard's journal may grow while the archive lags (see [`Options`](crate::Options)). Near it acknowledgements are
+/// delayed, and at it none are sent until the archive has caught up. Writes are rejected with `store_unavailable` when the archive
+/// cannot be written, or when the journal exceeds it by a quarter nevertheless.
 pub const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Archived segments that are kept for change feeds.
@@ -42,11 +44,23 @@ pub const JOURNAL_KEPT_SEGMENTS: usize = 2;
 /// Old segments that are kept for reuse, which is cheaper than creating new files.
 pub const SPARE_SEGMENTS_MAX: usize = 2;
 
-/// Journal bytes that the archive writes in one transaction.
-pub const ARCHIVE_CHUNK_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of values that a batch of the archive holds. Beyond it, strings, documents and states are read from memory while they are
+/// written.
+pub const ARCHIVE_HELD_BYTES: usize = 32 * 1024 * 1024;
 
-/// Size of SQLite's write-ahead log at which it is checkpointed.
+/// Default for the bytes of elements that a batch of the archive holds (see [`Options`](crate::Options)). The rest is in the next
+/// batch.
+pub const ARCHIVE_BATCH_BYTES: usize = 256 * 1024 * 1024;
+
+/// Bytes of journal in SQLite's write-ahead log at which it is checkpointed, after small batches. A large one is checkpointed at
+/// once.
 pub const WAL_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Size to which SQLite's write-ahead log is truncated after a large batch.
+pub const WAL_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Requests of the archive for keys that a shard may have waiting. The archive waits before it sends another one.
+pub const KEY_REQUESTS_MAX: usize = 4;
 
 /// How long closing a database archives (see [`Options`](crate::Options)). What is left stays in the journal, and the next start
 /// replays it.

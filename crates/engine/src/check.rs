@@ -63,7 +63,7 @@ fn check_shard(
     let mut keyspace = Keyspace::new(Box::new(archive));
     let (found, archived) = load(&mut database, &mut keyspace, files, owner)?;
     report.keys += keyspace.len();
-    report.unarchived += found.last.0 - archived.0;
+    report.unarchived += found.last.0 - archived.revision.0;
     report.torn_bytes += found.torn_bytes;
     problems.extend(keyspace.check().err());
     // Every value can be read.

@@ -12,7 +12,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
 use crate::archive::archiver::{Archiver, Request, Work};
-use crate::bounds::{FEED_LAG_MAX, LOCAL_TASKS_WAITING_MAX};
+use crate::archive::shard_keys::ShardKeys;
+use crate::bounds::{FEED_LAG_MAX, KEY_REQUESTS_MAX, LOCAL_TASKS_WAITING_MAX};
 use crate::directory::{Directory, cannot};
 use crate::health::{Health, ShardHealth, Vitals};
 use crate::journal::Progress;
@@ -219,7 +220,8 @@ impl Engine {
             ShardHealth {
                 poisoned: shard.vitals.poisoned(),
                 archive_failing: shard.vitals.archive_failing(),
-                journal_full: journal_bytes > limit,
+                journal_full: journal_bytes > limit && shard.vitals.is_archive_failing(),
+                throttled: shard.vitals.is_throttled(),
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
@@ -305,6 +307,7 @@ impl Parts {
         let vitals = Arc::new(Vitals::default());
         let [durable, archived, progressed, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
         let mut listeners = None;
+        let (key_requests, keys) = mpsc::channel(KEY_REQUESTS_MAX);
         let (keyspace, journal, progress, files, archiver) = match self.durable {
             None => {
                 let (sender, _) = broadcast::channel(FEED_LAG_MAX);
@@ -314,19 +317,9 @@ impl Parts {
             Some((recovered, segments, writer)) => {
                 let Recovered { keyspace, database, archived: at, last, segments: on_disk } = recovered;
                 let oldest = on_disk.keys().next().copied().unwrap_or(last.next());
-                let progress = Arc::new(Progress::starting_at(last, at, oldest));
-                let reader = Reader::after(at, Arc::clone(&segments), Arc::clone(&progress), self.owner);
-                let work = Work {
-                    database,
-                    reader,
-                    segments: Arc::clone(&segments),
-                    progress: Arc::clone(&progress),
-                    vitals: Arc::clone(&vitals),
-                    archived: Arc::clone(&archived),
-                    pending: Pending::new(at),
-                    journal_bytes_max: options.journal_bytes_max,
-                    close_archive_max: options.close_archive_max,
-                };
+                let progress = Arc::new(Progress::starting_at(last, at.revision, oldest));
+                let reader =
+                    Reader::after(at.revision, Arc::clone(&segments), Arc::clone(&progress), self.owner);
                 let name = format!("ks-journal-{id}");
                 let (up, notify) = (Arc::clone(&progress), Arc::clone(&durable));
                 let journal = match options.durability {
@@ -339,6 +332,26 @@ impl Parts {
                         last,
                         Arc::clone(&vitals),
                     )?)),
+                };
+                let keys = ShardKeys {
+                    requests: key_requests,
+                    progress: Arc::clone(&progress),
+                    vitals: Arc::clone(&vitals),
+                    syncer: journal.syncer(),
+                };
+                let work = Work {
+                    database,
+                    reader,
+                    owner: self.owner,
+                    segments: Arc::clone(&segments),
+                    progress: Arc::clone(&progress),
+                    vitals: Arc::clone(&vitals),
+                    archived: Arc::clone(&archived),
+                    pending: Pending::new(at.revision, at.newest),
+                    keys,
+                    batch_bytes: options.archive_batch_bytes,
+                    journal_bytes_max: options.journal_bytes_max,
+                    close_archive_max: options.close_archive_max,
                 };
                 let archiver = Archiver::start(format!("ks-archive-{id}"), work)?;
                 (keyspace, journal, progress, Some(segments), Some(archiver))
@@ -357,7 +370,7 @@ impl Parts {
         let shard = Shard::new(keyspace, journal, shared);
         let (queue, jobs) = mpsc::channel(options.queue_jobs);
         let (local_tasks, coming) = mpsc::channel(LOCAL_TASKS_WAITING_MAX);
-        let inbox = Inbox { queue: jobs, local_tasks: coming };
+        let inbox = Inbox { queue: jobs, local_tasks: coming, keys };
         let pace =
             Pace { closing: Arc::clone(&closing), durable, archived, archive: archive.clone(), memory_bytes };
         let (end, ended) = oneshot::channel();

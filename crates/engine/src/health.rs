@@ -1,10 +1,17 @@
 //! The health of a database: written by the threads of its shards, read by any thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use keystead_core::{Code, Error, Millis, Revision};
 use keystead_model::keyspace::Keyspace;
+
+/// The pace of the archive, in revisions a second, before its first batch.
+const FIRST_PACE: f64 = 100_000.0;
+
+/// The least pace: a batch of a few revisions says little.
+const PACE_MIN: f64 = 10_000.0;
 
 /// The health of a database.
 #[derive(Clone, Debug)]
@@ -30,8 +37,10 @@ pub struct ShardHealth {
     pub poisoned: Option<String>,
     /// Why the archive cannot be written. It is retried; until then the journal grows.
     pub archive_failing: Option<String>,
-    /// The journal has reached its maximum size, so writes are rejected.
+    /// The journal has reached its maximum size and the archive cannot be written, so writes are rejected.
     pub journal_full: bool,
+    /// The journal is near its maximum size, so acknowledgements are delayed to the pace of the archive.
+    pub throttled: bool,
     /// The last durable revision.
     pub durable: Revision,
     /// The last archived revision.
@@ -62,6 +71,10 @@ pub struct Size {
 pub(crate) struct Vitals {
     poisoned: Mutex<Option<String>>,
     archive_failing: Mutex<Option<String>>,
+    is_archive_failing: AtomicBool,
+    is_throttled: AtomicBool,
+    /// Revisions that the archive has written in a second, as bits.
+    archive_pace: AtomicU64,
     keys: AtomicU64,
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
@@ -109,6 +122,32 @@ impl Vitals {
         }
     }
 
+    pub(crate) fn is_archive_failing(&self) -> bool {
+        self.is_archive_failing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.is_throttled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_throttled(&self, throttled: bool) {
+        self.is_throttled.store(throttled, Ordering::Relaxed);
+    }
+
+    /// How many revisions the archive has written in a second.
+    pub(crate) fn archive_pace(&self) -> f64 {
+        match f64::from_bits(self.archive_pace.load(Ordering::Relaxed)) {
+            0.0 => FIRST_PACE,
+            pace => pace,
+        }
+    }
+
+    /// Records how long a batch of the archive has taken.
+    pub(crate) fn set_archive_pace(&self, revisions: u64, took: Duration) {
+        let pace = revisions as f64 / took.as_secs_f64().max(0.001);
+        self.archive_pace.store(pace.max(PACE_MIN).to_bits(), Ordering::Relaxed);
+    }
+
     /// Makes the shard reject all requests from now on. The first reason stays.
     pub(crate) fn poison(&self, why: impl Into<String>) {
         let why = why.into();
@@ -134,6 +173,7 @@ impl Vitals {
             (Some(_), None) => tracing::warn!("the archive can be written again"),
             _ => {}
         }
+        self.is_archive_failing.store(why.is_some(), Ordering::Relaxed);
         *known = why;
     }
 }

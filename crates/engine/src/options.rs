@@ -8,7 +8,8 @@ use std::time::Duration;
 use keystead_core::{Clock, Code, Error, Result, SystemClock};
 
 use crate::bounds::{
-    CLOSE_ARCHIVE_MAX, JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS, SEGMENT_BYTES, SHARDS_MAX,
+    ARCHIVE_BATCH_BYTES, CLOSE_ARCHIVE_MAX, JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS,
+    SEGMENT_BYTES, SHARDS_MAX,
 };
 
 /// What an acknowledged write survives.
@@ -58,6 +59,7 @@ pub struct Options {
     pub(crate) queue_jobs: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) journal_bytes_max: u64,
+    pub(crate) archive_batch_bytes: usize,
     pub(crate) close_archive_max: Duration,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -73,6 +75,7 @@ impl Options {
             queue_jobs: QUEUE_JOBS,
             segment_bytes: SEGMENT_BYTES,
             journal_bytes_max: JOURNAL_BYTES_MAX,
+            archive_batch_bytes: ARCHIVE_BATCH_BYTES,
             close_archive_max: CLOSE_ARCHIVE_MAX,
             clock: Arc::new(SystemClock),
         }
@@ -121,10 +124,18 @@ impl Options {
         self
     }
 
-    /// How large a shard's journal may grow while the archive lags.
+    /// How large a shard's journal may grow while the archive lags (default: 4 GiB). The larger, the more changes of a key become
+    /// one row, and the longer a start after a crash. Near it acknowledgements are delayed to the pace of the archive.
     #[must_use]
     pub fn journal_bytes_max(mut self, bytes: u64) -> Self {
         self.journal_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of elements of collections that the archive of a shard holds in memory while it writes them (default: 256 MiB).
+    #[must_use]
+    pub fn archive_batch_bytes(mut self, bytes: usize) -> Self {
+        self.archive_batch_bytes = bytes.max(1);
         self
     }
 

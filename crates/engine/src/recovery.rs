@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use keystead_core::{Result, Revision};
+use keystead_core::{Code, Error, Result, Revision};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
-use keystead_model::sql;
+use keystead_model::sql::{self, Archived};
 
 use crate::archive::value_reader::ArchiveReader;
 use crate::archive::{Access, Database};
@@ -19,7 +19,7 @@ pub(crate) struct Recovered {
     pub(crate) keyspace: Keyspace,
     /// The connection that the archive thread continues to use.
     pub(crate) database: Database,
-    pub(crate) archived: Revision,
+    pub(crate) archived: Archived,
     pub(crate) last: Revision,
     pub(crate) segments: BTreeMap<Revision, u64>,
 }
@@ -55,13 +55,23 @@ pub(crate) fn load(
     keyspace: &mut Keyspace,
     files: &ShardFiles,
     owner: Owner,
-) -> Result<(Found, Revision)> {
+) -> Result<(Found, Archived)> {
     let archived = sql::load(database, keyspace)?;
-    let found = replay(&files.journal, owner, archived, &mut |effects| {
+    let found = replay(&files.journal, owner, archived.revision, &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;
         }
         Ok(())
     })?;
+    if found.last < archived.newest {
+        return Err(Error::new(
+            Code::Corrupt,
+            format!(
+                "the archive has changes up to revision {}, and the journal ends with {}: the journal must be complete to \
+                 restore what is between {} and there",
+                archived.newest, found.last, archived.revision
+            ),
+        ));
+    }
     Ok((found, archived))
 }

@@ -53,6 +53,7 @@ struct Shards {
     journal_bytes: Family<ShardLabel, Gauge>,
     poisoned: Family<ShardLabel, Gauge>,
     archive_failing: Family<ShardLabel, Gauge>,
+    throttled: Family<ShardLabel, Gauge>,
 }
 
 impl Shards {
@@ -62,6 +63,11 @@ impl Shards {
             ("shard_archived_revision", "The last revision that is in the archive", &self.archived_revision),
             ("shard_poisoned", "Whether the shard rejects all requests until a restart", &self.poisoned),
             ("archive_failing", "Whether the archive cannot be written", &self.archive_failing),
+            (
+                "throttled",
+                "Whether acknowledgements of writes are delayed to the archive's pace",
+                &self.throttled,
+            ),
         ] {
             to.register(name, help, family.clone());
         }
@@ -78,6 +84,7 @@ impl Shards {
             set(&self.journal_bytes, health.journal_bytes);
             set(&self.poisoned, health.poisoned.is_some().into());
             set(&self.archive_failing, health.archive_failing.is_some().into());
+            set(&self.throttled, health.throttled.into());
         }
     }
 }

@@ -1,35 +1,41 @@
 //! The archive thread: reads the journal behind the shard and keeps the SQLite file up to date.
 //!
-//! It reads a chunk of the journal, coalesces it, and writes it in one transaction together with the revision that it reaches.
-//! From time to time it checkpoints; after that, journal segments that are in the archive are recycled. When it cannot write,
-//! it reports the error and tries again, and the journal grows meanwhile.
+//! It reads what is durable, coalesces it, and writes it in one transaction together with the revision that it reaches. After
+//! that it waits, the longer the longer the batch took: so batches grow with the load and with the database until they need a
+//! quarter of a processor at most, and the more changes a batch has, the more of them become one row and one page. A batch
+//! that is too large for memory reads its values from the shard. After a checkpoint, journal segments that are in the archive are
+//! recycled. When it cannot write, it reports the error and tries again, and the journal grows meanwhile.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result, Revision, Stopwatch};
 use keystead_model::effect::Decoder;
 use keystead_model::sql::Pending;
+use rusqlite::InterruptHandle;
 use tokio::sync::{Notify, oneshot};
 
 use super::Database;
-use crate::bounds::{ARCHIVE_CHUNK_BYTES, WAL_BYTES};
+use super::shard_keys::ShardKeys;
+use crate::bounds::{ARCHIVE_HELD_BYTES, WAL_BYTES};
+use crate::directory::ShardFiles;
 use crate::health::Vitals;
 use crate::journal::Progress;
+use crate::journal::copy::copy_records;
 use crate::journal::reader::Reader;
+use crate::journal::segment::Owner;
 use crate::journal::segments::Segments;
 
-/// How often it checks whether enough is unarchived.
+/// How often it checks whether a batch is due.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// After how many checks durable changes are archived in any case. The longer, the more changes of the same key become one row.
-const CHECKS_MAX: u32 = 10;
+/// The shortest time between batches. The longer, the more changes of the same key become one row.
+const BATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of unarchived revisions that is archived at once.
-const REVISIONS_MAX: u64 = 256 * 1024;
+/// How many times as long as the last batch took it waits before the next one.
+const WAIT_PER_BATCH: u32 = 3;
 
 /// Scheduling priority (nice) of the thread: lower than that of the other threads.
 const NICENESS: i32 = 5;
@@ -41,17 +47,44 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     /// Archive what is durable now.
     Flush,
-    /// Archive what is durable now, write a copy to this file, and return its revision.
-    Copy(std::path::PathBuf, oneshot::Sender<Result<Revision>>),
+    /// Archive what is durable now, write a copy, and return its revision.
+    Copy(Copy, oneshot::Sender<Result<Revision>>),
     /// Archive for a while and end. There may be other senders, so dropping one cannot be the signal.
     Finish,
+}
+
+/// Where a copy is written, and the database that it becomes a part of.
+pub(crate) struct Copy {
+    pub(crate) files: ShardFiles,
+    pub(crate) owner: Owner,
+    pub(crate) segment_bytes: u64,
+}
+
+/// Whether the database is being closed. The thread may be in the middle of a large batch, where it reads no request.
+pub(crate) struct Closing {
+    since: OnceLock<Stopwatch>,
+    /// How long it goes on archiving.
+    max: Duration,
+}
+
+impl Closing {
+    fn begin(&self) {
+        self.since.get_or_init(Stopwatch::start);
+    }
+
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.since.get().is_some_and(|since| since.elapsed() >= self.max)
+    }
 }
 
 /// The handle of the archive thread.
 pub(crate) struct Archiver {
     requests: Sender<Request>,
-    /// The thread may be at a long backlog, where it reads no request.
-    closing: Arc<AtomicBool>,
+    closing: Arc<Closing>,
+    /// Interrupts a statement that takes too long.
+    interrupt: InterruptHandle,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
@@ -59,12 +92,16 @@ pub(crate) struct Archiver {
 pub(crate) struct Work {
     pub(crate) database: Database,
     pub(crate) reader: Reader,
+    pub(crate) owner: Owner,
     pub(crate) segments: Arc<Segments>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) vitals: Arc<Vitals>,
     /// Notified whenever more has been archived.
     pub(crate) archived: Arc<Notify>,
     pub(crate) pending: Pending,
+    pub(crate) keys: ShardKeys,
+    /// Bytes of elements that a batch may hold.
+    pub(crate) batch_bytes: usize,
     /// Maximum size of the journal. Well before that, it is archived and checkpointed without waiting for more.
     pub(crate) journal_bytes_max: u64,
     /// How long it goes on archiving when the database is closed.
@@ -74,12 +111,17 @@ pub(crate) struct Work {
 impl Archiver {
     pub(crate) fn start(name: String, work: Work) -> Result<Self> {
         let (requests, receiver) = channel();
-        let closing = Arc::new(AtomicBool::new(false));
-        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing), closing_since: None };
-        let thread = std::thread::Builder::new().name(name).spawn(move || work.run(&receiver));
+        let closing = Arc::new(Closing { since: OnceLock::new(), max: work.close_archive_max });
+        let interrupt = work.database.interrupt_handle();
+        let (end, ended) = channel::<()>();
+        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing) };
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            work.run(&receiver);
+            drop(end);
+        });
         let thread =
             thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
-        Ok(Archiver { requests, closing, thread })
+        Ok(Archiver { requests, closing, interrupt, ended, thread })
     }
 
     /// The thread's request channel. After the thread has ended, requests get no reply.
@@ -89,8 +131,12 @@ impl Archiver {
 
     /// Makes the thread end, and waits for it. It archives everything if that does not take too long.
     pub(crate) fn finish(self) {
-        self.closing.store(true, Ordering::Relaxed);
+        self.closing.begin();
         let _ = self.requests.send(Request::Finish);
+        // What is interrupted is rolled back, and the journal has it.
+        while self.ended.recv_timeout(self.closing.max.max(CHECK_EVERY)) == Err(RecvTimeoutError::Timeout) {
+            self.interrupt.interrupt();
+        }
         let _ = self.thread.join();
     }
 }
@@ -100,9 +146,7 @@ struct Loop {
     /// Bytes of journal written to SQLite's write-ahead log since the last complete checkpoint: about the size of that log. Not 0
     /// at the start, because the last process may have left a log.
     wal_bytes: u64,
-    closing: Arc<AtomicBool>,
-    /// Runs since it was noticed that the database is being closed.
-    closing_since: Option<Stopwatch>,
+    closing: Arc<Closing>,
 }
 
 /// How far the archive has come.
@@ -118,11 +162,10 @@ impl Loop {
     fn run(mut self, requests: &Receiver<Request>) {
         // Replies have priority: on a busy machine the archive gets what the shards leave. On Linux this is per thread.
         let _ = rustix::process::setpriority_process(None, NICENESS);
-        let (mut wait, mut checks) = (CHECK_EVERY, 0);
+        let (mut check, mut wait, mut since) = (CHECK_EVERY, BATCH_EVERY, Stopwatch::start());
         let begun_at = self.work.progress.archived();
         loop {
-            let request = requests.recv_timeout(wait);
-            checks += 1;
+            let request = requests.recv_timeout(check);
             // Best effort: without a spare the next segment is a new file. A database that is only read needs none.
             if self.work.progress.archived() > begun_at
                 && matches!(request, Err(RecvTimeoutError::Timeout))
@@ -130,26 +173,21 @@ impl Loop {
             {
                 tracing::debug!(%error, "cannot prepare a journal segment");
             }
-            let waiting = self.work.progress.durable().0 - self.work.progress.archived().0;
-            if matches!(request, Err(RecvTimeoutError::Timeout))
-                && checks < CHECKS_MAX
-                && waiting < REVISIONS_MAX
-                && !(self.journal_is_large() && (waiting > 0 || self.wal_bytes > 0))
-            {
+            let is_due = since.elapsed() >= wait || self.journal_is_large();
+            if matches!(request, Err(RecvTimeoutError::Timeout)) && !is_due {
                 continue;
             }
-            checks = 0;
+            let batch = Stopwatch::start();
             let outcome = self.catch_up();
-            wait = if outcome.is_ok() { CHECK_EVERY } else { RETRY_AFTER };
+            (wait, since) = (BATCH_EVERY.max(batch.elapsed() * WAIT_PER_BATCH), Stopwatch::start());
+            check = if outcome.is_ok() { CHECK_EVERY } else { RETRY_AFTER };
             self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
             match request {
                 Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Request::Copy(path, reply)) => {
+                Ok(Request::Copy(copy, reply)) => {
                     let _ = reply.send(outcome.and_then(|caught_up| match caught_up {
-                        CaughtUp::Yes => self.copy(&path),
-                        CaughtUp::No => {
-                            Err(Error::new(Code::StoreUnavailable, "the database is being closed"))
-                        }
+                        CaughtUp::Yes => self.copy(&copy),
+                        CaughtUp::No => Err(being_closed()),
                     }));
                 }
                 Ok(Request::Finish) | Err(RecvTimeoutError::Disconnected) => break,
@@ -161,56 +199,79 @@ impl Loop {
                 revisions = left,
                 "closed before everything was archived: the next start replays the journal"
             );
-        } else if let Err(error) = self.checkpoint(true) {
+        } else if let Err(error) = self.checkpoint(true)
+            && !self.closing.is_out_of_time()
+        {
             self.work.vitals.set_archive_failing(Some(error.to_string()));
         }
     }
 
     /// Archives everything that is durable, and checkpoints when that is due. Also checked when there is nothing new: a
-    /// full journal rejects writes, and only a checkpoint makes it shorter. When the database is closed it stops in time.
+    /// full journal delays writes, and only a checkpoint makes it shorter. When the database is closed it stops in time.
     fn catch_up(&mut self) -> Result<CaughtUp> {
+        match self.write_batches() {
+            // Without its shard, a batch that reads from it cannot be written.
+            Err(_) if self.closing.is_out_of_time() || self.is_without_values() => Ok(CaughtUp::No),
+            outcome => outcome,
+        }
+    }
+
+    fn is_without_values(&self) -> bool {
+        self.work.pending.is_by_id() && self.work.keys.is_closed()
+    }
+
+    fn write_batches(&mut self) -> Result<CaughtUp> {
+        // Under load there is always more: the rest is part of the next batch, unless something waits for it.
+        let target = self.work.progress.durable();
         loop {
-            if self.is_out_of_time() {
+            if self.closing.is_out_of_time() {
                 return Ok(CaughtUp::No);
             }
             self.wal_bytes += self.absorb()? as u64;
-            if self.work.pending.is_empty() {
-                if self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && self.journal_is_large()) {
-                    self.checkpoint(false)?;
-                }
-                return Ok(CaughtUp::Yes);
+            if !self.work.pending.is_empty() {
+                self.write()?;
             }
-            let Work { database, pending, progress, archived, .. } = &mut self.work;
-            database.transaction(|database| pending.write(database))?;
-            pending.clear();
-            progress.set_archived(pending.revision());
-            archived.notify_one();
-            if self.wal_bytes >= WAL_BYTES {
+            let is_done = self.work.progress.archived() >= target;
+            if self.wal_bytes >= WAL_BYTES || (self.wal_bytes > 0 && is_done && self.journal_is_large()) {
                 self.checkpoint(false)?;
+            }
+            if is_done {
+                return Ok(CaughtUp::Yes);
             }
         }
     }
 
-    fn is_out_of_time(&mut self) -> bool {
-        self.closing.load(Ordering::Relaxed)
-            && self.closing_since.get_or_insert_with(Stopwatch::start).elapsed()
-                >= self.work.close_archive_max
+    fn write(&mut self) -> Result<()> {
+        let Work { database, pending, progress, archived, keys, vitals, .. } = &mut self.work;
+        let (mut keys, took) = (keys.batch(&self.closing), Stopwatch::start());
+        database.transaction(|database| pending.write_from(database, &mut keys))?;
+        pending.clear();
+        vitals.set_archive_pace(pending.revision().0 - progress.archived().0, took.elapsed());
+        progress.set_archived(pending.revision());
+        archived.notify_one();
+        Ok(())
     }
 
+    /// Whether the journal is so large that the next batch should not wait.
     fn journal_is_large(&self) -> bool {
-        self.work.segments.bytes() > self.work.journal_bytes_max / 4
+        self.work.segments.bytes() > self.work.journal_bytes_max / 2
     }
 
-    /// Reads a chunk of the journal into `pending`, which may still hold what a failed transaction left.
+    /// Reads the journal into `pending`, which may still hold what a failed transaction left.
     fn absorb(&mut self) -> Result<usize> {
-        let Work { reader, pending, .. } = &mut self.work;
+        let Work { reader, pending, batch_bytes, .. } = &mut self.work;
         let mut bytes = 0;
-        while bytes < ARCHIVE_CHUNK_BYTES
-            && pending.effects() < ARCHIVE_CHUNK_BYTES / 16
+        while pending.bytes() < *batch_bytes
+            && !self.closing.is_out_of_time()
             && let Some(effects) = reader.next()?
         {
             bytes += effects.len();
-            for effect in Decoder::new(effects) {
+            if !pending.is_by_id() && pending.bytes() + effects.len() > ARCHIVE_HELD_BYTES.min(*batch_bytes) {
+                pending.drop_values();
+            }
+            let decoder =
+                if pending.is_by_id() { Decoder::without_values(effects) } else { Decoder::new(effects) };
+            for effect in decoder {
                 pending.absorb(&effect?);
             }
         }
@@ -228,8 +289,19 @@ impl Loop {
         Ok(())
     }
 
-    fn copy(&mut self, path: &std::path::Path) -> Result<Revision> {
-        self.work.database.copy_to(path)?;
-        Ok(self.work.progress.archived())
+    /// Writes a copy of the archive. If its rows are not of one revision, the copy gets the part of the journal that makes it so.
+    fn copy(&mut self, copy: &Copy) -> Result<Revision> {
+        self.work.database.copy_to(&copy.files.archive)?;
+        let (archived, newest) = (self.work.progress.archived(), self.work.pending.newest());
+        if newest <= archived {
+            return Ok(archived);
+        }
+        let Work { segments, progress, owner, .. } = &self.work;
+        let mut reader = Reader::after(archived, Arc::clone(segments), Arc::clone(progress), *owner);
+        copy_records(&mut reader, newest, copy)
     }
+}
+
+fn being_closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the database is being closed")
 }

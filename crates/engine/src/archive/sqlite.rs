@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use keystead_core::{Code, Error, Result};
 use keystead_model::sql::{Cell, Param, Sql};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, ToSql, params_from_iter};
 
+use crate::bounds::WAL_FILE_BYTES;
 use crate::directory::cannot;
 use crate::private;
 
@@ -56,12 +57,18 @@ impl Database {
                 connection.pragma_update(None, "synchronous", "normal")?;
                 // Checkpoints are run by the archiver: it must know when one is complete.
                 connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+                connection.pragma_update(None, "journal_size_limit", WAL_FILE_BYTES as i64)?;
                 connection.pragma_update(None, "cache_size", -32_768)?;
             }
             Ok(connection)
         };
         let connection = open().map_err(|e| failed(path, &e))?;
         Ok(Database { connection, path: path.to_path_buf() })
+    }
+
+    /// Makes the statement that is running fail, from another thread.
+    pub(crate) fn interrupt_handle(&self) -> InterruptHandle {
+        self.connection.get_interrupt_handle()
     }
 
     /// Runs `write` in one transaction.

@@ -28,11 +28,24 @@ pub(crate) struct InlineWriter {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Syncs what the shard has written.
+#[derive(Clone)]
+pub(crate) struct Syncer(Arc<Shared>);
+
+impl Syncer {
+    /// Returns when everything that was written before the call is on disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
 struct Shared {
     /// Files with records that may not be synced yet, the current one last.
     files: Mutex<Vec<Arc<File>>>,
     written: AtomicU64,
     synced: AtomicU64,
+    /// Held while syncing: the thread of the journal does, and the archive.
+    syncing: Mutex<()>,
 }
 
 impl InlineWriter {
@@ -41,6 +54,7 @@ impl InlineWriter {
             files: Mutex::new(vec![writer.file()]),
             written: AtomicU64::new(last.0),
             synced: AtomicU64::new(last.0),
+            syncing: Mutex::default(),
         });
         let (end, ended) = channel::<()>();
         let syncing = Arc::clone(&shared);
@@ -59,6 +73,10 @@ impl InlineWriter {
         let thread =
             thread.map_err(|e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e))?;
         Ok(InlineWriter { writer, records: Vec::new(), shared, end: Some(end), thread: Some(thread) })
+    }
+
+    pub(crate) fn syncer(&self) -> Syncer {
+        Syncer(Arc::clone(&self.shared))
     }
 
     /// Writes a batch. When it returns, the operating system has it.
@@ -84,6 +102,7 @@ impl InlineWriter {
 
 impl Shared {
     fn sync(&self) -> io::Result<()> {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.written.load(Ordering::Acquire);
         if written == self.synced.load(Ordering::Acquire) {
             return Ok(());

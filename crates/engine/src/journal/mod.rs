@@ -10,10 +10,12 @@
 //! | writing without group commit, at `commit` | [`inline`] |
 //! | reading from a revision on                | [`reader`] |
 //! | finding the end after a crash             | [`replay`] |
+//! | copying its end to another database       | [`copy`]   |
 //!
 //! Invariants: revisions are consecutive over records and segments. A record that was acknowledged as durable is
 //! complete on disk. Records that may never have been synced are only at the end.
 
+pub(crate) mod copy;
 pub(crate) mod group;
 pub(crate) mod inline;
 pub(crate) mod reader;

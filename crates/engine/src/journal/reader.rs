@@ -31,6 +31,11 @@ impl Reader {
         Reader { segments, progress, owner, next: after.next(), position: None, buffer: Vec::new() }
     }
 
+    /// The next revision to read.
+    pub(crate) fn next_revision(&self) -> Revision {
+        self.next
+    }
+
     /// The encoded effects of the next record, which may begin with some that are older than requested. `None` when everything
     /// durable has been read.
     ///

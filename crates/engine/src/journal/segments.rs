@@ -111,35 +111,49 @@ impl Segments {
     }
 
     /// Recycles segments that contain nothing younger than `archived`, except for the last few, and returns the first revision
-    /// that remains.
+    /// that remains. Files are removed without the lock: the shard may need it for its next segment.
     pub(crate) fn recycle(&self, archived: Revision) -> Result<Option<Revision>> {
-        let mut state = self.lock();
-        let firsts: Vec<Revision> = state.segments.keys().copied().collect();
-        let mut released = false;
-        for pair in firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev() {
-            let (first, next) = (pair[0], pair[1]);
-            if next > archived.next() {
-                break;
+        let released = self.release(archived);
+        for (n, (first, len)) in released.iter().enumerate() {
+            if let Err(error) = self.recycle_file(&path_of(&self.dir, *first), *len) {
+                // Tried again after the next checkpoint.
+                self.lock().segments.extend(released[n..].iter().copied());
+                return Err(error);
             }
-            let path = path_of(&self.dir, first);
-            let whole = state.segments.get(&first) == Some(&self.segment_bytes);
-            if whole && state.spares.len() < SPARE_SEGMENTS_MAX {
-                let spare = self.dir.join(format!("{}.spare", state.next_spare));
-                fs::rename(&path, &spare).map_err(|e| cannot("rename", &path, &e))?;
-                state.next_spare += 1;
-                state.spares.push(spare);
-            } else {
-                fs::remove_file(&path).map_err(|e| cannot("remove", &path, &e))?;
-            }
-            self.bytes.fetch_sub(state.segments.remove(&first).unwrap_or(0), Ordering::Relaxed);
-            released = true;
+            self.bytes.fetch_sub(*len, Ordering::Relaxed);
         }
-        let oldest = state.segments.keys().next().copied();
-        drop(state);
-        if released {
+        if !released.is_empty() {
             sync_dir(&self.dir).map_err(|e| cannot("sync", &self.dir, &e))?;
         }
-        Ok(oldest)
+        Ok(self.lock().segments.keys().next().copied())
+    }
+
+    /// Makes a spare of a segment's file, or removes it.
+    fn recycle_file(&self, path: &Path, len: u64) -> Result<()> {
+        let Some(spare) = self.next_spare(len) else {
+            return fs::remove_file(path).map_err(|e| cannot("remove", path, &e));
+        };
+        fs::rename(path, &spare).map_err(|e| cannot("rename", path, &e))?;
+        self.lock().spares.push(spare);
+        Ok(())
+    }
+
+    /// Takes the segments that may be recycled off the list, with their lengths.
+    fn release(&self, archived: Revision) -> Vec<(Revision, u64)> {
+        let mut state = self.lock();
+        let firsts: Vec<Revision> = state.segments.keys().copied().collect();
+        let kept = firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev();
+        let released = kept.take_while(|pair| pair[1] <= archived.next()).map(|pair| pair[0]);
+        released.filter_map(|first| Some((first, state.segments.remove(&first)?))).collect()
+    }
+
+    /// The path of the next spare, if a file of this length can become one and there are not enough.
+    fn next_spare(&self, len: u64) -> Option<PathBuf> {
+        let mut state = self.lock();
+        (len == self.segment_bytes && state.spares.len() < SPARE_SEGMENTS_MAX).then(|| {
+            state.next_spare += 1;
+            self.dir.join(format!("{}.spare", state.next_spare - 1))
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -48,10 +48,10 @@ impl Local {
         Some(Turn { shard, now, id: self.id })
     }
 
-    /// The last durable revision. If `revision` is not durable yet, `waker` is woken when it is.
+    /// The last revision that is durable and may be acknowledged. If it is less than `revision`, `waker` is woken when it is not.
     pub fn durable(&self, revision: Revision, waker: &Waker) -> Revision {
         let mut shard = self.shard.borrow_mut();
-        let durable = shard.shared.progress.durable();
+        let durable = shard.acknowledged();
         if revision > durable {
             shard.sleepers.push_back((revision, waker.clone()));
         }
@@ -107,11 +107,11 @@ impl Turn<'_> {
         self.now
     }
 
-    /// The last durable revision.
+    /// The last revision that is durable and may be acknowledged.
     #[inline]
     #[must_use]
     pub fn durable(&self) -> Revision {
-        self.shard.shared.progress.durable()
+        self.shard.acknowledged()
     }
 
     /// Runs a function on the keys. It returns its result and whether to commit or roll back; the revision returned with the result

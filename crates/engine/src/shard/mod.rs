@@ -6,29 +6,33 @@
 mod job;
 mod local;
 mod thread;
+mod throttle;
 mod waiting;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
-use keystead_core::{Clock, Code, Error, Millis, Result, Revision};
+use keystead_core::{Clock, Code, Error, Millis, Result, Revision, Stopwatch};
 use keystead_model::effect::{Effect, encode};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::{Notify, broadcast};
 
-use crate::bounds::{BATCH_BYTES, JOB_BYTES_MAX, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
+use crate::archive::shard_keys::KeysRequest;
+use crate::bounds::{BATCH_BYTES, JOB_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, RECLAIM_PER_TURN, RECORD_BYTES_MAX};
 use crate::health::{Vitals, lost, rejected};
 use crate::journal::Progress;
 use crate::journal::group::{Batch, GroupWriter};
-use crate::journal::inline::InlineWriter;
+use crate::journal::inline::{InlineWriter, Syncer};
 use crate::journal::segments::Segments;
 
 pub(crate) use job::Task;
 pub use job::{Completion, Job, Ran, Wait};
 pub use local::{Local, LocalTask, Turn};
 pub(crate) use thread::{Inbox, Pace, serve};
+use throttle::Throttle;
 use waiting::Waiting;
 pub use waiting::Watch;
 
@@ -40,6 +44,16 @@ pub(crate) enum Journal {
     Commit(Box<InlineWriter>),
     /// None: changes are only sent to feeds.
     Memory(broadcast::Sender<Arc<Vec<Effect>>>),
+}
+
+impl Journal {
+    /// Syncs what was written, where durable does not mean synced.
+    pub(crate) fn syncer(&self) -> Option<Syncer> {
+        match self {
+            Journal::Commit(writer) => Some(writer.syncer()),
+            _ => None,
+        }
+    }
 }
 
 /// What a shard shares with its other threads and the engine.
@@ -72,6 +86,8 @@ pub(crate) struct Shard {
     batch_bytes: usize,
     poisoned: Option<String>,
     journal_full: bool,
+    throttle: Throttle,
+    throttle_updated: Stopwatch,
     /// Too much unarchived data is in memory: no task on this loop gets a turn.
     pub(crate) stalled: bool,
     /// Notified when a turn on this loop left something to send.
@@ -81,6 +97,11 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(mut keyspace: Keyspace, journal: Journal, shared: Shared) -> Self {
         keyspace.set_change_bytes_max(JOB_BYTES_MAX);
+        let kept_bytes = shared
+            .files
+            .as_ref()
+            .map_or(0, |files| (JOURNAL_KEPT_SEGMENTS as u64 + 1) * files.segment_bytes());
+        let throttle = Throttle::new(shared.journal_bytes_max, kept_bytes);
         Shard {
             keyspace,
             journal,
@@ -94,6 +115,8 @@ impl Shard {
             batch_bytes: 0,
             poisoned: None,
             journal_full: false,
+            throttle,
+            throttle_updated: Stopwatch::start(),
             stalled: false,
             unsent: Arc::default(),
         }
@@ -101,12 +124,46 @@ impl Shard {
 
     /// Begins a batch or a turn: reads the clock and the state of journal and archive.
     fn begin(&mut self) -> Millis {
-        self.journal_full =
-            self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
+        self.journal_full = self.is_journal_full();
         self.keyspace.set_archived(self.shared.progress.archived());
         let now = self.shared.clock.now();
         self.shared.vitals.begin_turn(now);
         now
+    }
+
+    /// Whether writes are rejected. While the archive works, delayed acknowledgements keep the journal near its bound.
+    fn is_journal_full(&self) -> bool {
+        let Some(files) = &self.shared.files else { return false };
+        let (bytes, max) = (files.bytes(), self.shared.journal_bytes_max);
+        bytes > max && (bytes > max + max / 4 || self.shared.vitals.is_archive_failing())
+    }
+
+    /// The last revision whose changes may be acknowledged.
+    #[inline]
+    fn acknowledged(&self) -> Revision {
+        self.throttle.release(self.shared.progress.durable())
+    }
+
+    fn update_throttle(&mut self) {
+        let Some(files) = &self.shared.files else { return };
+        let (durable, pace) = (self.shared.progress.durable(), self.shared.vitals.archive_pace());
+        // Reading the time costs more than the rest, and is needed only while it delays.
+        let elapsed =
+            if self.throttle.is_delaying() { self.throttle_updated.elapsed() } else { Duration::ZERO };
+        // An archive that cannot be written has no pace: the journal takes what fits, and then writes are rejected.
+        let bytes = if self.shared.vitals.is_archive_failing() { 0 } else { files.bytes() };
+        self.throttle.update(bytes, durable, pace, elapsed);
+        if self.throttle.is_delaying() {
+            self.throttle_updated = Stopwatch::start();
+        }
+        self.shared.vitals.set_throttled(self.throttle.is_delaying());
+    }
+
+    /// Answers a request of the archive for keys, unless what it would read may be lost.
+    pub(crate) fn answer(&self, request: KeysRequest) {
+        if self.poisoned.is_none() {
+            request.answer(&self.keyspace);
+        }
     }
 
     /// Runs a batch of jobs and sends what they changed to the journal.
@@ -190,7 +247,7 @@ impl Shard {
 
     /// Delivers a job's result when everything up to `seen` is durable.
     fn deliver(&mut self, job: Box<dyn Job>, seen: Revision) {
-        if seen <= self.shared.progress.durable() {
+        if seen <= self.acknowledged() {
             job.complete(Ok(()));
         } else {
             self.gate.push_back((seen, job));
@@ -375,10 +432,12 @@ impl Shard {
             self.notified = durable;
             self.shared.progressed.notify_waiters();
         }
-        while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= durable) {
+        self.update_throttle();
+        let acknowledged = self.acknowledged();
+        while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= acknowledged) {
             job.complete(Ok(()));
         }
-        while let Some((_, waker)) = self.sleepers.pop_front_if(|(revision, _)| *revision <= durable) {
+        while let Some((_, waker)) = self.sleepers.pop_front_if(|(revision, _)| *revision <= acknowledged) {
             waker.wake();
         }
         if let Some(why) = &self.poisoned {

@@ -10,8 +10,10 @@ use keystead_core::ShardId;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use super::throttle::TICK;
 use super::{Job, Journal, Local, LocalTask, Shard};
 use crate::archive::archiver::Request;
+use crate::archive::shard_keys::KeysRequest;
 use crate::bounds::BATCH_JOBS_MAX;
 
 /// How often an idle shard checks for expired keys.
@@ -33,11 +35,13 @@ pub(crate) struct Pace {
 pub(crate) struct Inbox {
     pub(crate) queue: mpsc::Receiver<Box<dyn Job>>,
     pub(crate) local_tasks: mpsc::Receiver<LocalTask>,
+    /// Requests of the archive.
+    pub(crate) keys: mpsc::Receiver<KeysRequest>,
 }
 
 /// Runs jobs until the queue is closed and empty, then waits until all results are delivered.
 pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
-    let Inbox { mut queue, mut local_tasks } = inbox;
+    let Inbox { mut queue, mut local_tasks, mut keys } = inbox;
     let unsent = Arc::clone(&shard.unsent);
     let vitals = Arc::clone(&shard.shared.vitals);
     let shard = Rc::new(RefCell::new(shard));
@@ -48,14 +52,18 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
     let mut open = true;
     while open || (shard.borrow().is_waiting() && vitals.poisoned().is_none()) {
         let next_end = shard.borrow().next_end_ms();
+        let is_delaying = shard.borrow().throttle.is_delaying();
         tokio::select! {
             biased;
             () = pace.durable.notified() => shard.borrow_mut().open_gate(),
             () = pace.closing.notified() => {
                 queue.close();
                 local_tasks.close();
+                shard.borrow_mut().throttle.end();
             }
             () = unsent.notified() => shard.borrow_mut().finish(),
+            Some(request) = keys.recv() => shard.borrow().answer(request),
+            () = sleep(TICK), if is_delaying => shard.borrow_mut().open_gate(),
             Some(task) = local_tasks.recv(), if open => {
                 tokio::task::spawn_local(task(local.clone()));
             }
@@ -68,8 +76,10 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
             }
             _ = turn.tick() => shard.borrow_mut().run_batch(&mut jobs),
         }
-        pace.keep_in_memory(&shard).await;
+        pace.keep_in_memory(&shard, &mut keys).await;
     }
+    // The archive reads no more keys.
+    drop(keys);
     let shard = &mut *shard.borrow_mut();
     vitals.end_turns();
     shard.finish();
@@ -84,7 +94,7 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
 impl Pace {
     /// Evicts values until the rest fits. When too much in memory is not archived yet, the shard waits for
     /// the archive: that bounds its memory.
-    async fn keep_in_memory(&self, shared: &RefCell<Shard>) {
+    async fn keep_in_memory(&self, shared: &RefCell<Shard>, keys: &mut mpsc::Receiver<KeysRequest>) {
         let Some(budget) = self.memory_bytes else { return };
         if shared.borrow().keyspace.used_bytes() <= budget {
             return;
@@ -98,6 +108,7 @@ impl Pace {
             }
             tokio::select! {
                 () = self.archived.notified() => {}
+                Some(request) = keys.recv() => shared.borrow().answer(request),
                 () = self.durable.notified() => shared.borrow_mut().open_gate(),
                 () = sleep(IDLE_TURN) => {}
             }

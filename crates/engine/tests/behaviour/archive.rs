@@ -179,7 +179,7 @@ async fn an_invalid_version_or_revision_is_rejected() {
     let original = closed().await;
     let last = KEYS as i64;
     let key = |column: &str, n: i64| format!("UPDATE keys SET {column} = {n} WHERE id = 7");
-    let archived = |n: i64| format!("UPDATE meta SET value = {n} WHERE name = 'revision'");
+    let archived = |n: i64| format!("UPDATE meta SET value = {n} WHERE name IN ('revision', 'newest')");
     for damage in [
         key("revision", last + 1),
         key("revision", last + 4096),
@@ -189,11 +189,11 @@ async fn an_invalid_version_or_revision_is_rejected() {
         key("version", -1),
         archived(last - 1),
         archived(-1),
-        "DELETE FROM meta WHERE name = 'revision'".into(),
+        "DELETE FROM meta WHERE name IN ('revision', 'newest')".into(),
     ] {
         let copy = copy_of(original.path());
         let connection = Connection::open(archive(copy.path())).unwrap();
-        assert_eq!(connection.execute(&damage, []).unwrap(), 1, "{damage}");
+        assert!(connection.execute(&damage, []).unwrap() > 0, "{damage}");
         drop(connection);
         let error = open_error(copy.path(), &damage);
         assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");

@@ -46,6 +46,24 @@ impl Keyspace {
         Ok(keys)
     }
 
+    /// The keys with these ids whose value is whole (a string, a document or a state) and in memory.
+    #[must_use]
+    pub fn dump_whole(&self, ids: &[Id]) -> Vec<KeyDump> {
+        let found = ids.iter().filter_map(|id| {
+            let (key, entry) = (self.table.key(*id)?, self.table.get(*id)?);
+            let (version, revision, expires_at) = (entry.version, entry.revision, self.table.expires_at(*id));
+            matches!(entry.value, Value::Str(_) | Value::Json(_) | Value::State(_)).then(|| KeyDump {
+                key: key.clone(),
+                id: *id,
+                version,
+                revision,
+                expires_at,
+                value: entry.value.clone(),
+            })
+        });
+        found.collect()
+    }
+
     /// Whether the parts are consistent: index and slab, field expiries and values, bytes and their sum.
     ///
     /// # Errors

@@ -55,6 +55,17 @@ impl Keyspace {
         Ok(())
     }
 
+    /// Removes another key with this name that is older than `revision`, and returns whether none that is younger exists. For rows
+    /// that are not of one revision: a name may be at the id it had and at the one it has.
+    pub fn forget_older(&mut self, key: &[u8], revision: Revision) -> bool {
+        let Some(id) = self.table.find(key) else { return true };
+        let is_older = self.table.get(id).is_some_and(|entry| entry.revision < revision);
+        if is_older {
+            self.remove_entry(id);
+        }
+        is_older
+    }
+
     /// Sets when the first field of the evicted hash at `id` expires, as the archive has it. Rows without a hash are
     /// reported by the audit.
     pub fn restore_fields_due(&mut self, id: Id, at: Millis) {

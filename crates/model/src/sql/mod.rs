@@ -9,7 +9,7 @@
 //!
 //! It accesses a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
 //! a key's row id is its id in the keyspace, so no name is ever looked up, and the `meta` table has the revision up to which
-//! the rows are complete.
+//! the rows are complete and the one that none of them exceeds.
 
 pub mod absorb;
 pub mod audit;
@@ -17,8 +17,8 @@ mod executor;
 pub mod load;
 pub mod schema;
 
-pub use absorb::Pending;
+pub use absorb::{Pending, WholeKeys};
 pub use audit::audit;
 pub use executor::{Cell, Param, Sql};
-pub use load::{fetch, load, read_archived};
+pub use load::{Archived, fetch, load, read_archived};
 pub use schema::migrate;

@@ -23,15 +23,9 @@ const READ_META: &str = "SELECT value FROM meta WHERE name = ?1";
 const WRITE_META: &str =
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// Deleting a key deletes its data. Triggers know the type and so search one table, where a foreign key would search
+/// Deleting a key deletes its elements. Triggers know the type and so search one table, where a foreign key would search
 /// all of them: measured, six times as many deletions a second.
-pub(super) const TRIGGERS: [&str; 8] = [
-    "CREATE TRIGGER key_gone_string AFTER DELETE ON keys WHEN old.type = 'string'
-        BEGIN DELETE FROM strings WHERE key_id = old.id; END",
-    "CREATE TRIGGER key_gone_json AFTER DELETE ON keys WHEN old.type = 'json'
-        BEGIN DELETE FROM documents WHERE key_id = old.id; END",
-    "CREATE TRIGGER key_gone_state AFTER DELETE ON keys WHEN old.type = 'state'
-        BEGIN DELETE FROM states WHERE key_id = old.id; END",
+pub(super) const TRIGGERS: [&str; 5] = [
     "CREATE TRIGGER key_gone_hash AFTER DELETE ON keys WHEN old.type = 'hash'
         BEGIN DELETE FROM hash_fields WHERE key_id = old.id; END",
     "CREATE TRIGGER key_gone_list AFTER DELETE ON keys WHEN old.type = 'list'
@@ -49,10 +43,56 @@ pub(super) const TRIGGERS: [&str; 8] = [
     END",
 ];
 
-/// Statements of each migration, in order. A released one never changes.
-const MIGRATIONS: [&[&str]; 2] = [&TABLES, &TRIGGERS];
+/// Triggers of the tables that [`WHOLE_VALUES_IN_KEYS`] removes.
+const WHOLE_VALUE_TRIGGERS: [&str; 3] = [
+    "CREATE TRIGGER key_gone_string AFTER DELETE ON keys WHEN old.type = 'string'
+        BEGIN DELETE FROM strings WHERE key_id = old.id; END",
+    "CREATE TRIGGER key_gone_json AFTER DELETE ON keys WHEN old.type = 'json'
+        BEGIN DELETE FROM documents WHERE key_id = old.id; END",
+    "CREATE TRIGGER key_gone_state AFTER DELETE ON keys WHEN old.type = 'state'
+        BEGIN DELETE FROM states WHERE key_id = old.id; END",
+];
 
-const TABLES: [&str; 22] = [
+/// Statements of each migration, in order. A released one never changes.
+const MIGRATIONS: [&[&[&str]]; 3] =
+    [&[&TABLES, &VIEWS], &[&WHOLE_VALUE_TRIGGERS, &TRIGGERS], &[&WHOLE_VALUES_IN_KEYS, &TRIGGERS, &VIEWS_3]];
+
+/// Moves strings, documents and states into the row of their key: one row and one page per change, and one statement. Names
+/// have no index any more: it would make every insertion of a key a random write.
+const WHOLE_VALUES_IN_KEYS: [&str; 15] = [
+    "DROP VIEW named_strings",
+    "DROP VIEW named_documents",
+    "DROP VIEW named_states",
+    "DROP VIEW named_hash_fields",
+    "DROP VIEW named_list_items",
+    "DROP VIEW named_set_members",
+    "DROP VIEW named_zset_members",
+    "DROP VIEW named_stream_entries",
+    "ALTER TABLE keys RENAME TO old_keys",
+    // `value` is the string, document or state; NULL for a collection, whose elements have tables of their own.
+    "CREATE TABLE keys (
+        id INTEGER PRIMARY KEY,
+        name BLOB NOT NULL,
+        type TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        revision INTEGER NOT NULL,
+        expires_at INTEGER,
+        value BLOB
+    ) STRICT",
+    "INSERT INTO keys SELECT id, name, type, version, revision, expires_at, CASE type
+            WHEN 'string' THEN (SELECT value FROM strings WHERE key_id = id)
+            WHEN 'json' THEN (SELECT json FROM documents WHERE key_id = id)
+            WHEN 'state' THEN (SELECT json FROM states WHERE key_id = id)
+        END FROM old_keys ORDER BY id",
+    // Its triggers go with it.
+    "DROP TABLE old_keys",
+    "DROP TABLE strings",
+    "DROP TABLE documents",
+    "DROP TABLE states",
+];
+
+/// The tables of the first schema.
+const TABLES: [&str; 14] = [
     // The keys. `id` is the key's id in memory, so it is small and dense, and reused.
     "CREATE TABLE keys (
         id INTEGER PRIMARY KEY,
@@ -144,6 +184,10 @@ const TABLES: [&str; 22] = [
         deliveries INTEGER NOT NULL,
         PRIMARY KEY (key_id, group_name, ms, seq)
     ) STRICT, WITHOUT ROWID",
+];
+
+/// The views of the first schema.
+const VIEWS: [&str; 8] = [
     "CREATE VIEW named_strings AS SELECT name AS key, value FROM strings JOIN keys ON id = key_id",
     "CREATE VIEW named_documents AS SELECT name AS key, CAST(json AS TEXT) AS json FROM documents JOIN keys ON id = key_id",
     "CREATE VIEW named_states AS SELECT name AS key, CAST(json AS TEXT) AS json FROM states JOIN keys ON id = key_id",
@@ -154,6 +198,23 @@ const TABLES: [&str; 22] = [
     "CREATE VIEW named_zset_members AS SELECT name AS key, member, score FROM zset_members JOIN keys ON id = key_id",
     "CREATE VIEW named_stream_entries AS
         SELECT name AS key, ms || '-' || seq AS entry, n, field, value FROM stream_entries JOIN keys ON id = key_id",
+];
+
+/// The views since [`WHOLE_VALUES_IN_KEYS`].
+const VIEWS_3: [&str; 8] = [
+    "CREATE VIEW named_strings AS SELECT name AS key, value FROM keys WHERE type = 'string'",
+    "CREATE VIEW named_documents AS SELECT name AS key, CAST(value AS TEXT) AS json FROM keys WHERE type = 'json'",
+    "CREATE VIEW named_states AS SELECT name AS key, CAST(value AS TEXT) AS json FROM keys WHERE type = 'state'",
+    "CREATE VIEW named_hash_fields AS SELECT keys.name AS key, f.field, f.value, f.expires_at
+        FROM hash_fields f JOIN keys ON keys.id = f.key_id",
+    "CREATE VIEW named_list_items AS SELECT keys.name AS key, i.position, i.value
+        FROM list_items i JOIN keys ON keys.id = i.key_id",
+    "CREATE VIEW named_set_members AS SELECT keys.name AS key, m.member
+        FROM set_members m JOIN keys ON keys.id = m.key_id",
+    "CREATE VIEW named_zset_members AS SELECT keys.name AS key, m.member, m.score
+        FROM zset_members m JOIN keys ON keys.id = m.key_id",
+    "CREATE VIEW named_stream_entries AS SELECT keys.name AS key, e.ms || '-' || e.seq AS entry, e.n, e.field, e.value
+        FROM stream_entries e JOIN keys ON keys.id = e.key_id",
 ];
 
 /// Migrates a database to the current schema, in the caller's transaction. An empty one gets all tables.
@@ -167,7 +228,7 @@ pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
         write_meta(sql, "format", Param::Text(FORMAT))?;
     }
     for statements in MIGRATIONS.iter().skip(usize::try_from(done.unwrap_or(0)).unwrap_or(0)) {
-        for statement in *statements {
+        for statement in statements.iter().copied().flatten() {
             sql.run(statement, &[])?;
         }
     }

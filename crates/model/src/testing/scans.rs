@@ -33,7 +33,7 @@ impl Scene {
         migrate(&mut db).unwrap();
         let db = Arc::new(Mutex::new(db));
         let ks = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
-        let mut scene = Scene { ks, db, pending: Pending::new(Revision::ZERO) };
+        let mut scene = Scene { ks, db, pending: Pending::new(Revision::ZERO, Revision::ZERO) };
         (0..LEN).for_each(|n| scene.insert(n));
         scene
     }

@@ -10,7 +10,8 @@ use super::{SharedReader, Sqlite};
 use crate::Bytes;
 use crate::effect::{Decoder, Effect, encode};
 use crate::keyspace::Keyspace;
-use crate::sql::{Pending, audit, load, migrate};
+use crate::keyspace::check::KeyDump;
+use crate::sql::{Pending, WholeKeys, audit, load, migrate};
 use crate::value::Value;
 
 const START: Millis = Millis(1_700_000_000_000);
@@ -77,7 +78,7 @@ fn write(db: &Mutex<Sqlite>, pending: &mut Pending) {
 }
 
 fn absorb(db: &Mutex<Sqlite>, effects: &[Vec<Effect>], chunk: usize) {
-    let mut pending = Pending::new(Revision::ZERO);
+    let mut pending = Pending::new(Revision::ZERO, Revision::ZERO);
     for chunk in effects.chunks(chunk) {
         chunk.iter().flatten().for_each(|effect| pending.absorb(effect));
         write(db, &mut pending);
@@ -96,6 +97,49 @@ fn replay(ks: &mut Keyspace, effects: &[Effect]) {
         ks.apply_effect(effect).unwrap();
     }
     checked(ks);
+}
+
+/// A keyspace that goes on with its history while it is read: `pace` operations for each request.
+struct Live<'a> {
+    ks: Keyspace,
+    now: Millis,
+    rest: std::slice::Iter<'a, Op>,
+    pace: usize,
+    /// Of each operation: the archive is cut only between these.
+    effects: Vec<Vec<Effect>>,
+    requested: std::collections::VecDeque<Vec<KeyDump>>,
+}
+
+impl Live<'_> {
+    fn go_on(&mut self, ops: usize) {
+        for op in self.rest.by_ref().take(ops) {
+            op.run(&mut self.ks, &mut self.now);
+            let mut effects = Vec::new();
+            self.ks.take_effects(&mut effects);
+            self.effects.push(effects);
+        }
+    }
+
+    fn since(&self, revision: Revision) -> Vec<Vec<Effect>> {
+        let is_new = |effects: &&Vec<Effect>| effects.first().is_some_and(|first| first.revision > revision);
+        self.effects.iter().filter(is_new).cloned().collect()
+    }
+}
+
+impl WholeKeys for Live<'_> {
+    fn request(&mut self, ids: Vec<u32>) -> keystead_core::Result<()> {
+        self.go_on(self.pace);
+        self.requested.push_back(self.ks.dump_whole(&ids));
+        Ok(())
+    }
+
+    fn receive(&mut self) -> keystead_core::Result<Vec<KeyDump>> {
+        Ok(self.requested.pop_front().expect("a request is under way"))
+    }
+
+    fn durable(&mut self) -> keystead_core::Result<Revision> {
+        Ok(self.ks.revision())
+    }
 }
 
 /// What a user can see: without ids and revisions, as new keys may get other ids.
@@ -147,6 +191,49 @@ proptest! {
     }
 
     #[test]
+    fn an_archive_written_from_a_changing_keyspace_restores_it(
+        history in ops(200),
+        begun in any::<prop::sample::Index>(),
+        held in 0usize..40,
+        pace in 0usize..5,
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+    ) {
+        let db = archive();
+        let mut live = Live {
+            ks: Keyspace::in_memory(), now: START, rest: history.iter(), pace, effects: Vec::new(), requested: Default::default(),
+        };
+        live.go_on(begun.index(history.len() + 1));
+        let mut pending = Pending::new(Revision::ZERO, Revision::ZERO);
+        for cut in &cuts {
+            let new = live.since(pending.revision());
+            for (n, effect) in new[..cut.index(new.len() + 1)].iter().flatten().enumerate() {
+                if n == held {
+                    pending.drop_values();
+                }
+                pending.absorb(effect);
+            }
+            let mut db = db.lock().unwrap();
+            pending.write_from(&mut *db, &mut live).unwrap();
+            pending.clear();
+            prop_assert_eq!(audit(&mut *db).unwrap(), Vec::<String>::new());
+        }
+        let mut rebuilt = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
+        let archived = load(&mut *db.lock().unwrap(), &mut rebuilt).unwrap();
+        prop_assert_eq!((archived.revision, archived.newest), (pending.revision(), pending.newest()));
+        live.go_on(usize::MAX);
+        replay(&mut rebuilt, &live.since(archived.revision).concat());
+        prop_assert_eq!(rebuilt.dump().unwrap(), live.ks.dump().unwrap());
+
+        // With everything absorbed the rows are of one revision again.
+        live.since(archived.revision).iter().flatten().for_each(|effect| pending.absorb(effect));
+        pending.write_from(&mut *db.lock().unwrap(), &mut live).unwrap();
+        prop_assert_eq!(pending.newest(), pending.revision());
+        let mut exact = loaded(&db);
+        prop_assert_eq!(exact.dump().unwrap(), live.ks.dump().unwrap());
+        prop_assert_eq!(audit(&mut *db.lock().unwrap()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
     fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops_by_name(60)) {
         let (mut original, effects) = recorded(&before);
         let db = archive();
@@ -192,7 +279,7 @@ proptest! {
     #[test]
     fn eviction_changes_no_result(history in ops(150), every in 1usize..20) {
         let db = archive();
-        let mut pending = Pending::new(Revision::ZERO);
+        let mut pending = Pending::new(Revision::ZERO, Revision::ZERO);
         let (mut plain, mut plain_now) = (Keyspace::in_memory(), START);
         let (mut lean, mut now) = (Keyspace::new(Box::new(SharedReader(Arc::clone(&db)))), START);
         let mut effects = Vec::new();

@@ -118,7 +118,7 @@ pub(super) fn describe_readyz() -> OperationBuilder {
 struct Found {
     /// Some shard rejects everything until a restart.
     poisoned: bool,
-    /// Some shard rejects writes until the archive has caught up.
+    /// Some shard rejects writes until the archive can be written again.
     full: bool,
     reasons: Vec<String>,
 }
@@ -138,7 +138,12 @@ impl Found {
             add(&format!("it refuses everything until a restart: {why}"));
         }
         if shard.journal_full {
-            add("the journal is full, so writes are rejected until the archive has caught up");
+            add("the journal is full, so writes are rejected until the archive can be written again");
+        }
+        if shard.throttled {
+            add(
+                "throttled: the journal is near its bound, so acknowledgements of writes are delayed to the archive's pace",
+            );
         }
         if let Some(why) = &shard.archive_failing {
             add(&format!("the archive cannot be written, and the journal grows: {why}"));
@@ -188,6 +193,7 @@ mod tests {
         for (fault, status, poisoned, words) in [
             ("poisoned", "failing", true, "shard 1: it refuses everything until a restart: because"),
             ("full", "failing", false, "shard 1: the journal is full"),
+            ("throttled", "degraded", false, "shard 1: throttled"),
             (
                 "archive",
                 "degraded",
@@ -198,6 +204,7 @@ mod tests {
             let found = found(|shard| match fault {
                 "poisoned" => shard.poisoned = Some("because".into()),
                 "full" => shard.journal_full = true,
+                "throttled" => shard.throttled = true,
                 _ => shard.archive_failing = Some("because".into()),
             });
             assert_eq!((found.0, found.1, found.2.len()), (status, poisoned, 1), "{fault}");

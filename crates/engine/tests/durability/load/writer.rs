@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 
 /// Small, so that segments are filled, archived and recycled all the time.
 const SEGMENT_BYTES: u64 = 16 * 1024;
-const JOURNAL_BYTES_MAX: u64 = 512 * 1024;
+const JOURNAL_BYTES_MAX: u64 = 128 * 1024;
 
 impl Plan {
     pub(crate) fn options(&self) -> Options {
@@ -46,7 +46,9 @@ impl Plan {
             .durability(self.level)
             .shards(self.shards)
             .segment_bytes(SEGMENT_BYTES)
-            .journal_bytes_max(JOURNAL_BYTES_MAX);
+            .journal_bytes_max(JOURNAL_BYTES_MAX)
+            // With 1, the archive reads all whole values from the shard, and every record of elements is a batch of its own.
+            .archive_batch_bytes([1, 4096, 1 << 20][self.seed as usize % 3]);
         if self.memory_bytes > 0 { options.memory_bytes(self.memory_bytes) } else { options }
     }
 

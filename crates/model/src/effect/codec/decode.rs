@@ -13,13 +13,21 @@ pub struct Decoder<'a> {
     rest: &'a [u8],
     /// The previous effect: the next one may omit what it shares with it.
     before: Option<Effect>,
+    /// Strings, documents and states are skipped.
+    skips_values: bool,
 }
 
 impl<'a> Decoder<'a> {
     /// Decodes the group in `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Decoder { rest: bytes, before: None }
+        Decoder { rest: bytes, before: None, skips_values: false }
+    }
+
+    /// The same, but strings, documents and states are empty: for a reader that has them from elsewhere.
+    #[must_use]
+    pub fn without_values(bytes: &'a [u8]) -> Self {
+        Decoder { skips_values: true, ..Decoder::new(bytes) }
     }
 
     fn effect(&mut self) -> Result<Effect> {
@@ -52,9 +60,9 @@ impl<'a> Decoder<'a> {
                         .ok_or_else(|| corrupt("an effect is of an unknown kind of value"))?,
                 )
             }
-            STR => Fact::Str(self.bytes()?),
-            JSON => Fact::Json(self.bytes()?),
-            STATE => Fact::State(self.bytes()?),
+            STR => Fact::Str(self.whole()?),
+            JSON => Fact::Json(self.whole()?),
+            STATE => Fact::State(self.whole()?),
             HASH_FIELD => {
                 Fact::HashField { field: self.bytes()?, value: self.bytes()?, expires_at: Millis::NEVER }
             }
@@ -163,10 +171,19 @@ impl<'a> Decoder<'a> {
     }
 
     fn bytes(&mut self) -> Result<Bytes> {
+        self.slice().map(Bytes::from)
+    }
+
+    fn whole(&mut self) -> Result<Bytes> {
+        let bytes = self.slice()?;
+        Ok(if self.skips_values { Bytes::new() } else { Bytes::from(bytes) })
+    }
+
+    fn slice(&mut self) -> Result<&'a [u8]> {
         let len = usize::try_from(self.u64()?).map_err(|_| cut_short())?;
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or_else(cut_short)?;
         self.rest = rest;
-        Ok(Bytes::from(bytes))
+        Ok(bytes)
     }
 
     fn stream_id(&mut self) -> Result<StreamId> {

@@ -1,38 +1,45 @@
 //! Effects that are to be written: the latest of each key and element, then rows in the order of their ids.
 //!
-//! It writes to the database it is given, inside the caller's transaction. Invariant: after [`Pending::write`] commits, the rows
-//! match the keyspace at [`Pending::revision`]. Ids are reused, so deletions are written before anything is inserted: a
-//! name that has moved to another id is never stored twice.
+//! It writes to the database it is given, inside the caller's transaction. Ids are reused, so deletions are written before anything
+//! is inserted.
+//!
+//! A small batch holds the values it writes, and then the rows match the keyspace at [`Pending::revision`]. The values of a large
+//! one do not fit in memory, so [`Pending::drop_values`] leaves only the ids of keys with whole values, a bit each, and
+//! [`Pending::write_from`] reads those from the keyspace, where they may have changed since. Invariant: after it commits, every
+//! row has everything up to [`Pending::revision`], and some have changes up to [`Pending::newest`]; the journal has all of these,
+//! so replaying it from `revision` results in the keyspace at any revision from `newest` on. While `revision` is less than
+//! `newest`, whole values are read from the keyspace in any case, so that no row becomes older.
 
+mod ids;
 mod row;
 mod stream;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use keystead_core::{Result, Revision};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::executor::{Param, Sql};
 use super::schema::{TRIGGERS, write_meta};
 use crate::effect::{Effect, Fact};
+use crate::keyspace::check::KeyDump;
+use crate::value::Kind;
 
+use ids::IdSet;
 pub(super) use row::type_name;
-use row::{Data, Row};
+use row::{Data, Row, put_dumped};
+
+/// Keys that are requested at a time: reading them takes a shard well below a millisecond. Tests have few keys.
+const KEYS_PER_REQUEST: usize = if cfg!(test) { 3 } else { 256 };
 
 const END_KEY: &str = "DELETE FROM keys WHERE id = ?1";
 
 /// Deletes everything. A table without triggers is emptied page by page, so those of `keys` are dropped first and restored after.
-const END_ALL: [&str; 21] = [
-    "DROP TRIGGER key_gone_string",
-    "DROP TRIGGER key_gone_json",
-    "DROP TRIGGER key_gone_state",
+const END_ALL: [&str; 15] = [
     "DROP TRIGGER key_gone_hash",
     "DROP TRIGGER key_gone_list",
     "DROP TRIGGER key_gone_set",
     "DROP TRIGGER key_gone_zset",
     "DROP TRIGGER key_gone_stream",
-    "DELETE FROM strings",
-    "DELETE FROM documents",
-    "DELETE FROM states",
     "DELETE FROM hash_fields",
     "DELETE FROM list_items",
     "DELETE FROM set_members",
@@ -45,13 +52,44 @@ const END_ALL: [&str; 21] = [
     "DELETE FROM keys",
 ];
 
+/// Keys with whole values, read from a keyspace that goes on changing.
+pub trait WholeKeys {
+    /// Requests the keys with these ids. Several requests may be under way.
+    ///
+    /// # Errors
+    /// When the keyspace cannot be read.
+    fn request(&mut self, ids: Vec<u32>) -> Result<()>;
+
+    /// The result of the oldest request under way, as [`dump_whole`](crate::keyspace::Keyspace::dump_whole).
+    ///
+    /// # Errors
+    /// As [`request`](WholeKeys::request).
+    fn receive(&mut self) -> Result<Vec<KeyDump>>;
+
+    /// The revision of the keyspace when the last request was answered. Returns when everything up to it is durable.
+    ///
+    /// # Errors
+    /// When that will never be durable.
+    fn durable(&mut self) -> Result<Revision>;
+}
+
 /// Effects that are not yet written, coalesced.
 pub struct Pending {
     revision: Revision,
+    newest: Revision,
     /// All existing rows are deleted first.
     flushed: bool,
     keys: HashMap<u32, PendingKey, RandomState>,
     effects: usize,
+    /// Estimated bytes of whole values, and of everything else.
+    whole_bytes: usize,
+    element_bytes: usize,
+    /// Whole values are not held: the keys are in the following sets.
+    by_id: bool,
+    /// Keys with a whole value.
+    whole: IdSet,
+    /// Keys whose existing row is deleted first, beside those that say so themselves.
+    ended: IdSet,
 }
 
 #[derive(Default)]
@@ -62,10 +100,21 @@ struct PendingKey {
 }
 
 impl Pending {
-    /// Nothing is pending, and everything up to `revision` is written.
+    /// Nothing is pending, everything up to `revision` is written, and no row is younger than `newest`.
     #[must_use]
-    pub fn new(revision: Revision) -> Self {
-        Pending { revision, flushed: false, keys: HashMap::default(), effects: 0 }
+    pub fn new(revision: Revision, newest: Revision) -> Self {
+        Pending {
+            revision,
+            newest: newest.max(revision),
+            flushed: false,
+            keys: HashMap::default(),
+            effects: 0,
+            whole_bytes: 0,
+            element_bytes: 0,
+            by_id: newest > revision,
+            whole: IdSet::default(),
+            ended: IdSet::default(),
+        }
     }
 
     /// Whether nothing is pending.
@@ -83,13 +132,31 @@ impl Pending {
     /// Number of pending keys.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.keys.len()
+        self.keys.len() + self.whole.len() + self.ended.len()
+    }
+
+    /// Estimated bytes that it holds: an upper bound, as overwritten values are counted.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.whole_bytes + self.element_bytes
+    }
+
+    /// Whether whole values are not held, so that effects need not carry them.
+    #[must_use]
+    pub fn is_by_id(&self) -> bool {
+        self.by_id
     }
 
     /// The revision of the last effect that was absorbed.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// The highest revision that a row may have.
+    #[must_use]
+    pub fn newest(&self) -> Revision {
+        self.newest.max(self.revision)
     }
 
     /// Adds the next effect. One that is not younger than all before is ignored.
@@ -99,10 +166,28 @@ impl Pending {
         }
         self.revision = effect.revision;
         self.effects += 1;
-        if effect.fact == Fact::Flushed {
-            self.keys.clear();
-            self.flushed = true;
-            return;
+        match &effect.fact {
+            Fact::Flushed => self.flush(),
+            _ if self.by_id => self.absorb_by_id(effect),
+            Fact::Str(_) | Fact::Json(_) | Fact::State(_) => {
+                self.whole_bytes += effect.size_hint();
+                self.absorb_in_map(effect);
+            }
+            _ => self.absorb_in_map(effect),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.keys.clear();
+        self.whole.clear();
+        self.ended.clear();
+        (self.whole_bytes, self.element_bytes) = (0, 0);
+        self.flushed = true;
+    }
+
+    fn absorb_in_map(&mut self, effect: &Effect) {
+        if !is_whole(&effect.fact) {
+            self.element_bytes += effect.size_hint();
         }
         let key = self.keys.entry(effect.id).or_default();
         key.absorb(effect, self.flushed);
@@ -111,13 +196,89 @@ impl Pending {
         }
     }
 
+    fn absorb_by_id(&mut self, effect: &Effect) {
+        let id = effect.id;
+        match &effect.fact {
+            Fact::Deleted => {
+                self.whole.remove(id);
+                self.keys.remove(&id);
+                self.ended.insert(id);
+            }
+            Fact::Fresh(kind) if is_whole_kind(*kind) => {
+                self.keys.remove(&id);
+                self.ended.insert(id);
+                self.whole.insert(id);
+            }
+            fact if is_whole(fact) => {
+                // Until now only its expiry was pending, or its deletion.
+                if self.keys.remove(&id).is_some_and(|key| key.ended) {
+                    self.ended.insert(id);
+                }
+                self.whole.insert(id);
+            }
+            // Its row comes with its expiry.
+            Fact::Expiry(_) if self.whole.contains(id) => {}
+            _ => {
+                self.whole.remove(id);
+                let ended = self.ended.remove(id);
+                self.absorb_in_map(effect);
+                if let Some(key) = self.keys.get_mut(&id) {
+                    key.ended |= ended;
+                }
+            }
+        }
+    }
+
+    /// Drops the whole values that it holds, and holds none until it is cleared: [`write_from`](Pending::write_from) reads them.
+    pub fn drop_values(&mut self) {
+        self.by_id = true;
+        self.whole_bytes = 0;
+        let (whole, ended, flushed) = (&mut self.whole, &mut self.ended, self.flushed);
+        self.keys.retain(|id, key| {
+            let is_whole = key.row.as_ref().is_some_and(Row::is_whole);
+            if key.row.is_some() && !is_whole {
+                return true;
+            }
+            if is_whole {
+                whole.insert(*id);
+            }
+            if key.ended && !flushed {
+                ended.insert(*id);
+            }
+            false
+        });
+        self.keys.shrink_to_fit();
+    }
+
     /// Writes what is pending, in the caller's transaction, together with the revision of the rows.
     ///
     /// Nothing is removed until [`clear`](Pending::clear), so that a transaction that failed can be retried.
     ///
     /// # Errors
-    /// The error of the database; `corrupt` when the effects do not follow the rows.
+    /// The error of the database; `corrupt` when the effects do not follow the rows; `internal` when it does not hold the
+    /// values.
     pub fn write(&self, sql: &mut dyn Sql) -> Result<()> {
+        if self.whole.len() > 0 {
+            return Err(Error::new(Code::Internal, "the values that are to be written are not held"));
+        }
+        self.write_held(sql)?;
+        self.write_revisions(sql)
+    }
+
+    /// The same, and reads whole values that it does not hold from the keyspace.
+    ///
+    /// # Errors
+    /// As [`write`](Pending::write), and the error of `keyspace`.
+    pub fn write_from(&mut self, sql: &mut dyn Sql, keyspace: &mut dyn WholeKeys) -> Result<()> {
+        self.write_held(sql)?;
+        if self.whole.len() > 0 {
+            self.write_whole(sql, keyspace)?;
+            self.newest = self.newest.max(keyspace.durable()?);
+        }
+        self.write_revisions(sql)
+    }
+
+    fn write_held(&self, sql: &mut dyn Sql) -> Result<()> {
         let mut ids: Vec<u32> = self.keys.keys().copied().collect();
         ids.sort_unstable();
         let ordered = || ids.iter().filter_map(|id| Some((*id, self.keys.get(id)?)));
@@ -129,21 +290,60 @@ impl Pending {
             for (id, _) in ordered().filter(|(_, key)| key.ended) {
                 sql.run(END_KEY, &[Param::id(id)])?;
             }
+            for id in self.ended.iter() {
+                sql.run(END_KEY, &[Param::id(id)])?;
+            }
         }
         for (id, key) in ordered() {
             if let Some(row) = &key.row {
-                row.write(sql, id, key.ended || self.flushed)?;
+                row.write(sql, id, key.ended || self.flushed, self.newest)?;
             }
         }
-        write_meta(sql, "revision", Param::uint(self.revision.0))
+        Ok(())
+    }
+
+    fn write_whole(&self, sql: &mut dyn Sql, keyspace: &mut dyn WholeKeys) -> Result<()> {
+        let mut ids = self.whole.iter();
+        let mut next = || -> Vec<u32> { ids.by_ref().take(KEYS_PER_REQUEST).collect() };
+        let mut requested = next();
+        keyspace.request(requested.clone())?;
+        while !requested.is_empty() {
+            // The keyspace is read while rows are written.
+            let following = next();
+            if !following.is_empty() {
+                keyspace.request(following.clone())?;
+            }
+            let found = keyspace.receive()?;
+            let mut keys = found.iter().peekable();
+            for id in requested {
+                match keys.next_if(|key| key.id == id) {
+                    Some(key) => put_dumped(sql, key)?,
+                    // Deleted since, or a collection by now: an effect to come says so.
+                    None => sql.run(END_KEY, &[Param::id(id)]).map(|_| ())?,
+                }
+            }
+            requested = following;
+        }
+        Ok(())
+    }
+
+    fn write_revisions(&self, sql: &mut dyn Sql) -> Result<()> {
+        write_meta(sql, "revision", Param::uint(self.revision.0))?;
+        write_meta(sql, "newest", Param::uint(self.newest().0))
     }
 
     /// Removes what was written.
     pub fn clear(&mut self) {
-        self.flushed = false;
-        self.effects = 0;
-        self.keys.clear();
+        *self = Pending::new(self.revision, self.newest());
     }
+}
+
+const fn is_whole(fact: &Fact) -> bool {
+    matches!(fact, Fact::Str(_) | Fact::Json(_) | Fact::State(_))
+}
+
+const fn is_whole_kind(kind: Kind) -> bool {
+    matches!(kind, Kind::Str | Kind::Json | Kind::State)
 }
 
 impl PendingKey {
@@ -170,7 +370,7 @@ impl PendingKey {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Code, Millis, Version};
+    use keystead_core::{Millis, Version};
 
     use super::*;
     use crate::Bytes;
@@ -190,13 +390,17 @@ mod tests {
         db.0.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     }
 
+    fn strings(db: &Sqlite) -> i64 {
+        db.0.query_row("SELECT count(*) FROM named_strings", [], |row| row.get(0)).unwrap()
+    }
+
     fn string(ks: &mut Keyspace, key: &[u8]) {
         ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
     }
 
     #[test]
     fn only_the_latest_of_each_key_is_pending() {
-        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(Revision::ZERO));
+        let (mut ks, mut pending) = (Keyspace::in_memory(), Pending::new(Revision::ZERO, Revision::ZERO));
         assert!(pending.is_empty());
         for _ in 0..100 {
             string(&mut ks, b"a");
@@ -220,7 +424,7 @@ mod tests {
     #[test]
     fn a_name_that_moved_to_another_id_is_stored_once() {
         let (mut ks, mut pending, mut db) =
-            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO, Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         string(&mut ks, b"b");
@@ -248,7 +452,7 @@ mod tests {
     #[test]
     fn deleting_a_key_deletes_its_data_and_a_flush_everything() {
         let (mut ks, mut pending, mut db) =
-            (Keyspace::in_memory(), Pending::new(Revision::ZERO), Sqlite::in_memory());
+            (Keyspace::in_memory(), Pending::new(Revision::ZERO, Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         string(&mut ks, b"a");
         for key in [b"h", b"i"] {
@@ -261,23 +465,23 @@ mod tests {
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
         pending.clear();
-        assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), count(&db, "strings")), (2, 1, 1));
+        assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), strings(&db)), (2, 1, 1));
         ks.flush();
-        string(&mut ks, b"z");
+        ks.hash_mut(b"z", NOW).unwrap().set(&Bytes::from(b"f"), &Bytes::from(b"v"));
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
         pending.clear();
-        assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), count(&db, "strings")), (1, 0, 1));
+        assert_eq!((count(&db, "keys"), count(&db, "hash_fields"), strings(&db)), (1, 1, 0));
         ks.delete(b"z", NOW).unwrap();
         absorb(&mut pending, &mut ks);
         pending.write(&mut db).unwrap();
-        assert_eq!(count(&db, "strings"), 0, "the triggers are restored");
+        assert_eq!(count(&db, "hash_fields"), 0, "the triggers are restored");
         assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
     }
 
     #[test]
     fn a_change_of_a_missing_key_is_corrupt() {
-        let (mut pending, mut db) = (Pending::new(Revision::ZERO), Sqlite::in_memory());
+        let (mut pending, mut db) = (Pending::new(Revision::ZERO, Revision::ZERO), Sqlite::in_memory());
         migrate(&mut db).unwrap();
         let fact = Fact::Expiry(Millis(5));
         pending.absorb(&Effect {

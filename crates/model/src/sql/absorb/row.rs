@@ -10,18 +10,21 @@ use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 use super::stream::StreamRows;
 use crate::Bytes;
 use crate::effect::{Effect, Fact};
+use crate::keyspace::Meta;
+use crate::keyspace::check::KeyDump;
 use crate::sql::executor::{Param, Sql};
-use crate::value::Kind;
+use crate::value::{Kind, Value};
 
-const CHANGE_KEY: &str = "UPDATE keys SET version = ?2, revision = ?3 WHERE id = ?1";
-const CHANGE_KEY_EXPIRY: &str = "UPDATE keys SET version = ?2, revision = ?3, expires_at = ?4 WHERE id = ?1";
+// A row may be newer than the change that is written (see `newest` in the parent module): then it stays.
+const CHANGE_KEY: &str = "UPDATE keys SET version = ?2, revision = ?3 WHERE id = ?1 AND revision < ?3";
+const CHANGE_KEY_EXPIRY: &str =
+    "UPDATE keys SET version = ?2, revision = ?3, expires_at = ?4 WHERE id = ?1 AND revision < ?3";
 const NEW_KEY: &str = "INSERT OR IGNORE INTO keys (id, name, type, version, revision, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-const PUT_STRING: &str = "INSERT INTO strings (key_id, value) VALUES (?1, ?2)
-    ON CONFLICT (key_id) DO UPDATE SET value = excluded.value";
-const PUT_DOCUMENT: &str = "INSERT INTO documents (key_id, json) VALUES (?1, ?2)
-    ON CONFLICT (key_id) DO UPDATE SET json = excluded.json";
-const PUT_STATE: &str = "INSERT INTO states (key_id, json) VALUES (?1, ?2)
-    ON CONFLICT (key_id) DO UPDATE SET json = excluded.json";
+const PUT_WHOLE: &str = "INSERT OR REPLACE INTO keys (id, name, type, version, revision, expires_at, value)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const PUT_WHOLE_SAME_EXPIRY: &str = "INSERT INTO keys (id, name, type, version, revision, expires_at, value)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO UPDATE SET name = excluded.name, type = excluded.type,
+        version = excluded.version, revision = excluded.revision, value = excluded.value";
 const PUT_HASH_FIELD: &str =
     "INSERT INTO hash_fields (key_id, field, value, expires_at) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (key_id, field) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
@@ -74,18 +77,41 @@ impl Row {
         }
     }
 
-    /// Writes the row of the key and those of its data. With `fresh`, it has no rows.
-    pub(super) fn write(&self, sql: &mut dyn Sql, id: u32, fresh: bool) -> Result<()> {
+    /// Whether the value is whole.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.data, Data::Whole(_))
+    }
+
+    /// Writes the row of the key and those of its elements. With `fresh`, it has no rows. Rows may be as new as `newest`.
+    pub(super) fn write(&self, sql: &mut dyn Sql, id: u32, fresh: bool, newest: Revision) -> Result<()> {
+        if let Data::Whole(value) = &self.data {
+            return self.put_whole(sql, id, fresh, value);
+        }
         // The first guess is nearly always right and saves a statement; a wrong one costs one statement and does no harm.
         let written = if fresh || self.likely_new {
             self.insert_key(sql, id)? || (!fresh && self.update_key(sql, id)?)
         } else {
             self.update_key(sql, id)? || self.insert_key(sql, id)?
         };
-        if !written {
-            return Err(no_key(id, &self.name));
+        match written {
+            true => self.write_elements(sql, id),
+            // The key has been deleted since, and its row with it.
+            false if self.revision <= newest => Ok(()),
+            false => Err(no_key(id, &self.name)),
         }
-        self.write_data(sql, id)
+    }
+
+    fn put_whole(&self, sql: &mut dyn Sql, id: u32, fresh: bool, value: &Bytes) -> Result<()> {
+        let Some(kind) = self.kind else { return Err(no_key(id, &self.name)) };
+        let keeps = self.expires_at.is_none() && !fresh;
+        let meta = Meta {
+            kind,
+            version: self.version,
+            revision: self.revision,
+            expires_at: self.expires_at.unwrap_or(Millis::NEVER),
+        };
+        let statement = if keeps { PUT_WHOLE_SAME_EXPIRY } else { PUT_WHOLE };
+        run_put(sql, statement, id, &self.name, &meta, value)
     }
 
     fn insert_key(&self, sql: &mut dyn Sql, id: u32) -> Result<bool> {
@@ -111,18 +137,10 @@ impl Row {
         Ok(changed == 1)
     }
 
-    fn write_data(&self, sql: &mut dyn Sql, id: u32) -> Result<()> {
+    fn write_elements(&self, sql: &mut dyn Sql, id: u32) -> Result<()> {
         let id = Param::id(id);
         match &self.data {
-            Data::Nothing => {}
-            Data::Whole(bytes) => {
-                let statement = match self.kind {
-                    Some(Kind::Json) => PUT_DOCUMENT,
-                    Some(Kind::State) => PUT_STATE,
-                    _ => PUT_STRING,
-                };
-                sql.run(statement, &[id, Param::Blob(bytes)])?;
-            }
+            Data::Nothing | Data::Whole(_) => {}
             Data::Hash(fields) => {
                 for (field, new) in fields {
                     let field = Param::Blob(field);
@@ -163,6 +181,41 @@ impl Row {
         }
         Ok(())
     }
+}
+
+/// Puts the row of a key with a whole value, as the keyspace has it.
+pub(super) fn put_dumped(sql: &mut dyn Sql, key: &KeyDump) -> Result<()> {
+    let meta = Meta {
+        kind: key.value.kind(),
+        version: key.version,
+        revision: key.revision,
+        expires_at: key.expires_at,
+    };
+    match &key.value {
+        Value::Str(value) | Value::Json(value) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, value),
+        Value::State(cell) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, cell.text()?.as_bytes()),
+        _ => Ok(()),
+    }
+}
+
+fn run_put(
+    sql: &mut dyn Sql,
+    statement: &'static str,
+    id: u32,
+    name: &[u8],
+    meta: &Meta,
+    value: &[u8],
+) -> Result<()> {
+    let params = [
+        Param::id(id),
+        Param::Blob(name),
+        Param::Text(type_name(meta.kind)),
+        Param::uint(meta.version.0),
+        Param::uint(meta.revision.0),
+        Param::moment(meta.expires_at),
+        Param::Blob(value),
+    ];
+    sql.run(statement, &params).map(|_| ())
 }
 
 impl Data {

@@ -20,20 +20,28 @@ const COUNT: &str = "SELECT count(*) FROM keys";
 const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
 const FIELDS_DUE: &str =
     "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
-const STRING: &str = "SELECT value FROM strings WHERE key_id = ?1";
-const DOCUMENT: &str = "SELECT json FROM documents WHERE key_id = ?1";
-const STATE: &str = "SELECT json FROM states WHERE key_id = ?1";
+const WHOLE: &str = "SELECT value FROM keys WHERE id = ?1 AND type = ?2 AND value IS NOT NULL";
 const HASH: &str = "SELECT field, value, expires_at FROM hash_fields WHERE key_id = ?1";
 const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORDER BY position";
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
-/// Loads the keys into an empty keyspace; all values are evicted. Returns up to which revision they are complete.
+/// How new the rows of an archive are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// Every row has everything up to this revision.
+    pub revision: Revision,
+    /// No row is younger than this revision. When it is higher, the journal must be replayed at least up to here.
+    pub newest: Revision,
+}
+
+/// Loads the keys into an empty keyspace; all values are evicted.
 ///
 /// # Errors
 /// The error of the database; `corrupt` when a row is not valid.
-pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Revision> {
+pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
     let archived = read_archived(sql)?;
+    let is_exact = archived.newest == archived.revision;
     sql.query(COUNT, &[], &mut |cells| {
         keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
         Ok(())
@@ -42,16 +50,20 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Revision> {
         let row = Row(cells);
         let id = row.id(0)?;
         let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
-        let (version, revision) = stamp(id, row.int(3)?, row.int(4)?, archived)?;
+        let (version, revision) = stamp(id, row.int(3)?, row.int(4)?, archived.newest)?;
         let meta = Meta { kind, version, revision, expires_at: row.moment(5)? };
-        keyspace.restore(id, Bytes::from(row.bytes(1)?), &meta)
+        let key = Bytes::from(row.bytes(1)?);
+        if !is_exact && !keyspace.forget_older(&key, revision) {
+            return Ok(());
+        }
+        keyspace.restore(id, key, &meta)
     })?;
     sql.query(FIELDS_DUE, &[], &mut |cells| {
         let row = Row(cells);
         keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
         Ok(())
     })?;
-    keyspace.restore_revision(archived);
+    keyspace.restore_revision(archived.revision);
     Ok(archived)
 }
 
@@ -75,12 +87,18 @@ fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Ve
     }
 }
 
-/// Reads the revision up to which everything is in the archive.
+/// Reads how new the rows are.
 ///
 /// # Errors
-/// The error of the database; `corrupt` when it is not a revision.
-pub fn read_archived(sql: &mut dyn Sql) -> Result<Revision> {
-    let revision = read_meta_int(sql, "revision")?.unwrap_or(0);
+/// The error of the database; `corrupt` when it has no valid revision.
+pub fn read_archived(sql: &mut dyn Sql) -> Result<Archived> {
+    let revision = valid_revision(read_meta_int(sql, "revision")?.unwrap_or(0))?;
+    // Older archives have none, and are exact.
+    let newest = valid_revision(read_meta_int(sql, "newest")?.unwrap_or(0))?;
+    Ok(Archived { revision, newest: newest.max(revision) })
+}
+
+fn valid_revision(revision: i64) -> Result<Revision> {
     u64::try_from(revision).map(Revision).map_err(|_| {
         Error::new(
             Code::Corrupt,
@@ -95,9 +113,9 @@ pub fn read_archived(sql: &mut dyn Sql) -> Result<Revision> {
 /// The error of the database; `corrupt` when there is no value of that kind.
 pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     let value = match kind {
-        Kind::Str => whole(sql, STRING, id)?.map(Value::Str),
-        Kind::Json => whole(sql, DOCUMENT, id)?.map(Value::Json),
-        Kind::State => match whole(sql, STATE, id)? {
+        Kind::Str => whole(sql, id, kind)?.map(Value::Str),
+        Kind::Json => whole(sql, id, kind)?.map(Value::Json),
+        Kind::State => match whole(sql, id, kind)? {
             Some(text) => {
                 let text = std::str::from_utf8(&text).map_err(|e| broken(id, kind).with_source(e))?;
                 Some(Value::State(StateCell::Text(text.into())))
@@ -124,9 +142,9 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn whole(sql: &mut dyn Sql, statement: &'static str, id: u32) -> Result<Option<Bytes>> {
+fn whole(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Option<Bytes>> {
     let mut value = None;
-    sql.query(statement, &[Param::id(id)], &mut |cells| {
+    sql.query(WHOLE, &[Param::id(id), Param::Text(type_name(kind))], &mut |cells| {
         value = Some(Bytes::from(Row(cells).bytes(0)?));
         Ok(())
     })?;
@@ -201,7 +219,7 @@ mod tests {
     fn archived(change: impl FnOnce(&mut Keyspace)) -> Sqlite {
         let mut ks = Keyspace::in_memory();
         change(&mut ks);
-        let mut pending = Pending::new(Revision::ZERO);
+        let mut pending = Pending::new(Revision::ZERO, Revision::ZERO);
         ks.effects().iter().for_each(|effect| pending.absorb(effect));
         let mut db = Sqlite::in_memory();
         migrate(&mut db).unwrap();
@@ -213,8 +231,8 @@ mod tests {
     fn an_empty_archive_is_at_revision_zero() {
         let mut empty = Sqlite::in_memory();
         migrate(&mut empty).unwrap();
-        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap(), Revision::ZERO);
-        assert_eq!(read_archived(&mut empty).unwrap(), Revision::ZERO);
+        assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap().revision, Revision::ZERO);
+        assert_eq!(read_archived(&mut empty).unwrap().newest, Revision::ZERO);
     }
 
     #[test]
@@ -258,16 +276,16 @@ mod tests {
             ("UPDATE keys SET revision = -1 WHERE id = 1", "id 1 has version 1 of revision -1"),
             ("UPDATE keys SET version = 0 WHERE id = 1", "id 1 has version 0 of revision 2"),
             ("UPDATE keys SET version = -1 WHERE id = 1", "id 1 has version -1 of revision 2"),
-            ("UPDATE meta SET value = 1 WHERE name = 'revision'", "an archive of revision 1"),
+            ("UPDATE meta SET value = 1", "an archive of revision 1"),
             ("UPDATE meta SET value = -1 WHERE name = 'revision'", "the archive has revision -1"),
-            ("DELETE FROM meta WHERE name = 'revision'", "an archive of revision 0"),
+            ("DELETE FROM meta", "an archive of revision 0"),
         ] {
             let mut db = archived(|ks| {
                 for key in [b"a", b"b"] {
                     ks.set_str(key, Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
                 }
             });
-            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap(), Revision(2));
+            assert_eq!(load(&mut db, &mut Keyspace::in_memory()).unwrap().revision, Revision(2));
             db.0.execute_batch(damage).unwrap();
             let error = load(&mut db, &mut Keyspace::in_memory()).unwrap_err();
             assert_eq!(error.code(), Code::Corrupt, "{damage}: {error}");
