@@ -291,8 +291,17 @@ fn foreign() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use keystead_core::{Millis, Version};
+
     use super::*;
-    use crate::testing::Sqlite;
+    use crate::Bytes;
+    use crate::keyspace::Keyspace;
+    use crate::keyspace::check::KeyDump;
+    use crate::sql::{audit, load};
+    use crate::testing::{SharedReader, Sqlite};
+    use crate::value::{StateCell, Value};
 
     #[test]
     fn an_empty_database_gets_all_tables_and_a_current_one_stays() {
@@ -302,6 +311,70 @@ mod tests {
         assert_eq!(read_meta_int(&mut db, "schema").unwrap(), Some(SCHEMA));
         let keys: i64 = db.0.query_row("SELECT count(*) FROM keys", [], |row| row.get(0)).unwrap();
         assert_eq!(keys, 0);
+    }
+
+    /// A database of the second schema, with a key of each type.
+    fn second_schema() -> Sqlite {
+        let mut db = Sqlite::in_memory();
+        db.run(CREATE_META, &[]).unwrap();
+        for statement in MIGRATIONS[..2].iter().copied().flatten().copied().flatten() {
+            db.run(statement, &[]).unwrap();
+        }
+        db.0.execute_batch(
+            "INSERT INTO meta VALUES ('format', 'keystead archive'), ('schema', 2), ('revision', 8);
+            INSERT INTO keys VALUES (0, x'61', 'string', 3, 1, 5000), (1, x'62', 'json', 1, 2, NULL),
+                (2, x'63', 'state', 1, 3, NULL), (3, x'64', 'hash', 1, 4, NULL), (4, x'65', 'list', 1, 5, NULL),
+                (5, x'66', 'set', 1, 6, NULL), (6, x'67', 'zset', 1, 7, NULL), (9, x'68', 'stream', 1, 8, NULL);
+            INSERT INTO strings VALUES (0, x'00ff');
+            INSERT INTO documents VALUES (1, CAST('{\"a\":1}' AS BLOB));
+            INSERT INTO states VALUES (2, CAST('7' AS BLOB));
+            INSERT INTO hash_fields VALUES (3, x'66', x'76', 9000);
+            INSERT INTO list_items VALUES (4, -5, x'76');
+            INSERT INTO set_members VALUES (5, x'6d');
+            INSERT INTO zset_members VALUES (6, x'6d', -0.0);
+            INSERT INTO streams VALUES (9, 1, 1, 0, 0, 1);
+            INSERT INTO stream_entries VALUES (9, 1, 1, 0, x'66', x'76');",
+        )
+        .unwrap();
+        db
+    }
+
+    fn dump(db: Sqlite) -> Vec<KeyDump> {
+        let db = Arc::new(Mutex::new(db));
+        let mut keyspace = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
+        load(&mut *db.lock().unwrap(), &mut keyspace).unwrap();
+        keyspace.dump().unwrap()
+    }
+
+    #[test]
+    fn whole_values_move_into_the_row_of_their_key() {
+        let mut db = second_schema();
+        migrate(&mut db).unwrap();
+        assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
+        let dumped = dump(db);
+        let names: Vec<&[u8]> = dumped.iter().map(|key| key.key.as_slice()).collect();
+        assert_eq!(names, [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]);
+        assert_eq!(dumped[0].value, Value::Str(Bytes::from(&[0, 255][..])));
+        assert_eq!((dumped[0].version, dumped[0].expires_at), (Version(3), Millis(5000)));
+        assert_eq!(dumped[1].value, Value::Json(Bytes::from(b"{\"a\":1}")));
+        assert_eq!(dumped[2].value, Value::State(StateCell::Text("7".into())));
+        assert_eq!(dumped[7].id, 9);
+    }
+
+    #[test]
+    fn a_migration_that_is_cut_short_leaves_the_old_schema() {
+        let statements: Vec<&str> = MIGRATIONS[2].iter().copied().flatten().copied().collect();
+        for done in 0..=statements.len() {
+            let mut db = second_schema();
+            db.0.execute_batch("BEGIN").unwrap();
+            for statement in &statements[..done] {
+                db.run(statement, &[]).unwrap();
+            }
+            db.0.execute_batch("ROLLBACK").unwrap();
+            assert_eq!(stored(&mut db).unwrap(), Some(2));
+            migrate(&mut db).unwrap();
+            assert_eq!(dump(db).len(), 8, "after {done} statements");
+        }
     }
 
     #[test]
