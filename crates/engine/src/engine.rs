@@ -66,10 +66,12 @@ impl Engine {
         options.check()?;
         let directory = match options.durability {
             Durability::Memory => None,
-            _ => Some(Arc::new(Directory::open(&options.dir, options.shards)?)),
+            _ => Some(Arc::new(Directory::open(&options.dir, options.shards, options.shards_if_new)?)),
         };
-        let count =
-            directory.as_ref().map_or(options.shards.unwrap_or(1), |directory| directory.identity.shards);
+        let count = match &directory {
+            Some(directory) => directory.identity.shards,
+            None => options.shards.unwrap_or(options.shards_if_new),
+        };
         // Shards are recovered in parallel.
         let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
             let open = |shard| Parts::open(shard, options, directory.as_deref());
