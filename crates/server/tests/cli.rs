@@ -206,10 +206,13 @@ fn another_file_can_be_named_by_flag_or_variable() {
 fn errors_in_the_settings_file_name_the_line() {
     for (text, line) in [
         ("\ndurabilty = \"fsync\"", "keystead.toml:2: unknown key 'durabilty': did you mean 'durability'?"),
-        ("shards = 3", "keystead.toml:1: shards = 3 is not a power of two: write 1, 2, 4, 8, ... up to 256"),
+        (
+            "shards = 3",
+            "keystead.toml:1: shards = 3 is not a power of two: write 1, 2, 4, 8, ... up to 256, or auto",
+        ),
         (
             "shards = \"4\"",
-            "keystead.toml:1: shards is of type string and must be a whole number: write shards = 1",
+            "keystead.toml:1: shards is of type string and must be a whole number or \"auto\": write shards = 1",
         ),
         (
             "token = \"a b\"",

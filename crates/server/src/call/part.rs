@@ -21,6 +21,7 @@ use super::job::run_in;
 use crate::bounds::{RESP_BUFFERS_KEPT, RESP_OUTPUT_KEPT_BYTES, RESP_PART_TURN};
 
 thread_local! {
+    #[allow(clippy::vec_box, reason = "the box itself is used again: a shard's queue takes boxes")]
     static SPARE: RefCell<Vec<Box<Part>>> = const { RefCell::new(Vec::new()) };
 }
 

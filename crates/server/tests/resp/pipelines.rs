@@ -69,7 +69,7 @@ fn random_lines(rng: &mut Rng) -> Vec<String> {
         28 => format!("BLPOP {a} 0.001"),
         29 => format!("PUBLISH c {n}"),
         30 => {
-            let lines = [format!("CLIENT REPLY SKIP"), format!("SET {a} {n}"), format!("GET {b}")];
+            let lines = ["CLIENT REPLY SKIP".into(), format!("SET {a} {n}"), format!("GET {b}")];
             return lines.into();
         }
         31 => {
@@ -92,7 +92,7 @@ fn random_lines(rng: &mut Rng) -> Vec<String> {
                 "MULTI".into(),
                 format!("GET {a}"),
                 "EXEC".into(),
-                if n % 2 == 0 { "HELLO 3".into() } else { "RESET".into() },
+                if n.is_multiple_of(2) { "HELLO 3".into() } else { "RESET".into() },
             ];
             return lines.into();
         }
@@ -100,7 +100,7 @@ fn random_lines(rng: &mut Rng) -> Vec<String> {
     vec![line]
 }
 
-/// Whether a reply is the description of the connection, which contains its number.
+/// The bytes as text, line by line, without the numbers of connections, which HELLO returns.
 fn without_ids(bytes: &[u8]) -> String {
     let text = bytes.escape_ascii().to_string();
     text.split("\\r\\n")
