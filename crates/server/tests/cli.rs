@@ -95,10 +95,10 @@ fn a_port_in_use_names_the_address_and_another_one() {
 #[test]
 fn invalid_values_are_errors_that_say_what_to_write() {
     for (arguments, starts, ends) in [
-        (["--shards", "3"], "--shards 3 is not a power of two: ", "up to 256"),
-        (["--shards", "1000"], "--shards 1000 is not a power of two: ", "up to 256"),
-        (["--shards", "512"], "--shards 512 is more than 256 shards: ", "up to 256"),
-        (["--shards", "-1"], "--shards -1 is not a whole number of shards: ", "up to 256"),
+        (["--shards", "3"], "--shards 3 is not a power of two: ", "up to 256, or auto"),
+        (["--shards", "1000"], "--shards 1000 is not a power of two: ", "up to 256, or auto"),
+        (["--shards", "512"], "--shards 512 is more than 256 shards: ", "up to 256, or auto"),
+        (["--shards", "-1"], "--shards -1 is not a whole number of shards: ", "up to 256, or auto"),
         (["--memory", "512"], "--memory 512 has no unit (b, kb, mb, gb): ", "or unlimited"),
         (["--memory", "1kb"], "--memory 1kb is less than 1mb: ", "or unlimited"),
         (
