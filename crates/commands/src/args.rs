@@ -135,6 +135,12 @@ impl Command {
         Args::new(&self.buffer, &self.parts)
     }
 
+    /// The arguments from `first` to before `end`: a buffer may hold those of several commands.
+    #[must_use]
+    pub fn args_between(&self, first: usize, end: usize) -> Args<'_> {
+        Args::new(&self.buffer, self.parts.get(first..end).unwrap_or_default())
+    }
+
     /// The number of bytes on the heap.
     #[must_use]
     pub fn mem_bytes(&self) -> usize {

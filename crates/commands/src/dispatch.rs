@@ -70,7 +70,18 @@ pub fn resolve_in(dialect: Dialect, args: Args<'_>) -> Result<&'static Spec, Fai
 
 /// What to do with a request of this connection.
 pub fn plan(session: &mut Session, hub: &Hub, args: Args<'_>) -> Plan {
-    let spec = match resolve(args) {
+    plan_resolved(session, hub, resolve(args), args)
+}
+
+/// The same for a request that was [resolved](resolve) before.
+#[inline]
+pub fn plan_resolved(
+    session: &mut Session,
+    hub: &Hub,
+    resolved: Result<&'static Spec, Fail>,
+    args: Args<'_>,
+) -> Plan {
+    let spec = match resolved {
         Ok(spec) => spec,
         Err(fail) => return reject(session, args, fail),
     };

@@ -20,7 +20,7 @@ This page is generated from the command table: `KEYSTEAD_UPDATE=1 cargo test -p 
 const MARKS: &str = "\
 **r** reads keys, **w** may write keys, **b** may block until keys change. In a database of several shards, the keys of a command with
 **1** must be on one shard, as keys with the same hash tag are (`{tag}:this` and `{tag}:that`); otherwise it returns
-`CROSSSLOT`. **a** runs on all shards, one after the other.
+`CROSSSLOT`. **a** runs on all shards; `SCAN` on one after the other.
 ";
 
 /// The whole page.

@@ -55,13 +55,13 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens or creates a database's directory. `shards` is the requested number, if any.
-    pub(crate) fn open(path: &Path, shards: Option<usize>) -> Result<Self> {
+    /// Opens or creates a database's directory. `shards` is the requested number, if any; else a new database has `if_new`.
+    pub(crate) fn open(path: &Path, shards: Option<usize>, if_new: usize) -> Result<Self> {
         create_dirs(path)?;
         let lock = lock(path)?;
         let identity = match Directory::identity(path)? {
             Some(identity) => identity,
-            None => create(path, shards.unwrap_or(1))?,
+            None => create(path, shards.unwrap_or(if_new))?,
         };
         if let Some(wanted) = shards
             && wanted != identity.shards
@@ -81,7 +81,7 @@ impl Directory {
         if !path.join("database.json").is_file() {
             return Err(Error::new(Code::ConfigInvalid, "there is no database here").context(path.display()));
         }
-        Directory::open(path, None)
+        Directory::open(path, None, 1)
     }
 
     /// Records that every shard has its files and that they are durable.
@@ -245,9 +245,10 @@ mod tests {
     #[test]
     fn the_number_of_shards_is_fixed_at_creation() {
         let dir = tempfile::tempdir().unwrap();
-        let identity = Directory::open(dir.path(), Some(4)).unwrap().identity;
-        assert_eq!(Directory::open(dir.path(), None).unwrap().identity, identity);
-        let error = Directory::open(dir.path(), Some(8)).unwrap_err();
+        let identity = Directory::open(dir.path(), Some(4), 1).unwrap().identity;
+        assert_eq!(Directory::open(dir.path(), None, 1).unwrap().identity, identity);
+        assert_eq!(Directory::open(dir.path(), None, 8).unwrap().identity, identity);
+        let error = Directory::open(dir.path(), Some(8), 1).unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid);
         assert!(error.message().contains("has 4 shards"), "{error}");
     }
@@ -255,11 +256,11 @@ mod tests {
     #[test]
     fn a_second_open_is_rejected_and_names_the_holder() {
         let dir = tempfile::tempdir().unwrap();
-        let held = Directory::open(dir.path(), None).unwrap();
-        let error = Directory::open(dir.path(), None).unwrap_err();
+        let held = Directory::open(dir.path(), None, 1).unwrap();
+        let error = Directory::open(dir.path(), None, 1).unwrap_err();
         assert!(error.message().contains("open in this process already"), "{error}");
         drop(held);
-        assert!(Directory::open(dir.path(), None).is_ok());
+        assert!(Directory::open(dir.path(), None, 1).is_ok());
     }
 
     #[test]
@@ -271,14 +272,14 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join("database.json"), text).unwrap();
-            let error = Directory::open(dir.path(), None).unwrap_err();
+            let error = Directory::open(dir.path(), None, 1).unwrap_err();
             assert_eq!(error.code(), code);
             assert!(error.message().contains(word), "{error}");
         }
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("shard-0")).unwrap();
         assert!(
-            Directory::open(dir.path(), None).unwrap_err().message().contains("database.json is missing")
+            Directory::open(dir.path(), None, 1).unwrap_err().message().contains("database.json is missing")
         );
     }
 }

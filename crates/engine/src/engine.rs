@@ -25,7 +25,7 @@ use crate::journal::segments::Segments;
 use crate::journal::writer::Writer;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
-use crate::shard::{Inbox, Job, Journal, LocalTask, Pace, Shard, Shared, Task, serve};
+use crate::shard::{Entry, Inbox, Job, Journal, LocalTask, Pace, Sequence, Shard, Shared, Task, serve};
 
 /// An open database. Clones share it; it closes when the last one is dropped, or by [`close`](Engine::close).
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub(crate) struct Inner {
 
 /// A shard, seen from other threads.
 pub(crate) struct Handle {
-    queue: mpsc::Sender<Box<dyn Job>>,
+    queue: mpsc::Sender<Entry>,
     local_tasks: mpsc::Sender<LocalTask>,
     pub(crate) progress: Arc<Progress>,
     vitals: Arc<Vitals>,
@@ -67,10 +67,12 @@ impl Engine {
         options.check()?;
         let directory = match options.durability {
             Durability::Memory => None,
-            _ => Some(Arc::new(Directory::open(&options.dir, options.shards)?)),
+            _ => Some(Arc::new(Directory::open(&options.dir, options.shards, options.shards_if_new)?)),
         };
-        let count =
-            directory.as_ref().map_or(options.shards.unwrap_or(1), |directory| directory.identity.shards);
+        let count = match &directory {
+            Some(directory) => directory.identity.shards,
+            None => options.shards.unwrap_or(options.shards_if_new),
+        };
         // Shards are recovered in parallel.
         let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
             let open = |shard| Parts::open(shard, options, directory.as_deref());
@@ -121,8 +123,20 @@ impl Engine {
     /// # Errors
     /// `queue_full` when the queue is full, `store_unavailable` when the database is closed; the job was not started then.
     pub fn submit(&self, shard: ShardId, job: Box<dyn Job>) -> Result<()> {
+        self.enqueue(shard, Entry::Job(job))
+    }
+
+    /// The same for several requests.
+    ///
+    /// # Errors
+    /// As [`submit`](Engine::submit).
+    pub fn submit_sequence(&self, shard: ShardId, sequence: Box<dyn Sequence>) -> Result<()> {
+        self.enqueue(shard, Entry::Sequence(sequence))
+    }
+
+    fn enqueue(&self, shard: ShardId, entry: Entry) -> Result<()> {
         let handle = self.handle(shard)?;
-        handle.queue.try_send(job).map_err(|error| match error {
+        handle.queue.try_send(entry).map_err(|error| match error {
             TrySendError::Full(_) => Error::new(Code::QueueFull, "the shard's queue is full: try again"),
             TrySendError::Closed(_) => Error::new(Code::StoreUnavailable, "the database is closed"),
         })

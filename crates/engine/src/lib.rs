@@ -43,7 +43,7 @@ pub use engine::Engine;
 pub use feed::{Changes, Feed};
 pub use health::{Health, ShardHealth, Size};
 pub use options::{Durability, Options};
-pub use shard::{Completion, Job, Local, LocalTask, Ran, Turn, Wait, Watch};
+pub use shard::{Completion, Job, Local, LocalTask, Ran, Sequence, Turn, Wait, Watch};
 
 /// The examples of the guide are tests.
 #[cfg(doctest)]

@@ -54,6 +54,7 @@ impl FromStr for Durability {
 pub struct Options {
     pub(crate) dir: PathBuf,
     pub(crate) shards: Option<usize>,
+    pub(crate) shards_if_new: usize,
     pub(crate) durability: Durability,
     pub(crate) memory_bytes: Option<usize>,
     pub(crate) queue_jobs: usize,
@@ -70,6 +71,7 @@ impl Options {
         Options {
             dir: dir.into(),
             shards: None,
+            shards_if_new: 1,
             durability: Durability::default(),
             memory_bytes: None,
             queue_jobs: QUEUE_JOBS,
@@ -92,6 +94,13 @@ impl Options {
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
+        self
+    }
+
+    /// Number of shards of a new database, if [`shards`](Options::shards) is not set (default 1). An existing one is opened with its own.
+    #[must_use]
+    pub fn shards_if_new(mut self, shards: usize) -> Self {
+        self.shards_if_new = shards;
         self
     }
 
@@ -154,8 +163,8 @@ impl Options {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        match self.shards {
-            Some(shards) if !shards.is_power_of_two() || shards > SHARDS_MAX => Err(Error::new(
+        match self.shards.unwrap_or(self.shards_if_new) {
+            shards if !shards.is_power_of_two() || shards > SHARDS_MAX => Err(Error::new(
                 Code::ConfigInvalid,
                 format!("shards must be a power of two from 1 to {SHARDS_MAX}, not {shards}"),
             )),

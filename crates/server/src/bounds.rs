@@ -192,7 +192,7 @@ pub const SILENCE: Duration = Duration::from_secs(1);
 /// Bytes that a RESP connection reads at once.
 pub const RESP_READ_BYTES: usize = 16 * 1024;
 
-/// Most free read buffers that a loop keeps for its connections.
+/// Most free read buffers, and parts of pipelines, that a loop keeps for its connections.
 pub const RESP_BUFFERS_KEPT: usize = 64;
 
 /// Bytes of requests that are read ahead while an earlier request of the connection is pending. Over it, no more is read.
@@ -215,6 +215,15 @@ pub(crate) fn hard_bytes(limit: OutputLimit) -> usize {
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     }
 }
+
+/// Most requests of a client that several shards run at the same time. The next ones wait until these have their replies.
+pub const RESP_PIPELINE_REQUESTS_MAX: usize = 1024;
+
+/// Bytes of such requests that are sent to other shards, over which the next requests wait until these have their replies.
+pub const RESP_PIPELINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long a shard runs requests of one client of another shard before it runs others. The rest of them is queued again.
+pub const RESP_PART_TURN: Duration = Duration::from_millis(1);
 
 /// How long a TLS handshake may take. After that the client is closed.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,12 +2,14 @@
 //!
 //! The engine's error says what is wrong; this file adds what the user of the binary can do about it.
 
+use std::num::NonZero;
+
 use keystead_core::{Code, Error, Result};
 use keystead_engine::{Durability, Engine, Options};
 
 use crate::failure::failure;
 use crate::permissions;
-use crate::settings::Settings;
+use crate::settings::{Settings, Shards};
 
 /// Opens or creates the database, and returns when all shards are ready.
 ///
@@ -32,9 +34,14 @@ fn options(settings: &Settings) -> Result<Options> {
         Durability::Memory => Options::in_memory(),
         level => Options::new(&settings.data).durability(level),
     };
-    if let Some(shards) = settings.shards {
-        options = options.shards(shards);
-    }
+    options = match settings.shards {
+        Some(Shards::Number(number)) => options.shards(number),
+        Some(auto @ Shards::Auto) => {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            options.shards_if_new(auto.for_new(cores))
+        }
+        None => options,
+    };
     if let Some(bytes) = settings.memory_bytes {
         // Evicted values are on disk, and here there is none.
         if settings.durability == Durability::Memory {

@@ -95,10 +95,10 @@ fn a_port_in_use_names_the_address_and_another_one() {
 #[test]
 fn invalid_values_are_errors_that_say_what_to_write() {
     for (arguments, starts, ends) in [
-        (["--shards", "3"], "--shards 3 is not a power of two: ", "up to 256"),
-        (["--shards", "1000"], "--shards 1000 is not a power of two: ", "up to 256"),
-        (["--shards", "512"], "--shards 512 is more than 256 shards: ", "up to 256"),
-        (["--shards", "-1"], "--shards -1 is not a whole number of shards: ", "up to 256"),
+        (["--shards", "3"], "--shards 3 is not a power of two: ", "up to 256, or auto"),
+        (["--shards", "1000"], "--shards 1000 is not a power of two: ", "up to 256, or auto"),
+        (["--shards", "512"], "--shards 512 is more than 256 shards: ", "up to 256, or auto"),
+        (["--shards", "-1"], "--shards -1 is not a whole number of shards: ", "up to 256, or auto"),
         (["--memory", "512"], "--memory 512 has no unit (b, kb, mb, gb): ", "or unlimited"),
         (["--memory", "1kb"], "--memory 1kb is less than 1mb: ", "or unlimited"),
         (
@@ -206,10 +206,13 @@ fn another_file_can_be_named_by_flag_or_variable() {
 fn errors_in_the_settings_file_name_the_line() {
     for (text, line) in [
         ("\ndurabilty = \"fsync\"", "keystead.toml:2: unknown key 'durabilty': did you mean 'durability'?"),
-        ("shards = 3", "keystead.toml:1: shards = 3 is not a power of two: write 1, 2, 4, 8, ... up to 256"),
+        (
+            "shards = 3",
+            "keystead.toml:1: shards = 3 is not a power of two: write 1, 2, 4, 8, ... up to 256, or auto",
+        ),
         (
             "shards = \"4\"",
-            "keystead.toml:1: shards is of type string and must be a whole number: write shards = 1",
+            "keystead.toml:1: shards is of type string and must be a whole number or \"auto\": write shards = 1",
         ),
         (
             "token = \"a b\"",

@@ -62,7 +62,19 @@ fn an_existing_database_opens_as_it_is_and_not_otherwise() {
     let line = only_line(2, &run(&["--http", "127.0.0.1:0", "--data", text(&data), "--shards", "2"]));
     assert!(line.contains("the database has 4 shards") && line.contains("without --shards"), "{line}");
     assert!(start_on(&data, &["--shards", "4"]).stop().unwrap().success());
+    assert!(start_on(&data, &["--shards", "auto"]).stop().unwrap().success());
+    assert_eq!(report_line(&sound(&data), "shards"), "4", "auto is for a new database");
     assert_eq!(report_line(&sound(&data), "keys"), "100");
+}
+
+#[test]
+fn a_new_database_has_a_shard_per_core_with_auto() {
+    let home = dir();
+    let data = home.path().join("data");
+    assert!(start_on(&data, &["--shards", "auto"]).stop().unwrap().success());
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let shards: usize = report_line(&sound(&data), "shards").parse().unwrap();
+    assert!(shards.is_power_of_two() && shards <= cores && 2 * shards > cores, "{shards} for {cores} cores");
 }
 
 #[test]

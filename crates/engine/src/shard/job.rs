@@ -1,9 +1,11 @@
 //! Jobs: functions that read or change a shard's keyspace and then return a result.
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Revision};
 use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
+
+use super::Turn;
 
 /// A unit of work for one shard, all or nothing.
 pub trait Job: Send {
@@ -15,6 +17,30 @@ pub trait Job: Send {
 
     /// Delivers the result: `gate` is `Ok` when everything that the result depends on is durable, else the error.
     fn complete(self: Box<Self>, gate: Result<()>);
+}
+
+/// Several requests for one shard: each is all or nothing by itself, and their results are delivered together.
+pub trait Sequence: Send {
+    /// Runs the requests in a turn of the shard. Returns the revision that must be durable before the results may be delivered.
+    fn run(&mut self, turn: &mut Turn<'_>) -> Revision;
+
+    /// Delivers the results, as [`Job::complete`].
+    fn complete(self: Box<Self>, gate: Result<()>);
+}
+
+/// What waits in a shard's queue, and later at its output gate.
+pub(crate) enum Entry {
+    Job(Box<dyn Job>),
+    Sequence(Box<dyn Sequence>),
+}
+
+impl Entry {
+    pub(crate) fn complete(self, gate: Result<()>) {
+        match self {
+            Entry::Job(job) => job.complete(gate),
+            Entry::Sequence(sequence) => sequence.complete(gate),
+        }
+    }
 }
 
 /// How a run of a job ended.

@@ -5,6 +5,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -12,7 +13,7 @@ use std::task::{Poll, Waker};
 use keystead_core::{Millis, Result, Revision, ShardId};
 use keystead_model::keyspace::Keyspace;
 
-use super::{Completion, Job, Shard, Wait, Watch};
+use super::{Completion, Entry, Job, Sequence, Shard, Wait, Watch};
 use crate::bounds::BATCH_BYTES;
 use crate::health::lost;
 
@@ -79,6 +80,41 @@ impl Local {
     #[must_use]
     pub fn poisoned(&self) -> Option<String> {
         self.shard.borrow().poisoned.clone()
+    }
+
+    /// Runs what was queued for the shard, and sends what jobs changed to the journal. Sequences run in turns, as the requests of
+    /// connections do, and what they changed is sent with theirs.
+    pub(crate) fn run_batch(&self, batch: &mut Vec<Entry>) {
+        let now = self.shard.borrow_mut().begin_batch();
+        let mut has_jobs = batch.is_empty();
+        for entry in batch.drain(..) {
+            match entry {
+                Entry::Job(job) => {
+                    has_jobs = true;
+                    self.shard.borrow_mut().run(job, now);
+                }
+                Entry::Sequence(sequence) => self.run_sequence(sequence),
+            }
+        }
+        if has_jobs {
+            self.shard.borrow_mut().finish();
+        }
+    }
+
+    fn run_sequence(&self, mut sequence: Box<dyn Sequence>) {
+        let mut shard = self.shard.borrow_mut();
+        // A batch may hold sequences of many connections: each has its own time, and none counts as part of a long command.
+        let now = shard.begin();
+        let mut turn = Turn { shard, now, id: self.id };
+        let ran = catch_unwind(AssertUnwindSafe(|| sequence.run(&mut turn)));
+        if ran.is_err() {
+            turn.shard.poison("a request panicked; see the log".into());
+        }
+        drop(turn);
+        match ran {
+            Ok(seen) => self.shard.borrow_mut().deliver(Entry::Sequence(sequence), seen),
+            Err(_) => sequence.complete(Err(lost("a request panicked"))),
+        }
     }
 
     /// Ends a job's wait; it completes with its last result.

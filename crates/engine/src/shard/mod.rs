@@ -28,8 +28,8 @@ use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::{InlineWriter, Syncer};
 use crate::journal::segments::Segments;
 
-pub(crate) use job::Task;
-pub use job::{Completion, Job, Ran, Wait};
+pub use job::{Completion, Job, Ran, Sequence, Wait};
+pub(crate) use job::{Entry, Task};
 pub use local::{Local, LocalTask, Turn};
 pub(crate) use thread::{Inbox, Pace, serve};
 use throttle::Throttle;
@@ -75,7 +75,7 @@ pub(crate) struct Shard {
     pub(crate) journal: Journal,
     pub(crate) shared: Shared,
     notified: Revision,
-    gate: VecDeque<(Revision, Box<dyn Job>)>,
+    gate: VecDeque<(Revision, Entry)>,
     /// Tasks on this loop that wait until a revision is durable, or (0) until the shard continues.
     sleepers: VecDeque<(Revision, Waker)>,
     waiting: Waiting,
@@ -166,17 +166,11 @@ impl Shard {
         }
     }
 
-    /// Runs a batch of jobs and sends what they changed to the journal.
-    pub(crate) fn run_batch(&mut self, jobs: &mut Vec<Box<dyn Job>>) {
+    /// The same for what was queued: expired keys are reclaimed first.
+    fn begin_batch(&mut self) -> Millis {
         let now = self.begin();
         self.reclaim(now);
-        for job in jobs.drain(..) {
-            self.run(job, now);
-            if self.batch_bytes > BATCH_BYTES {
-                self.send();
-            }
-        }
-        self.finish();
+        now
     }
 
     fn reclaim(&mut self, now: Millis) {
@@ -230,6 +224,7 @@ impl Shard {
         }
     }
 
+    /// Runs a job of a batch.
     fn run(&mut self, mut job: Box<dyn Job>, now: Millis) {
         let writes = job.writes();
         let ran = self.attempt_alone(writes, |keyspace| {
@@ -240,17 +235,20 @@ impl Shard {
         match ran {
             Err(error) => job.complete(Err(error)),
             Ok((Ran::Waits(wait), seen)) => self.wait(job, wait, seen, now),
-            Ok((_, seen)) => self.deliver(job, seen),
+            Ok((_, seen)) => self.deliver(Entry::Job(job), seen),
         }
         self.serve_waiting(now);
+        if self.batch_bytes > BATCH_BYTES {
+            self.send();
+        }
     }
 
-    /// Delivers a job's result when everything up to `seen` is durable.
-    fn deliver(&mut self, job: Box<dyn Job>, seen: Revision) {
+    /// Delivers a result when everything up to `seen` is durable and may be acknowledged.
+    fn deliver(&mut self, entry: Entry, seen: Revision) {
         if seen <= self.acknowledged() {
-            job.complete(Ok(()));
+            entry.complete(Ok(()));
         } else {
-            self.gate.push_back((seen, job));
+            self.gate.push_back((seen, entry));
         }
     }
 
@@ -332,7 +330,7 @@ impl Shard {
         match ran {
             Err(error) => job.complete(Err(error)),
             Ok((Ran::Waits(wait), seen)) => self.waiting.add(job, wait, seen, until),
-            Ok((_, seen)) => self.deliver(job, seen),
+            Ok((_, seen)) => self.deliver(Entry::Job(job), seen),
         }
         self.note();
     }
@@ -346,7 +344,7 @@ impl Shard {
     /// Ends the wait of a job; it completes with its last result.
     pub(crate) fn end_wait(&mut self, ticket: u64) {
         if let Some((job, seen, _)) = self.waiting.take(ticket) {
-            self.deliver(job, seen);
+            self.deliver(Entry::Job(job), seen);
         }
     }
 
@@ -434,15 +432,15 @@ impl Shard {
         }
         self.update_throttle();
         let acknowledged = self.acknowledged();
-        while let Some((_, job)) = self.gate.pop_front_if(|(revision, _)| *revision <= acknowledged) {
-            job.complete(Ok(()));
+        while let Some((_, entry)) = self.gate.pop_front_if(|(revision, _)| *revision <= acknowledged) {
+            entry.complete(Ok(()));
         }
         while let Some((_, waker)) = self.sleepers.pop_front_if(|(revision, _)| *revision <= acknowledged) {
             waker.wake();
         }
         if let Some(why) = &self.poisoned {
-            for (_, job) in self.gate.drain(..) {
-                job.complete(Err(lost(why)));
+            for (_, entry) in self.gate.drain(..) {
+                entry.complete(Err(lost(why)));
             }
             for job in self.waiting.drain() {
                 job.complete(Err(rejected(why)));

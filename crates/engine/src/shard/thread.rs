@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::throttle::TICK;
-use super::{Job, Journal, Local, LocalTask, Shard};
+use super::{Entry, Journal, Local, LocalTask, Shard};
 use crate::archive::archiver::Request;
 use crate::archive::shard_keys::KeysRequest;
 use crate::bounds::BATCH_JOBS_MAX;
@@ -33,7 +33,7 @@ pub(crate) struct Pace {
 
 /// The queues of a shard.
 pub(crate) struct Inbox {
-    pub(crate) queue: mpsc::Receiver<Box<dyn Job>>,
+    pub(crate) queue: mpsc::Receiver<Entry>,
     pub(crate) local_tasks: mpsc::Receiver<LocalTask>,
     /// Requests of the archive.
     pub(crate) keys: mpsc::Receiver<KeysRequest>,
@@ -46,7 +46,7 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
     let vitals = Arc::clone(&shard.shared.vitals);
     let shard = Rc::new(RefCell::new(shard));
     let local = Local::new(Rc::clone(&shard), id);
-    let mut jobs = Vec::new();
+    let mut batch = Vec::new();
     let mut turn = interval(IDLE_TURN);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut open = true;
@@ -67,14 +67,14 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
             Some(task) = local_tasks.recv(), if open => {
                 tokio::task::spawn_local(task(local.clone()));
             }
-            taken = queue.recv_many(&mut jobs, BATCH_JOBS_MAX), if open => {
+            taken = queue.recv_many(&mut batch, BATCH_JOBS_MAX), if open => {
                 open = taken > 0;
-                shard.borrow_mut().run_batch(&mut jobs);
+                local.run_batch(&mut batch);
             }
             () = sleep(Duration::from_millis(next_end.unwrap_or(0))), if next_end.is_some() => {
                 shard.borrow_mut().end_waits();
             }
-            _ = turn.tick() => shard.borrow_mut().run_batch(&mut jobs),
+            _ = turn.tick() => local.run_batch(&mut batch),
         }
         pace.keep_in_memory(&shard, &mut keys).await;
     }

@@ -11,6 +11,7 @@
 //! | copies of a running database                 | [`backup`]   |
 //! | ten times more values than memory            | [`larger`]   |
 //! | tasks on a shard's loop and their turns      | [`local_tasks`] |
+//! | several requests in one entry of a queue     | [`sequences`] |
 //! | multi-key jobs                               | [`together`] |
 //! | jobs that wait for keys                      | [`waiting`]  |
 //! | watches of keys                              | [`watches`]  |
@@ -30,6 +31,7 @@ mod feed;
 mod journal;
 mod larger;
 mod local_tasks;
+mod sequences;
 mod together;
 mod unwritable;
 mod waiting;

@@ -4,9 +4,11 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use keystead_core::{Result, Version};
-use keystead_engine::{Durability, Engine};
-use keystead_model::keyspace::Keyspace;
+use keystead_core::{Millis, Result, Revision, ShardId, Version};
+use keystead_engine::{Completion, Durability, Engine, Sequence, Turn};
+use keystead_model::Bytes;
+use keystead_model::keyspace::{Expire, Keyspace};
+use tokio::sync::oneshot;
 
 use crate::scene::{Scene, delete, get, set};
 
@@ -119,4 +121,51 @@ pub(crate) fn an_error_waits_for_what_it_depends_on(scene: &Scene) {
         tokio::join!(write, failing);
     });
     assert!(error.take().unwrap().message().contains("true"));
+}
+
+/// Reads a key that is durable, and writes another.
+struct ReadAndWrite(Option<String>, oneshot::Sender<Option<String>>);
+
+impl Sequence for ReadAndWrite {
+    fn run(&mut self, turn: &mut Turn<'_>) -> Revision {
+        let read = turn.run(false, |keyspace, now| {
+            let value = keyspace.str(b"settled", now).unwrap();
+            (value.map(|value| String::from_utf8_lossy(value).into_owned()), Completion::Commit)
+        });
+        let (value, seen) = read.unwrap();
+        self.0 = value;
+        let write = turn.run(true, |keyspace, now| {
+            let (value, expire) = (Bytes::from(&b"new"[..]), Expire::At(Millis::NEVER));
+            (keyspace.set_str(b"changed", value, expire, now).unwrap(), Completion::Commit)
+        });
+        seen.max(write.unwrap().1)
+    }
+
+    fn complete(self: Box<Self>, gate: Result<()>) {
+        gate.unwrap();
+        let _ = self.1.send(self.0);
+    }
+}
+
+/// The results of a sequence are delivered together, so its reads wait for its writes.
+pub(crate) fn a_sequence_is_delivered_when_it_is_durable(scene: &Scene) {
+    let engine = &scene.open(Durability::Fsync);
+    scene.set(engine, "settled", "old").unwrap();
+    scene.disk.hold();
+    let delivered = Default::default();
+    scene.run(async {
+        let (reply, received) = oneshot::channel();
+        engine.submit_sequence(ShardId(0), Box::new(ReadAndWrite(None, reply))).unwrap();
+        let mut sequence = pin!(async {
+            std::cell::Cell::set(&delivered, received.await.unwrap());
+        });
+        for _ in 0..20 {
+            let settled = while_waiting(vec![sequence.as_mut()], get(engine, "settled")).await.unwrap();
+            assert_eq!(settled.as_deref(), Some("old"));
+        }
+        scene.disk.release();
+        sequence.await;
+    });
+    assert_eq!(delivered.take().as_deref(), Some("old"));
+    assert_eq!(scene.run(get(engine, "changed")).unwrap().as_deref(), Some("new"));
 }

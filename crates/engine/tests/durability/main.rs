@@ -47,6 +47,7 @@ macro_rules! scenes {
 const SCENES: &[(&str, Act)] = scenes![
     held::a_read_never_shows_what_is_not_yet_durable,
     held::an_error_waits_for_what_it_depends_on,
+    held::a_sequence_is_delivered_when_it_is_durable,
     faults::a_full_disk_under_the_journal_poisons_until_a_restart,
     faults::a_failed_write_of_the_journal_poisons_until_a_restart,
     faults::a_failed_sync_of_the_journal_poisons_until_a_restart,

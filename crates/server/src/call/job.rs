@@ -6,9 +6,9 @@ use keystead_commands::ctx::{Dialect, Publication, Wait as Wanted};
 use keystead_commands::dispatch::run_data;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
-use keystead_commands::{Command, Ctx, Random, Reply, Spec};
-use keystead_core::{Millis, Result, ShardId};
-use keystead_engine::{Job, Ran, Wait};
+use keystead_commands::{Args, Command, Ctx, Random, Reply, Spec};
+use keystead_core::{Millis, Result, Revision, ShardId};
+use keystead_engine::{Completion, Job, Ran, Turn, Wait};
 use keystead_model::keyspace::Keyspace;
 use tokio::sync::oneshot;
 
@@ -29,6 +29,35 @@ impl Served {
 /// Whether the changes of a request stay: an ordinary error changed nothing, a failure is rolled back.
 pub(crate) fn keeps(reply: &Reply) -> bool {
     !matches!(reply, Reply::Error(fail) if fail.undoes())
+}
+
+/// What a request left when it ran.
+pub(crate) struct RanRequest {
+    pub(crate) reply: Reply,
+    /// What it waits for, if it found nothing.
+    pub(crate) wanted: Option<Wanted>,
+    pub(crate) publish: Vec<Publication>,
+}
+
+/// Runs a request on the keys of this shard. The revision must be durable before the reply is sent.
+#[inline]
+pub(crate) fn run_in(
+    turn: &mut Turn<'_>,
+    random: &mut Random,
+    hub: &Hub,
+    spec: &Spec,
+    args: Args<'_>,
+) -> Result<(RanRequest, Revision)> {
+    let shard = turn.shard();
+    turn.run(spec.writes(), |keyspace, now| {
+        let mut ctx = Ctx::new(keyspace, now, random, hub);
+        ctx.shard = shard;
+        let reply = run_data(&mut ctx, spec, args);
+        let keep = keeps(&reply);
+        // The messages of a command that is rolled back are not published.
+        let publish = if keep { ctx.publish } else { Vec::new() };
+        (RanRequest { reply, wanted: ctx.wait, publish }, Completion::commit_if(keep))
+    })
 }
 
 /// One request in a shard's queue, which may wait for keys.

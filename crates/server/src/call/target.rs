@@ -1,6 +1,7 @@
 //! Where a request runs: on the shard of its keys. Touches nothing.
 
 use keystead_commands::errors::{self, Fail};
+use keystead_commands::keys_of::Keys;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Run, Spread};
 use keystead_commands::{Args, Spec};
@@ -10,8 +11,13 @@ use keystead_engine::Engine;
 /// Where a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
+    /// On the shard of the connection's loop, where its keys are.
     Local,
+    /// On another shard, where its keys are.
     Shard(ShardId),
+    /// On any shard: it has no keys.
+    Any,
+    /// On all shards.
     Spread(Spread),
 }
 
@@ -22,11 +28,16 @@ pub(crate) fn target(
     spec: &Spec,
     args: Args<'_>,
 ) -> std::result::Result<Target, Fail> {
+    let on = |shard| if shard == local { Target::Local } else { Target::Shard(shard) };
+    // Most commands have one key, and need no list of them.
+    if let Keys::At(index) = spec.keys {
+        return Ok(on(engine.shard_of(args.at(index))));
+    }
     // A request whose keys cannot be found is rejected by the command itself, on any shard.
     let keys = spec.keys(args).unwrap_or_default();
     let Some(first) = keys.first() else {
         return Ok(match spec.spread {
-            Spread::Local => Target::Local,
+            Spread::Local => Target::Any,
             spread => Target::Spread(spread),
         });
     };
@@ -34,7 +45,7 @@ pub(crate) fn target(
     if keys.iter().any(|key| engine.shard_of(args.at(*key)) != target) {
         return Err(errors::CROSS_SLOT);
     }
-    Ok(if target == local { Target::Local } else { Target::Shard(target) })
+    Ok(on(target))
 }
 
 /// The one shard of a transaction's keys; `None` when it has none.

@@ -9,28 +9,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use keystead_commands::ctx::Dialect;
-use keystead_commands::errors::{self, Fail};
-use keystead_commands::hub::{Kind, Message, Unblock, WaitingBytes};
+use keystead_commands::Reply;
+use keystead_commands::ctx::{Dialect, Publication};
+use keystead_commands::errors;
+use keystead_commands::hub::{Kind, Unblock, WaitingBytes};
 use keystead_commands::session::Session;
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::Bounds;
-use keystead_commands::{Reply, dispatch};
 use keystead_core::{Revision, ShardId};
-use keystead_engine::Local;
+use keystead_engine::{Local, Turn};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::execute::Execution;
 use super::input::Input;
+use super::messages;
 use super::output::Output;
 use super::output_limit::SlowReader;
 use super::pending::{Pending, Waiting};
+use super::pipeline::Pipeline;
 use super::unauthenticated::{self, Deadline};
 use super::worker::Worker;
 use crate::app::App;
 use crate::bounds::{
-    DRAIN_TIMEOUT, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES, UNAUTHENTICATED_INPUT_BYTES_MAX,
+    DRAIN_TIMEOUT, RESP_OUTPUT_KEPT_BYTES, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES,
+    UNAUTHENTICATED_INPUT_BYTES_MAX,
 };
 use crate::call::Caller;
 use crate::call::job::Served;
@@ -42,6 +45,7 @@ pub(super) struct Connection<S> {
     input: Input,
     output: Output,
     pending: Option<Pending>,
+    pipeline: Pipeline,
     /// How CLIENT UNBLOCK has ended its wait.
     unblocked: Option<Unblock>,
     /// The revision whose durability wakes this task.
@@ -57,9 +61,20 @@ pub(super) struct Connection<S> {
 /// Why a connection ends at once.
 struct Broken;
 
+/// What became of the next request.
+enum Next {
+    /// It ran, or runs on another shard.
+    Ran,
+    /// It was empty.
+    Skipped,
+    /// It is not complete, or runs later, or the connection is being closed.
+    Waits,
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(stream: S, app: Arc<App>, local: Local, session: Session, seed: u64) -> Self {
         let output = Output::new(WaitingBytes::new(Arc::clone(&app.hub.waiting)));
+        let pipeline = Pipeline::new(&app.hub);
         let caller = Caller::new(app, local, Dialect::Redis, seed);
         Connection {
             stream,
@@ -67,6 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: Input::default(),
             output,
             pending: None,
+            pipeline,
             unblocked: None,
             wakes_at: Revision::ZERO,
             ended: false,
@@ -136,7 +152,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.take_messages(cx)?;
         self.release(cx)?;
-        progress |= self.write(cx)?;
+        if !self.writes_later() {
+            progress |= self.write(cx)?;
+        }
         let stopping = self.worker.caller.app.is_stopping();
         let over = self.worker.session.closing || self.ended || stopping;
         // A wait for keys might never end; a request that runs on another shard gets its reply first.
@@ -183,68 +201,116 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Runs the complete requests, and returns whether there were any. All of them are one turn of the shard, so one batch. `None`
     /// when the shard is paused.
     fn run_requests(&mut self, cx: &mut Context<'_>) -> Option<bool> {
-        let Connection { worker, input, output, pending, .. } = self;
-        let local = worker.caller.local.clone();
+        let local = self.worker.caller.local.clone();
         let mut turn = local.turn(cx.waker())?;
-        let bulk_bytes_max = worker.caller.app.hub.config.bulk_bytes_max();
-        let client = Arc::clone(&worker.session.client);
+        let client = Arc::clone(&self.worker.session.client);
         client.last_ms.store(turn.now().0, Ordering::Relaxed);
         let mut count = 0;
         let mut published = Vec::new();
-        while !worker.session.closing
-            && pending.is_none()
-            && output.len() < RESP_OUTPUT_PAUSE_BYTES
-            && !unauthenticated::must_read(&worker.session, output)
+        while !self.worker.session.closing
+            && self.pending.is_none()
+            && !self.pipeline.is_full(&self.output)
+            && !unauthenticated::must_read(&self.worker.session, &self.output)
         {
-            let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
-            let request = match input.next(bounds) {
-                Ok(Some(request)) => request,
-                Ok(None) => break,
-                Err(error) => {
-                    if let Some(foreign) = error.foreign {
-                        worker.note_foreign(foreign);
-                    }
-                    let words = format!("ERR Protocol error: {}", error.words);
-                    encode(worker.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
-                    output.mark(Revision::ZERO, turn.durable(), Vec::new());
-                    worker.session.closing = true;
-                    break;
-                }
-            };
-            let args = request.args();
-            let len = request.len();
-            if !args.is_empty() {
-                if let Some(pause) = worker.pause(args, turn.now().0) {
-                    *pending = Some(Pending::Paused(pause));
-                    break;
-                }
-                if count == 0 {
-                    client.shown().command = dispatch::resolve(args).map_or("NULL", |spec| spec.full_name);
-                }
-                count += 1;
-                match worker.run(&mut turn, args) {
-                    Execution::Reply(reply, revision, publish) if worker.session.delay_reply => {
-                        let served = Served { reply, publish, in_vain: false };
-                        *pending = Some(Pending::Delayed(worker.delay(served, revision)));
-                    }
-                    Execution::Reply(reply, revision, publish) => {
-                        let left = worker.reply(output, &reply, revision, turn.durable(), publish);
-                        published.extend(left);
-                    }
-                    Execution::Pending(new) => *pending = Some(new),
-                }
+            match self.run_next(&mut turn, count == 0, &mut published) {
+                Next::Ran => count += 1,
+                Next::Skipped => {}
+                Next::Waits => break,
             }
-            input.advance(len);
         }
         drop(turn);
-        worker.caller.publish(&published);
-        worker.caller.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
+        self.worker.caller.publish(&published);
+        self.worker.caller.app.hub.clients.commands.fetch_add(count, Ordering::Relaxed);
+        if self.pipeline.is_open() {
+            self.pipeline.send(&self.worker.caller);
+            self.pending = Some(Pending::Pipeline);
+        }
         Some(count > 0)
+    }
+
+    /// Runs the next complete request. `shows` whether the list of clients shows it.
+    #[inline]
+    fn run_next(&mut self, turn: &mut Turn<'_>, shows: bool, published: &mut Vec<Publication>) -> Next {
+        let Connection { worker, input, output, pending, pipeline, .. } = self;
+        let bulk_bytes_max = worker.caller.app.hub.config.bulk_bytes_max();
+        let bounds = Bounds { bulk_bytes_max, trusted: worker.session.authenticated };
+        let request = match input.next(bounds) {
+            Ok(Some(request)) => request,
+            Ok(None) => return Next::Waits,
+            // It is reported after the replies to the requests before it.
+            Err(_) if pipeline.is_open() => return Next::Waits,
+            Err(error) => {
+                worker.reject(output, turn.durable(), &error);
+                return Next::Waits;
+            }
+        };
+        let (args, len) = (request.args(), request.len());
+        if args.is_empty() {
+            input.advance(len);
+            return Next::Skipped;
+        }
+        let resolved = worker.resolve(args);
+        if pipeline.is_open() && !resolved.may_overtake() {
+            return Next::Waits;
+        }
+        if let Some(pause) = worker.pause(args, turn.now().0) {
+            // What was sent to other shards is waited for first, and then the pause.
+            if !pipeline.is_open() {
+                *pending = Some(Pending::Paused(pause));
+            }
+            return Next::Waits;
+        }
+        if shows {
+            worker.session.client.shown().command =
+                resolved.spec.as_ref().map_or("NULL", |spec| spec.full_name);
+        }
+        match worker.run(turn, resolved, args) {
+            Execution::Reply(reply, revision, publish) if pipeline.is_open() => {
+                pipeline.push_local(worker, &reply, revision, publish);
+            }
+            Execution::Reply(reply, revision, publish) if worker.session.delay_reply => {
+                let served = Served { reply, publish, in_vain: false };
+                *pending = Some(Pending::Delayed(worker.delay(served, revision)));
+            }
+            Execution::Reply(reply, revision, publish) => {
+                published.extend(worker.reply(output, &reply, revision, turn.durable(), publish));
+            }
+            Execution::Remote(shard, spec) => {
+                pipeline.push(&mut worker.caller, worker.session.protocol, shard, spec, args);
+            }
+            Execution::Pending(new) => *pending = Some(new),
+        }
+        input.advance(len);
+        Next::Ran
+    }
+
+    /// Appends the replies of the pipeline when all shards have run their parts.
+    fn poll_pipeline(&mut self, cx: &mut Context<'_>) -> bool {
+        let Connection { worker, output, pipeline, .. } = self;
+        let mut progress = false;
+        while pipeline.poll_back(&worker.caller, &worker.session, cx).is_ready() {
+            let durable = worker.caller.local.durable(Revision::ZERO, cx.waker());
+            let before = output.len();
+            if pipeline.reply(worker, output, durable) {
+                self.pending = None;
+                return true;
+            }
+            progress |= output.len() > before;
+            // The remaining requests run when the client has read more replies.
+            if output.len() >= RESP_OUTPUT_PAUSE_BYTES {
+                break;
+            }
+            pipeline.send(&worker.caller);
+        }
+        progress
     }
 
     /// Checks whether the pending request has its result.
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(pending) = &mut self.pending else { return false };
+        if let Pending::Pipeline = pending {
+            return self.poll_pipeline(cx);
+        }
         if pending.poll_blocked(cx) {
             self.worker.session.client.shown().blocked = true;
         }
@@ -290,17 +356,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Appends messages of channels and of MONITOR.
     fn take_messages(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let session = &mut self.worker.session;
-        let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
-        let mut replies = Vec::new();
-        for (index, mailbox) in boxes.into_iter().enumerate() {
-            let Some(mailbox) = mailbox else { continue };
-            let Some(messages) = mailbox.take(cx.waker()) else {
-                tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
-                return Err(Broken);
-            };
-            let form = if index == 0 { message_reply } else { monitor_reply };
-            replies.extend(messages.iter().map(form));
-        }
+        let Some(replies) = messages::take(session, cx) else {
+            tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
+            return Err(Broken);
+        };
         for reply in replies {
             encode(session.protocol, &reply, &mut self.output.bytes);
             let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
@@ -323,6 +382,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.worker.caller.publish(&publish);
         }
         Ok(())
+    }
+
+    /// Whether the first replies of a pipeline are written with those that other shards make: a write costs more than a request.
+    fn writes_later(&self) -> bool {
+        matches!(self.pending, Some(Pending::Pipeline))
+            && !self.pipeline.has_replied()
+            && self.output.len() <= RESP_OUTPUT_KEPT_BYTES
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {
@@ -362,25 +428,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         Ok(progress)
     }
-}
-
-/// A message, as a subscriber receives it.
-fn message_reply(message: &Message) -> Reply {
-    let Message { channel, pattern, content, sharded } = message.clone();
-    Reply::Push(match pattern {
-        Some(pattern) => {
-            vec![Reply::bulk(b"pmessage"), Reply::Bulk(pattern), Reply::Bulk(channel), Reply::Bulk(content)]
-        }
-        None => {
-            let kind: &[u8] = if sharded { b"smessage" } else { b"message" };
-            vec![Reply::bulk(kind), Reply::Bulk(channel), Reply::Bulk(content)]
-        }
-    })
-}
-
-/// A command, as MONITOR shows it.
-fn monitor_reply(message: &Message) -> Reply {
-    Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
 }
 
 impl<S> Drop for Connection<S> {

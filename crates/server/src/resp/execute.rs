@@ -10,15 +10,16 @@ use keystead_commands::ctx::{Publication, Rights, Wait as Wanted};
 use keystead_commands::dispatch::{self, Plan};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::session::Multi;
-use keystead_commands::{Args, Ctx, Random, Reply, Spec};
-use keystead_core::{Error, Revision};
-use keystead_engine::{Completion, Turn, Watch};
+use keystead_commands::spec::{Run, flag};
+use keystead_commands::{Args, Random, Reply, Spec};
+use keystead_core::{Error, Revision, ShardId};
+use keystead_engine::{Turn, Watch};
 use keystead_model::Bytes;
 use tokio::sync::oneshot;
 
 use super::pending::{Pending, Waiting};
 use super::worker::Worker;
-use crate::call::job::{RequestJob, Served, keeps};
+use crate::call::job::{RanRequest, RequestJob, Served, run_in};
 use crate::call::target::{self, Target};
 use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 
@@ -26,6 +27,8 @@ use crate::call::transaction::{Transaction, Watched, exec_in, watch_in};
 pub(super) enum Execution {
     /// A reply, the revision that it depends on, and messages that are published with it.
     Reply(Reply, Revision, Vec<Publication>),
+    /// It runs on another shard, with the requests of the pipeline for that shard.
+    Remote(ShardId, &'static Spec),
     /// It continues on another shard or later, and the connection waits for it.
     Pending(Pending),
 }
@@ -40,12 +43,47 @@ impl Execution {
     }
 }
 
+/// A request's row in the table, and where it runs.
+pub(super) struct Resolved {
+    pub(super) spec: std::result::Result<&'static Spec, Fail>,
+    target: std::result::Result<Target, Fail>,
+}
+
+impl Resolved {
+    /// Whether it may run while requests before it run on other shards: its keys are on one shard, and it does not wait for them.
+    pub(super) fn may_overtake(&self) -> bool {
+        matches!(self.target, Ok(Target::Local | Target::Shard(_)))
+            && self.spec.as_ref().is_ok_and(|spec| !spec.flags.has(flag::BLOCKING))
+    }
+}
+
 impl Worker {
+    /// Finds a request's row, and the shard of its keys.
+    #[inline]
+    pub(super) fn resolve(&self, args: Args<'_>) -> Resolved {
+        let spec = dispatch::resolve(args);
+        let target = match &spec {
+            Ok(spec) if self.caller.shards > 1 && matches!(spec.run, Run::Data(_)) => {
+                target::target(&self.caller.app.engine, self.caller.local.shard(), spec, args)
+            }
+            _ => Ok(Target::Any),
+        };
+        Resolved { spec, target }
+    }
+
     /// Runs one request.
     #[inline]
-    pub(super) fn run(&mut self, turn: &mut Turn<'_>, args: Args<'_>) -> Execution {
-        match dispatch::plan(&mut self.session, &self.caller.app.hub, args) {
-            Plan::Data(spec) => self.run_data(turn, spec, args),
+    pub(super) fn run(&mut self, turn: &mut Turn<'_>, resolved: Resolved, args: Args<'_>) -> Execution {
+        match dispatch::plan_resolved(&mut self.session, &self.caller.app.hub, resolved.spec, args) {
+            Plan::Data(spec) => match resolved.target {
+                Ok(Target::Local | Target::Any) => self.run_data(turn, spec, args),
+                Ok(Target::Shard(shard)) if spec.flags.has(flag::BLOCKING) => {
+                    self.wait_remote(shard, spec, args)
+                }
+                Ok(Target::Shard(shard)) => Execution::Remote(shard, spec),
+                Ok(Target::Spread(spread)) => self.run_spread(spread, spec, args),
+                Err(fail) => Execution::reply(Reply::Error(fail)),
+            },
             Plan::Reply(reply) => Execution::reply(reply),
             Plan::Conn(spec) => {
                 let mut conn = Conn::new(&mut self.session, &self.caller.app.hub, turn.now());
@@ -63,26 +101,11 @@ impl Worker {
 
     #[inline]
     fn run_data(&mut self, turn: &mut Turn<'_>, spec: &'static Spec, args: Args<'_>) -> Execution {
-        if self.caller.shards > 1 {
-            match target::target(&self.caller.app.engine, self.caller.local.shard(), spec, args) {
-                Ok(Target::Local) => {}
-                Ok(shard) => return self.run_remote(shard, spec, args),
-                Err(fail) => return Execution::reply(Reply::Error(fail)),
+        match run_in(turn, &mut self.caller.random, &self.caller.app.hub, spec, args) {
+            Ok((RanRequest { reply, wanted: None, publish }, seen)) => Execution::Reply(reply, seen, publish),
+            Ok((RanRequest { reply, wanted: Some(wanted), .. }, seen)) => {
+                self.wait(turn, spec, args, reply, wanted, seen)
             }
-        }
-        let (random, hub, shard) = (&mut self.caller.random, &*self.caller.app.hub, turn.shard());
-        let ran = turn.run(spec.writes(), |keyspace, now| {
-            let mut ctx = Ctx::new(keyspace, now, random, hub);
-            ctx.shard = shard;
-            let reply = dispatch::run_data(&mut ctx, spec, args);
-            let completion = Completion::commit_if(keeps(&reply));
-            ((reply, ctx.wait.take(), ctx.publish), completion)
-        });
-        match ran {
-            // The messages of a command that is rolled back are not published.
-            Ok(((reply, None, _), seen)) if !keeps(&reply) => Execution::Reply(reply, seen, Vec::new()),
-            Ok(((reply, None, publish), seen)) => Execution::Reply(reply, seen, publish),
-            Ok(((reply, Some(wanted), _), seen)) => self.wait(turn, spec, args, reply, wanted, seen),
             Err(error) => Execution::broken(error),
         }
     }

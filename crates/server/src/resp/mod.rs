@@ -1,7 +1,7 @@
 //! The RESP listener: Redis over TCP.
 //!
 //! A connection runs on a shard's loop. Requests on keys of that shard run there without a hop; only requests on other shards go
-//! through a channel. A reply waits in the connection's output until the revision that it depends on is durable.
+//! through a channel, those of a pipeline together. A reply waits in the connection's output until the revision that it depends on is durable.
 //!
 //! | To find                                        | open         |
 //! |------------------------------------------------|--------------|
@@ -13,6 +13,8 @@
 //! | clients that read too slowly                   | `output_limit` |
 //! | clients before AUTH                            | `unauthenticated` |
 //! | running one request, here or on another shard  | `execute`, `remote`, `worker` |
+//! | a pipeline, split by shard                     | `pipeline`   |
+//! | messages to a subscriber                       | `messages`   |
 //! | certificates                                   | [`tls`]      |
 //! | what commands read about the server            | `host`       |
 
@@ -22,9 +24,11 @@ mod execute;
 mod host;
 mod input;
 mod listener;
+mod messages;
 mod output;
 mod output_limit;
 mod pending;
+mod pipeline;
 mod remote;
 pub mod tls;
 mod unauthenticated;

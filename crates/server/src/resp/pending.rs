@@ -20,6 +20,8 @@ use crate::call::transaction::{Executed, Transaction};
 pub(super) enum Pending {
     /// A request that runs on a shard, and may wait there for keys.
     Waiting(Waiting),
+    /// The parts of a pipeline on other shards.
+    Pipeline,
     /// A request on several shards, or on another one.
     Remote(Pin<Box<dyn Future<Output = Served>>>),
     /// A transaction on another shard.
@@ -49,6 +51,8 @@ impl Pending {
         worker: &mut Worker,
     ) -> Poll<Option<(Served, Revision)>> {
         Poll::Ready(Some(match self {
+            // The connection appends its replies.
+            Pending::Pipeline => return Poll::Pending,
             Pending::Waiting(waiting) => {
                 let broken = |_| Served::plain(Reply::Error(Fail::Broken(ended())));
                 (ready!(Pin::new(&mut waiting.served).poll(cx)).unwrap_or_else(broken), Revision::ZERO)

@@ -1,9 +1,10 @@
-//! Requests of a connection on keys of another shard, and on all shards. Touches the queues of other shards.
+//! Requests of a connection that wait for keys of another shard, watch them, or run on all shards. Touches the queues of other shards.
 //!
 //! A connection waits for such a request before it runs the next, so replies keep their order and a client reads its own writes.
+//! All other requests on another shard are part of a `pipeline`.
 
-use keystead_commands::errors::{self, Fail};
-use keystead_commands::spec::flag;
+use keystead_commands::errors::Fail;
+use keystead_commands::spec::Spread;
 use keystead_commands::{Args, Reply, Spec};
 use keystead_core::{Revision, ShardId};
 use keystead_engine::Watch;
@@ -14,31 +15,27 @@ use super::execute::Execution;
 use super::pending::{Pending, Waiting};
 use super::worker::Worker;
 use crate::call::job::Served;
-use crate::call::target::Target;
 use crate::call::transaction::{Transaction, watch_in};
 
 impl Worker {
-    pub(super) fn run_remote(&mut self, shard: Target, spec: &'static Spec, args: Args<'_>) -> Execution {
-        match shard {
-            Target::Local => Execution::reply(Reply::Error(errors::CROSS_SLOT)),
-            Target::Shard(shard) => {
-                let ticket = self.caller.app.engine.ticket();
-                let (begin, begun) = spec.flags.has(flag::BLOCKING).then(oneshot::channel).unzip();
-                match self.caller.send(shard, spec, args.to_command(), Some(ticket), begin) {
-                    Ok(served) => Execution::Pending(Pending::Waiting(Waiting {
-                        served,
-                        shard,
-                        ticket,
-                        begun,
-                        blocked: false,
-                    })),
-                    Err(error) => Execution::broken(error),
-                }
-            }
-            Target::Spread(spread) => {
-                Execution::Pending(Pending::Remote(self.caller.spread(spread, spec, args)))
-            }
+    /// Runs a request on another shard, where it may wait for its keys.
+    pub(super) fn wait_remote(&mut self, shard: ShardId, spec: &'static Spec, args: Args<'_>) -> Execution {
+        let ticket = self.caller.app.engine.ticket();
+        let (begin, begun) = oneshot::channel();
+        match self.caller.send(shard, spec, args.to_command(), Some(ticket), Some(begin)) {
+            Ok(served) => Execution::Pending(Pending::Waiting(Waiting {
+                served,
+                shard,
+                ticket,
+                begun: Some(begun),
+                blocked: false,
+            })),
+            Err(error) => Execution::broken(error),
         }
+    }
+
+    pub(super) fn run_spread(&mut self, spread: Spread, spec: &'static Spec, args: Args<'_>) -> Execution {
+        Execution::Pending(Pending::Remote(self.caller.spread(spread, spec, args)))
     }
 
     pub(super) fn watch_remote(&mut self, shard: ShardId, keys: Vec<Bytes>, watch: Watch) -> Execution {

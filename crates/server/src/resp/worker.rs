@@ -1,6 +1,6 @@
 //! What a connection runs requests with: its session, and the way to the shards. Touches nothing by itself.
 //!
-//! `execute` runs a request, `remote` sends it to another shard, `unauthenticated` delays replies; each adds methods to [`Worker`].
+//! `execute` runs a request, `remote` waits for other shards, `unauthenticated` delays replies; each adds methods to [`Worker`].
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use keystead_commands::errors::Fail;
 use keystead_commands::session::{Replies, Session};
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::wire::encode;
+use keystead_commands::wire::request::ProtocolError;
 use keystead_commands::{Args, Reply, dispatch};
 use keystead_core::{Millis, Outcome, Revision};
 use tokio::time::{Sleep, sleep};
@@ -43,7 +44,27 @@ impl Worker {
         if let Reply::Error(fail) = reply {
             self.caller.app.hub.stats.failed(fail);
         }
-        let wanted = match self.session.replies {
+        if self.wants_reply() {
+            encode(self.session.protocol, reply, &mut output.bytes);
+        }
+        output.mark(revision, durable, publish)
+    }
+
+    /// Appends the error for what is not a request, after which the connection is closed.
+    pub(super) fn reject(&mut self, output: &mut Output, durable: Revision, error: &ProtocolError) {
+        if let Some(foreign) = error.foreign {
+            self.note_foreign(foreign);
+        }
+        let words = format!("ERR Protocol error: {}", error.words);
+        encode(self.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
+        output.mark(Revision::ZERO, durable, Vec::new());
+        self.session.closing = true;
+    }
+
+    /// Whether the client wants the next reply (CLIENT REPLY).
+    #[inline]
+    pub(super) fn wants_reply(&mut self) -> bool {
+        match self.session.replies {
             Replies::On => true,
             Replies::Off => false,
             Replies::SkipNext => {
@@ -54,11 +75,7 @@ impl Worker {
                 self.session.replies = Replies::On;
                 false
             }
-        };
-        if wanted {
-            encode(self.session.protocol, reply, &mut output.bytes);
         }
-        output.mark(revision, durable, publish)
     }
 
     /// The time that a request must wait because of CLIENT PAUSE. CLIENT itself runs, or no client could end the pause.

@@ -99,9 +99,10 @@ fn value_text(setting: &Setting, value: &DeValue<'_>) -> Result<String> {
     let name = setting.name;
     match (setting.form, value) {
         (Form::Text, DeValue::String(text)) => Ok(text.to_string()),
-        (Form::Number, DeValue::Integer(n)) if n.radix() == 10 => Ok(n.as_str().to_owned()),
-        (Form::Number, _) => Err(failure(
-            format_args!("{name} is of type {} and must be a whole number", value.type_str()),
+        (Form::NumberOr(_), DeValue::Integer(n)) if n.radix() == 10 => Ok(n.as_str().to_owned()),
+        (Form::NumberOr(word), DeValue::String(text)) if text == word => Ok(text.to_string()),
+        (Form::NumberOr(word), _) => Err(failure(
+            format_args!("{name} is of type {} and must be a whole number or \"{word}\"", value.type_str()),
             format_args!("write {name} = {}", setting.default.unwrap_or("1")),
         )),
         (Form::Text | Form::NotInFile, _) => Err(failure(
@@ -121,6 +122,7 @@ mod tests {
 
     #[test]
     fn pairs_have_their_lines() {
+        assert_eq!(parse("shards = \"auto\"", "k.toml").unwrap()[0].text, "auto");
         let entries = parse("# comment\nhttp = \"off\"\n\nshards = 4\n", "k.toml").unwrap();
         let mut pairs: Vec<_> = entries.iter().map(|e| (e.setting.name, e.text.as_str(), e.line)).collect();
         pairs.sort_unstable();
@@ -145,7 +147,7 @@ mod tests {
     fn a_wrong_type_says_what_to_write() {
         assert_eq!(
             error_of("shards = \"4\""),
-            "k.toml:1: shards is of type string and must be a whole number: write shards = 1"
+            "k.toml:1: shards is of type string and must be a whole number or \"auto\": write shards = 1"
         );
         assert_eq!(
             error_of("http = 8080"),

@@ -211,6 +211,7 @@ pub(super) fn utf8(text: OsString, whose: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Shards;
 
     fn sources(flags: &[(&'static str, &str)], variables: &[(&str, &str)]) -> Sources {
         Sources {
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn a_flag_overrides_a_variable() {
         let loaded = load(&[("shards", "4")], &[("KEYSTEAD_SHARDS", "2"), ("KEYSTEAD_LOG_LEVEL", "info")]);
-        assert_eq!(loaded.settings.shards, Some(4));
+        assert_eq!(loaded.settings.shards, Some(Shards::Number(4)));
         assert_eq!(value(&loaded, "shards").source, Source::Flag);
         assert_eq!(value(&loaded, "log-level").source.to_string(), "KEYSTEAD_LOG_LEVEL");
     }

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 pub use layers::{Loaded, Source, Sources, Value};
 pub use table::{SETTINGS, Setting};
 use tracing::level_filters::LevelFilter;
-pub use value::{Durability, Listen, LogFormat, Token};
+pub use value::{Durability, Listen, LogFormat, Shards, Token};
 
 use crate::policies::file::Definition;
 
@@ -49,8 +49,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// What an acknowledged write survives.
     pub durability: Durability,
-    /// The number of shards of the database: a power of two. None: that of the existing database, or one.
-    pub shards: Option<usize>,
+    /// The number of shards of the database. None: that of the existing database, or one.
+    pub shards: Option<Shards>,
     /// How much memory values may use. None: unlimited.
     pub memory_bytes: Option<usize>,
     /// The token that requests must send, if one is set.

@@ -4,7 +4,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::Settings;
 use super::value::{
-    InvalidValue, Listen, LogFormat, Token, durability, host_names, memory, one_of, path, shards,
+    AUTO, InvalidValue, Listen, LogFormat, Token, durability, host_names, memory, one_of, path, shards,
 };
 
 /// One setting.
@@ -30,8 +30,8 @@ pub struct Setting {
 pub enum Form {
     /// `name = "text"`
     Text,
-    /// `name = 4`
-    Number,
+    /// `name = 4`, or this word: `name = "auto"`
+    NumberOr(&'static str),
     /// Not in the file: it names the file.
     NotInFile,
 }
@@ -121,8 +121,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "shards",
         value_name: "N",
         default: None,
-        help: "Threads that share the keys, fixed when the database is created: 1, 2, 4, ... up to 256 [default: that of the database, or 1]",
-        form: Form::Number,
+        help: "Threads that share the keys, fixed when the database is created: 1, 2, 4, ... up to 256, or auto: by the number of cores [default: that of the database, or 1]",
+        form: Form::NumberOr(AUTO),
         secret: false,
         set: |s, text| shards(text).map(|v| s.shards = Some(v)),
     },

@@ -190,9 +190,35 @@ pub(crate) fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && (name.bytes().all(is_name) || is_address())
 }
 
-/// Parses a number of shards.
-pub(crate) fn shards(text: &str) -> Result<usize, InvalidValue> {
-    let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}");
+/// The number of shards is chosen by the number of cores.
+pub(crate) const AUTO: &str = "auto";
+
+/// How many shards a database has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shards {
+    /// So many, a power of two.
+    Number(usize),
+    /// An existing database keeps its number; a new one has as many as the machine has cores, rounded down to a power of two.
+    Auto,
+}
+
+impl Shards {
+    /// The number for a new database on a machine with so many cores.
+    #[must_use]
+    pub fn for_new(self, cores: usize) -> usize {
+        match self {
+            Shards::Number(number) => number,
+            Shards::Auto => 1 << cores.clamp(1, SHARDS_MAX).ilog2(),
+        }
+    }
+}
+
+/// Parses a number of shards, or `auto`.
+pub(crate) fn shards(text: &str) -> Result<Shards, InvalidValue> {
+    if text == AUTO {
+        return Ok(Shards::Auto);
+    }
+    let fix = format!("write 1, 2, 4, 8, ... up to {SHARDS_MAX}, or {AUTO}");
     let n: u64 =
         text.parse().map_err(|_| InvalidValue::new("is not a whole number of shards", fix.as_str()))?;
     if !n.is_power_of_two() {
@@ -201,6 +227,7 @@ pub(crate) fn shards(text: &str) -> Result<usize, InvalidValue> {
     usize::try_from(n)
         .ok()
         .filter(|n| *n <= SHARDS_MAX)
+        .map(Shards::Number)
         .ok_or_else(|| InvalidValue::new(format!("is more than {SHARDS_MAX} shards"), fix))
 }
 
@@ -272,7 +299,7 @@ mod tests {
     #[test]
     fn shards_are_a_power_of_two_within_the_bound() {
         for n in [1, 2, 64, 256] {
-            assert_eq!(shards(&n.to_string()).unwrap(), n);
+            assert_eq!(shards(&n.to_string()).unwrap(), Shards::Number(n));
         }
         for (text, why) in [
             ("0", "power of two"),
@@ -284,6 +311,17 @@ mod tests {
         ] {
             assert!(shards(text).unwrap_err().why.contains(why), "{text}");
         }
+    }
+
+    #[test]
+    fn auto_is_the_number_of_cores_rounded_down_to_a_power_of_two() {
+        assert_eq!(shards("auto").unwrap(), Shards::Auto);
+        for (cores, number) in
+            [(0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (6, 4), (96, 64), (300, 256), (1000, 256)]
+        {
+            assert_eq!(Shards::Auto.for_new(cores), number, "{cores} cores");
+        }
+        assert_eq!(Shards::Number(4).for_new(64), 4);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! | MONITOR                                             | [`monitor`]      |
 //! | scripts and functions                               | [`scripts`]      |
 //! | several shards                                      | [`shards`]       |
+//! | pipelines over several shards                       | [`pipelines`]    |
 //! | rate limits                                         | [`throttle`]     |
 //! | TLS                                                 | [`tls`]          |
 //! | more values than memory                             | [`larger`]       |
@@ -36,6 +37,7 @@ mod crash;
 mod larger;
 mod malformed;
 mod monitor;
+mod pipelines;
 mod protocol;
 mod pubsub;
 mod scripts;

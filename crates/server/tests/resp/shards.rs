@@ -10,7 +10,7 @@ use crate::client::{Client, pause, request, until_blocked};
 use crate::common::start;
 use crate::memory;
 
-const SHARDS: usize = 4;
+pub(crate) const SHARDS: usize = 4;
 /// Connections are dealt out in turn, so every shard has some, and every key is elsewhere for most.
 const CLIENTS: usize = 20;
 const CROSS_SLOT: &str = "-CROSSSLOT Keys in request don't hash to the same slot";
@@ -22,7 +22,7 @@ fn sharded() -> (Server, Vec<Client>) {
 }
 
 /// A key of each shard.
-fn key_of(shard: ShardId) -> String {
+pub(crate) fn key_of(shard: ShardId) -> String {
     let there = |key: &String| ShardId((usize::from(slot(key.as_bytes())) * SHARDS) >> 14) == shard;
     (0..).map(|n| format!("k{n}")).find(there).unwrap()
 }

@@ -189,19 +189,24 @@ impl Work {
             let at = context.caller.borrow().local.shard();
             let shard = match spec.run {
                 Run::Data(_) => target::target(&context.app.engine, at, spec, command.args()),
-                _ => Ok(Target::Local),
+                _ => Ok(Target::Any),
             };
             match (shard, spec.run) {
                 (Err(fail), _) => self.replies[n] = Some(Reply::Error(fail)),
                 (Ok(Target::Shard(shard)), _) => parts[shard.0].push(n),
-                (Ok(Target::Local), Run::Data(_)) => parts[at.0].push(n),
-                (Ok(Target::Local), Run::Shared(_)) => {
+                (Ok(Target::Local), _) => parts[at.0].push(n),
+                (Ok(Target::Any), Run::Data(_)) => {
+                    // A message that it publishes may announce what the commands before it have written.
+                    self.run_parts(context, &mut parts).await;
+                    parts[at.0].push(n);
+                }
+                (Ok(Target::Any), Run::Shared(_)) => {
                     // The commands before it must not see what it loads.
                     let (spec, command) = (*spec, command.clone());
                     self.run_parts(context, &mut parts).await;
                     self.replies[n] = Some(about_connection(context, spec, &command));
                 }
-                (Ok(Target::Local), _) => self.replies[n] = Some(about_connection(context, spec, command)),
+                (Ok(Target::Any), _) => self.replies[n] = Some(about_connection(context, spec, command)),
                 (Ok(Target::Spread(spread)), _) => {
                     let (spec, command) = (*spec, command.clone());
                     self.run_parts(context, &mut parts).await;
