@@ -154,6 +154,76 @@ pub(crate) fn run_start() {
     }
 }
 
+/// How fast the archive writes a backlog of random changes, and how many bytes for each, depending on both sizes. Time is
+/// that of the archive alone, with its checkpoints.
+pub(crate) fn run_archive() {
+    let runtime = runtime();
+    println!(
+        "{:>9} {:>9} {:>9} {:>11} {:>9} {:>11} {:>9}",
+        "keys", "changes", "rows", "changes/s", "B/change", "rows/s", "B/row"
+    );
+    for keys in [1_000_000, 10_000_000] {
+        let dir = tempfile::tempdir().unwrap();
+        // Acknowledgements are not delayed.
+        let options = Options::new(dir.path()).durability(Durability::Commit).journal_bytes_max(1 << 40);
+        let engine = Engine::open(&options).unwrap();
+        fill(&runtime, &engine, keys);
+        for changes in [keys / 10, keys / 2, keys * 2] {
+            let mut random = Random(changes as u64);
+            let (before, written) = (engine.health().shards[0].archive, written_bytes());
+            runtime.block_on(async {
+                for _ in 0..changes / 1000 {
+                    let chosen: Vec<usize> = (0..1000).map(|_| random.below(keys)).collect();
+                    let salt = random.0;
+                    let put = move |keyspace: &mut Keyspace, now| {
+                        for n in chosen {
+                            let value = Bytes::from(&[salt as u8; 100][..]);
+                            keyspace.set_str(&name(n), value, Expire::Keep, now)?;
+                        }
+                        Ok(())
+                    };
+                    engine.write(b"x", put).await.unwrap();
+                }
+                let done = until_archived(&engine).await;
+                let (rows, bytes) = ((done.keys - before.keys) as f64, (written_bytes() - written) as f64);
+                let seconds = (done.busy_ms - before.busy_ms) as f64 / 1000.0;
+                println!(
+                    "{keys:>9} {changes:>9} {rows:>9.0} {:>11.0} {:>9.0} {:>11.0} {:>9.0}",
+                    changes as f64 / seconds,
+                    bytes / changes as f64,
+                    rows / seconds,
+                    bytes / rows
+                );
+            });
+        }
+        runtime.block_on(engine.close()).unwrap();
+    }
+}
+
+/// Waits until everything is archived and checkpointed.
+async fn until_archived(engine: &Engine) -> keystead_engine::ArchiveWork {
+    let (pause, mut patience) = (Duration::from_millis(10), 2000);
+    loop {
+        let health = &engine.health().shards[0];
+        if health.archived >= engine.revision(ShardId(0)) {
+            let batches = health.archive.batches;
+            // The batch that got there ends with its checkpoint, or has ended just now.
+            while engine.health().shards[0].archive.batches == batches && patience > 0 {
+                patience -= 1;
+                tokio::time::sleep(pause).await;
+            }
+            return engine.health().shards[0].archive;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Bytes that this process has written, the journal included.
+fn written_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }

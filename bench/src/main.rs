@@ -26,7 +26,7 @@ mod throttlecrab;
 /// A name, what it measures, the programs that it requires, and its function. A missing peer is only a gap in the table.
 type Bench = (&'static str, &'static str, &'static [&'static str], fn());
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 15] = [
     ("step", "ns per apply of a GCRA-like step on MemoryStore, compared with governor", &[], step::run),
     (
         "limit",
@@ -48,6 +48,12 @@ const BENCHES: [Bench; 14] = [
         engine::run_many_keys,
     ),
     ("engine-start", "how long an engine with a million keys takes to start", &[], engine::run_start),
+    (
+        "engine-archive",
+        "how fast the archive writes a backlog of random changes of 1 and 10 million keys, and how many bytes",
+        &[],
+        engine::run_archive,
+    ),
     ("codec", "ns per request to read one, compared with the crate redis-protocol", &[], codec::run),
     (
         "resp",

@@ -59,6 +59,12 @@ pub const WAL_BYTES: u64 = 16 * 1024 * 1024;
 /// Size to which SQLite's write-ahead log is truncated after a large batch.
 pub const WAL_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Pages that one step of a vacuum removes from the archive's file: below 10 MB, so that the next batch need not wait.
+pub const VACUUM_PAGES: u64 = 2048;
+
+/// Free pages that an archive keeps for new rows. More than these, and more than a quarter of the file, are returned to the system.
+pub const FREE_PAGES_KEPT: u64 = 1024;
+
 /// Requests of the archive for keys that a shard may have waiting. The archive waits before it sends another one.
 pub const KEY_REQUESTS_MAX: usize = 4;
 

@@ -240,6 +240,7 @@ impl Engine {
                 archived: shard.progress.archived(),
                 journal_bytes,
                 busy_ms: shard.vitals.busy_ms(now),
+                archive: shard.vitals.archive_work(),
                 size: shard.vitals.size(),
             }
         });
@@ -257,6 +258,14 @@ impl Engine {
     #[must_use]
     pub fn turn_began(&self, shard: ShardId) -> Option<Millis> {
         self.inner.shards.get(shard.0)?.vitals.turn_began()
+    }
+
+    /// Archives what is durable and returns all free space of the archives' files to the system, in the background. After
+    /// deletions of more than a quarter this happens without being asked.
+    pub fn compact(&self) {
+        for archive in self.inner.shards.iter().filter_map(|shard| shard.archive.as_ref()) {
+            let _ = archive.send(Request::Compact);
+        }
     }
 
     /// Rejects new jobs, completes those in the queues, archives for about a second, and unlocks the directory. What is not archived

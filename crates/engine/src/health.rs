@@ -49,8 +49,21 @@ pub struct ShardHealth {
     pub journal_bytes: u64,
     /// How long the current turn of its loop has taken: near 0 unless a command takes long.
     pub busy_ms: u64,
+    /// What the archive has done since the start.
+    pub archive: ArchiveWork,
     /// Its size.
     pub size: Size,
+}
+
+/// What the archive of a shard has done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveWork {
+    /// How often it has caught up with the journal.
+    pub batches: u64,
+    /// Keys in them: many changes of a key are one.
+    pub keys: u64,
+    /// How long it took, checkpoints included.
+    pub busy_ms: u64,
 }
 
 /// The size of a shard.
@@ -75,6 +88,9 @@ pub(crate) struct Vitals {
     is_throttled: AtomicBool,
     /// Revisions that the archive has written in a second, as bits.
     archive_pace: AtomicU64,
+    archive_batches: AtomicU64,
+    archive_keys: AtomicU64,
+    archive_busy_ms: AtomicU64,
     keys: AtomicU64,
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
@@ -142,10 +158,26 @@ impl Vitals {
         }
     }
 
-    /// Records how long a batch of the archive has taken.
-    pub(crate) fn set_archive_pace(&self, revisions: u64, took: Duration) {
+    /// Records a batch of the archive.
+    pub(crate) fn add_archive_batch(&self, revisions: u64, keys: u64, took: Duration) {
         let pace = revisions as f64 / took.as_secs_f64().max(0.001);
         self.archive_pace.store(pace.max(PACE_MIN).to_bits(), Ordering::Relaxed);
+        self.archive_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Records how long the archive was busy until it had caught up.
+    pub(crate) fn add_archive_busy(&self, took: Duration) {
+        self.archive_batches.fetch_add(1, Ordering::Relaxed);
+        self.archive_busy_ms
+            .fetch_add(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn archive_work(&self) -> ArchiveWork {
+        ArchiveWork {
+            batches: self.archive_batches.load(Ordering::Relaxed),
+            keys: self.archive_keys.load(Ordering::Relaxed),
+            busy_ms: self.archive_busy_ms.load(Ordering::Relaxed),
+        }
     }
 
     /// Makes the shard reject all requests from now on. The first reason stays.

@@ -41,7 +41,7 @@ mod store;
 pub use check::{Report, check};
 pub use engine::Engine;
 pub use feed::{Changes, Feed};
-pub use health::{Health, ShardHealth, Size};
+pub use health::{ArchiveWork, Health, ShardHealth, Size};
 pub use options::{Durability, Options};
 pub use shard::{Completion, Job, Local, LocalTask, Ran, Sequence, Turn, Wait, Watch};
 

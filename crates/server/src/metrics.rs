@@ -54,6 +54,9 @@ struct Shards {
     poisoned: Family<ShardLabel, Gauge>,
     archive_failing: Family<ShardLabel, Gauge>,
     throttled: Family<ShardLabel, Gauge>,
+    archive_batches: Family<ShardLabel, Counter>,
+    archive_keys: Family<ShardLabel, Counter>,
+    archive_busy_ms: Family<ShardLabel, Counter>,
 }
 
 impl Shards {
@@ -71,6 +74,17 @@ impl Shards {
         ] {
             to.register(name, help, family.clone());
         }
+        for (name, help, family) in [
+            (
+                "archive_batches",
+                "How often the archive has caught up with the journal",
+                &self.archive_batches,
+            ),
+            ("archive_keys", "Keys in them: many changes of a key are one", &self.archive_keys),
+            ("archive_busy_ms", "Milliseconds that the archive was busy", &self.archive_busy_ms),
+        ] {
+            to.register(name, help, family.clone());
+        }
         to.register_with_unit("journal", "Journal on disk", Unit::Bytes, self.journal_bytes.clone());
     }
 
@@ -85,6 +99,13 @@ impl Shards {
             set(&self.poisoned, health.poisoned.is_some().into());
             set(&self.archive_failing, health.archive_failing.is_some().into());
             set(&self.throttled, health.throttled.into());
+            let count = |family: &Family<ShardLabel, Counter>, value: u64| {
+                let counter = family.get_or_create(&ShardLabel { shard });
+                counter.inc_by(value.saturating_sub(counter.get()));
+            };
+            count(&self.archive_batches, health.archive.batches);
+            count(&self.archive_keys, health.archive.keys);
+            count(&self.archive_busy_ms, health.archive.busy_ms);
         }
     }
 }

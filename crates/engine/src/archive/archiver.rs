@@ -17,9 +17,9 @@ use keystead_model::sql::Pending;
 use rusqlite::InterruptHandle;
 use tokio::sync::{Notify, oneshot};
 
-use super::Database;
 use super::shard_keys::ShardKeys;
-use crate::bounds::{ARCHIVE_HELD_BYTES, WAL_BYTES};
+use super::{Database, Pages};
+use crate::bounds::{ARCHIVE_HELD_BYTES, FREE_PAGES_KEPT, VACUUM_PAGES, WAL_BYTES};
 use crate::directory::ShardFiles;
 use crate::health::Vitals;
 use crate::journal::Progress;
@@ -40,6 +40,9 @@ const WAIT_PER_BATCH: u32 = 3;
 /// Scheduling priority (nice) of the thread: lower than that of the other threads.
 const NICENESS: i32 = 5;
 
+/// Bytes of a page of SQLite.
+const PAGE_BYTES: u64 = 4096;
+
 /// Delay after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -47,6 +50,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     /// Archive what is durable now.
     Flush,
+    /// Archive what is durable now, and return all free space of the file to the system.
+    Compact,
     /// Archive what is durable now, write a copy, and return its revision.
     Copy(Copy, oneshot::Sender<Result<Revision>>),
     /// Archive for a while and end. There may be other senders, so dropping one cannot be the signal.
@@ -175,15 +180,26 @@ impl Loop {
             }
             let is_due = since.elapsed() >= wait || self.journal_is_large();
             if matches!(request, Err(RecvTimeoutError::Timeout)) && !is_due {
+                if check == CHECK_EVERY
+                    && let Err(error) = self.vacuum_step(is_mostly_free)
+                {
+                    tracing::debug!(%error, "cannot return free space");
+                }
                 continue;
             }
             let batch = Stopwatch::start();
             let outcome = self.catch_up();
+            self.work.vitals.add_archive_busy(batch.elapsed());
             (wait, since) = (BATCH_EVERY.max(batch.elapsed() * WAIT_PER_BATCH), Stopwatch::start());
             check = if outcome.is_ok() { CHECK_EVERY } else { RETRY_AFTER };
             self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
             match request {
                 Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::Compact) => {
+                    if let Err(error) = outcome.and_then(|_| self.compact()) {
+                        tracing::warn!(%error, "cannot return free space");
+                    }
+                }
                 Ok(Request::Copy(copy, reply)) => {
                     let _ = reply.send(outcome.and_then(|caught_up| match caught_up {
                         CaughtUp::Yes => self.copy(&copy),
@@ -245,8 +261,10 @@ impl Loop {
         let Work { database, pending, progress, archived, keys, vitals, .. } = &mut self.work;
         let (mut keys, took) = (keys.batch(&self.closing), Stopwatch::start());
         database.transaction(|database| pending.write_from(database, &mut keys))?;
+        let (revisions, keys) = (pending.revision().0 - progress.archived().0, pending.keys() as u64);
+        vitals.add_archive_batch(revisions, keys, took.elapsed());
+        tracing::debug!(revisions, keys, took = ?took.elapsed(), "archived");
         pending.clear();
-        vitals.set_archive_pace(pending.revision().0 - progress.archived().0, took.elapsed());
         progress.set_archived(pending.revision());
         archived.notify_one();
         Ok(())
@@ -289,6 +307,25 @@ impl Loop {
         Ok(())
     }
 
+    /// Removes some free pages from the file, if there are so many that `is_wanted`. Returns whether it has.
+    fn vacuum_step(&mut self, is_wanted: fn(Pages) -> bool) -> Result<bool> {
+        if !is_wanted(self.work.database.pages()?) {
+            return Ok(false);
+        }
+        self.work.database.vacuum(VACUUM_PAGES)?;
+        self.wal_bytes += VACUUM_PAGES * PAGE_BYTES;
+        if self.wal_bytes >= WAL_BYTES || !is_wanted(self.work.database.pages()?) {
+            // The file becomes shorter.
+            self.checkpoint(false)?;
+        }
+        Ok(true)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        while !self.closing.is_out_of_time() && self.vacuum_step(|pages| pages.free > 0)? {}
+        self.checkpoint(true)
+    }
+
     /// Writes a copy of the archive. If its rows are not of one revision, the copy gets the part of the journal that makes it so.
     fn copy(&mut self, copy: &Copy) -> Result<Revision> {
         self.work.database.copy_to(&copy.files.archive)?;
@@ -300,6 +337,11 @@ impl Loop {
         let mut reader = Reader::after(archived, Arc::clone(segments), Arc::clone(progress), *owner);
         copy_records(&mut reader, newest, copy)
     }
+}
+
+/// Whether free pages are worth moving others: deletions leave some everywhere, and new rows take them.
+fn is_mostly_free(pages: Pages) -> bool {
+    pages.free > FREE_PAGES_KEPT && pages.free > pages.all / 4
 }
 
 fn being_closed() -> Error {

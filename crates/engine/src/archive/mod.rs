@@ -8,4 +8,4 @@ pub(crate) mod shard_keys;
 mod sqlite;
 pub(crate) mod value_reader;
 
-pub(crate) use sqlite::{Access, Database};
+pub(crate) use sqlite::{Access, Database, Pages};

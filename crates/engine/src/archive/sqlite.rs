@@ -25,6 +25,13 @@ pub(crate) enum Access {
     Read,
 }
 
+/// How much of a file is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) free: u64,
+    pub(crate) all: u64,
+}
+
 /// One connection to a shard's archive.
 pub(crate) struct Database {
     connection: Connection,
@@ -53,6 +60,8 @@ impl Database {
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "busy_timeout", 10_000)?;
             if access != Access::Read {
+                // Only has an effect before the first table exists. Other files get it with their first vacuum.
+                connection.pragma_update(None, "auto_vacuum", "incremental")?;
                 connection.pragma_update(None, "journal_mode", "wal")?;
                 connection.pragma_update(None, "synchronous", "normal")?;
                 // Checkpoints are run by the archiver: it must know when one is complete.
@@ -92,6 +101,32 @@ impl Database {
         });
         let (busy, frames, moved) = row.map_err(|e| failed(&self.path, &e))?;
         Ok(busy == 0 && frames == moved)
+    }
+
+    /// Free pages of the file, and all pages.
+    pub(crate) fn pages(&mut self) -> Result<Pages> {
+        let number = |pragma: &str| {
+            let read = self.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+            read.map(i64::unsigned_abs).map_err(|e| failed(&self.path, &e))
+        };
+        Ok(Pages { free: number("freelist_count")?, all: number("page_count")? })
+    }
+
+    /// Removes up to `pages` free pages from the file, which becomes shorter with the next checkpoint.
+    pub(crate) fn vacuum(&mut self, pages: u64) -> Result<()> {
+        let run = |connection: &Connection| -> rusqlite::Result<()> {
+            let is_incremental =
+                connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0))? == 2;
+            if !is_incremental {
+                // Once, for a file of an earlier version.
+                return connection.execute_batch("VACUUM");
+            }
+            let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(())
+        };
+        run(&self.connection).map_err(|e| failed(&self.path, &e))
     }
 
     /// SQLite's own integrity check of the file.

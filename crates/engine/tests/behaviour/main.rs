@@ -32,6 +32,7 @@ mod journal;
 mod larger;
 mod local_tasks;
 mod sequences;
+mod throttle;
 mod together;
 mod unwritable;
 mod waiting;
