@@ -24,6 +24,9 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
+    /// Begins to write recent changes to the database's files and to return their free space to the system.
+    fn compact(&self) {}
+
     /// Shuts the server down. False where commands cannot do that.
     fn shut_down(&self, how: ShutDown) -> bool {
         let _ = how;

@@ -102,6 +102,10 @@ impl Host for Server {
         self.functions.as_deref().map_or(Ok(()), |dir| functions::save(dir, dump))
     }
 
+    fn compact(&self) {
+        self.engine.compact();
+    }
+
     fn shut_down(&self, how: ShutDown) -> bool {
         self.shut_down.send_replace(Some(how));
         true

@@ -32,7 +32,7 @@ pub(crate) const TABLE: &[Spec] = &[
     Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
     Spec::conn("bgrewriteaof", 1, ADMIN_FLAGS, save::bgrewriteaof).doc(
         "",
-        "Does nothing and replies as Redis does: the journal recycles its segments itself. Returns an error at durability `memory`.",
+        "Writes recent changes to the database's files and returns their free space to the system, in the background. Returns an error at durability `memory`.",
         "1.0.0",
     ),
     Spec::conn("bgsave", -1, ADMIN_FLAGS, save::bgsave).doc(

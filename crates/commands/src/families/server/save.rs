@@ -1,7 +1,7 @@
 //! `SAVE`, `BGSAVE [SCHEDULE]`, `BGREWRITEAOF`, `LASTSAVE`
 //!
-//! All acknowledged writes are already as durable as the server promises, so there is nothing to start. At
-//! durability `memory` nothing is ever persisted, so these commands return an error.
+//! All acknowledged writes are already as durable as the server promises, so there is nothing to save; `BGREWRITEAOF` makes the
+//! files smaller, as on Redis. At durability `memory` nothing is ever persisted, so these commands return an error.
 
 use crate::args::Args;
 use crate::conn::Conn;
@@ -25,6 +25,7 @@ pub(super) fn bgsave(conn: &mut Conn<'_>, args: Args<'_>) -> CommandResult {
 
 pub(super) fn bgrewriteaof(conn: &mut Conn<'_>, _: Args<'_>) -> CommandResult {
     if is_persisted(conn) {
+        conn.hub.host.compact();
         return Ok(Reply::status("Background append only file rewriting started"));
     }
     Err(NOT_PERSISTED)
