@@ -46,13 +46,13 @@ impl Keyspace {
         Ok(keys)
     }
 
-    /// The keys with these ids whose value is whole (a string, a document or a state) and in memory.
+    /// The keys with these ids whose value is whole: a string, a document or a state.
     #[must_use]
     pub fn dump_whole(&self, ids: &[Id]) -> Vec<KeyDump> {
         let found = ids.iter().filter_map(|id| {
             let (key, entry) = (self.table.key(*id)?, self.table.get(*id)?);
             let (version, revision, expires_at) = (entry.version, entry.revision, self.table.expires_at(*id));
-            matches!(entry.value, Value::Str(_) | Value::Json(_) | Value::State(_)).then(|| KeyDump {
+            matches!(entry.value.kind(), Kind::Str | Kind::Json | Kind::State).then(|| KeyDump {
                 key: key.clone(),
                 id: *id,
                 version,

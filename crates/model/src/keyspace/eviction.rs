@@ -56,6 +56,12 @@ impl Keyspace {
         evicted
     }
 
+    /// Whether there is a key at `id` with an evicted value of this kind.
+    #[must_use]
+    pub fn is_evicted(&self, id: Id, kind: Kind) -> bool {
+        self.table.get(id).is_some_and(|entry| matches!(entry.value, Value::Evicted(of) if of == kind))
+    }
+
     /// Loads the value at `id` into memory.
     #[inline]
     pub(super) fn load(&mut self, id: Id) -> Result<()> {

@@ -66,6 +66,15 @@ impl Keyspace {
         is_older
     }
 
+    /// Puts the value of a restored key that is younger than the revision up to which the archive is complete. It must not be evicted:
+    /// its row may become older, or be deleted, until the archive has caught up.
+    pub fn restore_value(&mut self, id: Id, value: Value) {
+        if let Some(entry) = self.table.get_mut(id) {
+            self.used_bytes += value.mem_bytes();
+            entry.value = value;
+        }
+    }
+
     /// Sets when the first field of the evicted hash at `id` expires, as the archive has it. Rows without a hash are
     /// reported by the audit.
     pub fn restore_fields_due(&mut self, id: Id, at: Millis) {

@@ -5,4 +5,4 @@ mod scans;
 mod sqlite;
 mod truth;
 
-pub(crate) use sqlite::{SharedReader, Sqlite};
+pub(crate) use sqlite::{Files, SharedReader, Sqlite};

@@ -1,12 +1,14 @@
 //! The executor over an SQLite database in memory, and the archive over it. For tests.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use keystead_core::{Code, Error, Result};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
-use crate::keyspace::ValueReader;
+use crate::keyspace::{Keyspace, ValueReader};
 use crate::sql::{Cell, Param, Sql, fetch};
 use crate::value::{Kind, Value};
 
@@ -79,5 +81,36 @@ pub(crate) struct SharedReader(pub(crate) Arc<Mutex<Sqlite>>);
 impl ValueReader for SharedReader {
     fn fetch(&mut self, id: u32, kind: Kind) -> Result<Value> {
         fetch(&mut *self.0.lock().unwrap(), id, kind)
+    }
+}
+
+/// A database in a file: a reader sees what was committed while another connection writes.
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("keystead-{}-{}.sqlite", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let memory = Path::new("/dev/shm");
+        Files(if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }.join(name))
+    }
+
+    pub(crate) fn open(&self) -> Sqlite {
+        let connection = Connection::open(&self.0).unwrap();
+        connection.execute_batch("PRAGMA journal_mode = wal; PRAGMA synchronous = off").unwrap();
+        Sqlite::over(connection)
+    }
+
+    /// An empty keyspace that reads evicted values from here.
+    pub(crate) fn keyspace(&self) -> Keyspace {
+        Keyspace::new(Box::new(SharedReader(Arc::new(Mutex::new(self.open())))))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
+        }
     }
 }

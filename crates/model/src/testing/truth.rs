@@ -1,12 +1,13 @@
 //! Effects are the source of truth: the keyspace can be restored from the effects, from the archive, and from both.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use keystead_core::{Millis, Revision};
 use proptest::prelude::*;
 
 use super::history::{Op, ops, ops_by_name};
-use super::{SharedReader, Sqlite};
+use super::{Files, SharedReader, Sqlite};
 use crate::Bytes;
 use crate::effect::{Decoder, Effect, encode};
 use crate::keyspace::Keyspace;
@@ -107,10 +108,15 @@ struct Live<'a> {
     pace: usize,
     /// Of each operation: the archive is cut only between these.
     effects: Vec<Vec<Effect>>,
-    requested: std::collections::VecDeque<Vec<KeyDump>>,
+    requested: VecDeque<Vec<KeyDump>>,
 }
 
-impl Live<'_> {
+impl<'a> Live<'a> {
+    fn new(ks: Keyspace, history: &'a [Op], pace: usize) -> Self {
+        let (rest, effects, requested) = (history.iter(), Vec::new(), VecDeque::new());
+        Live { ks, now: START, rest, pace, effects, requested }
+    }
+
     fn go_on(&mut self, ops: usize) {
         for op in self.rest.by_ref().take(ops) {
             op.run(&mut self.ks, &mut self.now);
@@ -196,15 +202,15 @@ proptest! {
         begun in any::<prop::sample::Index>(),
         held in 0usize..40,
         pace in 0usize..5,
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        rounds in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), any::<bool>()), 0..5),
     ) {
-        let db = archive();
-        let mut live = Live {
-            ks: Keyspace::in_memory(), now: START, rest: history.iter(), pace, effects: Vec::new(), requested: Default::default(),
-        };
+        let files = Files::new();
+        let mut db = files.open();
+        migrate(&mut db).unwrap();
+        let mut live = Live::new(files.keyspace(), &history, pace);
         live.go_on(begun.index(history.len() + 1));
         let mut pending = Pending::new(Revision::ZERO, Revision::ZERO);
-        for cut in &cuts {
+        for (cut, evicts, restarts) in rounds {
             let new = live.since(pending.revision());
             for (n, effect) in new[..cut.index(new.len() + 1)].iter().flatten().enumerate() {
                 if n == held {
@@ -212,25 +218,36 @@ proptest! {
                 }
                 pending.absorb(effect);
             }
-            let mut db = db.lock().unwrap();
-            pending.write_from(&mut *db, &mut live).unwrap();
+            db.0.execute_batch("BEGIN").unwrap();
+            pending.write_from(&mut db, &mut live).unwrap();
+            db.0.execute_batch("COMMIT").unwrap();
             pending.clear();
-            prop_assert_eq!(audit(&mut *db).unwrap(), Vec::<String>::new());
+            prop_assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
+            live.ks.set_archived(pending.revision());
+            if evicts {
+                live.ks.evict(0);
+            }
+            if restarts {
+                let mut rebuilt = files.keyspace();
+                let archived = load(&mut db, &mut rebuilt).unwrap();
+                prop_assert_eq!((archived.revision, archived.newest), (pending.revision(), pending.newest()));
+                replay(&mut rebuilt, &live.since(archived.revision).concat());
+                prop_assert_eq!(rebuilt.dump().unwrap(), live.ks.dump().unwrap());
+                pending = Pending::new(archived.revision, archived.newest);
+                live.ks = rebuilt;
+            }
+            live.go_on(pace);
         }
-        let mut rebuilt = Keyspace::new(Box::new(SharedReader(Arc::clone(&db))));
-        let archived = load(&mut *db.lock().unwrap(), &mut rebuilt).unwrap();
-        prop_assert_eq!((archived.revision, archived.newest), (pending.revision(), pending.newest()));
-        live.go_on(usize::MAX);
-        replay(&mut rebuilt, &live.since(archived.revision).concat());
-        prop_assert_eq!(rebuilt.dump().unwrap(), live.ks.dump().unwrap());
-
         // With everything absorbed the rows are of one revision again.
-        live.since(archived.revision).iter().flatten().for_each(|effect| pending.absorb(effect));
-        pending.write_from(&mut *db.lock().unwrap(), &mut live).unwrap();
+        live.go_on(usize::MAX);
+        live.since(pending.revision()).iter().flatten().for_each(|effect| pending.absorb(effect));
+        pending.write_from(&mut db, &mut live).unwrap();
         prop_assert_eq!(pending.newest(), pending.revision());
-        let mut exact = loaded(&db);
+        let mut exact = files.keyspace();
+        load(&mut db, &mut exact).unwrap();
+        checked(&exact);
         prop_assert_eq!(exact.dump().unwrap(), live.ks.dump().unwrap());
-        prop_assert_eq!(audit(&mut *db.lock().unwrap()).unwrap(), Vec::<String>::new());
+        prop_assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
     }
 
     #[test]

@@ -194,7 +194,14 @@ pub(super) fn put_dumped(sql: &mut dyn Sql, key: &KeyDump) -> Result<()> {
     match &key.value {
         Value::Str(value) | Value::Json(value) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, value),
         Value::State(cell) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, cell.text()?.as_bytes()),
-        _ => Ok(()),
+        // A value is evicted only when its last change is in the archive.
+        _ => Err(Error::new(
+            Code::Internal,
+            format!(
+                "the value of key '{}' is evicted, and a change of it is not archived",
+                key.key.escape_ascii()
+            ),
+        )),
     }
 }
 

@@ -18,6 +18,7 @@ use stream::fetch_stream;
 
 const COUNT: &str = "SELECT count(*) FROM keys";
 const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
+const YOUNGER: &str = "SELECT id, type FROM keys WHERE revision > ?1 AND value IS NOT NULL";
 const FIELDS_DUE: &str =
     "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
 const WHOLE: &str = "SELECT value FROM keys WHERE id = ?1 AND type = ?2 AND value IS NOT NULL";
@@ -35,7 +36,7 @@ pub struct Archived {
     pub newest: Revision,
 }
 
-/// Loads the keys into an empty keyspace; all values are evicted.
+/// Loads the keys into an empty keyspace. Values are evicted, except for those that may change in the archive.
 ///
 /// # Errors
 /// The error of the database; `corrupt` when a row is not valid.
@@ -58,6 +59,9 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
         }
         keyspace.restore(id, key, &meta)
     })?;
+    if !is_exact {
+        load_younger(sql, keyspace, archived.revision)?;
+    }
     sql.query(FIELDS_DUE, &[], &mut |cells| {
         let row = Row(cells);
         keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
@@ -65,6 +69,24 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
     })?;
     keyspace.restore_revision(archived.revision);
     Ok(archived)
+}
+
+/// Loads the values of keys that are younger than the revision up to which the archive is complete.
+fn load_younger(sql: &mut dyn Sql, keyspace: &mut Keyspace, revision: Revision) -> Result<()> {
+    let mut younger = Vec::new();
+    sql.query(YOUNGER, &[Param::uint(revision.0)], &mut |cells| {
+        let row = Row(cells);
+        let id = row.id(0)?;
+        younger.push((id, kind_of(row.bytes(1)?).ok_or_else(|| unknown_type(id))?));
+        Ok(())
+    })?;
+    for (id, kind) in younger {
+        // A key whose name is at another id by now is not there.
+        if keyspace.is_evicted(id, kind) {
+            keyspace.restore_value(id, fetch(sql, id, kind)?);
+        }
+    }
+    Ok(())
 }
 
 /// A key's version and revision, if they are valid.
