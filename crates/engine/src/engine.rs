@@ -23,7 +23,7 @@ use crate::journal::reader::Reader;
 use crate::journal::segment::Owner;
 use crate::journal::segments::Segments;
 use crate::journal::writer::Writer;
-use crate::load::{Counters, LoadStage};
+use crate::load::Counters;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
 use crate::shard::{Entry, Inbox, Job, Journal, LocalTask, Pace, Sequence, Shard, Shared, Task, serve};
@@ -305,7 +305,6 @@ impl Parts {
         counters: &Counters,
     ) -> Result<Self> {
         let Some(directory) = directory else {
-            counters.set_stage(LoadStage::Done);
             return Ok(Parts { owner: Owner { database: [0; 16], shard }, durable: None });
         };
         let files = directory.shard(shard);

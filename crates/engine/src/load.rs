@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How far [`Engine::open`](crate::Engine::open) is, for another thread. Clones share it. It is of the last opening whose
 /// [`Options`](crate::Options) have it.
@@ -40,6 +41,10 @@ pub struct ShardLoad {
     /// Bytes of the journal behind the archive. The total is 0 until the stage begins, and includes the unused end of the last
     /// segment.
     pub journal_bytes: Portion,
+    /// How long the archive took, once it is loaded.
+    pub archive_ms: u64,
+    /// How long the journal took, once it is replayed.
+    pub journal_ms: u64,
 }
 
 /// What is being done to load a shard, in order.
@@ -89,11 +94,25 @@ pub(crate) struct Counters {
     stage: AtomicU8,
     keys: [AtomicU64; 2],
     journal_bytes: [AtomicU64; 2],
+    archive_ms: AtomicU64,
+    journal_ms: AtomicU64,
 }
 
 impl Counters {
-    pub(crate) fn set_stage(&self, stage: LoadStage) {
+    fn set_stage(&self, stage: LoadStage) {
         self.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// The archive is loaded, after this time.
+    pub(crate) fn end_archive(&self, took: Duration) {
+        self.archive_ms.store(took.as_millis() as u64, Ordering::Relaxed);
+        self.set_stage(LoadStage::Journal);
+    }
+
+    /// The journal is replayed, after this time. Nothing is left to do.
+    pub(crate) fn end_journal(&self, took: Duration) {
+        self.journal_ms.store(took.as_millis() as u64, Ordering::Relaxed);
+        self.set_stage(LoadStage::Done);
     }
 
     pub(crate) fn set_keys(&self, keys: Portion) {
@@ -110,6 +129,8 @@ impl Counters {
             stage: LoadStage::ALL.get(stage).copied().unwrap_or_default(),
             keys: get(&self.keys),
             journal_bytes: get(&self.journal_bytes),
+            archive_ms: self.archive_ms.load(Ordering::Relaxed),
+            journal_ms: self.journal_ms.load(Ordering::Relaxed),
         }
     }
 }
@@ -132,10 +153,12 @@ mod tests {
         let progress = LoadProgress::new();
         assert_eq!(progress.shards(), []);
         let shards = progress.clone().begin(2);
-        for stage in LoadStage::ALL {
-            shards[1].set_stage(stage);
-            assert_eq!(progress.shards()[1].stage, stage);
-        }
+        assert_eq!(progress.shards()[1].stage, LoadStage::Archive);
+        shards[1].end_archive(Duration::from_secs(1));
+        assert_eq!(progress.shards()[1].stage, LoadStage::Journal);
+        shards[1].end_journal(Duration::from_secs(2));
+        let ShardLoad { stage, archive_ms, journal_ms, .. } = progress.shards()[1];
+        assert_eq!((stage, archive_ms, journal_ms), (LoadStage::Done, 1000, 2000));
         let keys = Portion { done: 3, total: 12 };
         shards[1].set_keys(keys);
         assert_eq!(progress.shards()[0], ShardLoad::default());

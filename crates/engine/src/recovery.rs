@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, Stopwatch};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::{self, Archived};
@@ -13,7 +13,7 @@ use crate::archive::{Access, Database};
 use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
 use crate::journal::segment::Owner;
-use crate::load::{Counters, LoadStage, Portion};
+use crate::load::{Counters, Portion};
 
 /// A shard as recovered from its files.
 pub(crate) struct Recovered {
@@ -52,7 +52,6 @@ pub(crate) fn recover(
         );
     }
     found.cut(&files.journal)?;
-    counters.set_stage(LoadStage::Done);
     Ok(Recovered { keyspace, database, archived, last: found.last, segments: found.segments })
 }
 
@@ -64,10 +63,12 @@ pub(crate) fn load(
     owner: Owner,
     counters: &Counters,
 ) -> Result<(Found, Archived)> {
+    let watch = Stopwatch::start();
     let archived = sql::load_reporting(database, keyspace, &mut |done, total| {
         counters.set_keys(Portion { done, total });
     })?;
-    counters.set_stage(LoadStage::Journal);
+    counters.end_archive(watch.elapsed());
+    let watch = Stopwatch::start();
     let found = replay(&files.journal, owner, archived.revision, counters, &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;
@@ -84,5 +85,6 @@ pub(crate) fn load(
             ),
         ));
     }
+    counters.end_journal(watch.elapsed());
     Ok((found, archived))
 }
