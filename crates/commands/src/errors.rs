@@ -71,6 +71,7 @@ texts! {
     BUSY_SCRIPT = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
     BUSY_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
     BUSY_COMMAND = "BUSY A command takes long, and nothing else is served meanwhile: try again later. You can only call SHUTDOWN NOSAVE.";
+    LOADING = "LOADING Keystead is loading the dataset in memory";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     REPEATED_KEYS = "ERR the same large keys are repeated: pass each key once";
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";

@@ -10,6 +10,7 @@ use crate::archive::value_reader::ArchiveReader;
 use crate::archive::{Access, Database};
 use crate::directory::{Directory, ShardFiles};
 use crate::journal::segment::Owner;
+use crate::load::Counters;
 use crate::recovery::load;
 
 /// The result of a check.
@@ -61,7 +62,7 @@ fn check_shard(
     problems.extend(sql::audit(&mut database)?);
     let archive = ArchiveReader(Database::open(&files.archive, Access::Read)?);
     let mut keyspace = Keyspace::new(Box::new(archive));
-    let (found, archived) = load(&mut database, &mut keyspace, files, owner)?;
+    let (found, archived) = load(&mut database, &mut keyspace, files, owner, &Counters::default())?;
     report.keys += keyspace.len();
     report.unarchived += found.last.0 - archived.revision.0;
     report.torn_bytes += found.torn_bytes;

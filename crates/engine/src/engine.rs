@@ -23,6 +23,7 @@ use crate::journal::reader::Reader;
 use crate::journal::segment::Owner;
 use crate::journal::segments::Segments;
 use crate::journal::writer::Writer;
+use crate::load::Counters;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
 use crate::shard::{Entry, Inbox, Job, Journal, LocalTask, Pace, Sequence, Shard, Shared, Task, serve};
@@ -73,9 +74,10 @@ impl Engine {
             Some(directory) => directory.identity.shards,
             None => options.shards.unwrap_or(options.shards_if_new),
         };
+        let counters = options.load_progress.begin(count);
         // Shards are recovered in parallel.
         let parts: Vec<Result<Parts>> = std::thread::scope(|scope| {
-            let open = |shard| Parts::open(shard, options, directory.as_deref());
+            let open = |shard: ShardId| Parts::open(shard, options, directory.as_deref(), &counters[shard.0]);
             let threads: Vec<_> = ShardId::all(count).map(|shard| scope.spawn(move || open(shard))).collect();
             let broken = || Err(Error::new(Code::Internal, "a shard panicked while it was opened"));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| broken())).collect()
@@ -305,13 +307,18 @@ struct Parts {
 }
 
 impl Parts {
-    fn open(shard: ShardId, options: &Options, directory: Option<&Directory>) -> Result<Self> {
+    fn open(
+        shard: ShardId,
+        options: &Options,
+        directory: Option<&Directory>,
+        counters: &Counters,
+    ) -> Result<Self> {
         let Some(directory) = directory else {
             return Ok(Parts { owner: Owner { database: [0; 16], shard }, durable: None });
         };
         let files = directory.shard(shard);
         let owner = Owner { database: directory.identity.id_bytes(), shard };
-        let recovered = recover(&files, owner, directory.identity.complete)
+        let recovered = recover(&files, owner, directory.identity.complete, counters)
             .map_err(|e| e.context(format_args!("shard {shard}")))?;
         let segments =
             Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);

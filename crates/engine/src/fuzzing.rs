@@ -9,6 +9,7 @@ use keystead_model::keyspace::Keyspace;
 use crate::journal::record;
 use crate::journal::replay::replay as replay_files;
 use crate::journal::segment::{Owner, SegmentHeader, path_of};
+use crate::load::Counters;
 
 /// The owner of these journals.
 const OWNER: Owner = Owner { database: [7; 16], shard: ShardId(0) };
@@ -57,7 +58,7 @@ pub fn segment_path(dir: &Path, first: u64) -> PathBuf {
 /// As at a start.
 pub fn replay(dir: &Path, archived: u64) -> Result<(Keyspace, u64)> {
     let mut keyspace = Keyspace::in_memory();
-    let mut found = replay_files(dir, OWNER, Revision(archived), &mut |effects| {
+    let mut found = replay_files(dir, OWNER, Revision(archived), &Counters::default(), &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;
         }

@@ -14,6 +14,7 @@
 //! | segments, records, group commit, replay      | `journal`     |
 //! | SQLite, the archive thread, evicted values   | `archive`     |
 //! | from files to a keyspace                     | `recovery`    |
+//! | how far opening is                           | [`LoadProgress`] |
 //! | changes from a revision on                   | [`Feed`]      |
 //! | a copy of a running database                 | `backup`      |
 //! | offline consistency check                    | [`check`]     |
@@ -32,6 +33,7 @@ mod feed;
 pub mod fuzzing;
 mod health;
 mod journal;
+mod load;
 mod options;
 mod private;
 mod recovery;
@@ -42,6 +44,7 @@ pub use check::{Report, check};
 pub use engine::Engine;
 pub use feed::{Changes, Feed};
 pub use health::{ArchiveWork, Health, ShardHealth, Size};
+pub use load::{LoadProgress, LoadStage, Portion, ShardLoad};
 pub use options::{Durability, Options};
 pub use shard::{Completion, Job, Local, LocalTask, Ran, Sequence, Turn, Wait, Watch};
 

@@ -11,6 +11,7 @@ use crate::bounds::{
     ARCHIVE_BATCH_BYTES, CLOSE_ARCHIVE_MAX, JOURNAL_BYTES_MAX, JOURNAL_KEPT_SEGMENTS, QUEUE_JOBS,
     SEGMENT_BYTES, SHARDS_MAX,
 };
+use crate::load::LoadProgress;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -63,6 +64,7 @@ pub struct Options {
     pub(crate) archive_batch_bytes: usize,
     pub(crate) close_archive_max: Duration,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) load_progress: LoadProgress,
 }
 
 impl Options {
@@ -80,6 +82,7 @@ impl Options {
             archive_batch_bytes: ARCHIVE_BATCH_BYTES,
             close_archive_max: CLOSE_ARCHIVE_MAX,
             clock: Arc::new(SystemClock),
+            load_progress: LoadProgress::new(),
         }
     }
 
@@ -159,6 +162,13 @@ impl Options {
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Where opening the database reports how far it is (default: nowhere).
+    #[must_use]
+    pub fn load_progress(mut self, progress: &LoadProgress) -> Self {
+        self.load_progress = progress.clone();
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, Stopwatch};
 use keystead_model::effect::Decoder;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::{self, Archived};
@@ -13,6 +13,7 @@ use crate::archive::{Access, Database};
 use crate::directory::{ShardFiles, cannot, sync_dir};
 use crate::journal::replay::{Found, replay};
 use crate::journal::segment::Owner;
+use crate::load::{Counters, Portion};
 
 /// A shard as recovered from its files.
 pub(crate) struct Recovered {
@@ -25,7 +26,12 @@ pub(crate) struct Recovered {
 }
 
 /// Opens a shard's files and recovers its keyspace. Files of a shard that is not `complete` yet are created.
-pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Result<Recovered> {
+pub(crate) fn recover(
+    files: &ShardFiles,
+    owner: Owner,
+    complete: bool,
+    counters: &Counters,
+) -> Result<Recovered> {
     files.create()?;
     let mut database =
         Database::open(&files.archive, if complete { Access::Existing } else { Access::Write })?;
@@ -37,7 +43,7 @@ pub(crate) fn recover(files: &ShardFiles, owner: Owner, complete: bool) -> Resul
     }
     let archive = ArchiveReader(Database::open(&files.archive, Access::Read)?);
     let mut keyspace = Keyspace::new(Box::new(archive));
-    let (mut found, archived) = load(&mut database, &mut keyspace, files, owner)?;
+    let (mut found, archived) = load(&mut database, &mut keyspace, files, owner, counters)?;
     if found.torn_bytes > 0 {
         tracing::info!(
             shard = files.shard.0,
@@ -55,9 +61,15 @@ pub(crate) fn load(
     keyspace: &mut Keyspace,
     files: &ShardFiles,
     owner: Owner,
+    counters: &Counters,
 ) -> Result<(Found, Archived)> {
-    let archived = sql::load(database, keyspace)?;
-    let found = replay(&files.journal, owner, archived.revision, &mut |effects| {
+    let watch = Stopwatch::start();
+    let archived = sql::load_reporting(database, keyspace, &mut |done, total| {
+        counters.set_keys(Portion { done, total });
+    })?;
+    counters.end_archive(watch.elapsed());
+    let watch = Stopwatch::start();
+    let found = replay(&files.journal, owner, archived.revision, counters, &mut |effects| {
         for effect in Decoder::new(effects) {
             keyspace.apply_effect(&effect?)?;
         }
@@ -73,5 +85,6 @@ pub(crate) fn load(
             ),
         ));
     }
+    counters.end_journal(watch.elapsed());
     Ok((found, archived))
 }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::ShardId;
@@ -19,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::app::App;
 use crate::bounds::{ACCEPT_PAUSE, REJECTIONS_MAX};
 use crate::handover;
+use crate::starting::Starting;
 
 /// What a listener does with connections.
 pub(crate) trait Acceptor {
@@ -32,12 +34,31 @@ pub(crate) trait Acceptor {
 /// Accepts connections until the app stops, and closes the socket: a client whose idle connection is drained must not be able to
 /// connect again.
 pub(crate) async fn until_stopping(listener: TcpListener, app: &App, acceptor: &mut impl Acceptor) {
-    let mut stopping = pin!(app.stopping());
+    let next = |shard| handover::next_shard(&app.engine, shard);
+    until(app.stopping(), &listener, next, acceptor).await;
+}
+
+/// Accepts connections until the database is open. There is no shard yet.
+pub(crate) async fn until_open(
+    listener: &TcpListener,
+    starting: &Starting,
+    acceptor: &mut impl Acceptor,
+) -> Arc<App> {
+    until(starting.opened(), listener, |shard| shard, acceptor).await
+}
+
+async fn until<T>(
+    end: impl Future<Output = T>,
+    listener: &TcpListener,
+    next_shard: impl Fn(ShardId) -> ShardId,
+    acceptor: &mut impl Acceptor,
+) -> T {
+    let mut end = pin!(end);
     let mut shard = ShardId::default();
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stopping.as_mut() => return,
+            end = end.as_mut() => return end,
             () = acceptor.maintain() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -45,7 +66,7 @@ pub(crate) async fn until_stopping(listener: TcpListener, app: &App, acceptor: &
             Ok((stream, peer)) => {
                 // Replies are written whole, so waiting to fill a packet would only delay them.
                 let _ = stream.set_nodelay(true);
-                shard = handover::next_shard(&app.engine, shard);
+                shard = next_shard(shard);
                 acceptor.admit(stream, peer, shard);
             }
             Err(error) => pause_after(&error).await,
@@ -99,8 +120,6 @@ impl Rejections {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::sync::mpsc;
 
     use super::*;

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use keystead_commands::hub::{Hub, ShutDown};
 use keystead_core::{Clock, Millis, Stopwatch, SystemClock};
-use keystead_engine::Engine;
+use keystead_engine::{Engine, LoadProgress};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::policies::Policies;
-use crate::resp::Server;
 use crate::settings::Settings;
+use crate::starting::{Load, Starting};
 
 /// The running server, as handlers see it.
 pub struct App {
@@ -38,13 +38,14 @@ pub struct App {
 }
 
 impl App {
-    /// A server that starts now. Its RESP listener is on `resp_port` and accepts at most `clients_max` clients.
-    #[must_use]
-    pub fn new(settings: Settings, engine: Engine, resp_port: u16, clients_max: usize) -> App {
-        let shut_down = Arc::new(watch::Sender::new(None));
-        let host = Server::new(&settings, engine.clone(), resp_port, clients_max, Arc::clone(&shut_down));
-        let hub = Arc::new(Hub::new(Box::new(host)));
-        hub.config.set_clients_max(clients_max);
+    /// The server of a hub whose host has this engine, and sends to `shut_down`.
+    pub(crate) fn new(
+        settings: Settings,
+        engine: Engine,
+        hub: Arc<Hub>,
+        shut_down: Arc<watch::Sender<Option<ShutDown>>>,
+        started: Stopwatch,
+    ) -> App {
         let metrics = Metrics::new();
         App {
             hub,
@@ -54,10 +55,17 @@ impl App {
             metrics,
             notices: Notices::default(),
             requests: AtomicU64::new(0),
-            started: Stopwatch::start(),
+            started,
             stopping: watch::Sender::new(false),
             shut_down,
         }
+    }
+
+    /// A server with this database, whose RESP listener is on `resp_port` and accepts at most `clients_max` clients.
+    #[must_use]
+    pub fn with_database(settings: Settings, engine: Engine, resp_port: u16, clients_max: usize) -> App {
+        let load = Load::begin(LoadProgress::new());
+        Starting::new(settings, load, resp_port, clients_max).with_engine(engine)
     }
 
     /// The time since the start.
@@ -119,6 +127,6 @@ impl App {
     #[cfg(test)]
     pub(crate) fn for_test() -> App {
         let settings = crate::settings::Loaded::from_sources(Default::default()).unwrap().settings;
-        App::new(settings, Engine::open(&keystead_engine::Options::in_memory()).unwrap(), 0, 100)
+        App::with_database(settings, Engine::open(&keystead_engine::Options::in_memory()).unwrap(), 0, 100)
     }
 }

@@ -186,8 +186,14 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of a response that a subcommand reads from the server.
 pub const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How long a subcommand waits before it prints its progress.
+/// How long a subcommand, or loading the database, waits before it reports its progress.
 pub const SILENCE: Duration = Duration::from_secs(1);
+
+/// How long a database may take to load before connections are accepted. After that they get `LOADING` or `503` until it is loaded.
+pub const LOAD_UNNOTICED: Duration = Duration::from_millis(100);
+
+/// How often the log shows how far loading the database is, after [`SILENCE`].
+pub const LOAD_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes that a RESP connection reads at once.
 pub const RESP_READ_BYTES: usize = 16 * 1024;

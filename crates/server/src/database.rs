@@ -5,18 +5,18 @@
 use std::num::NonZero;
 
 use keystead_core::{Code, Error, Result};
-use keystead_engine::{Durability, Engine, Options};
+use keystead_engine::{Durability, Engine, LoadProgress, Options};
 
 use crate::failure::failure;
 use crate::permissions;
 use crate::settings::{Settings, Shards};
 
-/// Opens or creates the database, and returns when all shards are ready.
+/// Opens or creates the database, reports how far that is, and returns when all shards are ready.
 ///
 /// # Errors
 /// `config_invalid` with the one line for the user.
-pub async fn open(settings: &Settings) -> Result<Engine> {
-    let options = options(settings)?;
+pub async fn open(settings: &Settings, progress: &LoadProgress) -> Result<Engine> {
+    let options = options(settings)?.load_progress(progress);
     // Recovery reads the whole journal, and a runtime may not be dropped on a thread that runs tasks.
     let opened = tokio::task::spawn_blocking(move || Engine::open(&options)).await;
     let opened = opened.unwrap_or_else(|e| Err(Error::new(Code::Internal, e.to_string())));
@@ -78,7 +78,11 @@ mod tests {
         let mut all = vec![("data", data.into())];
         all.extend(flags.iter().map(|(name, text)| (*name, (*text).into())));
         let sources = Sources { flags: all, variables: Vec::new() };
-        open(&Loaded::from_sources(sources).unwrap().settings).await.err().unwrap().to_string()
+        open(&Loaded::from_sources(sources).unwrap().settings, &LoadProgress::new())
+            .await
+            .err()
+            .unwrap()
+            .to_string()
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@
 //! | settings and their sources      | [`settings`] |
 //! | what `keystead X` does          | [`cli`]      |
 //! | how a server starts and stops   | [`server`]   |
+//! | the server while its database loads | [`starting`] |
 //! | what handlers share             | [`app`]      |
 //! | how the database is opened      | [`database`] |
 //! | how a command reaches its shard | `call`       |
@@ -48,6 +49,7 @@ pub mod resp;
 pub mod server;
 pub mod settings;
 pub mod signals;
+pub mod starting;
 mod suggest;
 mod written;
 

@@ -1,5 +1,5 @@
-//! Runs a server: open the listeners and the database, print the ready block, serve until a signal, drain, close.
-//! Touches sockets, signals, the data directory and stdout.
+//! Runs a server: open the listeners and the database, print the ready block, serve until a signal, drain, close. While a database
+//! takes long to load, the listeners serve already. Touches sockets, signals, the data directory and stdout.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use keystead_commands::hub::ShutDown;
 use keystead_core::{Code, Error, Result, ShardId};
+use keystead_engine::{Engine, LoadProgress};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use crate::app::App;
-use crate::bounds::{Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_INTERVAL, TOKEN_BYTES_ADVISED};
+use crate::bounds::{
+    Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_INTERVAL, LOAD_UNNOTICED, TOKEN_BYTES_ADVISED,
+};
 use crate::failure::failure;
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
+use crate::starting::{Load, Starting};
 use crate::{VERSION, database, functions, http, listen, open_files, ready, reload, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
@@ -47,14 +51,19 @@ pub async fn run(settings: Settings) -> Result<()> {
     }
     let tls = Tls::new(&settings)?;
     open_files::raise_limit();
-    let engine = database::open(&settings).await?;
-    // Not earlier: until the server is ready, a signal may end it at once.
     let mut signals = Signals::listen()?;
     let address = |bound: &Option<Bound>| bound.as_ref().map(|(_, address)| *address);
     let block = ready::block(&settings, address(&http), address(&resp));
     let resp_port = address(&resp).map_or(0, |address| address.port());
-    let connections_max = open_files::connections_max(engine.shards());
-    let app = Arc::new(App::new(settings, engine, resp_port, connections_max));
+    let sockets =
+        Sockets { http: http.map(|bound| bound.0), resp: resp.map(|bound| bound.0), tls: tls.clone() };
+    let mut listeners = JoinSet::new();
+    let Some(loaded) = load(settings, resp_port, sockets, &mut listeners, &mut signals).await? else {
+        // Nothing was acknowledged, so there is nothing to close.
+        return Ok(());
+    };
+    let Loaded { starting, engine, sockets } = loaded;
+    let app = Arc::new(starting.with_engine(engine));
     if let Err(error) = prepare(&app).await {
         for store in app.policies.others() {
             // The error that keeps it from starting matters more.
@@ -62,14 +71,10 @@ pub async fn run(settings: Settings) -> Result<()> {
         }
         return app.engine.close().await.and(Err(error));
     }
-    reload::start(hangups, &app, tls.clone());
-    let mut listeners = JoinSet::new();
-    if let Some((listener, _)) = http {
-        let bounds = Bounds { connections_max, ..Bounds::default() };
-        listeners.spawn(http::serve(listener, Arc::clone(&app), bounds));
-    }
-    if let Some((listener, _)) = resp {
-        listeners.spawn(resp::serve(listener, Arc::clone(&app), tls));
+    reload::start(hangups, &app, tls);
+    match sockets {
+        Some(sockets) => sockets.serve(&app, starting.clients_max(), &mut listeners),
+        None => starting.announce(Arc::clone(&app)),
     }
     print(&block);
     warn_of_short_tokens(&app.settings);
@@ -101,6 +106,93 @@ pub async fn run(settings: Settings) -> Result<()> {
     close(&app).await.and(drained)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The sockets of the listeners, before anything serves them.
+struct Sockets {
+    http: Option<TcpListener>,
+    resp: Option<TcpListener>,
+    tls: Option<Tls>,
+}
+
+impl Sockets {
+    fn serve(self, app: &Arc<App>, connections_max: usize, listeners: &mut JoinSet<()>) {
+        if let Some(socket) = self.http {
+            let bounds = Bounds { connections_max, ..Bounds::default() };
+            listeners.spawn(http::serve(socket, Arc::clone(app), bounds));
+        }
+        if let Some(socket) = self.resp {
+            listeners.spawn(resp::serve(socket, Arc::clone(app), self.tls));
+        }
+    }
+
+    fn serve_from_start(self, starting: &Arc<Starting>, listeners: &mut JoinSet<()>) {
+        if let Some(socket) = self.http {
+            let bounds = Bounds { connections_max: starting.clients_max(), ..Bounds::default() };
+            listeners.spawn(http::serve_from_start(socket, Arc::clone(starting), bounds));
+        }
+        if let Some(socket) = self.resp {
+            listeners.spawn(resp::serve_from_start(socket, Arc::clone(starting), self.tls));
+        }
+    }
+}
+
+/// A server whose database is open.
+struct Loaded {
+    starting: Arc<Starting>,
+    engine: Engine,
+    /// The sockets, if nothing serves them yet.
+    sockets: Option<Sockets>,
+}
+
+/// Opens the database. If that takes long, the listeners serve meanwhile what needs no data. `None` when a signal or a client has
+/// stopped the server.
+async fn load(
+    settings: Settings,
+    resp_port: u16,
+    sockets: Sockets,
+    listeners: &mut JoinSet<()>,
+    signals: &mut Signals,
+) -> Result<Option<Loaded>> {
+    let progress = LoadProgress::new();
+    let load = Load::begin(progress.clone());
+    let of = settings.clone();
+    let mut opening = tokio::spawn(async move { database::open(&of, &progress).await });
+    let mut opened = None;
+    while opened.is_none() {
+        tokio::select! {
+            biased;
+            done = &mut opening => opened = Some(joined(done)?),
+            signal = signals.next() => return Ok(stopped_early(signal)),
+            () = sleep(LOAD_UNNOTICED) => if load.shards().is_some() { break },
+        }
+    }
+    let shards = opened.as_ref().map(Engine::shards).or(load.shards()).unwrap_or(1);
+    let clients_max = open_files::connections_max(shards);
+    let starting = Arc::new(Starting::new(settings, load, resp_port, clients_max));
+    if let Some(engine) = opened {
+        return Ok(Some(Loaded { starting, engine, sockets: Some(sockets) }));
+    }
+    sockets.serve_from_start(&starting, listeners);
+    let engine = tokio::select! {
+        biased;
+        done = &mut opening => joined(done)?,
+        signal = signals.next() => return Ok(stopped_early(signal)),
+        () = starting.shut_down() => return Ok(None),
+        _ = listeners.join_next() => return Err(broken()),
+        never = starting.load.report() => match never {},
+    };
+    starting.load.report_end();
+    Ok(Some(Loaded { starting, engine, sockets: None }))
+}
+
+fn joined(done: std::result::Result<Result<Engine>, JoinError>) -> Result<Engine> {
+    done.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())))
+}
+
+fn stopped_early(signal: i32) -> Option<Loaded> {
+    tracing::info!(signal, "stopped while the database was being loaded");
+    None
 }
 
 /// Loads the functions, and puts the policies into force.

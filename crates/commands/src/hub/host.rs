@@ -89,4 +89,21 @@ pub struct Facts {
     pub cpu_us: [u64; 2],
     /// 40 hexadecimal digits that differ with every start.
     pub run_id: String,
+    /// How far loading the data is, until it is loaded.
+    pub loading: Option<Loading>,
+}
+
+/// How far a server is with loading its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loading {
+    /// What is being loaded: `archive`, then `journal`.
+    pub stage: &'static str,
+    /// How much of that is done.
+    pub percent: f64,
+    /// Milliseconds since the beginning.
+    pub elapsed_ms: u64,
+    /// Keys of the archive: loaded, and all.
+    pub keys: [u64; 2],
+    /// Bytes of the journal: replayed, and all; 0 until that begins.
+    pub journal_bytes: [u64; 2],
 }

@@ -18,7 +18,7 @@ pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
 pub(crate) use config::page as config_page;
 pub use config::{Config, ConfigError, OutputLimit};
-pub use host::{Facts, Host, ShutDown};
+pub use host::{Facts, Host, Loading, ShutDown};
 pub use mailbox::{Mailbox, Message};
 pub use monitors::{Monitors, SCRIPT};
 pub(crate) use scripts::Origin;

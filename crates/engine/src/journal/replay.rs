@@ -13,6 +13,7 @@ use keystead_core::{Code, Error, Result, Revision};
 use super::record;
 use super::segment::{HEADER_BYTES, Owner, Segment, list};
 use crate::directory::{cannot, sync_dir};
+use crate::load::{Counters, Portion};
 
 /// Bytes that the search for later records reads at a time.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -34,6 +35,7 @@ pub(crate) fn replay(
     dir: &Path,
     owner: Owner,
     archived: Revision,
+    counters: &Counters,
     apply: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<Found> {
     let files = list(dir)?;
@@ -46,8 +48,11 @@ pub(crate) fn replay(
         };
     };
     for (first, path) in &files[..start] {
-        found.segments.insert(*first, fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len());
+        found.segments.insert(*first, length(path)?);
     }
+    let lengths = files[start..].iter().map(|(_, path)| length(path)).collect::<Result<Vec<u64>>>()?;
+    let mut bytes = Portion { done: 0, total: lengths.iter().sum() };
+    counters.set_journal_bytes(bytes);
     let mut expected = files[start].0;
     let mut buffer = Vec::new();
     for (index, (first, path)) in files.iter().enumerate().skip(start) {
@@ -66,13 +71,16 @@ pub(crate) fn replay(
             }
             offset += header.record_len() as u64;
             expected = header.last.next();
+            counters.set_journal_bytes(Portion { done: bytes.done + offset, ..bytes });
         }
+        bytes.done += lengths[index - start];
         found.segments.insert(*first, offset);
         if files.get(index + 1).is_none_or(|(successor, _)| *successor != expected) {
             end_here(rest, owner, expected, offset, &mut found)?;
             break;
         }
     }
+    counters.set_journal_bytes(Portion { done: bytes.total, ..bytes });
     if expected <= archived {
         // The archive is on disk and the end of the journal is not, which is possible at `commit` only: all of this is archived.
         found.segments.clear();
@@ -80,6 +88,10 @@ pub(crate) fn replay(
         found.torn_bytes = 0;
     }
     Ok(found)
+}
+
+fn length(path: &Path) -> Result<u64> {
+    Ok(fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len())
 }
 
 fn gap(archived: Revision, first: Revision, path: &Path) -> Error {

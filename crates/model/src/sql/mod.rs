@@ -20,5 +20,5 @@ pub mod schema;
 pub use absorb::{Pending, WholeKeys};
 pub use audit::audit;
 pub use executor::{Cell, Param, Sql};
-pub use load::{Archived, fetch, load, read_archived};
+pub use load::{Archived, fetch, load, load_reporting, read_archived};
 pub use schema::migrate;

@@ -19,8 +19,8 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     takes: |_| true,
     details: "\
 The server is found by the same settings as it was started with: --http, KEYSTEAD_HTTP, the file. Sends GET /healthz,
-which needs no token, and prints the status on one line. Exits with 0 when the server is healthy (ok, or degraded with
-the reasons), 1 when it is failing or does not answer, 2 when the settings are invalid.",
+which needs no token, and prints the status on one line. Exits with 0 when the server is healthy (ok, loading, or
+degraded with the reasons), 1 when it is failing or does not answer, 2 when the settings are invalid.",
     run,
 };
 

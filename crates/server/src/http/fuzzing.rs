@@ -40,7 +40,7 @@ impl Server {
     /// When the policies are invalid.
     pub fn new(policies: &str) -> Result<Server> {
         let settings = Loaded::from_sources(Sources::default())?.settings;
-        let app = App::new(settings, Engine::open(&Options::in_memory())?, 0, 100);
+        let app = App::with_database(settings, Engine::open(&Options::in_memory())?, 0, 100);
         app.policies.replace(&file::parse(policies, "fuzz.toml")?)?;
         Ok(Server { app: Arc::new(app), bounds: Arc::new(Bounds::default()) })
     }

@@ -9,8 +9,9 @@
 use hyper::StatusCode;
 use keystead_core::ShardId;
 use keystead_engine::{Health, ShardHealth};
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::openapi::path::OperationBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 
 use super::context::HttpContext;
 use super::openapi::SERVER;
@@ -21,6 +22,7 @@ use crate::VERSION;
 use crate::app::App;
 use crate::handover;
 use crate::policies::Set;
+use crate::starting::Starting;
 
 const OK: &str = "ok";
 const DEGRADED: &str = "degraded";
@@ -28,6 +30,10 @@ const FAILING: &str = "failing";
 const READY: &str = "ready";
 const STOPPING: &str = "stopping";
 const BUSY: &str = "busy";
+const LOADING: &str = "loading";
+
+/// How much is loaded.
+const COUNTS: [&str; 4] = ["keys_done", "keys_total", "journal_bytes_done", "journal_bytes_total"];
 
 const HEALTHZ: &str = "/healthz";
 const READYZ: &str = "/readyz";
@@ -48,6 +54,34 @@ pub(super) fn without_shard(app: &App, why: Unserved, path: &str) -> Option<Repl
         (READYZ, _) => Some(readiness(app)),
         _ => None,
     }
+}
+
+/// The response of these routes while the database loads; nothing for other paths.
+pub(super) fn while_loading(starting: &Starting, path: &str) -> Option<Reply> {
+    match path {
+        HEALTHZ => Some(loading(starting)),
+        READYZ => Some(unready(LOADING)),
+        _ => None,
+    }
+}
+
+/// How far loading is. Where a token is set, clients without it do not learn how much data there is.
+fn loading(starting: &Starting) -> Reply {
+    let load = starting.load.now();
+    let seconds = load.elapsed_ms / 1000;
+    let (stage, percent) = (load.stage, (load.percent * 10.0).round() / 10.0);
+    let mut how_far = json!({ "stage": stage, "percent": percent, "seconds": seconds });
+    if starting.settings.token.is_none()
+        && let Value::Object(how_far) = &mut how_far
+    {
+        for (name, count) in COUNTS.into_iter().zip(load.keys.into_iter().chain(load.journal_bytes)) {
+            how_far.insert(name.to_owned(), json!(count));
+        }
+    }
+    let body = format!(
+        r#"{{"status":"{LOADING}","version":"{VERSION}","uptime_seconds":{seconds},"loading":{how_far}}}"#
+    );
+    reply::json(StatusCode::OK, body)
 }
 
 /// Whether a request with these first bytes is for one of these routes.
@@ -90,9 +124,11 @@ fn unready(word: &str) -> Reply {
 pub(super) fn describe_healthz() -> OperationBuilder {
     let health = || -> Shape {
         part::required(
-            part::closed().property("reasons", part::list(part::string()).min_items(Some(1))),
+            part::closed()
+                .property("reasons", part::list(part::string()).min_items(Some(1)))
+                .property("loading", how_far()),
             [
-                ("status", part::one_of(&[OK, DEGRADED, FAILING]).into()),
+                ("status", part::one_of(&[OK, DEGRADED, FAILING, LOADING]).into()),
                 ("version", part::string().into()),
                 ("uptime_seconds", part::at_least(0).into()),
             ],
@@ -100,8 +136,27 @@ pub(super) fn describe_healthz() -> OperationBuilder {
         .into()
     };
     part::operation(SERVER, "healthz", "Is the process healthy?")
-        .response("200", part::json("It runs. `reasons` lists what is wrong.", health()))
+        .response(
+            "200",
+            part::json(
+                "It runs. `reasons` lists what is wrong, `loading` says how far loading is.",
+                health(),
+            ),
+        )
         .response("503", part::json("A restart is needed.", health()))
+}
+
+/// How far loading the database is. The counts are there if no token is set.
+fn how_far() -> ObjectBuilder {
+    let closed = COUNTS.into_iter().fold(part::closed(), |all, name| all.property(name, part::at_least(0)));
+    part::required(
+        closed,
+        [
+            ("stage", part::one_of(&["archive", "journal"]).into()),
+            ("percent", ObjectBuilder::new().schema_type(Type::Number).into()),
+            ("seconds", part::at_least(0).into()),
+        ],
+    )
 }
 
 pub(super) fn describe_readyz() -> OperationBuilder {
@@ -110,7 +165,7 @@ pub(super) fn describe_readyz() -> OperationBuilder {
     };
     part::operation(SERVER, "readyz", "Should it get traffic?")
         .response("200", part::json("Yes.", status(&[READY])))
-        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY])))
+        .response("503", part::json("No.", status(&[STOPPING, FAILING, BUSY, LOADING])))
 }
 
 /// The problems of a database.
@@ -176,8 +231,6 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn found(change: impl Fn(&mut ShardHealth)) -> (&'static str, bool, Vec<String>) {

@@ -32,7 +32,7 @@ use crate::handover::{self, OnLoop};
 
 /// The phase of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+pub(super) enum Stage {
     /// It serves its connections.
     Open,
     /// Each connection finishes the request in flight.
@@ -43,7 +43,7 @@ enum Stage {
 
 /// The state that all connections share.
 #[derive(Clone)]
-struct Shared {
+pub(super) struct Shared {
     app: Arc<App>,
     bounds: Arc<Bounds>,
     stage: watch::Receiver<Stage>,
@@ -51,47 +51,87 @@ struct Shared {
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, bounds: Bounds) {
-    let stage = watch::Sender::new(Stage::Open);
-    let mut http = HttpAcceptor {
-        slots: Arc::new(Semaphore::new(bounds.connections_max)),
-        shared: Shared { app: Arc::clone(&app), bounds: Arc::new(bounds), stage: stage.subscribe() },
-        tasks: JoinSet::new(),
-        rejections: Rejections::default(),
-    };
-    accept::until_stopping(listener, &app, &mut http).await;
-    http.drain(&stage).await;
+    HttpListener::new(bounds).serve(listener, app).await;
 }
 
-struct HttpAcceptor {
-    shared: Shared,
+/// The state of the listener, which it has before there is an app.
+pub(super) struct HttpListener {
+    bounds: Arc<Bounds>,
+    stage: watch::Sender<Stage>,
     slots: Arc<Semaphore>,
     /// Connections that no loop has yet, or that are being rejected.
-    tasks: JoinSet<()>,
-    rejections: Rejections,
+    pub(super) tasks: JoinSet<()>,
+    pub(super) rejections: Rejections,
 }
 
-impl Acceptor for HttpAcceptor {
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId) {
-        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            self.tasks.spawn(admit(stream, peer, slot, self.shared.clone(), shard));
-            return;
+impl HttpListener {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        HttpListener {
+            slots: Arc::new(Semaphore::new(bounds.connections_max)),
+            bounds: Arc::new(bounds),
+            stage: watch::Sender::new(Stage::Open),
+            tasks: JoinSet::new(),
+            rejections: Rejections::default(),
         }
-        let app = Arc::clone(&self.shared.app);
-        app.metrics.http_connections_refused.inc();
-        self.rejections.push(self.tasks.spawn(reject(stream, app, Unserved::TooMany)));
     }
 
-    async fn maintain(&mut self) {
+    /// Serves connections until the app stops, then drains.
+    pub(super) async fn serve(self, listener: TcpListener, app: Arc<App>) {
+        let shared = self.sharing()(Arc::clone(&app));
+        let mut http = HttpAcceptor { shared, http: self };
+        accept::until_stopping(listener, &app, &mut http).await;
+        http.http.drain().await;
+    }
+
+    pub(super) fn bounds(&self) -> Arc<Bounds> {
+        Arc::clone(&self.bounds)
+    }
+
+    /// What connections share, once there is an app.
+    pub(super) fn sharing(&self) -> impl FnOnce(Arc<App>) -> Shared + Send + 'static {
+        let (bounds, stage) = (Arc::clone(&self.bounds), self.stage.subscribe());
+        |app| Shared { app, bounds, stage }
+    }
+
+    /// A slot for a connection, if one is free.
+    pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().ok()
+    }
+
+    /// Removes tasks that have ended. Waits for ever when there is none.
+    pub(super) async fn reap(&mut self) {
         if self.tasks.join_next().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-impl HttpAcceptor {
-    async fn drain(mut self, stage: &watch::Sender<Stage>) {
-        stage.send_replace(Stage::Draining);
-        let connections_max = self.shared.bounds.connections_max;
+struct HttpAcceptor {
+    shared: Shared,
+    http: HttpListener,
+}
+
+impl Acceptor for HttpAcceptor {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId) {
+        if let Some(slot) = self.http.slot() {
+            self.http.tasks.spawn(admit(stream, peer, slot, self.shared.clone(), shard));
+            return;
+        }
+        let app = Arc::clone(&self.shared.app);
+        app.metrics.http_connections_refused.inc();
+        let rejection = self.http.tasks.spawn(reject(stream, app, Unserved::TooMany));
+        self.http.rejections.push(rejection);
+    }
+
+    async fn maintain(&mut self) {
+        self.http.reap().await;
+    }
+}
+
+impl HttpListener {
+    async fn drain(mut self) {
+        self.stage.send_replace(Stage::Draining);
+        let connections_max = self.bounds.connections_max;
         let all = u32::try_from(connections_max).unwrap_or(u32::MAX);
         let (tasks, slots) = (&mut self.tasks, &self.slots);
         let all_ended = async {
@@ -100,10 +140,10 @@ impl HttpAcceptor {
             let _ = slots.acquire_many(all).await;
         };
         let left = || connections_max - slots.available_permits();
-        if accept::drain(all_ended, self.shared.bounds.drain_timeout, left).await {
+        if accept::drain(all_ended, self.bounds.drain_timeout, left).await {
             return;
         }
-        stage.send_replace(Stage::Cut);
+        self.stage.send_replace(Stage::Cut);
         self.tasks.shutdown().await;
         // A loop that hangs does not notice; its connections end with the process.
         let _ = timeout(CUT_TIMEOUT, self.slots.acquire_many(all)).await;
@@ -123,7 +163,7 @@ struct Accepted {
 }
 
 /// Hands a connection to a shard's loop. It waits for a busy shard, and others are accepted meanwhile.
-async fn admit(
+pub(super) async fn admit(
     stream: TcpStream,
     peer: SocketAddr,
     slot: OwnedSemaphorePermit,

@@ -8,6 +8,7 @@
 //! |---------------------------------------|----------------|
 //! | the table of routes                   | [`routes`]     |
 //! | accept, connection bound, drain       | [`listener`]   |
+//! | connections while the database loads  | `loading`      |
 //! | how one request is processed          | [`request`]    |
 //! | responses and error bodies            | [`reply`]      |
 //! | tokens, hosts, and pages of other sites | [`rights`]   |
@@ -37,6 +38,7 @@ mod idempotency;
 mod kv;
 mod limit;
 pub mod listener;
+mod loading;
 mod metrics;
 mod openapi;
 mod parameters;
@@ -50,3 +52,4 @@ mod url;
 
 pub use context::HttpContext;
 pub use listener::serve;
+pub use loading::serve_from_start;

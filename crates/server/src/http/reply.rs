@@ -36,6 +36,8 @@ pub mod code {
     pub const TIMED_OUT: &str = "timed_out";
     /// The media type of the body is not supported.
     pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
+    /// The database is not open yet.
+    pub const LOADING: &str = "loading";
     /// It is understood, but does not fit the current state.
     pub const UNPROCESSABLE: &str = "unprocessable";
 
@@ -46,6 +48,7 @@ pub mod code {
         NOT_FOUND,
         METHOD_NOT_ALLOWED,
         TIMED_OUT,
+        LOADING,
         UNSUPPORTED_MEDIA_TYPE,
         UNPROCESSABLE,
     ];
@@ -187,6 +190,14 @@ pub fn error(error: &Error) -> Reply {
     if error.code() == Code::QueueFull {
         reply.headers_mut().insert(RETRY_AFTER, SOON);
     }
+    reply
+}
+
+/// The response for a request while the database loads.
+pub(super) fn loading() -> Reply {
+    let words = "the database is being loaded: try again later";
+    let mut reply = error_body(StatusCode::SERVICE_UNAVAILABLE, code::LOADING, words);
+    reply.headers_mut().insert(RETRY_AFTER, SOON);
     reply
 }
 

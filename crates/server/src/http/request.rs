@@ -21,6 +21,7 @@ use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{cors, health, upstash};
 use crate::app::App;
 use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Bounds};
+use crate::starting::Starting;
 
 /// A request whose body has arrived.
 pub struct HttpRequest {
@@ -129,6 +130,26 @@ pub(super) fn without_shard(app: &App, at: IpAddr, why: Unserved, request: &Requ
     let mut reply = match rights::check_host(&app.settings, at, request.uri(), request.headers()) {
         Ok(()) => unserved(app, why, request),
         Err(host) => reply::request_error(&RequestError::Host(host)),
+    };
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// The response to a request while the database loads. It does not depend on the token, either.
+pub(super) fn while_loading(starting: &Starting, at: IpAddr, request: &Request<Incoming>) -> Reply {
+    let found = Match::find(request.method(), request.uri().path());
+    let mut reply = match rights::check_host(&starting.settings, at, request.uri(), request.headers()) {
+        Err(host) => reply::request_error(&RequestError::Host(host)),
+        Ok(()) => {
+            let health = match found {
+                Match::Route(route) => health::while_loading(starting, route.path),
+                Match::WrongMethod(_) => None,
+            };
+            health.unwrap_or_else(|| match found.access() {
+                Access::Upstash => upstash::loading(),
+                Access::Open | Access::Token | Access::Documents => reply::loading(),
+            })
+        }
     };
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply

@@ -2,21 +2,23 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use keystead_commands::hub::{Facts, Host, ShutDown};
 use keystead_core::{Result, Stopwatch};
-use keystead_engine::{Durability, Engine};
+use keystead_engine::{Durability, Engine, Health};
 use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::VERSION;
 use crate::functions;
 use crate::settings::{Settings, Token};
+use crate::starting::Load;
 
 /// The server, as commands see it.
 pub struct Server {
-    engine: Engine,
+    engine: Arc<OnceLock<Engine>>,
+    load: Load,
     token: Option<Token>,
     started: Stopwatch,
     port: u16,
@@ -28,20 +30,25 @@ pub struct Server {
     log_level: &'static str,
     run_id: String,
     shut_down: Arc<watch::Sender<Option<ShutDown>>>,
+    durability: Durability,
 }
 
 impl Server {
-    /// The server with these settings, whose RESP listener is on `port`. SHUTDOWN sends to `shut_down`.
+    /// The server with these settings, whose RESP listener is on `port`. SHUTDOWN sends to `shut_down`. There is no engine until `load`
+    /// is over.
     #[must_use]
     pub fn new(
         settings: &Settings,
-        engine: Engine,
+        engine: Arc<OnceLock<Engine>>,
+        load: Load,
         port: u16,
         clients_max: usize,
         shut_down: Arc<watch::Sender<Option<ShutDown>>>,
     ) -> Self {
         Server {
             engine,
+            load,
+            durability: settings.durability,
             token: settings.token.clone(),
             started: Stopwatch::start(),
             port,
@@ -66,13 +73,13 @@ impl Host for Server {
     }
 
     fn shards(&self) -> usize {
-        self.engine.shards()
+        self.engine.get().map(Engine::shards).or(self.load.shards()).unwrap_or(1)
     }
 
     fn facts(&self) -> Facts {
-        let health = self.engine.health();
+        let health = self.engine.get().map_or(Health { shards: Vec::new() }, Engine::health);
         let sum = |of: fn(&keystead_engine::ShardHealth) -> u64| health.shards.iter().map(of).sum();
-        let durability = self.engine.durability();
+        let durability = self.durability;
         let unwell =
             health.shards.iter().find_map(|shard| shard.poisoned.clone().or(shard.archive_failing.clone()));
         Facts {
@@ -82,7 +89,7 @@ impl Host for Server {
             process_id: std::process::id(),
             durability: durability.as_str(),
             log_level: self.log_level,
-            shards: self.engine.shards(),
+            shards: self.shards(),
             data: if durability == Durability::Memory { String::new() } else { self.data.clone() },
             keys: sum(|shard| shard.size.keys),
             keys_that_expire: sum(|shard| shard.size.keys_that_expire),
@@ -95,6 +102,7 @@ impl Host for Server {
             expired_keys: sum(|shard| shard.size.expired),
             cpu_us: cpu_us(),
             run_id: self.run_id.clone(),
+            loading: self.engine.get().is_none().then(|| self.load.now()),
         }
     }
 

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keystead_commands::hub::Hub;
 use keystead_commands::session::Session;
-use keystead_core::ShardId;
+use keystead_core::{Clock, ShardId, SystemClock};
 use keystead_engine::Local;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,13 +14,14 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::busy::{self, Ended, Listed};
 use super::connection::Connection;
+use super::held::{self, Ended, Listed, Why};
 use super::tls::Tls;
 use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
 use crate::bounds::{CONNECTIONS_MAX, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
 use crate::handover::{self, OnLoop};
+use crate::starting::Starting;
 
 /// How often idle clients are looked for, and while draining those that are left.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,6 +36,18 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {
     drain(&app).await;
 }
 
+/// The same from before the database is open.
+pub async fn serve_from_start(listener: TcpListener, starting: Arc<Starting>, tls: Option<Tls>) {
+    let mut loading = LoadingAcceptor {
+        starting: Arc::clone(&starting),
+        tls: tls.clone(),
+        rejections: Rejections::default(),
+        accepted: 0,
+    };
+    let app = accept::until_open(&listener, &starting, &mut loading).await;
+    serve(listener, app, tls).await;
+}
+
 struct RespAcceptor {
     app: Arc<App>,
     tls: Option<Tls>,
@@ -43,20 +57,13 @@ struct RespAcceptor {
 
 impl Acceptor for RespAcceptor {
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, shard: ShardId) {
-        let app = &self.app;
-        let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
-        let max = app.hub.config.clients_max().min(CONNECTIONS_MAX);
-        let Some(client) = app.hub.clients.add(peer.to_string(), local, app.now(), max) else {
-            let rejection = tokio::spawn(reject(stream, "-ERR max number of clients reached\r\n"));
-            return self.rejections.push(rejection.abort_handle());
-        };
-        let session = Session::new(client, !app.hub.host.needs_token());
-        let listed = Listed::new(Arc::clone(app), session);
+        let app = Arc::clone(&self.app);
+        let Some((stream, listed)) = list(&app.hub, stream, peer, &mut self.rejections) else { return };
         // A socket belongs to the loop that it was registered with, so it is handed over unregistered.
         let Ok(stream) = stream.into_std() else { return };
         let stream = Wire::Bare(stream, self.tls.as_ref().map(Tls::acceptor));
         // A shard that is busy is waited for in a task, of which there are at most as many as clients.
-        tokio::spawn(hand_over(NewConnection { stream, listed }, shard));
+        tokio::spawn(hand_over(NewConnection { app, stream, listed }, shard));
     }
 
     async fn maintain(&mut self) {
@@ -65,8 +72,59 @@ impl Acceptor for RespAcceptor {
     }
 }
 
+struct LoadingAcceptor {
+    starting: Arc<Starting>,
+    tls: Option<Tls>,
+    rejections: Rejections,
+    accepted: usize,
+}
+
+impl Acceptor for LoadingAcceptor {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, _: ShardId) {
+        let starting = Arc::clone(&self.starting);
+        let Some((stream, listed)) = list(&starting.hub, stream, peer, &mut self.rejections) else { return };
+        self.accepted += 1;
+        let Ok(stream) = stream.into_std() else { return };
+        let stream = Wire::Bare(stream, self.tls.as_ref().map(Tls::acceptor));
+        tokio::spawn(hold_until_open(starting, stream, listed, self.accepted));
+    }
+
+    async fn maintain(&mut self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Adds a connection to the list of clients, or rejects it.
+fn list(
+    hub: &Arc<Hub>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    rejections: &mut Rejections,
+) -> Option<(TcpStream, Listed)> {
+    let local = stream.local_addr().map(|address| address.to_string()).unwrap_or_default();
+    let max = hub.config.clients_max().min(CONNECTIONS_MAX);
+    let Some(client) = hub.clients.add(peer.to_string(), local, SystemClock.now(), max) else {
+        let rejection = tokio::spawn(reject(stream, "-ERR max number of clients reached\r\n"));
+        rejections.push(rejection.abort_handle());
+        return None;
+    };
+    let session = Session::new(client, !hub.host.needs_token());
+    Some((stream, Listed::new(Arc::clone(hub), session)))
+}
+
+/// Serves the commands of a connection that need no data until the database is open, and hands it over. The connections go to the
+/// shards in turn.
+async fn hold_until_open(starting: Arc<Starting>, stream: Wire, mut listed: Listed, number: usize) {
+    let held = hold(stream, &mut listed, &Why::Loading(&starting)).await;
+    let Some(stream) = held else { return };
+    let app = starting.opened().await;
+    let shard = ShardId(number % app.engine.shards());
+    hand_over(NewConnection { app, stream, listed }, shard).await;
+}
+
 /// A connection that no loop has yet.
 struct NewConnection {
+    app: Arc<App>,
     stream: Wire,
     listed: Listed,
 }
@@ -80,32 +138,31 @@ enum Wire {
 }
 
 async fn hand_over(mut new: NewConnection, mut shard: ShardId) {
-    let engine = new.listed.app.engine.clone();
+    let engine = new.app.engine.clone();
     while let Some(back) = handover::offer(&engine, shard, new, begin).await {
         shard = handover::next_shard(&engine, shard);
-        let Some(held) = hold(back, shard).await else { return };
-        new = held;
+        let NewConnection { app, stream, mut listed } = back;
+        let Some(stream) = hold(stream, &mut listed, &Why::Busy(&app, shard)).await else { return };
+        new = NewConnection { app, stream, listed };
     }
 }
 
-/// Serves the commands of a connection that need no keys, until the shard's loop is free.
-async fn hold(new: NewConnection, shard: ShardId) -> Option<NewConnection> {
-    let NewConnection { stream, mut listed } = new;
-    let app = Arc::clone(&listed.app);
+/// Serves the commands of a connection that need no keys, until a loop can take it.
+async fn hold(stream: Wire, listed: &mut Listed, why: &Why<'_>) -> Option<Wire> {
     let mut stream = match stream {
         Wire::Bare(stream, None) => {
             let mut stream = TcpStream::from_std(stream).ok()?;
-            let ended = busy::serve(&mut stream, &mut listed, shard).await;
+            let ended = held::serve(&mut stream, listed, why).await;
             let stream = (ended == Ended::LoopIsFree).then(|| stream.into_std().ok())??;
-            return Some(NewConnection { stream: Wire::Bare(stream, None), listed });
+            return Some(Wire::Bare(stream, None));
         }
         Wire::Bare(stream, Some(tls)) => {
-            Box::new(handshake(TcpStream::from_std(stream).ok()?, &tls, &app).await?)
+            Box::new(handshake(TcpStream::from_std(stream).ok()?, &tls, why.stopping()).await?)
         }
         Wire::Tls(stream) => stream,
     };
-    let ended = busy::serve(&mut stream, &mut listed, shard).await;
-    (ended == Ended::LoopIsFree).then_some(NewConnection { stream: Wire::Tls(stream), listed })
+    let ended = held::serve(&mut stream, listed, why).await;
+    (ended == Ended::LoopIsFree).then_some(Wire::Tls(stream))
 }
 
 fn begin(new: NewConnection, local: Local) -> OnLoop {
@@ -113,13 +170,12 @@ fn begin(new: NewConnection, local: Local) -> OnLoop {
 }
 
 async fn connection(new: NewConnection, local: Local) {
-    let NewConnection { stream, listed } = new;
-    let app = Arc::clone(&listed.app);
+    let NewConnection { app, stream, listed } = new;
     match stream {
         Wire::Bare(stream, tls) => {
             let Ok(stream) = TcpStream::from_std(stream) else { return };
             let Some(tls) = tls else { return serve_on(stream, app, listed, local).await };
-            if let Some(stream) = handshake(stream, &tls, &app).await {
+            if let Some(stream) = handshake(stream, &tls, app.stopping()).await {
                 serve_on(stream, app, listed, local).await;
             }
         }
@@ -134,11 +190,15 @@ async fn serve_on<S: AsyncRead + AsyncWrite + Unpin>(stream: S, app: Arc<App>, l
 }
 
 /// Does the TLS handshake, or logs why it failed.
-async fn handshake(stream: TcpStream, tls: &TlsAcceptor, app: &App) -> Option<TlsStream<TcpStream>> {
+async fn handshake(
+    stream: TcpStream,
+    tls: &TlsAcceptor,
+    stopping: impl Future<Output = ()>,
+) -> Option<TlsStream<TcpStream>> {
     let done = tokio::select! {
         biased;
         // A connection that has not begun is not drained.
-        () = app.stopping() => return None,
+        () = stopping => return None,
         done = timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)) => done.ok()?,
     };
     done.inspect_err(|error| tracing::debug!(%error, "a TLS handshake failed")).ok()

@@ -9,7 +9,7 @@
 //! | reading, running and writing                   | `connection` |
 //! | a request that waits                           | `pending`    |
 //! | requests not run yet, replies not sent yet     | `input`, `output` |
-//! | commands served while a shard's loop is busy   | `busy`       |
+//! | commands served while a shard's loop is busy, or the database loads | `held` |
 //! | clients that read too slowly                   | `output_limit` |
 //! | clients before AUTH                            | `unauthenticated` |
 //! | running one request, here or on another shard  | `execute`, `remote`, `worker` |
@@ -18,9 +18,9 @@
 //! | certificates                                   | [`tls`]      |
 //! | what commands read about the server            | `host`       |
 
-mod busy;
 mod connection;
 mod execute;
+mod held;
 mod host;
 mod input;
 mod listener;
@@ -35,4 +35,4 @@ mod unauthenticated;
 mod worker;
 
 pub use host::Server;
-pub use listener::serve;
+pub use listener::{serve, serve_from_start};

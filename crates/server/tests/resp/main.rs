@@ -8,6 +8,7 @@
 //! | limits on clients, KILL, PAUSE, QUIT, clients that go | [`clients`]    |
 //! | readers that are too slow                           | [`slow`]         |
 //! | SIGTERM                                             | [`stop`]         |
+//! | while the database loads                            | [`loading`]      |
 //! | waiting for keys                                    | [`blocking`]     |
 //! | MULTI, WATCH                                        | [`transactions`] |
 //! | messages                                            | [`pubsub`]       |
@@ -35,6 +36,7 @@ mod clients;
 mod common;
 mod crash;
 mod larger;
+mod loading;
 mod malformed;
 mod monitor;
 mod pipelines;

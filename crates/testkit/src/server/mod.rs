@@ -53,7 +53,11 @@ impl Server {
         Ok(server)
     }
 
-    fn wait_until_ready(&mut self) -> Checked {
+    /// Waits for the ready block.
+    ///
+    /// # Errors
+    /// When it ends, or is not ready in time, with everything that it printed.
+    pub fn wait_until_ready(&mut self) -> Checked {
         let deadline = self.launch.deadline();
         let ready = self.output.wait(deadline, |seen| seen.ready() || seen.exited);
         if !ready || !self.output.look(|seen| seen.ready()) {
@@ -170,12 +174,22 @@ impl Server {
     /// # Errors
     /// When it does not stop or start in time.
     pub fn restart(&mut self) -> Checked {
+        self.begin_restart()?;
+        self.wait_until_ready()
+    }
+
+    /// The same without waiting for the ready block. Until [`wait_until_ready`](Server::wait_until_ready), the addresses are those of the
+    /// last start.
+    ///
+    /// # Errors
+    /// When it does not stop in time, or cannot be started.
+    pub fn begin_restart(&mut self) -> Checked {
         if self.running.is_some() {
             self.stop()?;
         }
         let (child, output) = self.launch.spawn()?;
         (self.pid, self.output, self.running) = (child.id(), output, Some(child));
-        self.wait_until_ready()
+        Ok(())
     }
 
     fn end(&mut self, signal: Signal) -> Checked<ExitStatus> {

@@ -27,6 +27,9 @@ const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORD
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
+/// Keys between two reports.
+const KEYS_PER_REPORT: u64 = 4096;
+
 /// How new the rows of an archive are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Archived {
@@ -41,13 +44,31 @@ pub struct Archived {
 /// # Errors
 /// The error of the database; `corrupt` when a row is not valid.
 pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
+    load_reporting(sql, keyspace, &mut |_, _| {})
+}
+
+/// The same, and reports now and then how many keys it has loaded, of how many.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_reporting(
+    sql: &mut dyn Sql,
+    keyspace: &mut Keyspace,
+    report: &mut dyn FnMut(u64, u64),
+) -> Result<Archived> {
     let archived = read_archived(sql)?;
     let is_exact = archived.newest == archived.revision;
+    let (mut loaded, mut total) = (0, 0);
     sql.query(COUNT, &[], &mut |cells| {
-        keyspace.reserve(usize::try_from(Row(cells).uint(0)?).unwrap_or(0));
+        total = Row(cells).uint(0)?;
+        keyspace.reserve(usize::try_from(total).unwrap_or(0));
         Ok(())
     })?;
     sql.query(DIRECTORY, &[], &mut |cells| {
+        if loaded % KEYS_PER_REPORT == 0 {
+            report(loaded, total);
+        }
+        loaded += 1;
         let row = Row(cells);
         let id = row.id(0)?;
         let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
@@ -62,6 +83,7 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
     if !is_exact {
         load_younger(sql, keyspace, archived.revision)?;
     }
+    report(loaded, total);
     sql.query(FIELDS_DUE, &[], &mut |cells| {
         let row = Row(cells);
         keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
@@ -255,6 +277,20 @@ mod tests {
         migrate(&mut empty).unwrap();
         assert_eq!(load(&mut empty, &mut Keyspace::in_memory()).unwrap().revision, Revision::ZERO);
         assert_eq!(read_archived(&mut empty).unwrap().newest, Revision::ZERO);
+    }
+
+    #[test]
+    fn loading_reports_how_far_it_is() {
+        let keys = KEYS_PER_REPORT + 1;
+        let mut db = archived(|ks| {
+            for n in 0..keys {
+                ks.set_str(&n.to_le_bytes(), Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
+            }
+        });
+        let mut reports = Vec::new();
+        load_reporting(&mut db, &mut Keyspace::in_memory(), &mut |done, total| reports.push((done, total)))
+            .unwrap();
+        assert_eq!(reports, [(0, keys), (KEYS_PER_REPORT, keys), (keys, keys)]);
     }
 
     #[test]

@@ -92,13 +92,18 @@ pub(in crate::http) fn store_failures() -> [Common; 2] {
             )
             .build(),
         ),
-        ("503", "Unavailable", busy(&[Code::QueueFull.as_str(), Code::StoreUnavailable.as_str()])),
+        (
+            "503",
+            "Unavailable",
+            busy(&[Code::QueueFull.as_str(), Code::StoreUnavailable.as_str(), code::LOADING]),
+        ),
     ]
 }
 
 fn busy(codes: &[&str]) -> Response {
-    let seconds = part::header("When to try again, in seconds: with `queue_full`.", part::at_least(1));
-    error_response("Too many requests at a time, or the store is unavailable.", codes)
+    let seconds =
+        part::header("When to try again, in seconds: with `queue_full` and `loading`.", part::at_least(1));
+    error_response("Too many requests at a time, or the store is unavailable or being loaded.", codes)
         .header("Retry-After", seconds)
         .build()
 }
@@ -146,7 +151,7 @@ fn request_errors() -> Vec<Common> {
         ("408", "TimedOut", error_response(&too_slow(), &[code::TIMED_OUT]).build()),
         ("413", "TooLarge", error_response(&too_large(), &[Code::TooLarge.as_str()]).build()),
         ("431", "HeadersTooLarge", headers_too_large()),
-        ("503", "Busy", busy(&[Code::QueueFull.as_str()])),
+        ("503", "Busy", busy(&[Code::QueueFull.as_str(), code::LOADING])),
     ]
 }
 

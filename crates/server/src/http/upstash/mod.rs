@@ -21,13 +21,14 @@ mod response;
 pub(super) mod run;
 mod subscribe;
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use keystead_commands::Reply as RedisReply;
 use keystead_commands::errors::{self, Fail};
 use keystead_core::Error;
 
 use super::context::HttpContext;
-use super::reply::Reply;
+use super::reply::{self, Reply};
 use super::request::{HttpRequest, RequestError};
 use super::rights::{self, AuthError, Rights};
 use body::BodyError;
@@ -171,6 +172,13 @@ pub(super) fn request_error(error: &RequestError) -> Reply {
         RequestError::TimedOut => "ERR the request's body did not arrive in time".to_owned(),
     };
     response::words(error.status(), &words)
+}
+
+/// The response for a request while the database loads.
+pub(super) fn loading() -> Reply {
+    let mut reply = response::words(StatusCode::SERVICE_UNAVAILABLE, &errors::LOADING.line());
+    reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
+    reply
 }
 
 /// The response for a request that cannot be served.

@@ -69,8 +69,11 @@ pub(in super::super) fn request_errors() -> Vec<Common> {
 
 /// The error for too many connections is sent before requests are counted, so this response has no sync token.
 fn busy() -> ResponseBuilder {
-    part::json("Too many requests at a time, or the store is unavailable.", part::named(FAILURE))
-        .header("Retry-After", part::header("When to try again, in seconds.", part::at_least(1)))
+    part::json(
+        "Too many requests at a time, or the store is unavailable or being loaded.",
+        part::named(FAILURE),
+    )
+    .header("Retry-After", part::header("When to try again, in seconds.", part::at_least(1)))
 }
 
 /// The errors of the store. The response to a command can be RESP2.

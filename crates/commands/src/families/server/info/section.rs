@@ -188,7 +188,7 @@ fn persistence(snapshot: &Snapshot<'_>, out: &mut String) {
     fields(
         out,
         &[
-            ("loading", &0),
+            ("loading", &u8::from(facts.loading.is_some())),
             ("async_loading", &0),
             ("rdb_changes_since_last_save", &0),
             ("rdb_bgsave_in_progress", &0),
@@ -212,6 +212,21 @@ fn persistence(snapshot: &Snapshot<'_>, out: &mut String) {
         fields(
             out,
             &[("aof_current_size", &facts.journal_bytes), ("aof_base_size", &0), ("aof_delayed_fsync", &0)],
+        );
+    }
+    if let Some(loading) = &facts.loading {
+        let started_ms = snapshot.now.0.saturating_sub(loading.elapsed_ms);
+        fields(
+            out,
+            &[
+                ("loading_start_time", &(started_ms / 1000)),
+                ("loading_stage", &loading.stage),
+                ("loading_loaded_perc", &format!("{:.2}", loading.percent)),
+                ("loading_loaded_keys", &loading.keys[0]),
+                ("loading_total_keys", &loading.keys[1]),
+                ("loading_loaded_bytes", &loading.journal_bytes[0]),
+                ("loading_total_bytes", &loading.journal_bytes[1]),
+            ],
         );
     }
     fields(out, &[("module_fork_in_progress", &0), ("module_fork_last_cow_size", &0)]);
