@@ -167,7 +167,7 @@ impl Buckets {
     fn home(&self, hash: u32) -> usize {
         // Shards and parts are selected by the upper half of a hash, so this half varies within a part. The product maps it to any
         // number of lines.
-        (u64::from(hash) * self.lines.len() as u64 >> u32::BITS) as usize
+        ((u64::from(hash) * self.lines.len() as u64) >> u32::BITS) as usize
     }
 
     #[inline]
