@@ -1,6 +1,6 @@
 //! The health of a database: written by the threads of its shards, read by any thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use keystead_core::{Code, Error, Millis, Revision};
@@ -17,9 +17,12 @@ impl Health {
     /// Whether every shard serves requests and archives.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.shards
-            .iter()
-            .all(|shard| shard.poisoned.is_none() && shard.archive_failing.is_none() && !shard.journal_full)
+        self.shards.iter().all(|shard| {
+            shard.poisoned.is_none()
+                && shard.archive_failing.is_none()
+                && !shard.journal_full
+                && !shard.memory_full
+        })
     }
 }
 
@@ -32,6 +35,8 @@ pub struct ShardHealth {
     pub archive_failing: Option<String>,
     /// The journal has reached its maximum size, so writes are rejected.
     pub journal_full: bool,
+    /// The memory bound is reached and no eviction helps, so writes that could add memory are rejected.
+    pub memory_full: bool,
     /// The last durable revision.
     pub durable: Revision,
     /// The last archived revision.
@@ -65,6 +70,7 @@ pub(crate) struct Vitals {
     keys: AtomicU64,
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
+    memory_full: AtomicBool,
     expired: AtomicU64,
     /// When the loop began its current turn; 0 before the first one, and after the loop has ended.
     turn_began_ms: AtomicU64,
@@ -97,7 +103,12 @@ impl Vitals {
         self.keys.store(keyspace.count() as u64, Ordering::Relaxed);
         self.keys_that_expire.store(keyspace.count_that_expire() as u64, Ordering::Relaxed);
         self.used_bytes.store(keyspace.used_bytes() as u64, Ordering::Relaxed);
+        self.memory_full.store(keyspace.is_full(), Ordering::Relaxed);
         self.expired.store(keyspace.expired(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn memory_full(&self) -> bool {
+        self.memory_full.load(Ordering::Relaxed)
     }
 
     pub(crate) fn size(&self) -> Size {

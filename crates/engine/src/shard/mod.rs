@@ -3,6 +3,7 @@
 //! It runs jobs on its keyspace, sends what they changed to the journal, and holds back each result at the output gate until
 //! everything that it depends on is durable. A result that depends only on durable revisions is delivered at once.
 
+pub(crate) mod garbage;
 mod job;
 mod local;
 mod thread;
@@ -25,6 +26,7 @@ use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::InlineWriter;
 use crate::journal::segments::Segments;
 
+use garbage::Collector;
 pub(crate) use job::Task;
 pub use job::{Completion, Job, Ran, Wait};
 pub use local::{Local, LocalTask, Turn};
@@ -49,7 +51,9 @@ pub(crate) struct Shared {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Segments>>,
     pub(crate) journal_bytes_max: u64,
-    /// Memory budget for values.
+    /// Frees what takes long.
+    pub(crate) collector: Collector,
+    /// Memory budget for keys and values.
     pub(crate) memory_bytes: Option<usize>,
     /// Notified when something new is durable: change feeds wait for it.
     pub(crate) progressed: Arc<Notify>,
@@ -81,6 +85,10 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) fn new(mut keyspace: Keyspace, journal: Journal, shared: Shared) -> Self {
         keyspace.set_change_bytes_max(JOB_BYTES_MAX);
+        keyspace.collect_garbage();
+        if let Some(budget) = shared.memory_bytes {
+            keyspace.set_memory_bound(budget, true);
+        }
         Shard {
             keyspace,
             journal,
@@ -104,6 +112,12 @@ impl Shard {
         self.journal_full =
             self.shared.files.as_ref().is_some_and(|files| files.bytes() > self.shared.journal_bytes_max);
         self.keyspace.set_archived(self.shared.progress.archived());
+        if let Some(budget) = self.shared.memory_bytes
+            && self.keyspace.used_bytes() > budget
+        {
+            // Without an archive nothing can be evicted, so values count too.
+            self.keyspace.set_memory_bound(budget, self.shared.vitals.archive_failing().is_none());
+        }
         let now = self.shared.clock.now();
         self.shared.vitals.begin_turn(now);
         now
@@ -139,11 +153,13 @@ impl Shard {
     pub(crate) fn finish(&mut self) {
         self.send();
         self.open_gate();
+        self.shared.collector.collect(&mut self.keyspace);
         self.shared.vitals.set_size(&self.keyspace);
     }
 
     /// Ends a turn on this loop. Its changes are sent when all tasks that are ready have had theirs.
     fn end_turn(&mut self) {
+        self.shared.collector.collect(&mut self.keyspace);
         if self.keyspace.effects().is_empty() {
             // Reads may have loaded more than fits.
             if self.shared.memory_bytes.is_some_and(|budget| self.keyspace.used_bytes() > budget) {
@@ -170,6 +186,7 @@ impl Shard {
             && self.keyspace.used_bytes() > budget + budget / 4
         {
             self.keyspace.evict(budget);
+            self.shared.collector.collect(&mut self.keyspace);
         }
     }
 

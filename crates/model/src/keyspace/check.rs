@@ -51,8 +51,9 @@ impl Keyspace {
     /// # Errors
     /// A message that says what is not consistent.
     pub fn check(&self) -> Result<(), String> {
-        let mut used_bytes = 0;
+        let (mut used_bytes, mut entry_bytes) = (0, 0);
         for (id, key, entry, _) in self.table.iter_from(0) {
+            entry_bytes += ENTRY_BYTES + shared_bytes(key);
             used_bytes += ENTRY_BYTES + shared_bytes(key) + entry.value.mem_bytes();
             if self.table.find(key) != Some(id) {
                 return Err(format!("the index does not lead to key {key:?} at {id}"));
@@ -65,8 +66,11 @@ impl Keyspace {
             }
             self.check_value(id, &entry.value).map_err(|why| format!("key {key:?}: {why}"))?;
         }
-        if used_bytes != self.used_bytes {
-            return Err(format!("{used_bytes} bytes are used and {} counted", self.used_bytes));
+        if (used_bytes, entry_bytes) != (self.used_bytes, self.entry_bytes) {
+            let counted = (self.used_bytes, self.entry_bytes);
+            return Err(format!(
+                "{used_bytes} bytes, {entry_bytes} of entries, are used and {counted:?} counted"
+            ));
         }
         match self.fields.ids().find(|id| self.table.get(*id).is_none()) {
             Some(id) => Err(format!("the field expiries have a hash at {id} that does not exist")),

@@ -51,6 +51,7 @@ impl Keyspace {
             let marker = Value::Evicted(entry.value.kind());
             let value = std::mem::replace(&mut entry.value, marker);
             self.used_bytes -= value.mem_bytes();
+            self.garbage.put_value(value);
             (evicted, fruitless) = (evicted + 1, 0);
         }
         evicted
