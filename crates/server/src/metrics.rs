@@ -53,6 +53,9 @@ struct Shards {
     journal_bytes: Family<ShardLabel, Gauge>,
     poisoned: Family<ShardLabel, Gauge>,
     archive_failing: Family<ShardLabel, Gauge>,
+    keys: Family<ShardLabel, Gauge>,
+    memory_used: Family<ShardLabel, Gauge>,
+    memory_full: Family<ShardLabel, Gauge>,
 }
 
 impl Shards {
@@ -62,9 +65,17 @@ impl Shards {
             ("shard_archived_revision", "The last revision that is in the archive", &self.archived_revision),
             ("shard_poisoned", "Whether the shard rejects all requests until a restart", &self.poisoned),
             ("archive_failing", "Whether the archive cannot be written", &self.archive_failing),
+            ("keys", "Keys, including those that are expired but not yet reclaimed", &self.keys),
+            (
+                "memory_full",
+                "Whether the memory limit is reached, so that writes that could add memory are rejected",
+                &self.memory_full,
+            ),
         ] {
             to.register(name, help, family.clone());
         }
+        let used = "Estimated memory of keys and values";
+        to.register_with_unit("memory_used", used, Unit::Bytes, self.memory_used.clone());
         to.register_with_unit("journal", "Journal on disk", Unit::Bytes, self.journal_bytes.clone());
     }
 
@@ -78,6 +89,9 @@ impl Shards {
             set(&self.journal_bytes, health.journal_bytes);
             set(&self.poisoned, health.poisoned.is_some().into());
             set(&self.archive_failing, health.archive_failing.is_some().into());
+            set(&self.keys, health.size.keys);
+            set(&self.memory_used, health.size.used_bytes);
+            set(&self.memory_full, health.memory_full.into());
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::failure::failure;
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
-use crate::{VERSION, database, functions, http, listen, open_files, ready, reload, resp};
+use crate::{VERSION, allocator, database, functions, http, listen, open_files, ready, reload, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -47,6 +47,7 @@ pub async fn run(settings: Settings) -> Result<()> {
     }
     let tls = Tls::new(&settings)?;
     open_files::raise_limit();
+    allocator::start_returning();
     let engine = database::open(&settings).await?;
     // Not earlier: until the server is ready, a signal may end it at once.
     let mut signals = Signals::listen()?;

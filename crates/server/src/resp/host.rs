@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use keystead_commands::hub::{Facts, Host, ShutDown};
+use keystead_commands::{Args, Spec};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine};
 use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::VERSION;
+use crate::allocator;
 use crate::functions;
 use crate::settings::{Settings, Token};
 
@@ -88,6 +90,7 @@ impl Host for Server {
             keys_that_expire: sum(|shard| shard.size.keys_that_expire),
             used_bytes: sum(|shard| shard.size.used_bytes),
             limit_bytes: self.limit_bytes,
+            memory_full: health.shards.iter().any(|shard| shard.memory_full),
             resident_bytes: resident_bytes(),
             journal_bytes: sum(|shard| shard.journal_bytes),
             unwell,
@@ -96,6 +99,18 @@ impl Host for Server {
             cpu_us: cpu_us(),
             run_id: self.run_id.clone(),
         }
+    }
+
+    fn is_out_of_memory(&self, spec: &Spec, args: Args<'_>) -> bool {
+        if self.limit_bytes.is_none() {
+            return false;
+        }
+        let keys = spec.keys(args).unwrap_or_default();
+        keys.first().is_some_and(|key| self.engine.is_memory_full(self.engine.shard_of(args.at(*key))))
+    }
+
+    fn purge_memory(&self) -> bool {
+        allocator::purge()
     }
 
     fn keep_functions(&self, dump: &[u8]) -> Result<()> {
