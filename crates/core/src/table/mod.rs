@@ -48,13 +48,15 @@ struct Due(u64);
 
 impl Due {
     const USED: u64 = 1 << 63;
-    const NEVER: u64 = Due::USED - 1;
+    /// No entry expires at 0: it would be expired when it is put.
+    const NEVER: u64 = 0;
+    const LATEST: u64 = Due::USED - 1;
 
     /// Not used yet.
     #[inline]
     fn at(at: Millis) -> Due {
         // A time that this cannot hold is millions of years away.
-        Due(if at == Millis::NEVER { Due::NEVER } else { at.0.min(Due::NEVER - 1) })
+        Due(if at == Millis::NEVER { Due::NEVER } else { at.0.clamp(1, Due::LATEST) })
     }
 
     #[inline]
@@ -358,7 +360,7 @@ mod tests {
 
     #[test]
     fn an_expiry_and_a_use_share_a_word() {
-        for at in [0, 1, 1 << 40, Due::NEVER - 1, u64::MAX].map(Millis) {
+        for at in [1, 2, 1 << 40, i64::MAX as u64, u64::MAX].map(Millis) {
             let mut due = Due::at(at);
             assert_eq!((due.expires_at(), due.take_used()), (at, false));
             due.set_used();
