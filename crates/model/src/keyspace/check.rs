@@ -5,9 +5,9 @@
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result, Revision, Version};
 
-use super::{ENTRY_BYTES, Keyspace};
+use super::Keyspace;
+use super::memory::entry_bytes as bytes_of_entry;
 use crate::Bytes;
-use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
 /// A key with all its properties.
@@ -53,8 +53,8 @@ impl Keyspace {
     pub fn check(&self) -> Result<(), String> {
         let (mut used_bytes, mut entry_bytes) = (0, 0);
         for (id, key, entry, _) in self.table.iter_from(0) {
-            entry_bytes += ENTRY_BYTES + shared_bytes(key);
-            used_bytes += ENTRY_BYTES + shared_bytes(key) + entry.value.mem_bytes();
+            entry_bytes += bytes_of_entry(key);
+            used_bytes += bytes_of_entry(key) + entry.value.mem_bytes();
             if self.table.find(key) != Some(id) {
                 return Err(format!("the index does not lead to key {key:?} at {id}"));
             }

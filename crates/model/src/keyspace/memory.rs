@@ -3,7 +3,8 @@
 //! It touches nothing. Invariant: what exists stays readable and can be deleted; only what could add memory is rejected, and only
 //! while evicting values cannot make room for it.
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::table::Id;
+use keystead_core::{Code, Error, Millis, Result};
 
 use super::{ENTRY_BYTES, Keyspace};
 use crate::Bytes;
@@ -22,7 +23,10 @@ impl Default for MemoryBound {
     }
 }
 
-/// Bytes of an entry without its value.
+/// Bytes of an expiry: its links in the timing wheel, whose array grows to the double.
+const EXPIRY_BYTES: usize = 18;
+
+/// Bytes of an entry without its value and its expiry.
 pub(super) fn entry_bytes(key: &Bytes) -> usize {
     ENTRY_BYTES + shared_bytes(key)
 }
@@ -39,7 +43,24 @@ impl Keyspace {
     #[must_use]
     pub fn is_full(&self) -> bool {
         let bytes = if self.memory.evicts { self.entry_bytes } else { self.used_bytes };
-        bytes > self.memory.bytes_max
+        bytes + self.expiries_bytes() > self.memory.bytes_max
+    }
+
+    /// Estimated heap bytes of keys, values and the table.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes + self.expiries_bytes()
+    }
+
+    fn expiries_bytes(&self) -> usize {
+        self.table.scheduled() * EXPIRY_BYTES
+    }
+
+    /// Bytes of the key at `id`, with its value.
+    pub(super) fn bytes_at(&self, id: Id) -> Option<usize> {
+        let (key, entry) = (self.table.key(id)?, self.table.get(id)?);
+        let expiry = if self.table.expires_at(id) == Millis::NEVER { 0 } else { EXPIRY_BYTES };
+        Some(entry_bytes(key) + entry.value.mem_bytes() + expiry)
     }
 
     /// An error when the memory bound is reached: for changes that could add memory.
@@ -74,7 +95,7 @@ fn out_of_memory() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Change, Millis, Ttl, step_fn};
+    use keystead_core::{Change, Ttl, step_fn};
 
     use super::*;
     use crate::keyspace::Expire;

@@ -148,12 +148,6 @@ impl Keyspace {
         self.expired
     }
 
-    /// Estimated heap bytes of keys, values and the table.
-    #[must_use]
-    pub fn used_bytes(&self) -> usize {
-        self.used_bytes
-    }
-
     /// The revision up to which everything is in the archive. Younger values are never evicted.
     #[must_use]
     pub fn archived(&self) -> Revision {
