@@ -99,6 +99,10 @@ const BENCHES: [Bench; 15] = [
     ),
 ];
 
+/// That of the server.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_known = |wanted: &String| BENCHES.iter().any(|(name, ..)| name == wanted);

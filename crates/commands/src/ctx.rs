@@ -41,6 +41,9 @@ pub struct Ctx<'a> {
     pub reply: ReplyBound,
     /// What the client may do. It also holds for the commands of a script.
     pub rights: Rights,
+    /// Whether the memory bound was reached when the request began: then commands that could add memory fail. A transaction or a
+    /// script that has begun to write is not stopped half way.
+    pub out_of_memory: bool,
 }
 
 /// What a client may do.
@@ -100,6 +103,7 @@ impl<'a> Ctx<'a> {
     /// The context of the next command.
     pub fn new(keys: &'a mut Keyspace, now: Millis, random: &'a mut Random, hub: &'a Hub) -> Self {
         Ctx {
+            out_of_memory: keys.is_full(),
             keys,
             now,
             random,

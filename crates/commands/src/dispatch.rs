@@ -108,6 +108,10 @@ pub fn plan_resolved(
         return control_transaction(session, hub, control);
     }
     if session.multi.is_some() {
+        // Queueing takes memory, too, so Redis rejects every command then.
+        if hub.host.is_out_of_memory(spec, args) {
+            return reject(session, args, errors::OUT_OF_MEMORY);
+        }
         return queue(session, spec, args);
     }
     match spec.run {
@@ -221,6 +225,10 @@ pub fn run_data(ctx: &mut Ctx<'_>, spec: &Spec, args: Args<'_>) -> Reply {
     if let Some(denial) = ctx.rights.denial(spec) {
         return Reply::Error(denial);
     }
+    // A command that was blocked was accepted when it came.
+    if ctx.out_of_memory && spec.flags.has(flag::DENY_OOM) && !ctx.woken {
+        return Reply::Error(errors::OUT_OF_MEMORY);
+    }
     if spec.flags.has(flag::WHOLE) && args.len() > REPEATED_KEYS_FREE && repeats(ctx, spec, args) {
         return Reply::Error(errors::REPEATED_KEYS);
     }
@@ -249,4 +257,57 @@ pub fn run_conn(conn: &mut Conn<'_>, spec: &Spec, args: Args<'_>) -> Reply {
         _ => Err(errors::unknown_command(args)),
     };
     meter::run(ReplyBound::default(), 0, run).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Desk, shown};
+
+    const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+    /// A desk with some keys, whose memory bound is reached.
+    fn full() -> Desk {
+        let mut desk = Desk::new();
+        desk.expect(&[("SET a 1", "+OK"), ("SET b 2", "+OK"), ("RPUSH l x y", ":2")]);
+        desk.keys.set_memory_bound(1, false);
+        desk
+    }
+
+    #[test]
+    fn at_the_memory_bound_only_commands_that_could_add_memory_fail() {
+        let mut desk = full();
+        desk.expect(&[
+            ("SET c 3", OOM),
+            ("SET a 3", OOM),
+            ("INCR a", OOM),
+            ("COPY a c", OOM),
+            ("LMOVE l l LEFT RIGHT", OOM),
+            ("CL.THROTTLE k 15 30 60", OOM),
+            ("GET a", "$1 1"),
+            ("EXPIRE a 10", ":1"),
+            ("RENAME a c", "+OK"),
+            ("LPOP l", "$1 x"),
+            ("DEL b", ":1"),
+        ]);
+        desk.woken = true;
+        assert_eq!(desk.resp("BLMOVE l m LEFT RIGHT 0"), "$1 y", "it was accepted before it blocked");
+        desk.woken = false;
+        desk.keys.set_memory_bound(usize::MAX, false);
+        desk.expect(&[("SET c 3", "+OK")]);
+    }
+
+    #[test]
+    fn a_script_is_rejected_before_its_first_write_and_not_after_it() {
+        let mut desk = full();
+        for (script, reply) in [
+            ("return redis.call('get','a')", "$1 1"),
+            ("return redis.pcall('set','x','1')", OOM),
+            ("redis.call('del','b'); return redis.call('set','x','1')", "+OK"),
+            // What one script may do, the next may not.
+            ("return redis.pcall('set','y','1')", OOM),
+            ("redis.pcall('set','y','1'); return redis.pcall('set','y','1')", OOM),
+        ] {
+            assert_eq!(shown(&desk.run_args(&["EVAL", script, "0"])), reply, "{script}");
+        }
+    }
 }

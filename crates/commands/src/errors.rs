@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use keystead_core::Error;
+use keystead_core::{Code, Error};
 use keystead_model::keyspace::Miss;
 
 /// Why a command failed.
@@ -77,6 +77,7 @@ texts! {
     INVALID_STREAM_ID = "ERR Invalid stream ID specified as stream command argument";
     INVALID_START_ID = "ERR invalid start ID for the interval";
     INVALID_END_ID = "ERR invalid end ID for the interval";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
 }
 
 impl Fail {
@@ -84,6 +85,17 @@ impl Fail {
     #[must_use]
     pub const fn undoes(&self) -> bool {
         matches!(self, Fail::Undone(_) | Fail::Broken(_))
+    }
+
+    /// The stable code, where it is more than a mistake in the request.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Fail::Broken(error) => Some(error.code()),
+            // The error of a script continues with its position.
+            _ if self.line().starts_with(&*OUT_OF_MEMORY.line()) => Some(Code::OutOfMemory),
+            _ => None,
+        }
     }
 
     /// A text that is used in one place only, starting with its code.
@@ -129,14 +141,14 @@ impl From<Miss> for Fail {
     fn from(miss: Miss) -> Self {
         match miss {
             Miss::WrongType(_) => WRONG_TYPE,
-            Miss::Failed(error) => Fail::Broken(error),
+            Miss::Failed(error) => error.into(),
         }
     }
 }
 
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
-        Fail::Broken(error)
+        if error.code() == Code::OutOfMemory { OUT_OF_MEMORY } else { Fail::Broken(error) }
     }
 }
 

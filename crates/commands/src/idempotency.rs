@@ -170,7 +170,7 @@ impl IdempotencyKey {
     /// Stores the response on `shard`, of `shards` shards.
     ///
     /// # Errors
-    /// When the key is too long, or the keyspace returns an error.
+    /// When the key is too long, the memory bound is reached, or the keyspace returns an error.
     pub fn keep(
         &self,
         keys: &mut Keyspace,
@@ -190,6 +190,7 @@ impl IdempotencyKey {
         response: Option<&StoredResponse>,
         now: Millis,
     ) -> Result<()> {
+        keys.check_memory()?;
         let mut head = json!({ "fingerprint": self.fingerprint.to_string() });
         if let Some(StoredResponse { status, version, .. }) = response {
             (head["status"], head["version"]) = (json!(status), json!(version));

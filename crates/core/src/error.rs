@@ -28,6 +28,8 @@ pub enum Code {
     Unsupported,
     /// A key, value, batch or body exceeds its bound.
     TooLarge,
+    /// Names and values have reached the memory bound, so a change that could add to them is rejected.
+    OutOfMemory,
     /// Stored bytes are not what was written.
     Corrupt,
     /// A feed was asked for changes that have been discarded.
@@ -38,7 +40,7 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Code; 11] = [
+    pub const ALL: [Code; 12] = [
         Code::StoreUnavailable,
         Code::ConfigInvalid,
         Code::BadRequest,
@@ -47,6 +49,7 @@ impl Code {
         Code::QueueFull,
         Code::Unsupported,
         Code::TooLarge,
+        Code::OutOfMemory,
         Code::Corrupt,
         Code::Gone,
         Code::Internal,
@@ -64,6 +67,7 @@ impl Code {
             Code::QueueFull => "queue_full",
             Code::Unsupported => "unsupported",
             Code::TooLarge => "too_large",
+            Code::OutOfMemory => "out_of_memory",
             Code::Corrupt => "corrupt",
             Code::Gone => "gone",
             Code::Internal => "internal",

@@ -75,5 +75,9 @@ pub const CLOSE_ARCHIVE_MAX: Duration = Duration::from_secs(1);
 /// Expired keys that a turn of the shard's loop checks.
 pub const RECLAIM_PER_TURN: usize = 64;
 
+/// Large values and tables that wait for the thread that frees them. When it is full, the shard frees them itself, as a slower
+/// client would have to wait for the memory anyway.
+pub const GARBAGE_WAITING_MAX: usize = 1024;
+
 /// Change batches that a feed of a database without a journal may lag behind before it fails with `gone`.
 pub const FEED_LAG_MAX: usize = 1024;

@@ -26,6 +26,7 @@ use crate::journal::writer::Writer;
 use crate::load::Counters;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
+use crate::shard::garbage::Collector;
 use crate::shard::{Entry, Inbox, Job, Journal, LocalTask, Pace, Sequence, Shard, Shared, Task, serve};
 
 /// An open database. Clones share it; it closes when the last one is dropped, or by [`close`](Engine::close).
@@ -87,9 +88,12 @@ impl Engine {
             directory.complete()?;
         }
         let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
+        let collector = Collector::start()?;
         let shards = ShardId::all(count)
             .zip(parts)
-            .map(|(shard, parts)| parts.start(shard, options, memory_bytes, directory.clone()))
+            .map(|(shard, parts)| {
+                parts.start(shard, options, memory_bytes, directory.clone(), collector.clone())
+            })
             .collect::<Result<Vec<Handle>>>()?;
         let journal_bytes_max = options.journal_bytes_max;
         let durability = options.durability;
@@ -238,6 +242,7 @@ impl Engine {
                 archive_failing: shard.vitals.archive_failing(),
                 journal_full: journal_bytes > limit && shard.vitals.is_archive_failing(),
                 throttled: shard.vitals.is_throttled(),
+                memory_full: shard.vitals.memory_full(),
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
@@ -253,6 +258,13 @@ impl Engine {
     #[must_use]
     pub fn busy_ms(&self, shard: ShardId) -> u64 {
         self.inner.shards.get(shard.0).map_or(0, |shard| shard.vitals.busy_ms(self.inner.clock.now()))
+    }
+
+    /// Whether a shard has reached its memory bound and no eviction helps: writes that could add memory are rejected. The figure is
+    /// that of its last batch.
+    #[must_use]
+    pub fn is_memory_full(&self, shard: ShardId) -> bool {
+        self.inner.shards.get(shard.0).is_some_and(|shard| shard.vitals.memory_full())
     }
 
     /// When the current turn of a shard's loop began; `None` before the first turn, and after the loop has ended. An idle loop
@@ -333,6 +345,7 @@ impl Parts {
         options: &Options,
         memory_bytes: Option<usize>,
         directory: Option<Arc<Directory>>,
+        collector: Collector,
     ) -> Result<Handle> {
         let vitals = Arc::new(Vitals::default());
         let [durable, archived, progressed, closing] = std::array::from_fn(|_| Arc::new(Notify::new()));
@@ -394,6 +407,7 @@ impl Parts {
             vitals: Arc::clone(&vitals),
             files: files.clone(),
             journal_bytes_max: options.journal_bytes_max,
+            collector,
             memory_bytes,
             progressed: Arc::clone(&progressed),
         };

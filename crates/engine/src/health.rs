@@ -24,9 +24,12 @@ impl Health {
     /// Whether every shard serves requests and archives.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.shards
-            .iter()
-            .all(|shard| shard.poisoned.is_none() && shard.archive_failing.is_none() && !shard.journal_full)
+        self.shards.iter().all(|shard| {
+            shard.poisoned.is_none()
+                && shard.archive_failing.is_none()
+                && !shard.journal_full
+                && !shard.memory_full
+        })
     }
 }
 
@@ -41,6 +44,8 @@ pub struct ShardHealth {
     pub journal_full: bool,
     /// The journal is near its maximum size, so acknowledgements are delayed to the pace of the archive.
     pub throttled: bool,
+    /// The memory bound is reached and no eviction helps, so writes that could add memory are rejected.
+    pub memory_full: bool,
     /// The last durable revision.
     pub durable: Revision,
     /// The last archived revision.
@@ -94,6 +99,7 @@ pub(crate) struct Vitals {
     keys: AtomicU64,
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
+    memory_full: AtomicBool,
     expired: AtomicU64,
     /// When the loop began its current turn; 0 before the first one, and after the loop has ended.
     turn_began_ms: AtomicU64,
@@ -126,7 +132,12 @@ impl Vitals {
         self.keys.store(keyspace.count() as u64, Ordering::Relaxed);
         self.keys_that_expire.store(keyspace.count_that_expire() as u64, Ordering::Relaxed);
         self.used_bytes.store(keyspace.used_bytes() as u64, Ordering::Relaxed);
+        self.memory_full.store(keyspace.is_full(), Ordering::Relaxed);
         self.expired.store(keyspace.expired(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn memory_full(&self) -> bool {
+        self.memory_full.load(Ordering::Relaxed)
     }
 
     pub(crate) fn size(&self) -> Size {

@@ -115,7 +115,8 @@ impl Options {
     }
 
     /// Memory budget for values, over all shards (default: unlimited). Values that were not used recently are evicted and read
-    /// from the archive when they are needed. Names and versions of all keys always stay in memory and count.
+    /// from the archive when they are needed. Names and versions of all keys always stay in memory and count: when they alone exceed
+    /// it, changes that could add memory fail with `out_of_memory`.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);

@@ -22,11 +22,13 @@
 //! | what SIGHUP does                | [`reload`]   |
 //! | permissions of files            | `permissions` |
 //! | sizes, counts and timeouts      | [`bounds`]   |
+//! | the allocator                   | [`allocator`] |
 //! | metrics                         | [`metrics`]  |
 //!
 //! This crate touches sockets, the terminal and the process: arguments, environment, signals, exit codes.
 
 mod accept;
+pub mod allocator;
 pub mod app;
 pub mod bounds;
 mod call;

@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+use keystead_server::allocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
 fn main() -> ExitCode {
     keystead_server::cli::main(std::env::args_os())
 }

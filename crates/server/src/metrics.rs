@@ -57,6 +57,9 @@ struct Shards {
     archive_batches: Family<ShardLabel, Counter>,
     archive_keys: Family<ShardLabel, Counter>,
     archive_busy_ms: Family<ShardLabel, Counter>,
+    keys: Family<ShardLabel, Gauge>,
+    memory_used: Family<ShardLabel, Gauge>,
+    memory_full: Family<ShardLabel, Gauge>,
 }
 
 impl Shards {
@@ -70,6 +73,12 @@ impl Shards {
                 "throttled",
                 "Whether acknowledgements of writes are delayed to the archive's pace",
                 &self.throttled,
+            ),
+            ("keys", "Keys, including those that are expired but not yet reclaimed", &self.keys),
+            (
+                "memory_full",
+                "Whether the memory limit is reached, so that writes that could add memory are rejected",
+                &self.memory_full,
             ),
         ] {
             to.register(name, help, family.clone());
@@ -85,6 +94,8 @@ impl Shards {
         ] {
             to.register(name, help, family.clone());
         }
+        let used = "Estimated memory of keys and values";
+        to.register_with_unit("memory_used", used, Unit::Bytes, self.memory_used.clone());
         to.register_with_unit("journal", "Journal on disk", Unit::Bytes, self.journal_bytes.clone());
     }
 
@@ -106,6 +117,9 @@ impl Shards {
             count(&self.archive_batches, health.archive.batches);
             count(&self.archive_keys, health.archive.keys);
             count(&self.archive_busy_ms, health.archive.busy_ms);
+            set(&self.keys, health.size.keys);
+            set(&self.memory_used, health.size.used_bytes);
+            set(&self.memory_full, health.memory_full.into());
         }
     }
 }

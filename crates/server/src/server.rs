@@ -23,7 +23,7 @@ use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
 use crate::starting::{Load, Starting};
-use crate::{VERSION, database, functions, http, listen, open_files, ready, reload, resp};
+use crate::{VERSION, allocator, database, functions, http, listen, open_files, ready, reload, resp};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
@@ -51,6 +51,7 @@ pub async fn run(settings: Settings) -> Result<()> {
     }
     let tls = Tls::new(&settings)?;
     open_files::raise_limit();
+    allocator::start_returning();
     let mut signals = Signals::listen()?;
     let address = |bound: &Option<Bound>| bound.as_ref().map(|(_, address)| *address);
     let block = ready::block(&settings, address(&http), address(&resp));

@@ -113,7 +113,7 @@ pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Docume
 /// Changes the document at a key, if the condition holds.
 ///
 /// # Errors
-/// As [`get`]. Nothing changed.
+/// As [`get`]; `out_of_memory` when the memory bound is reached and it is not deleted. Nothing changed.
 pub fn change(
     keys: &mut Keyspace,
     key: &[u8],
@@ -139,6 +139,7 @@ pub fn change(
             Err(error) => return Ok(error),
         },
     };
+    keys.check_memory()?;
     let version = keys.set_json(key, text.clone(), expire, now)?.0;
     let expires_at = keys.expires_at(key, now)?.unwrap_or(Millis::NEVER);
     let document = Document { text, version, expires_at };

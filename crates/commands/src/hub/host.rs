@@ -1,5 +1,8 @@
 //! The interface to the server: its token, its statistics. It touches nothing.
 
+use crate::args::Args;
+use crate::spec::Spec;
+
 /// The server, as commands see it.
 pub trait Host: Send + Sync {
     /// Whether clients must authenticate.
@@ -13,6 +16,17 @@ pub trait Host: Send + Sync {
 
     /// Current statistics for INFO and similar commands.
     fn facts(&self) -> Facts;
+
+    /// Whether the shard of a command's first key has reached its memory bound, so that nothing is queued for it.
+    fn is_out_of_memory(&self, spec: &Spec, args: Args<'_>) -> bool {
+        let _ = (spec, args);
+        false
+    }
+
+    /// Returns memory that is not in use to the system. False where that is not possible.
+    fn purge_memory(&self) -> bool {
+        false
+    }
 
     /// Stores the function libraries (a FUNCTION DUMP) for the next start. When it returns, they are as durable as the
     /// database.
@@ -75,6 +89,8 @@ pub struct Facts {
     pub used_bytes: u64,
     /// Their limit, if there is one.
     pub limit_bytes: Option<u64>,
+    /// Whether a shard has reached it and no eviction helps: commands that could add memory are rejected.
+    pub memory_full: bool,
     /// Bytes of the whole process.
     pub resident_bytes: u64,
     /// Bytes of the journal.

@@ -7,6 +7,8 @@
 use super::Id;
 
 const WIDTH: usize = 8;
+/// A table of so few lines never shrinks.
+const LINES_KEPT: usize = 4;
 /// No id: ids end before it.
 const NONE: Id = Id::MAX;
 
@@ -50,7 +52,7 @@ impl Line {
     }
 }
 
-/// Ids by hash. The number of lines is a power of two or 0, and at least one of them is not full.
+/// Ids by hash. At least one line is not full, if there is one.
 #[derive(Default)]
 pub(super) struct Buckets {
     lines: Box<[Line]>,
@@ -95,6 +97,7 @@ impl Buckets {
                 if was_full {
                     self.fill(at);
                 }
+                self.shrink();
                 return;
             }
             if !was_full {
@@ -110,7 +113,19 @@ impl Buckets {
         if self.len + additional <= slots - slots / 4 {
             return;
         }
-        let lines = (self.len + additional).div_ceil(WIDTH * 3 / 4).next_power_of_two();
+        let needed = (self.len + additional).div_ceil(WIDTH * 3 / 4);
+        // By half, not to the double: the free lines of millions of keys would be megabytes.
+        self.rebuild(needed.max(self.lines.len() * 3 / 2));
+    }
+
+    /// Rebuilds it smaller when it is mostly empty. It is then at least an eighth full, and far from growing again.
+    fn shrink(&mut self) {
+        if self.lines.len() > LINES_KEPT && self.len < self.lines.len() * WIDTH / 16 {
+            self.rebuild(self.lines.len() / 4);
+        }
+    }
+
+    fn rebuild(&mut self, lines: usize) {
         let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines].into_boxed_slice());
         for line in &old {
             for at in 0..line.len() {
@@ -150,18 +165,19 @@ impl Buckets {
     /// The line where the search for a hash begins.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        // Shards and parts are selected by the upper half of a hash, so this half varies within a part.
-        hash as usize & self.lines.len().wrapping_sub(1)
+        // Shards and parts are selected by the upper half of a hash, so this half varies within a part. The product maps it to any
+        // number of lines.
+        ((u64::from(hash) * self.lines.len() as u64) >> u32::BITS) as usize
     }
 
     #[inline]
     fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.lines.len() - 1)
+        if at + 1 < self.lines.len() { at + 1 } else { 0 }
     }
 
     /// How many lines `earlier` is before `at`.
     fn before(&self, at: usize, earlier: usize) -> usize {
-        at.wrapping_sub(earlier) & (self.lines.len() - 1)
+        if earlier <= at { at - earlier } else { at + self.lines.len() - earlier }
     }
 }
 
@@ -222,6 +238,21 @@ mod tests {
         let there: usize = buckets.lines.iter().map(Line::len).sum();
         assert_eq!(there, model.len(), "each is found once");
         assert!(buckets.lines.is_empty() || buckets.lines.iter().any(|line| !line.is_full()));
+    }
+
+    #[test]
+    fn a_table_that_becomes_empty_shrinks_and_loses_nothing() {
+        let mut buckets = Buckets::default();
+        let hash = |id: Id| id.wrapping_mul(0x9E37_79B9);
+        (0..100_000).for_each(|id| buckets.insert(hash(id), id));
+        let full = buckets.lines.len();
+        (0..99_900).for_each(|id| buckets.remove(hash(id), id));
+        assert!(buckets.lines.len() <= full / 64, "{} of {full}", buckets.lines.len());
+        for id in 0..100_000 {
+            assert_eq!(buckets.find(hash(id), |other| other == id).is_some(), id >= 99_900);
+        }
+        (99_900..100_000).for_each(|id| buckets.remove(hash(id), id));
+        assert!(buckets.lines.len() <= LINES_KEPT);
     }
 
     #[test]

@@ -37,10 +37,52 @@ pub struct Table<V> {
 
 struct Entry<V> {
     key: HipByt<'static>,
-    expires_at: Millis,
-    /// The second chance of CLOCK: set on use, cleared when the hand passes.
-    used: bool,
+    due: Due,
     value: V,
+}
+
+/// When an entry expires, and in the highest bit the second chance of CLOCK: set on use, cleared when the hand passes. Together,
+/// since a byte of its own would be eight.
+#[derive(Clone, Copy)]
+struct Due(u64);
+
+impl Due {
+    const USED: u64 = 1 << 63;
+    /// No entry expires at 0: it would be expired when it is put.
+    const NEVER: u64 = 0;
+    const LATEST: u64 = Due::USED - 1;
+
+    /// Not used yet.
+    #[inline]
+    fn at(at: Millis) -> Due {
+        // A time that this cannot hold is millions of years away.
+        Due(if at == Millis::NEVER { Due::NEVER } else { at.0.clamp(1, Due::LATEST) })
+    }
+
+    #[inline]
+    fn expires_at(self) -> Millis {
+        match self.0 & !Due::USED {
+            Due::NEVER => Millis::NEVER,
+            at => Millis(at),
+        }
+    }
+
+    #[inline]
+    fn set_expires_at(&mut self, at: Millis) {
+        self.0 = self.0 & Due::USED | Due::at(at).0;
+    }
+
+    #[inline]
+    fn set_used(&mut self) {
+        self.0 |= Due::USED;
+    }
+
+    /// Clears the second chance, and returns whether it was there.
+    fn take_used(&mut self) -> bool {
+        let used = self.0 & Due::USED != 0;
+        self.0 &= !Due::USED;
+        used
+    }
 }
 
 /// An entry that exists and is not expired.
@@ -61,13 +103,14 @@ impl<V> Live<'_, V> {
     #[inline]
     #[must_use]
     pub fn expires_at(&self) -> Millis {
-        self.entry.expires_at
+        self.entry.due.expires_at()
     }
 
     /// Sets when it expires. A later expiry is free: the wheel checks again at the earlier time.
     #[inline]
     pub fn set_expires_at(&mut self, at: Millis) {
-        let before = std::mem::replace(&mut self.entry.expires_at, at);
+        let before = self.entry.due.expires_at();
+        self.entry.due.set_expires_at(at);
         if at < before || at == Millis::NEVER {
             self.reschedule(before, at);
         }
@@ -152,7 +195,7 @@ impl<V> Table<V> {
 
     /// The same with a known hash.
     pub fn insert_hashed(&mut self, hash: u64, key: HipByt<'static>, value: V) -> Id {
-        let id = self.slab.insert(Entry { key, expires_at: Millis::NEVER, used: false, value });
+        let id = self.slab.insert(Entry { key, due: Due::at(Millis::NEVER), value });
         self.index.insert(hash, id);
         id
     }
@@ -164,7 +207,7 @@ impl<V> Table<V> {
     pub fn insert_at(&mut self, id: Id, key: HipByt<'static>, value: V) -> Result<(), V> {
         let hash = self.hash(&key);
         self.slab
-            .insert_at(id, Entry { key, expires_at: Millis::NEVER, used: false, value })
+            .insert_at(id, Entry { key, due: Due::at(Millis::NEVER), value })
             .map_err(|entry| entry.value)?;
         self.index.insert(hash, id);
         Ok(())
@@ -175,8 +218,12 @@ impl<V> Table<V> {
         let entry = self.slab.remove(id)?;
         let hash = self.hash(&entry.key);
         self.index.remove(hash, id);
-        if entry.expires_at != Millis::NEVER {
+        if entry.due.expires_at() != Millis::NEVER {
             self.wheel.cancel(id);
+        }
+        if self.slab.len() == 0 {
+            self.wheel.shrink();
+            self.hand = 0;
         }
         Some((entry.key, entry.value))
     }
@@ -204,21 +251,21 @@ impl<V> Table<V> {
     #[inline]
     pub fn live(&mut self, id: Id, now: Millis) -> Option<Live<'_, V>> {
         let entry = self.slab.get_mut(id)?;
-        entry.used = true;
-        (now < entry.expires_at).then_some(Live { entry, wheel: &mut self.wheel, id })
+        entry.due.set_used();
+        (now < entry.due.expires_at()).then_some(Live { entry, wheel: &mut self.wheel, id })
     }
 
     /// Marks an entry as used, so that the CLOCK hand skips it once.
     pub fn touch(&mut self, id: Id) {
         if let Some(entry) = self.slab.get_mut(id) {
-            entry.used = true;
+            entry.due.set_used();
         }
     }
 
     /// When an entry expires; [`Millis::NEVER`] when it does not or does not exist.
     #[must_use]
     pub fn expires_at(&self, id: Id) -> Millis {
-        self.slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at)
+        self.slab.get(id).map_or(Millis::NEVER, |entry| entry.due.expires_at())
     }
 
     /// Sets when an entry expires. A later expiry is free: the wheel checks again at the earlier time.
@@ -241,7 +288,8 @@ impl<V> Table<V> {
     /// Every entry is returned once; the caller removes it or sets another expiry.
     pub fn pop_expired(&mut self, now: Millis, budget: &mut usize) -> Option<Id> {
         let slab = &self.slab;
-        self.wheel.pop_due(now, budget, |id| slab.get(id).map_or(Millis::NEVER, |entry| entry.expires_at))
+        self.wheel
+            .pop_due(now, budget, |id| slab.get(id).map_or(Millis::NEVER, |entry| entry.due.expires_at()))
     }
 
     /// Chooses an entry to evict among those that `may_go`: the first from the CLOCK hand on that was not used since it passed.
@@ -258,7 +306,7 @@ impl<V> Table<V> {
             };
             looked_at += 1;
             if may_go(id, &entry.value) {
-                if !std::mem::replace(&mut entry.used, false) {
+                if !entry.due.take_used() {
                     return Some(id);
                 }
                 fallback = Some(id);
@@ -272,7 +320,7 @@ impl<V> Table<V> {
 
     /// Iterates over the entries in the order of their ids, starting at `from`.
     pub fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &HipByt<'static>, &V, Millis)> {
-        self.slab.iter_from(from).map(|(id, entry)| (id, &entry.key, &entry.value, entry.expires_at))
+        self.slab.iter_from(from).map(|(id, entry)| (id, &entry.key, &entry.value, entry.due.expires_at()))
     }
 
     /// One more than the largest id that was ever in use.
@@ -308,6 +356,21 @@ mod tests {
 
     fn key(n: u32) -> HipByt<'static> {
         HipByt::from(format!("key:{n}").into_bytes())
+    }
+
+    #[test]
+    fn an_expiry_and_a_use_share_a_word() {
+        for at in [1, 2, 1 << 40, i64::MAX as u64, u64::MAX].map(Millis) {
+            let mut due = Due::at(at);
+            assert_eq!((due.expires_at(), due.take_used()), (at, false));
+            due.set_used();
+            due.set_expires_at(Millis(7));
+            assert_eq!(due.expires_at(), Millis(7));
+            due.set_expires_at(at);
+            assert_eq!((due.expires_at(), due.take_used(), due.take_used()), (at, true, false));
+            assert_eq!(due.expires_at(), at);
+        }
+        assert!(Due::at(Millis(u64::MAX - 1)).expires_at() < Millis::NEVER, "far away is not never");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Entries in chunks that never move: growing allocates one chunk, whatever the number of entries.
 //!
 //! A chunk is allocated when its first slot is used, so entries that are restored with high ids (after a restart, when most
-//! keys around them have been deleted) cost their own chunks and nothing between.
+//! keys around them have been deleted) cost their own chunks and nothing between. It is freed with its last entry.
 
 use std::ops::Range;
 
@@ -19,7 +19,13 @@ const GROUP: usize = 1 << GROUP_BITS;
 #[repr(align(64))]
 struct Group<T>([Option<T>; GROUP]);
 
-type Chunk<T> = Box<[Group<T>; CHUNK / GROUP]>;
+type Groups<T> = Box<[Group<T>; CHUNK / GROUP]>;
+
+struct Chunk<T> {
+    groups: Groups<T>,
+    /// Slots that are in use.
+    len: usize,
+}
 
 pub(super) struct Slab<T> {
     chunks: Vec<Option<Chunk<T>>>,
@@ -27,6 +33,8 @@ pub(super) struct Slab<T> {
     free: Vec<Id>,
     /// Ids below `slots` that were never used.
     gaps: Vec<Range<Id>>,
+    /// The chunk that was freed last: a slab that grows and shrinks by one entry need not allocate a chunk each time.
+    spare: Option<Groups<T>>,
     slots: usize,
     /// Slots in allocated chunks.
     capacity: usize,
@@ -35,7 +43,15 @@ pub(super) struct Slab<T> {
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Slab { chunks: Vec::new(), free: Vec::new(), gaps: Vec::new(), slots: 0, capacity: 0, len: 0 }
+        Slab {
+            chunks: Vec::new(),
+            free: Vec::new(),
+            gaps: Vec::new(),
+            spare: None,
+            slots: 0,
+            capacity: 0,
+            len: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,14 +70,14 @@ impl<T> Slab<T> {
     pub(super) fn get(&self, id: Id) -> Option<&T> {
         let chunk = self.chunks.get((id >> CHUNK_BITS) as usize)?.as_ref()?;
         let (group, at) = within(id);
-        chunk[group].0[at].as_ref()
+        chunk.groups[group].0[at].as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
         let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?;
         let (group, at) = within(id);
-        chunk[group].0[at].as_mut()
+        chunk.groups[group].0[at].as_mut()
     }
 
     pub(super) fn insert(&mut self, value: T) -> Id {
@@ -72,8 +88,7 @@ impl<T> Slab<T> {
                 id => break id,
             }
         };
-        *self.slot(id) = Some(value);
-        self.len += 1;
+        self.put(id, value);
         id
     }
 
@@ -87,18 +102,32 @@ impl<T> Slab<T> {
             }
             self.slots = id as usize + 1;
         }
-        *self.slot(id) = Some(value);
-        self.len += 1;
+        self.put(id, value);
         Ok(())
     }
 
     pub(super) fn remove(&mut self, id: Id) -> Option<T> {
         let chunk = self.chunks.get_mut((id >> CHUNK_BITS) as usize)?.as_mut()?;
         let (group, at) = within(id);
-        let value = chunk[group].0[at].take()?;
+        let value = chunk.groups[group].0[at].take()?;
+        chunk.len -= 1;
+        let is_empty = chunk.len == 0;
         self.len -= 1;
         self.free.push(id);
+        if is_empty {
+            self.free_chunk((id >> CHUNK_BITS) as usize);
+        }
         Some(value)
+    }
+
+    /// Frees a chunk without entries.
+    fn free_chunk(&mut self, index: usize) {
+        self.spare = self.chunks[index].take().map(|chunk| chunk.groups);
+        self.capacity -= CHUNK;
+        if self.len == 0 {
+            (self.free, self.gaps, self.chunks) = (Vec::new(), Vec::new(), Vec::new());
+            self.slots = 0;
+        }
     }
 
     pub(super) fn iter_from(&self, from: Id) -> impl Iterator<Item = (Id, &T)> {
@@ -108,7 +137,7 @@ impl<T> Slab<T> {
         taken
             .flat_map(|(index, chunk)| {
                 let start = (index << CHUNK_BITS) as Id;
-                let slots = chunk.iter().flat_map(|group| &group.0);
+                let slots = chunk.groups.iter().flat_map(|group| &group.0);
                 slots.enumerate().filter_map(move |(at, entry)| Some((start + at as Id, entry.as_ref()?)))
             })
             .skip_while(move |(id, _)| *id < from)
@@ -141,21 +170,28 @@ impl<T> Slab<T> {
         (self.slots - 1) as Id
     }
 
-    fn slot(&mut self, id: Id) -> &mut Option<T> {
+    /// Puts an entry into a free slot.
+    fn put(&mut self, id: Id, value: T) {
         let index = (id >> CHUNK_BITS) as usize;
         if self.chunks.len() <= index {
             self.chunks.resize_with(index + 1, || None);
         }
-        let capacity = &mut self.capacity;
+        let (capacity, spare) = (&mut self.capacity, &mut self.spare);
         let chunk = self.chunks[index].get_or_insert_with(|| {
             *capacity += CHUNK;
-            // Built through a vector, because an array would be built on the stack.
-            let empty: Box<[Group<T>]> = (0..CHUNK / GROUP).map(|_| Group([const { None }; GROUP])).collect();
-            empty.try_into().unwrap_or_else(|_| unreachable!("the length of a chunk"))
+            Chunk { groups: spare.take().unwrap_or_else(empty_groups), len: 0 }
         });
         let (group, at) = within(id);
-        &mut chunk[group].0[at]
+        chunk.groups[group].0[at] = Some(value);
+        chunk.len += 1;
+        self.len += 1;
     }
+}
+
+fn empty_groups<T>() -> Groups<T> {
+    // Built through a vector, because an array would be built on the stack.
+    let empty: Box<[Group<T>]> = (0..CHUNK / GROUP).map(|_| Group([const { None }; GROUP])).collect();
+    empty.try_into().unwrap_or_else(|_| unreachable!("the length of a chunk"))
 }
 
 /// The group in its chunk, and the slot in the group.
@@ -168,6 +204,55 @@ fn within(id: Id) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_are_freed_with_their_last_entry() {
+        let mut slab = Slab::new();
+        let ids: Vec<Id> = (0..10 * CHUNK).map(|n| slab.insert(n)).collect();
+        for id in &ids[CHUNK..9 * CHUNK] {
+            slab.remove(*id).unwrap();
+        }
+        assert_eq!((slab.capacity(), slab.len()), (2 * CHUNK, 2 * CHUNK));
+        assert!(slab.iter_from(0).map(|(_, n)| *n).eq((0..CHUNK).chain(9 * CHUNK..10 * CHUNK)));
+        for n in 0..20 * CHUNK {
+            slab.insert(n);
+        }
+        assert_eq!(
+            (slab.len(), slab.slots()),
+            (22 * CHUNK, 22 * CHUNK),
+            "free ids are used first, each once"
+        );
+        (0..slab.slots() as Id).for_each(|id| assert!(slab.remove(id).is_some()));
+        assert_eq!((slab.len(), slab.capacity(), slab.slots(), slab.chunks.len()), (0, 0, 0, 0));
+    }
+
+    /// Random inserts and removals, with ids of one's own as after a rollback, against a map.
+    #[test]
+    fn random_histories_agree_with_a_map() {
+        let (mut slab, mut model, mut state) = (Slab::new(), std::collections::BTreeMap::new(), 7u64);
+        let mut random = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for round in 0..200_000 {
+            // In waves, so that chunks fill up and become empty again.
+            let grows = round % 40_000 < 20_000;
+            match random(10) {
+                0 => {
+                    let id = random(6 * CHUNK) as Id;
+                    assert_eq!(slab.insert_at(id, round).is_ok(), !model.contains_key(&id));
+                    model.entry(id).or_insert(round);
+                }
+                1..7 if grows => assert_eq!(model.insert(slab.insert(round), round), None),
+                _ => {
+                    let id = random(slab.slots().max(1)) as Id;
+                    assert_eq!(slab.remove(id), model.remove(&id));
+                }
+            }
+            assert_eq!(slab.len(), model.len());
+        }
+        assert!(slab.iter_from(0).map(|(id, n)| (id, *n)).eq(model));
+    }
 
     #[test]
     fn high_ids_cost_their_own_chunks_only() {

@@ -20,6 +20,8 @@ const SLOTS: usize = 1 << SLOT_BITS;
 const REACH_TICKS: u64 = (SLOTS as u64 - 1) << (SLOT_BITS * (LEVELS as u32 - 1));
 const SLACK_TICKS: u64 = 4096;
 const NONE: u32 = u32::MAX;
+/// Links that an empty wheel keeps.
+const LINKS_KEPT: usize = 1024;
 
 /// Entries by the time they are due.
 pub struct Wheel {
@@ -111,6 +113,14 @@ impl Wheel {
         }
         self.links[id as usize].slot = NONE;
         self.len -= 1;
+    }
+
+    /// Frees most memory of an empty wheel.
+    pub(super) fn shrink(&mut self) {
+        if self.is_empty() {
+            self.links.truncate(LINKS_KEPT);
+            self.links.shrink_to(LINKS_KEPT);
+        }
     }
 
     /// Removes and returns the next entry that is due at `now`. `due_at` returns when an entry is actually due; one that is due

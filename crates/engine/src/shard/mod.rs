@@ -3,6 +3,7 @@
 //! It runs jobs on its keyspace, sends what they changed to the journal, and holds back each result at the output gate until
 //! everything that it depends on is durable. A result that depends only on durable revisions is delivered at once.
 
+pub(crate) mod garbage;
 mod job;
 mod local;
 mod thread;
@@ -28,6 +29,7 @@ use crate::journal::group::{Batch, GroupWriter};
 use crate::journal::inline::{InlineWriter, Syncer};
 use crate::journal::segments::Segments;
 
+use garbage::Collector;
 pub use job::{Completion, Job, Ran, Sequence, Wait};
 pub(crate) use job::{Entry, Task};
 pub use local::{Local, LocalTask, Turn};
@@ -63,7 +65,9 @@ pub(crate) struct Shared {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) files: Option<Arc<Segments>>,
     pub(crate) journal_bytes_max: u64,
-    /// Memory budget for values.
+    /// Frees what takes long.
+    pub(crate) collector: Collector,
+    /// Memory budget for keys and values.
     pub(crate) memory_bytes: Option<usize>,
     /// Notified when something new is durable: change feeds wait for it.
     pub(crate) progressed: Arc<Notify>,
@@ -102,6 +106,10 @@ impl Shard {
             .as_ref()
             .map_or(0, |files| (JOURNAL_KEPT_SEGMENTS as u64 + 1) * files.segment_bytes());
         let throttle = Throttle::new(shared.journal_bytes_max, kept_bytes);
+        keyspace.collect_garbage();
+        if let Some(budget) = shared.memory_bytes {
+            keyspace.set_memory_bound(budget, true);
+        }
         Shard {
             keyspace,
             journal,
@@ -126,6 +134,12 @@ impl Shard {
     fn begin(&mut self) -> Millis {
         self.journal_full = self.is_journal_full();
         self.keyspace.set_archived(self.shared.progress.archived());
+        if let Some(budget) = self.shared.memory_bytes
+            && self.keyspace.used_bytes() > budget
+        {
+            // Without an archive nothing can be evicted, so values count too.
+            self.keyspace.set_memory_bound(budget, self.shared.vitals.archive_failing().is_none());
+        }
         let now = self.shared.clock.now();
         self.shared.vitals.begin_turn(now);
         now
@@ -190,11 +204,13 @@ impl Shard {
     pub(crate) fn finish(&mut self) {
         self.send();
         self.open_gate();
+        self.shared.collector.collect(&mut self.keyspace);
         self.shared.vitals.set_size(&self.keyspace);
     }
 
     /// Ends a turn on this loop. Its changes are sent when all tasks that are ready have had theirs.
     fn end_turn(&mut self) {
+        self.shared.collector.collect(&mut self.keyspace);
         if self.keyspace.effects().is_empty() {
             // Reads may have loaded more than fits.
             if self.shared.memory_bytes.is_some_and(|budget| self.keyspace.used_bytes() > budget) {
@@ -221,6 +237,7 @@ impl Shard {
             && self.keyspace.used_bytes() > budget + budget / 4
         {
             self.keyspace.evict(budget);
+            self.shared.collector.collect(&mut self.keyspace);
         }
     }
 

@@ -122,6 +122,7 @@ impl Pace {
         shard.shared.vitals.begin_turn(shard.shared.clock.now());
         shard.keyspace.set_archived(shard.shared.progress.archived());
         shard.keyspace.evict(budget);
+        shard.shared.collector.collect(&mut shard.keyspace);
         shard.keyspace.used_bytes() > budget + budget / 4
             && shard.shared.progress.archived() < shard.keyspace.revision()
             && shard.shared.vitals.poisoned().is_none()

@@ -5,9 +5,9 @@
 use keystead_core::table::Id;
 use keystead_core::{Millis, Result, Revision, Version};
 
-use super::{ENTRY_BYTES, Keyspace};
+use super::Keyspace;
+use super::memory::entry_bytes as bytes_of_entry;
 use crate::Bytes;
-use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
 /// A key with all its properties.
@@ -69,9 +69,10 @@ impl Keyspace {
     /// # Errors
     /// A message that says what is not consistent.
     pub fn check(&self) -> Result<(), String> {
-        let mut used_bytes = 0;
+        let (mut used_bytes, mut entry_bytes) = (0, 0);
         for (id, key, entry, _) in self.table.iter_from(0) {
-            used_bytes += ENTRY_BYTES + shared_bytes(key) + entry.value.mem_bytes();
+            entry_bytes += bytes_of_entry(key);
+            used_bytes += bytes_of_entry(key) + entry.value.mem_bytes();
             if self.table.find(key) != Some(id) {
                 return Err(format!("the index does not lead to key {key:?} at {id}"));
             }
@@ -83,8 +84,11 @@ impl Keyspace {
             }
             self.check_value(id, &entry.value).map_err(|why| format!("key {key:?}: {why}"))?;
         }
-        if used_bytes != self.used_bytes {
-            return Err(format!("{used_bytes} bytes are used and {} counted", self.used_bytes));
+        if (used_bytes, entry_bytes) != (self.used_bytes, self.entry_bytes) {
+            let counted = (self.used_bytes, self.entry_bytes);
+            return Err(format!(
+                "{used_bytes} bytes, {entry_bytes} of entries, are used and {counted:?} counted"
+            ));
         }
         match self.fields.ids().find(|id| self.table.get(*id).is_none()) {
             Some(id) => Err(format!("the field expiries have a hash at {id} that does not exist")),

@@ -40,7 +40,7 @@ impl Keyspace {
     /// many values it evicted. It may stop earlier; call it again then.
     pub fn evict(&mut self, budget_bytes: usize) -> usize {
         let (mut evicted, mut fruitless) = (0, 0);
-        while self.used_bytes > budget_bytes && fruitless < EVICT_ROUNDS_MAX && self.savepoint.is_none() {
+        while self.used_bytes() > budget_bytes && fruitless < EVICT_ROUNDS_MAX && self.savepoint.is_none() {
             let archived = self.archived;
             let found =
                 self.table.evictable(|_, entry| entry.revision <= archived && entry.value.mem_bytes() > 0);
@@ -51,6 +51,7 @@ impl Keyspace {
             let marker = Value::Evicted(entry.value.kind());
             let value = std::mem::replace(&mut entry.value, marker);
             self.used_bytes -= value.mem_bytes();
+            self.garbage.put_value(value);
             (evicted, fruitless) = (evicted + 1, 0);
         }
         evicted

@@ -150,7 +150,12 @@ impl Keyspace {
         let table = std::mem::replace(&mut self.table, Table::new(INDEX_PARTS));
         let fields = std::mem::replace(&mut self.fields, FieldClock::new());
         let used_bytes = std::mem::take(&mut self.used_bytes);
-        self.before(|| Undo::Flushed(Box::new(Flushed { table, fields, used_bytes })));
+        let entry_bytes = std::mem::take(&mut self.entry_bytes);
+        if self.savepoint.is_some() {
+            self.undo.push(Undo::Flushed(Box::new(Flushed { table, fields, used_bytes, entry_bytes })));
+        } else {
+            self.garbage.put_table(table, used_bytes);
+        }
         let revision = self.revision.next();
         self.deletions.note_all(revision);
         self.push_effect(Effect {

@@ -13,6 +13,8 @@
 //! | replaying effects                               | `replay`   |
 //! | reclaiming what is expired                      | `expiry`   |
 //! | evicting values, loading them from the archive  | [`eviction`]  |
+//! | the memory bound, and when it is reached        | `memory`   |
+//! | freeing large values later                      | `garbage`  |
 //!
 //! It touches nothing: time comes with every call, evicted values come from a [`ValueReader`]. Invariants: nothing changes
 //! without an effect; every effect has its own revision, and a key's entry has the revision of its last one; an
@@ -24,7 +26,9 @@ pub mod edit;
 pub mod eviction;
 mod expiry;
 mod facts;
+mod garbage;
 mod key;
+mod memory;
 mod native;
 pub mod read;
 mod record;
@@ -44,21 +48,23 @@ use keystead_core::{Millis, Revision, Version};
 use crate::Bytes;
 use crate::effect::Effect;
 use crate::value::Value;
-use crate::value::heap::shared_bytes;
 
 use deletions::Deletions;
 pub use edit::{HashMut, ListMut, SetMut, StreamMut, ZSetMut};
 pub use eviction::{NoArchive, ValueReader};
 use expiry::FieldClock;
+use garbage::Bin;
+pub use garbage::Garbage;
 pub use key::Renamed;
+use memory::MemoryBound;
 pub use read::{Meta, Miss};
 pub use scalar::Expire;
 pub use step::Held;
 use undo::{Savepoint, Undo};
 
 /// Bytes of an entry without the heap bytes of its key and value: its slot in the slab and
-/// its share of the index, which is about three quarters full.
-const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Bytes>() + 16 + 12;
+/// its share of the index, which is between a half and three quarters full.
+const ENTRY_BYTES: usize = size_of::<Entry>() + size_of::<Bytes>() + 8 + 13;
 
 /// Parts of the index. With a million keys, growing a part moves a few thousand entries.
 const INDEX_PARTS: usize = 256;
@@ -81,6 +87,10 @@ pub struct Keyspace {
     revision: Revision,
     archived: Revision,
     used_bytes: usize,
+    /// The part of `used_bytes` that no eviction can free: everything but the values.
+    entry_bytes: usize,
+    memory: MemoryBound,
+    garbage: Bin,
     effects: Vec<Effect>,
     deletions: Deletions,
     /// The highest revision that the current job depends on. A cell, because reads update it too.
@@ -106,6 +116,9 @@ impl Keyspace {
             revision: Revision::ZERO,
             archived: Revision::ZERO,
             used_bytes: 0,
+            entry_bytes: 0,
+            memory: MemoryBound::default(),
+            garbage: Bin::default(),
             effects: Vec::new(),
             deletions: Deletions::new(),
             seen: Cell::new(Revision::ZERO),
@@ -133,12 +146,6 @@ impl Keyspace {
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired
-    }
-
-    /// Estimated heap bytes of keys, values and the table.
-    #[must_use]
-    pub fn used_bytes(&self) -> usize {
-        self.used_bytes
     }
 
     /// The revision up to which everything is in the archive. Younger values are never evicted.
@@ -186,7 +193,7 @@ impl Keyspace {
     /// Adds a key that does not exist, without a fact.
     fn add(&mut self, key: &[u8], value: Value) -> Id {
         let key = Bytes::from(key);
-        self.used_bytes += ENTRY_BYTES + shared_bytes(&key) + value.mem_bytes();
+        self.count_added(&key, &value);
         let id = self.table.insert(key, Entry { version: Version::FIRST, revision: self.revision, value });
         self.before(|| Undo::Added(id));
         self.watch_fields(id);
@@ -202,10 +209,14 @@ impl Keyspace {
         let Some((key, entry)) = self.table.remove(id) else {
             return;
         };
-        self.used_bytes -= ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
+        self.count_removed(&key, &entry.value);
         self.deletions.note(hash, self.revision);
         let fields_due = self.fields.take(id);
-        self.before(|| Undo::removed(id, key, entry, expires_at, fields_due));
+        if self.savepoint.is_some() {
+            self.undo.push(Undo::removed(id, key, entry, expires_at, fields_due));
+        } else {
+            self.garbage.put_value(entry.value);
+        }
     }
 
     /// Replaces the value at `id`, without a fact. The first one of a job is stored as a before-image.
@@ -217,8 +228,10 @@ impl Keyspace {
         let old = std::mem::replace(&mut entry.value, value);
         self.used_bytes = self.used_bytes + added - old.mem_bytes();
         let fields_due = self.fields.take(id);
-        if self.whole_effect(id).is_none() {
-            self.before(|| Undo::Value { id, value: old, fields_due });
+        if self.savepoint.is_some() && self.whole_effect(id).is_none() {
+            self.undo.push(Undo::Value { id, value: old, fields_due });
+        } else {
+            self.garbage.put_value(old);
         }
         self.watch_fields(id);
     }

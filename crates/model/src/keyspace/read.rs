@@ -8,10 +8,9 @@ use std::fmt;
 use keystead_core::table::Id;
 use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
+use super::Keyspace;
 use super::native::{AsJson, AsStr, Typed};
-use super::{ENTRY_BYTES, Keyspace};
 use crate::Bytes;
-use crate::value::heap::shared_bytes;
 use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
 
 /// Why a typed lookup returned no value.
@@ -122,8 +121,7 @@ impl Keyspace {
         let Some(id) = self.find(key, now)? else {
             return Ok(None);
         };
-        let name = self.table.key(id).map_or(0, shared_bytes);
-        Ok(self.table.get(id).map(|entry| ENTRY_BYTES + name + entry.value.mem_bytes()))
+        Ok(self.bytes_at(id))
     }
 
     /// The string under a key.
@@ -370,7 +368,7 @@ mod tests {
     #[test]
     fn used_bytes_is_the_sum_over_all_keys() {
         let mut ks = Keyspace::in_memory();
-        ks.set_str(b"a", bytes("1"), Expire::Keep, NOW).unwrap();
+        ks.set_str(b"a", bytes("1"), Expire::At(Millis(5000)), NOW).unwrap();
         ks.set_str(&[b'k'; 100], Bytes::from(&[b'v'; 1000][..]), Expire::Keep, NOW).unwrap();
         let of = |ks: &mut Keyspace, key: &[u8]| ks.mem_bytes_of(key, NOW).unwrap();
         assert_eq!(of(&mut ks, b"x"), None);

@@ -8,10 +8,10 @@ use keystead_core::table::Id;
 use keystead_core::{Code, Error, Millis, Result, Revision};
 
 use super::facts::{apply_fact, kind_of};
-use super::{ENTRY_BYTES, Entry, Keyspace, Meta};
+use super::memory::entry_bytes;
+use super::{Entry, Keyspace, Meta};
 use crate::Bytes;
 use crate::effect::{Effect, Fact};
-use crate::value::heap::shared_bytes;
 use crate::value::{Kind, StateCell, Value};
 
 impl Keyspace {
@@ -41,13 +41,14 @@ impl Keyspace {
     /// `corrupt` when the id is in use. That names are unique is ensured by the archive: checking each would take a
     /// third of the start.
     pub fn restore(&mut self, id: Id, key: Bytes, meta: &Meta) -> Result<()> {
-        let bytes = ENTRY_BYTES + shared_bytes(&key);
+        let bytes = entry_bytes(&key);
         let entry =
             Entry { version: meta.version, revision: meta.revision, value: Value::Evicted(meta.kind) };
         if self.table.insert_at(id, key, entry).is_err() {
             return Err(Error::new(Code::Corrupt, format!("two keys have the id {id}")));
         }
         self.used_bytes += bytes;
+        self.entry_bytes += bytes;
         if meta.expires_at != Millis::NEVER {
             self.table.set_expires_at(id, meta.expires_at);
         }
@@ -107,7 +108,7 @@ impl Keyspace {
             return Ok(None);
         };
         let value = empty_value(kind);
-        self.used_bytes += ENTRY_BYTES + shared_bytes(&effect.key) + value.mem_bytes();
+        self.count_added(&effect.key, &value);
         let entry = Entry { version: effect.version, revision: Revision::ZERO, value };
         match self.table.insert_at(effect.id, effect.key.clone(), entry) {
             Ok(()) => Ok(Some(effect.id)),

@@ -72,6 +72,7 @@ impl Keyspace {
         let Verdict::Put(ttl) = step.run(&mut slot, now)? else {
             return Ok(());
         };
+        self.check_memory()?;
         let Some(state) = slot else { return Err(no_state()) };
         let text = Bytes::from(state.encode()?.into_bytes());
         let expires_at = ttl.expires_at(now, Millis::NEVER);

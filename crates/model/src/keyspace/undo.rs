@@ -9,10 +9,9 @@ use keystead_core::{Millis, Result, Revision, Version};
 
 use super::expiry::FieldClock;
 use super::facts::apply_fact;
-use super::{BUFFER_KEPT, ENTRY_BYTES, Entry, Keyspace};
+use super::{BUFFER_KEPT, Entry, Keyspace};
 use crate::Bytes;
 use crate::effect::Fact;
-use crate::value::heap::shared_bytes;
 use crate::value::{Kind, Value};
 
 /// The state at a savepoint.
@@ -61,6 +60,7 @@ pub(super) struct Flushed {
     pub(super) table: Table<Entry>,
     pub(super) fields: FieldClock,
     pub(super) used_bytes: usize,
+    pub(super) entry_bytes: usize,
 }
 
 impl Undo {
@@ -74,7 +74,7 @@ impl Keyspace {
     pub fn savepoint(&mut self) {
         // A state that cannot be recorded now would never be recorded.
         let unrecorded = self.ready().is_err();
-        self.undo.clear();
+        self.forget_undo();
         let (bytes, over) = self.savepoint.take().map_or((0, false), |moved| (moved.bytes, moved.over));
         let (revision, effects) = (self.revision, self.effects.len());
         self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || unrecorded, moved: false });
@@ -90,9 +90,21 @@ impl Keyspace {
             self.rollback();
             return Err(error);
         }
-        self.undo.clear();
+        self.forget_undo();
         self.undo.shrink_to(BUFFER_KEPT);
         Ok(self.savepoint.take().map_or(0, |savepoint| savepoint.bytes))
+    }
+
+    /// Drops the before-images, large values later.
+    fn forget_undo(&mut self) {
+        for undo in self.undo.drain(..) {
+            match undo {
+                Undo::Removed(removed) => self.garbage.put_value(removed.entry.value),
+                Undo::Value { value, .. } => self.garbage.put_value(value),
+                Undo::Flushed(flushed) => self.garbage.put_table(flushed.table, flushed.used_bytes),
+                _ => {}
+            }
+        }
     }
 
     /// Undoes everything that was changed since the savepoint.
@@ -145,19 +157,19 @@ impl Keyspace {
                 }
             }
             Undo::Flushed(flushed) => {
-                self.table = flushed.table;
-                self.fields = flushed.fields;
-                self.used_bytes = flushed.used_bytes;
+                let Flushed { table, fields, used_bytes, entry_bytes } = *flushed;
+                let since = std::mem::replace(&mut self.table, table);
+                self.garbage.put_table(since, self.used_bytes);
+                (self.fields, self.used_bytes, self.entry_bytes) = (fields, used_bytes, entry_bytes);
             }
         }
     }
 
     fn put_back(&mut self, removed: Removed) {
         let Removed { id, key, entry, expires_at, fields_due } = removed;
-        let bytes = ENTRY_BYTES + shared_bytes(&key) + entry.value.mem_bytes();
+        self.count_added(&key, &entry.value);
         // Undoing runs backwards, so the id is as free as it was when the key had just been removed.
         if self.table.insert_at(id, key, entry).is_ok() {
-            self.used_bytes += bytes;
             self.table.set_expires_at(id, expires_at);
             self.fields.set(id, fields_due);
         }

@@ -1,27 +1,26 @@
 //! Heap bytes of values. It touches nothing.
 //!
-//! The figures are estimates for a common allocator (glibc: eight bytes of header, multiples of
-//! sixteen, at least 32), but they are *consistent*: what is added when an element is inserted is subtracted when it
+//! The figures are estimates for jemalloc, the allocator of the server: an allocation takes the next of its size classes, of which
+//! there are four between two powers of two, and no header. They are *consistent*: what is added when an element is inserted is subtracted when it
 //! is removed, because an element's bytes never change while a value holds it.
 
 use crate::bytes::Bytes;
 
-const HEADER_BYTES: usize = 8;
-const ROUND_BYTES: usize = 16;
-const CHUNK_BYTES_MIN: usize = 32;
-
-/// Bytes of an allocation of `len` bytes, with its overhead.
+/// Bytes of an allocation of `len` bytes.
 pub(crate) const fn alloc_bytes(len: usize) -> usize {
-    if len == 0 {
-        return 0;
+    match len {
+        0 => 0,
+        1..=8 => 8,
+        9..=128 => len.next_multiple_of(16),
+        // Lengths near the end of the address space only occur in arithmetic of estimates.
+        _ if len > isize::MAX as usize / 2 => len,
+        _ => len.next_multiple_of((1 << (len - 1).ilog2()) / 4),
     }
-    let chunk = (len + HEADER_BYTES).next_multiple_of(ROUND_BYTES);
-    if chunk < CHUNK_BYTES_MIN { CHUNK_BYTES_MIN } else { chunk }
 }
 
 /// The largest length that takes no more than an allocation of `len` bytes does.
 pub(crate) const fn usable_bytes(len: usize) -> usize {
-    alloc_bytes(len).saturating_sub(HEADER_BYTES)
+    alloc_bytes(len)
 }
 
 /// Bytes of a boxed `T`.
@@ -63,15 +62,29 @@ mod tests {
 
     #[test]
     fn allocations_are_rounded_as_the_allocator_does() {
-        for (len, chunk) in [(0, 0), (1, 32), (24, 32), (25, 48), (40, 48), (41, 64), (72, 80)] {
+        let sizes = [
+            (0, 0),
+            (1, 8),
+            (9, 16),
+            (17, 32),
+            (33, 48),
+            (72, 80),
+            (128, 128),
+            (129, 160),
+            (161, 192),
+            (257, 320),
+        ];
+        for (len, chunk) in sizes {
             assert_eq!(alloc_bytes(len), chunk, "{len}");
         }
-        assert_eq!([usable_bytes(1), usable_bytes(25), usable_bytes(72)], [24, 40, 72]);
+        for (len, chunk) in [(1 << 20, 1 << 20), ((1 << 20) + 1, 5 << 18), (5_000_000, 5 << 20)] {
+            assert_eq!((alloc_bytes(len), usable_bytes(len)), (chunk, chunk), "{len}");
+        }
     }
 
     #[test]
     fn short_bytes_are_free_and_long_ones_are_not() {
         assert_eq!(shared_bytes(&Bytes::from(&[1u8; 23][..])), 0);
-        assert_eq!(shared_bytes(&Bytes::from(&[1u8; 40][..])), 48 + 48);
+        assert_eq!(shared_bytes(&Bytes::from(&[1u8; 40][..])), 32 + 48);
     }
 }

@@ -71,6 +71,6 @@ mod tests {
         assert_eq!(native.clone(), native);
         assert_ne!(native, StateCell::Text("[1, 2]".into()));
         assert_eq!(format!("{text:?}"), r#"Text("[1,2]")"#);
-        assert_eq!((native.mem_bytes(), text.mem_bytes()), (0, 32));
+        assert_eq!((native.mem_bytes(), text.mem_bytes()), (0, 8));
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use keystead_commands::ctx::{Dialect, Publication, Rights};
 use keystead_commands::dispatch::run_data;
-use keystead_commands::errors::Fail;
+use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
-use keystead_commands::spec::Run;
+use keystead_commands::spec::{Run, flag};
 use keystead_commands::{Ctx, Random, Reply};
 use keystead_core::{Revision, ShardId};
 use keystead_engine::{Completion, Turn, Watch};
@@ -78,7 +78,7 @@ pub(crate) fn exec_in(
     let (shard, dialect, rights) = (turn.shard(), transaction.dialect, transaction.rights);
     let ran = turn.run(writes, |keyspace, now| {
         let ctx = Ctx { shard, dialect, rights, ..Ctx::new(keyspace, now, random, hub) };
-        let ran = run_queue(queue, ctx, transaction.reply_bytes_max);
+        let ran = check_memory(queue, &ctx).and_then(|()| run_queue(queue, ctx, transaction.reply_bytes_max));
         let completion = Completion::commit_if(ran.is_ok());
         (ran, completion)
     });
@@ -87,6 +87,13 @@ pub(crate) fn exec_in(
         Ok((Err(fail), _)) => Executed::Undone(fail),
         Err(error) => Executed::Undone(Fail::Broken(error)),
     }
+}
+
+/// As in Redis, a transaction with a command that could add memory does not begin when the bound is reached, and is not stopped half
+/// way.
+fn check_memory(queue: &[Queued], ctx: &Ctx<'_>) -> Result<(), Fail> {
+    let adds = || queue.iter().any(|queued| queued.spec.flags.has(flag::DENY_OOM));
+    if ctx.out_of_memory && adds() { Err(errors::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 /// The replies of commands, and the messages that they publish.

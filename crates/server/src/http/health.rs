@@ -203,6 +203,11 @@ impl Found {
         if let Some(why) = &shard.archive_failing {
             add(&format!("the archive cannot be written, and the journal grows: {why}"));
         }
+        if shard.memory_full {
+            add(
+                "the memory limit is reached, so writes that could add memory are rejected until keys are deleted",
+            );
+        }
         self.poisoned |= shard.poisoned.is_some();
         self.full |= shard.journal_full;
     }
@@ -253,11 +258,13 @@ mod tests {
                 false,
                 "shard 1: the archive cannot be written, and the journal grows: because",
             ),
+            ("memory", "degraded", false, "shard 1: the memory limit is reached"),
         ] {
             let found = found(|shard| match fault {
                 "poisoned" => shard.poisoned = Some("because".into()),
                 "full" => shard.journal_full = true,
                 "throttled" => shard.throttled = true,
+                "memory" => shard.memory_full = true,
                 _ => shard.archive_failing = Some("because".into()),
             });
             assert_eq!((found.0, found.1, found.2.len()), (status, poisoned, 1), "{fault}");

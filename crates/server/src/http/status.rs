@@ -11,6 +11,7 @@ pub fn of(code: Code) -> StatusCode {
         Code::WrongType | Code::Conflict => StatusCode::CONFLICT,
         Code::Gone => StatusCode::GONE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
         Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
         Code::QueueFull | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         // A code that is not listed is a defect of this match, and `Code` may grow.
@@ -34,6 +35,7 @@ mod tests {
             ("queue_full", 503),
             ("unsupported", 501),
             ("too_large", 413),
+            ("out_of_memory", 507),
             ("corrupt", 500),
             ("gone", 410),
             ("internal", 500),

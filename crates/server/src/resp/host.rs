@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use keystead_commands::hub::{Facts, Host, ShutDown};
+use keystead_commands::{Args, Spec};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine, Health};
 use tokio::sync::watch;
 use tracing::level_filters::LevelFilter;
 
 use crate::VERSION;
+use crate::allocator;
 use crate::functions;
 use crate::settings::{Settings, Token};
 use crate::starting::Load;
@@ -95,6 +97,7 @@ impl Host for Server {
             keys_that_expire: sum(|shard| shard.size.keys_that_expire),
             used_bytes: sum(|shard| shard.size.used_bytes),
             limit_bytes: self.limit_bytes,
+            memory_full: health.shards.iter().any(|shard| shard.memory_full),
             resident_bytes: resident_bytes(),
             journal_bytes: sum(|shard| shard.journal_bytes),
             unwell,
@@ -106,12 +109,27 @@ impl Host for Server {
         }
     }
 
+    fn is_out_of_memory(&self, spec: &Spec, args: Args<'_>) -> bool {
+        if self.limit_bytes.is_none() {
+            return false;
+        }
+        let Some(engine) = self.engine.get() else { return false };
+        let keys = spec.keys(args).unwrap_or_default();
+        keys.first().is_some_and(|key| engine.is_memory_full(engine.shard_of(args.at(*key))))
+    }
+
+    fn purge_memory(&self) -> bool {
+        allocator::purge()
+    }
+
     fn keep_functions(&self, dump: &[u8]) -> Result<()> {
         self.functions.as_deref().map_or(Ok(()), |dir| functions::save(dir, dump))
     }
 
     fn compact(&self) {
-        self.engine.compact();
+        if let Some(engine) = self.engine.get() {
+            engine.compact();
+        }
     }
 
     fn shut_down(&self, how: ShutDown) -> bool {

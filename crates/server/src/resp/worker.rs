@@ -14,7 +14,7 @@ use keystead_commands::spec::{Control, Run};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::ProtocolError;
 use keystead_commands::{Args, Reply, dispatch};
-use keystead_core::{Millis, Outcome, Revision};
+use keystead_core::{Code, Millis, Outcome, Revision};
 use tokio::time::{Sleep, sleep};
 
 use super::output::Output;
@@ -109,6 +109,9 @@ impl Worker {
                 let words = match fail {
                     Fail::Broken(error) if error.outcome() == Outcome::Unknown => {
                         format!("ERR The transaction may or may not have run: {error}")
+                    }
+                    fail if fail.code() == Some(Code::OutOfMemory) => {
+                        format!("EXECABORT Transaction discarded because of: {}", fail.line())
                     }
                     fail => format!("EXECABORT Transaction undone: {}", fail.line()),
                 };

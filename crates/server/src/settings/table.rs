@@ -130,7 +130,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "memory",
         value_name: "SIZE",
         default: Some("unlimited"),
-        help: "Memory for values, for example 512mb or 4gb; others are evicted to disk",
+        help: "Memory for keys and values, for example 512mb or 4gb; other values are evicted to disk, further keys are refused",
         form: Form::Text,
         secret: false,
         set: |s, text| memory(text).map(|v| s.memory_bytes = v),

@@ -127,6 +127,8 @@ impl Launch {
         let (kibibytes, files) =
             (limit("v", self.address_space.map(|bytes| bytes / 1024)), limit("n", self.open_files));
         let mut command = Command::new("/bin/sh");
+        // jemalloc returns memory and keeps its addresses. The limit is for memory.
+        command.env("_RJEM_MALLOC_CONF", "retain:false");
         command.args(["-c", &format!("{kibibytes}{files}exec \"$0\" \"$@\"")]).arg(&self.binary);
         command
     }

@@ -1,6 +1,6 @@
 //! `MEMORY USAGE key [SAMPLES count]`, `MEMORY STATS`, `MEMORY DOCTOR`, `MEMORY MALLOC-STATS`, `MEMORY PURGE`, `MEMORY HELP`
 
-use crate::errors;
+use crate::errors::{self, Fail};
 use crate::keys_of::Keys;
 use crate::spec::Spec;
 use crate::spec::flag::{NONE, READ};
@@ -29,7 +29,7 @@ pub(super) const TABLE: &[Spec] = &[
     ),
     Spec::data("memory|purge", 2, NONE, Keys::None, purge).doc(
         "",
-        "Does nothing and returns OK: the allocator releases memory itself.",
+        "Returns memory that is not in use to the system. The allocator does that by itself, too, within ten seconds.",
         "4.0.0",
     ),
     Spec::data("memory|help", 2, NONE, Keys::None, help).doc(
@@ -38,6 +38,8 @@ pub(super) const TABLE: &[Spec] = &[
         "4.0.0",
     ),
 ];
+
+const NO_PURGE: Fail = Fail::fixed("ERR Error purging dirty pages");
 
 const HELP: &[&str] = &[
     "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -87,6 +89,9 @@ fn stats(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
 fn doctor(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     let facts = ctx.hub.host.facts();
     let text = match facts.limit_bytes {
+        Some(_) if facts.memory_full => {
+            "The names of keys alone have reached the memory limit: commands that could add memory are rejected."
+        }
         Some(limit) if facts.used_bytes >= limit => {
             "Keys and values have reached the memory limit: values that are not used are evicted to disk and read on access."
         }
@@ -99,8 +104,8 @@ fn malloc_stats(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     Ok(Reply::text("Stats not supported for the current allocator"))
 }
 
-fn purge(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
-    Ok(Reply::Ok)
+fn purge(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
+    if ctx.hub.host.purge_memory() { Ok(Reply::Ok) } else { Err(NO_PURGE) }
 }
 
 fn help(_: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
@@ -134,7 +139,7 @@ mod tests {
         assert!(matches!(desk.run("MEMORY STATS"), Reply::Map(_)));
         assert!(matches!(desk.run("MEMORY DOCTOR"), Reply::Verbatim(_)));
         assert!(matches!(desk.run("MEMORY MALLOC-STATS"), Reply::Bulk(_)));
-        assert_eq!(desk.run("MEMORY PURGE"), Reply::Ok);
+        assert_eq!(desk.resp("MEMORY PURGE"), "-ERR Error purging dirty pages", "no allocator here");
         assert!(desk.resp("MEMORY HELP").starts_with("*14 +MEMORY <subcommand>"));
     }
 }

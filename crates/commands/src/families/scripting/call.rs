@@ -131,6 +131,10 @@ impl Running<'_, '_> {
             }
             _ => dispatch::run_data(self.ctx, spec, args),
         };
+        if spec.writes() && !matches!(reply, Reply::Error(_)) {
+            // As in Redis, only the first write is rejected: a script is not stopped half way.
+            self.ctx.out_of_memory = false;
+        }
         let sent = if is_message(spec) { args.from(1).map(<[u8]>::len).sum() } else { 0 };
         (reply, sent)
     }

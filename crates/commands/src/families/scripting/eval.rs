@@ -76,6 +76,10 @@ fn run_compiled(
     if ro && script.flags.is_some() && !no_writes {
         return (Err(WRITES), true);
     }
+    if ctx.out_of_memory && script.flags.is_some_and(|flags| !flags.runs_out_of_memory()) {
+        return (Err(errors::OUT_OF_MEMORY), true);
+    }
+    let allow_oom = script.flags.is_some_and(|flags| flags.has(ScriptFlags::ALLOW_OOM));
     let job = Job {
         name: std::str::from_utf8(digits).unwrap_or_default(),
         function: script.function,
@@ -83,6 +87,7 @@ fn run_compiled(
         args,
         keys,
         read_only: ro || no_writes,
+        allow_oom,
     };
     let _entered = ctx.hub.scripts.scripts.enter();
     execute::run(world, session, ctx, &job)

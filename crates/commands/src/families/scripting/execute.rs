@@ -28,6 +28,8 @@ pub(super) struct Job<'a> {
     pub(super) keys: usize,
     /// Whether write commands return an error.
     pub(super) read_only: bool,
+    /// Whether its commands may add memory beyond the bound.
+    pub(super) allow_oom: bool,
 }
 
 /// The number of keys in the arguments, checked as in Redis.
@@ -48,6 +50,8 @@ pub(super) fn run(
     job: &Job<'_>,
 ) -> (CommandResult, bool) {
     let may_wait = std::mem::replace(&mut ctx.may_wait, false);
+    let out_of_memory = ctx.out_of_memory;
+    ctx.out_of_memory &= !job.allow_oom;
     let deadline = Deadline::new(ctx.hub.config.script_ms_max(), &world.kills);
     let running = Running {
         ctx: &mut *ctx,
@@ -71,7 +75,7 @@ pub(super) fn run(
     };
     let Run { running, log, .. } = run;
     drop(running);
-    (ctx.may_wait, ctx.wait) = (may_wait, None);
+    (ctx.may_wait, ctx.wait, ctx.out_of_memory) = (may_wait, None, out_of_memory);
     for (level, line) in log {
         ctx.hub.host.log(level, &line);
     }

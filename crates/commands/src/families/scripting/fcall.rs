@@ -6,7 +6,7 @@ use super::execute::{self, Job};
 use super::flags::ScriptFlags;
 use crate::args::Args;
 use crate::ctx::{Ctx, Dialect};
-use crate::errors::{CommandResult, Fail};
+use crate::errors::{self, CommandResult, Fail};
 
 pub(super) fn fcall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     run(ctx, args, false)
@@ -25,6 +25,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> CommandResult {
     if ro && !no_writes && ctx.dialect == Dialect::Redis {
         return Err(WRITES);
     }
+    if ctx.out_of_memory && !row.flags.runs_out_of_memory() {
+        return Err(errors::OUT_OF_MEMORY);
+    }
     let mut functions = Functions::take(ctx.hub)?;
     let function = match functions.get(library, &row.name) {
         Ok(function) => function,
@@ -35,7 +38,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, ro: bool) -> CommandResult {
     };
     let name = String::from_utf8_lossy(&row.name);
     let read_only = ro || no_writes;
-    let job = Job { name: &name, function, globals: false, args, keys, read_only };
+    let allow_oom = row.flags.has(ScriptFlags::ALLOW_OOM);
+    let job = Job { name: &name, function, globals: false, args, keys, read_only, allow_oom };
     let _entered = ctx.hub.scripts.functions.enter();
     let Functions { world, session, .. } = &mut *functions;
     let (reply, healthy) = execute::run(world, session, ctx, &job);

@@ -14,6 +14,14 @@ impl ScriptFlags {
     /// It writes nothing.
     pub(crate) const NO_WRITES: ScriptFlags = ScriptFlags(1);
 
+    /// It may use more memory when the bound is reached.
+    pub(crate) const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
+
+    /// Whether a script with these flags may begin when the memory bound is reached.
+    pub(crate) fn runs_out_of_memory(self) -> bool {
+        self.has(ScriptFlags::ALLOW_OOM) || self.has(ScriptFlags::NO_WRITES)
+    }
+
     /// The flag of this name.
     pub(crate) fn named(name: &[u8]) -> Option<ScriptFlags> {
         let at = NAMES.iter().position(|known| known.as_bytes() == name)?;

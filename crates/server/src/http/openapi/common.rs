@@ -80,8 +80,12 @@ pub(in crate::http) fn idempotency_key(about: &str) -> Parameter {
 /// The error for a key that another request used.
 pub(in crate::http) const KEY_USED: &str = "The Idempotency-Key was used for another request.";
 
+/// The error for a change that could add memory.
+pub(in crate::http) const OUT_OF_MEMORY: &str =
+    "The memory limit is reached. What exists can be read and deleted, which makes room.";
+
 /// The errors of the store.
-pub(in crate::http) fn store_failures() -> [Common; 2] {
+pub(in crate::http) fn store_failures() -> [Common; 3] {
     [
         (
             "500",
@@ -97,6 +101,7 @@ pub(in crate::http) fn store_failures() -> [Common; 2] {
             "Unavailable",
             busy(&[Code::QueueFull.as_str(), Code::StoreUnavailable.as_str(), code::LOADING]),
         ),
+        ("507", "OutOfMemory", error_response(OUT_OF_MEMORY, &[Code::OutOfMemory.as_str()]).build()),
     ]
 }
 

@@ -12,7 +12,8 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::super::events;
 use super::super::openapi::common::{
-    FOREIGN_HOST, KEY_USED, UNAUTHORIZED, headers_too_large, idempotency_key, too_large, too_slow,
+    FOREIGN_HOST, KEY_USED, OUT_OF_MEMORY, UNAUTHORIZED, headers_too_large, idempotency_key, too_large,
+    too_slow,
 };
 use super::super::openapi::part::{self, Common, Shape, Templates};
 use super::SYNC_TOKEN;
@@ -84,6 +85,7 @@ pub(in super::super) fn store_failures() -> Vec<Common> {
         ("413", "CommandTooLarge", bytes(failure(&too_large)).build()),
         ("500", "CommandBroken", bytes(failure(broken)).build()),
         ("503", "CommandUnavailable", bytes(busy()).build()),
+        ("507", "CommandOutOfMemory", bytes(failure(OUT_OF_MEMORY)).build()),
     ]
 }
 

@@ -81,8 +81,7 @@ pub(super) fn one(redis_reply: &RedisReply, form: Form) -> Reply {
 /// Its status and body.
 pub(super) fn one_in(redis_reply: &RedisReply, form: Form) -> (StatusCode, Vec<u8>) {
     let status = match redis_reply {
-        RedisReply::Error(Fail::Broken(error)) => status::of(error.code()),
-        RedisReply::Error(_) => StatusCode::BAD_REQUEST,
+        RedisReply::Error(fail) => fail.code().map_or(StatusCode::BAD_REQUEST, status::of),
         _ => StatusCode::OK,
     };
     let mut out = Vec::new();
