@@ -37,12 +37,17 @@ fn a_large_key_is_deleted_at_once() {
     for (key, delete) in
         [("a", "DEL a"), ("b", "UNLINK b"), ("c", "SET c v"), ("d", "FLUSHALL"), ("e", "EXPIRE e -1")]
     {
-        add_members(&mut client, key);
-        let began = Stopwatch::start();
-        client.ask(delete);
-        let took = began.elapsed();
-        println!("{delete}: {took:?}");
-        assert!(took < Duration::from_millis(30), "{delete}: {took:?}");
+        // A machine that is busy delays a reply, too, but not each time; freeing would.
+        let quick = (0..3).any(|_| {
+            client.ask(&format!("DEL {key}"));
+            add_members(&mut client, key);
+            let began = Stopwatch::start();
+            client.ask(delete);
+            let took = began.elapsed();
+            println!("{delete}: {took:?}");
+            took < Duration::from_millis(30)
+        });
+        assert!(quick, "{delete} waits until the members are freed");
     }
     assert_eq!(client.ask("FLUSHALL"), "+OK");
     until("the figures of the last batch", || info(&mut client, "memory", "used_memory") == before);
