@@ -40,6 +40,8 @@ struct Client {
     http: Option<Http>,
     rng: Rng,
     broken: Broken,
+    /// Whether the last response was that the database is being loaded.
+    was_loading: bool,
     /// The last outcome of each key.
     seen: [Option<Outcome>; KEYS],
 }
@@ -48,6 +50,12 @@ impl Client {
     fn ask(&mut self, record: &Record, key: usize, call: Call) {
         let start = record.time.fetch_add(1, Ordering::SeqCst);
         let outcome = self.run_call(key, call);
+        if self.was_loading {
+            // The server rejected it before it had a database: nothing was applied, and nothing read.
+            (self.was_loading, self.http) = (false, None);
+            pause(5);
+            return;
+        }
         let end = if outcome.is_some() { record.time.fetch_add(1, Ordering::SeqCst) } else { u64::MAX };
         if outcome.is_some() {
             self.seen[key] = outcome;
@@ -89,7 +97,9 @@ impl Client {
         };
         let http = self.http.as_mut()?;
         http.send(method, &format!("/kv/key{key}{query}"), &[], body.as_bytes());
-        outcome_of(&http.try_receive(method).ok()?)
+        let response = http.try_receive(method).ok()?;
+        self.was_loading = response.status == 503 && response.json()["error"]["code"] == "loading";
+        outcome_of(&response)
     }
 
     /// A request whose condition often holds.
@@ -134,7 +144,7 @@ fn run(server: &mut Server, seed: u64, asks: u64, kills: u64, broken: Broken) ->
             let record = Arc::clone(&record);
             std::thread::spawn(move || {
                 let rng = Rng::new(seed.wrapping_mul(31).wrapping_add(n));
-                let mut client = Client { http: None, rng, broken, seen: [None; KEYS] };
+                let mut client = Client { http: None, rng, broken, was_loading: false, seen: [None; KEYS] };
                 let mut asked = 0;
                 while asked < asks || !record.is_over.load(Ordering::Relaxed) {
                     if client.http.is_none() {
