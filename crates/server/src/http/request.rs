@@ -101,6 +101,10 @@ pub async fn respond(context: &HttpContext, request: Request<Incoming>) -> Reply
     };
     // Stored data must not remain in the cache of a browser or a proxy.
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if context.app.is_stopping() {
+        // Its connection may not have noticed yet.
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if found.access() == Access::Upstash {
         upstash::finish(context, &mut reply);
     }
