@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use keystead_core::{Clock, Code, Error, Millis, Result, Revision, Stopwatch};
 use keystead_model::effect::{Effect, encode};
@@ -143,34 +142,6 @@ impl Shard {
         let now = self.shared.clock.now();
         self.shared.vitals.begin_turn(now);
         now
-    }
-
-    /// Whether writes are rejected. While the archive works, delayed acknowledgements keep the journal near its bound.
-    fn is_journal_full(&self) -> bool {
-        let Some(files) = &self.shared.files else { return false };
-        let (bytes, max) = (files.bytes(), self.shared.journal_bytes_max);
-        bytes > max && (bytes > max + max / 4 || self.shared.vitals.is_archive_failing())
-    }
-
-    /// The last revision whose changes may be acknowledged.
-    #[inline]
-    fn acknowledged(&self) -> Revision {
-        self.throttle.release(self.shared.progress.durable())
-    }
-
-    fn update_throttle(&mut self) {
-        let Some(files) = &self.shared.files else { return };
-        let (durable, pace) = (self.shared.progress.durable(), self.shared.vitals.archive_pace());
-        // Reading the time costs more than the rest, and is needed only while it delays.
-        let elapsed =
-            if self.throttle.is_delaying() { self.throttle_updated.elapsed() } else { Duration::ZERO };
-        // An archive that cannot be written has no pace: the journal takes what fits, and then writes are rejected.
-        let bytes = if self.shared.vitals.is_archive_failing() { 0 } else { files.bytes() };
-        self.throttle.update(bytes, durable, pace, elapsed);
-        if self.throttle.is_delaying() {
-            self.throttle_updated = Stopwatch::start();
-        }
-        self.shared.vitals.set_throttled(self.throttle.is_delaying());
     }
 
     /// Answers a request of the archive for keys, unless what it would read may be lost.

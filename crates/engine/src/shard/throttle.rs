@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use keystead_core::Revision;
+use keystead_core::{Revision, Stopwatch};
+
+use super::Shard;
 
 /// How often delayed acknowledgements are sent.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -60,6 +62,36 @@ impl Throttle {
         };
         // What was not used is not saved up.
         self.released = Some(released.min(durable.0 as f64));
+    }
+}
+
+impl Shard {
+    /// Whether writes are rejected. While the archive works, delayed acknowledgements keep the journal near its bound.
+    pub(super) fn is_journal_full(&self) -> bool {
+        let Some(files) = &self.shared.files else { return false };
+        let (bytes, max) = (files.bytes(), self.shared.journal_bytes_max);
+        bytes > max && (bytes > max + max / 4 || self.shared.vitals.is_archive_failing())
+    }
+
+    /// The last revision whose changes may be acknowledged.
+    #[inline]
+    pub(super) fn acknowledged(&self) -> Revision {
+        self.throttle.release(self.shared.progress.durable())
+    }
+
+    pub(super) fn update_throttle(&mut self) {
+        let Some(files) = &self.shared.files else { return };
+        let (durable, pace) = (self.shared.progress.durable(), self.shared.vitals.archive_pace());
+        // Reading the time costs more than the rest, and is needed only while it delays.
+        let elapsed =
+            if self.throttle.is_delaying() { self.throttle_updated.elapsed() } else { Duration::ZERO };
+        // An archive that cannot be written has no pace: the journal takes what fits, and then writes are rejected.
+        let bytes = if self.shared.vitals.is_archive_failing() { 0 } else { files.bytes() };
+        self.throttle.update(bytes, durable, pace, elapsed);
+        if self.throttle.is_delaying() {
+            self.throttle_updated = Stopwatch::start();
+        }
+        self.shared.vitals.set_throttled(self.throttle.is_delaying());
     }
 }
 
