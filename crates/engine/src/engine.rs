@@ -27,6 +27,7 @@ use crate::load::Counters;
 use crate::options::{Durability, Options};
 use crate::recovery::{Recovered, recover};
 use crate::shard::garbage::Collector;
+use crate::shard::throttle::is_full;
 use crate::shard::{Entry, Inbox, Job, Journal, LocalTask, Pace, Sequence, Shard, Shared, Task, serve};
 
 /// An open database. Clones share it; it closes when the last one is dropped, or by [`close`](Engine::close).
@@ -240,7 +241,7 @@ impl Engine {
             ShardHealth {
                 poisoned: shard.vitals.poisoned(),
                 archive_failing: shard.vitals.archive_failing(),
-                journal_full: journal_bytes > limit && shard.vitals.is_archive_failing(),
+                journal_full: is_full(journal_bytes, limit, &shard.vitals),
                 throttled: shard.vitals.is_throttled(),
                 memory_full: shard.vitals.memory_full(),
                 durable: shard.progress.durable(),
@@ -277,8 +278,13 @@ impl Engine {
     /// Archives what is durable and returns all free space of the archives' files to the system, in the background. After
     /// deletions of more than a quarter this happens without being asked.
     pub fn compact(&self) {
-        for archive in self.inner.shards.iter().filter_map(|shard| shard.archive.as_ref()) {
-            let _ = archive.send(Request::Compact);
+        for shard in &self.inner.shards {
+            // However often a client asks, one request waits.
+            if let Some(archive) = &shard.archive
+                && shard.vitals.request_compaction()
+            {
+                let _ = archive.send(Request::Compact);
+            }
         }
     }
 

@@ -40,7 +40,7 @@ pub struct ShardHealth {
     pub poisoned: Option<String>,
     /// Why the archive cannot be written. It is retried; until then the journal grows.
     pub archive_failing: Option<String>,
-    /// The journal has reached its maximum size and the archive cannot be written, so writes are rejected.
+    /// The journal has reached its maximum size and the archive cannot be written, or it is a quarter larger: writes are rejected.
     pub journal_full: bool,
     /// The journal is near its maximum size, so acknowledgements are delayed to the pace of the archive.
     pub throttled: bool,
@@ -91,6 +91,7 @@ pub(crate) struct Vitals {
     archive_failing: Mutex<Option<String>>,
     is_archive_failing: AtomicBool,
     is_throttled: AtomicBool,
+    is_compaction_requested: AtomicBool,
     /// Revisions that the archive has written in a second, as bits.
     archive_pace: AtomicU64,
     archive_batches: AtomicU64,
@@ -151,6 +152,16 @@ impl Vitals {
 
     pub(crate) fn is_archive_failing(&self) -> bool {
         self.is_archive_failing.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the archive is to be compacted, and returns whether that was not known.
+    pub(crate) fn request_compaction(&self) -> bool {
+        !self.is_compaction_requested.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes that a compaction begins.
+    pub(crate) fn begin_compaction(&self) {
+        self.is_compaction_requested.store(false, Ordering::Release);
     }
 
     pub(crate) fn is_throttled(&self) -> bool {

@@ -138,9 +138,11 @@ impl Archiver {
     pub(crate) fn finish(self) {
         self.closing.begin();
         let _ = self.requests.send(Request::Finish);
-        // What is interrupted is rolled back, and the journal has it.
-        while self.ended.recv_timeout(self.closing.max.max(CHECK_EVERY)) == Err(RecvTimeoutError::Timeout) {
+        // What is interrupted is rolled back, and the journal has it. An interrupt between two statements has no effect.
+        let mut patience = self.closing.max.max(CHECK_EVERY);
+        while self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             self.interrupt.interrupt();
+            patience = CHECK_EVERY;
         }
         let _ = self.thread.join();
     }
@@ -196,6 +198,7 @@ impl Loop {
             match request {
                 Ok(Request::Flush) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Request::Compact) => {
+                    self.work.vitals.begin_compaction();
                     if let Err(error) = outcome.and_then(|_| self.compact()) {
                         tracing::warn!(%error, "cannot return free space");
                     }

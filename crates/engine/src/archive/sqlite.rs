@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use keystead_core::{Code, Error, Result};
 use keystead_model::sql::{Cell, Param, Sql};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, ToSql, params_from_iter};
 
@@ -59,6 +60,8 @@ impl Database {
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "busy_timeout", 10_000)?;
+            // The archiver checkpoints when it is closed in time. Otherwise this would take as long as it likes.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             if access != Access::Read {
                 // Only has an effect before the first table exists. Other files get it with their first vacuum.
                 connection.pragma_update(None, "auto_vacuum", "incremental")?;

@@ -7,7 +7,7 @@ pub(crate) mod garbage;
 mod job;
 mod local;
 mod thread;
-mod throttle;
+pub(crate) mod throttle;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -137,7 +137,7 @@ impl Shard {
             && self.keyspace.used_bytes() > budget
         {
             // Without an archive nothing can be evicted, so values count too.
-            self.keyspace.set_memory_bound(budget, self.shared.vitals.archive_failing().is_none());
+            self.keyspace.set_memory_bound(budget, !self.shared.vitals.is_archive_failing());
         }
         let now = self.shared.clock.now();
         self.shared.vitals.begin_turn(now);

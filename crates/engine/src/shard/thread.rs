@@ -126,6 +126,6 @@ impl Pace {
         shard.keyspace.used_bytes() > budget + budget / 4
             && shard.shared.progress.archived() < shard.keyspace.revision()
             && shard.shared.vitals.poisoned().is_none()
-            && shard.shared.vitals.archive_failing().is_none()
+            && !shard.shared.vitals.is_archive_failing()
     }
 }

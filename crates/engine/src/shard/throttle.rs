@@ -8,6 +8,7 @@ use std::time::Duration;
 use keystead_core::{Revision, Stopwatch};
 
 use super::Shard;
+use crate::health::Vitals;
 
 /// How often delayed acknowledgements are sent.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -65,12 +66,16 @@ impl Throttle {
     }
 }
 
+/// Whether a journal of this size rejects writes.
+pub(crate) fn is_full(bytes: u64, bytes_max: u64, vitals: &Vitals) -> bool {
+    bytes > bytes_max && (bytes > bytes_max + bytes_max / 4 || vitals.is_archive_failing())
+}
+
 impl Shard {
     /// Whether writes are rejected. While the archive works, delayed acknowledgements keep the journal near its bound.
     pub(super) fn is_journal_full(&self) -> bool {
         let Some(files) = &self.shared.files else { return false };
-        let (bytes, max) = (files.bytes(), self.shared.journal_bytes_max);
-        bytes > max && (bytes > max + max / 4 || self.shared.vitals.is_archive_failing())
+        is_full(files.bytes(), self.shared.journal_bytes_max, &self.shared.vitals)
     }
 
     /// The last revision whose changes may be acknowledged.

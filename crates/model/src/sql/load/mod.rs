@@ -18,7 +18,7 @@ use stream::fetch_stream;
 
 const COUNT: &str = "SELECT count(*) FROM keys";
 const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
-const YOUNGER: &str = "SELECT id, type FROM keys WHERE revision > ?1 AND value IS NOT NULL";
+const YOUNGER: &str = "SELECT id, type, value FROM keys WHERE revision > ?1 AND value IS NOT NULL";
 const FIELDS_DUE: &str =
     "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
 const WHOLE: &str = "SELECT value FROM keys WHERE id = ?1 AND type = ?2 AND value IS NOT NULL";
@@ -95,25 +95,23 @@ pub fn load_reporting(
 
 /// Loads the values of keys that are younger than the revision up to which the archive is complete.
 fn load_younger(sql: &mut dyn Sql, keyspace: &mut Keyspace, revision: Revision) -> Result<()> {
-    let mut younger = Vec::new();
     sql.query(YOUNGER, &[Param::uint(revision.0)], &mut |cells| {
         let row = Row(cells);
         let id = row.id(0)?;
-        younger.push((id, kind_of(row.bytes(1)?).ok_or_else(|| unknown_type(id))?));
-        Ok(())
-    })?;
-    for (id, kind) in younger {
+        let kind = kind_of(row.bytes(1)?).ok_or_else(|| unknown_type(id))?;
         // A key whose name is at another id by now is not there.
-        if keyspace.is_evicted(id, kind) {
-            keyspace.restore_value(id, fetch(sql, id, kind)?);
+        if keyspace.is_evicted(id, kind)
+            && let Some(value) = whole_value(id, kind, Bytes::from(row.bytes(2)?))?
+        {
+            keyspace.restore_value(id, value);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// A key's version and revision, if they are valid.
 ///
-/// A key is written together with the archive's revision, so it is never younger. If it were accepted, the shard would continue
+/// No key is younger than the newest revision that the archive states. If it were accepted, the shard would continue
 /// from a revision that the journal does not have: reads of the key would wait for ever for that revision to be durable, and
 /// the next write would leave a gap in the journal.
 fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Version, Revision)> {
@@ -157,13 +155,8 @@ fn valid_revision(revision: i64) -> Result<Revision> {
 /// The error of the database; `corrupt` when there is no value of that kind.
 pub fn fetch(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Value> {
     let value = match kind {
-        Kind::Str => whole(sql, id, kind)?.map(Value::Str),
-        Kind::Json => whole(sql, id, kind)?.map(Value::Json),
-        Kind::State => match whole(sql, id, kind)? {
-            Some(text) => {
-                let text = std::str::from_utf8(&text).map_err(|e| broken(id, kind).with_source(e))?;
-                Some(Value::State(StateCell::Text(text.into())))
-            }
+        Kind::Str | Kind::Json | Kind::State => match whole(sql, id, kind)? {
+            Some(bytes) => whole_value(id, kind, bytes)?,
             None => None,
         },
         Kind::Hash => Some(Value::Hash(hash(sql, id)?)),
@@ -184,6 +177,19 @@ fn is_empty(value: &Value) -> bool {
         Value::ZSet(zset) => zset.is_empty(),
         _ => false,
     }
+}
+
+/// The value of this kind that these bytes are; `None` for a collection.
+fn whole_value(id: u32, kind: Kind, bytes: Bytes) -> Result<Option<Value>> {
+    Ok(match kind {
+        Kind::Str => Some(Value::Str(bytes)),
+        Kind::Json => Some(Value::Json(bytes)),
+        Kind::State => {
+            let text = std::str::from_utf8(&bytes).map_err(|e| broken(id, kind).with_source(e))?;
+            Some(Value::State(StateCell::Text(text.into())))
+        }
+        Kind::Hash | Kind::List | Kind::Set | Kind::ZSet | Kind::Stream => None,
+    })
 }
 
 fn whole(sql: &mut dyn Sql, id: u32, kind: Kind) -> Result<Option<Bytes>> {
