@@ -7,6 +7,8 @@
 # A container listens on all addresses, so it needs a token and does not start without one. Instead of KEYSTEAD_TOKEN, a
 # secret can be mounted as a file: -e KEYSTEAD_TOKEN_FILE=/run/secrets/keystead_token. Every setting is a variable:
 # docker run --rm keystead config shows them, docker run --rm keystead help explains them.
+#
+# Without a Docker engine, packaging/try-dockerfile runs the steps below, and the server of the image.
 
 FROM rust:1.95-bookworm AS build
 # The commit that keystead --version shows. Without it, that of the checkout.

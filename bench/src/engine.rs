@@ -154,23 +154,26 @@ pub(crate) fn run_start() {
     }
 }
 
-/// How fast the archive writes a backlog of random changes, and how many bytes for each, depending on both sizes. Time is
-/// that of the archive alone, with its checkpoints.
+/// How fast the archive writes a backlog of random changes, and how many bytes for each, depending on both sizes, and how the backlog
+/// grows and shrinks. Time is that of the archive alone, with its checkpoints. `KEYSTEAD_KEYS=50000000` chooses one size.
 pub(crate) fn run_archive() {
     let runtime = runtime();
     println!(
-        "{:>9} {:>9} {:>9} {:>11} {:>9} {:>11} {:>9}",
+        "{:>9} {:>9} {:>9} {:>11} {:>9} {:>11} {:>9}  thousands of changes behind, every second",
         "keys", "changes", "rows", "changes/s", "B/change", "rows/s", "B/row"
     );
-    for keys in [1_000_000, 10_000_000] {
+    let chosen = std::env::var("KEYSTEAD_KEYS").ok().and_then(|text| text.parse().ok());
+    for keys in chosen.map_or(vec![1_000_000, 10_000_000], |keys: usize| vec![keys]) {
         let dir = tempfile::tempdir().unwrap();
-        // Acknowledgements are not delayed.
+        // Acknowledgements are not delayed. Of many keys, the values do not fit in memory.
         let options = Options::new(dir.path()).durability(Durability::Commit).journal_bytes_max(1 << 40);
+        let options = if keys > 20_000_000 { options.memory_bytes(6 << 30) } else { options };
         let engine = Engine::open(&options).unwrap();
         fill(&runtime, &engine, keys);
         for changes in [keys / 10, keys / 2, keys * 2] {
             let mut random = Random(changes as u64);
             let (before, written) = (engine.health().shards[0].archive, written_bytes());
+            let mut backlog = Backlog { since: Instant::now(), thousands: Vec::new() };
             runtime.block_on(async {
                 for _ in 0..changes / 1000 {
                     let chosen: Vec<usize> = (0..1000).map(|_| random.below(keys)).collect();
@@ -183,16 +186,18 @@ pub(crate) fn run_archive() {
                         Ok(())
                     };
                     engine.write(b"x", put).await.unwrap();
+                    backlog.note(&engine);
                 }
-                let done = until_archived(&engine).await;
+                let done = until_archived(&engine, &mut backlog).await;
                 let (rows, bytes) = ((done.keys - before.keys) as f64, (written_bytes() - written) as f64);
                 let seconds = (done.busy_ms - before.busy_ms) as f64 / 1000.0;
                 println!(
-                    "{keys:>9} {changes:>9} {rows:>9.0} {:>11.0} {:>9.0} {:>11.0} {:>9.0}",
+                    "{keys:>9} {changes:>9} {rows:>9.0} {:>11.0} {:>9.0} {:>11.0} {:>9.0}  {}",
                     changes as f64 / seconds,
                     bytes / changes as f64,
                     rows / seconds,
-                    bytes / rows
+                    bytes / rows,
+                    backlog.thousands.join(" ")
                 );
             });
         }
@@ -200,10 +205,26 @@ pub(crate) fn run_archive() {
     }
 }
 
+/// How far the archive is behind, once a second.
+struct Backlog {
+    since: Instant,
+    thousands: Vec<String>,
+}
+
+impl Backlog {
+    fn note(&mut self, engine: &Engine) {
+        if self.since.elapsed().as_secs() >= self.thousands.len() as u64 {
+            let shard = &engine.health().shards[0];
+            self.thousands.push(((shard.durable.0 - shard.archived.0) / 1000).to_string());
+        }
+    }
+}
+
 /// Waits until everything is archived and checkpointed.
-async fn until_archived(engine: &Engine) -> keystead_engine::ArchiveWork {
+async fn until_archived(engine: &Engine, backlog: &mut Backlog) -> keystead_engine::ArchiveWork {
     let (pause, mut patience) = (Duration::from_millis(10), 2000);
     loop {
+        backlog.note(engine);
         let health = &engine.health().shards[0];
         if health.archived >= engine.revision(ShardId(0)) {
             let batches = health.archive.batches;

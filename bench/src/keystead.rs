@@ -3,10 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A running server.
 pub(crate) struct Keystead {
     server: Child,
+    level: String,
     /// Of the RESP listener.
     pub(crate) port: u16,
     pub(crate) http_port: u16,
@@ -24,21 +26,12 @@ impl Keystead {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("keystead.toml");
         std::fs::write(&file, settings).unwrap();
-        let mut server = Command::new(binary())
-            .args(["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--durability", level, "--data"])
-            .arg(dir.path().join("data"))
-            .arg("--config")
-            .arg(file)
-            // The server rejects unknown KEYSTEAD_ variables.
-            .env_remove("KEYSTEAD_ROWS")
-            .env_remove("KEYSTEAD_BIN")
-            .env_remove("KEYSTEAD_KEYS")
-            .env_remove("KEYSTEAD_SECONDS")
+        let mut server = command(dir.path(), level, 0, 0)
             .stdout(Stdio::piped())
             .spawn()
             .expect("build the server first: cargo build --release");
         let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let mut keystead = Keystead { server, port: 0, http_port: 0, dir };
+        let mut keystead = Keystead { server, level: level.to_owned(), port: 0, http_port: 0, dir };
         for line in lines.map_while(Result::ok) {
             let port_of = |listener: &str| {
                 line.trim().strip_prefix(listener)?.trim_end_matches('/').rsplit(':').next()?.parse().ok()
@@ -63,11 +56,56 @@ impl Keystead {
     }
 }
 
+impl Keystead {
+    /// Stops it by a signal, and returns how long that took.
+    pub(crate) fn stop(&mut self, signal: fn(&Child)) -> Duration {
+        let since = Instant::now();
+        signal(&self.server);
+        self.server.wait().unwrap();
+        since.elapsed()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Starts it again with the same database, and returns how long `until_ready` took.
+    pub(crate) fn restart(&mut self, until_ready: fn(u16, Instant) -> Duration) -> Duration {
+        let since = Instant::now();
+        let mut command = command(self.dir.path(), &self.level, self.http_port, self.port);
+        self.server = command.stdout(Stdio::null()).spawn().unwrap();
+        until_ready(self.port, since)
+    }
+}
+
 impl Drop for Keystead {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
+}
+
+fn command(dir: &Path, level: &str, http_port: u16, port: u16) -> Command {
+    let mut command = Command::new(binary());
+    command
+        .args(["--http", &format!("127.0.0.1:{http_port}"), "--resp", &format!("127.0.0.1:{port}")])
+        .args(["--durability", level, "--data"])
+        .arg(dir.join("data"))
+        .arg("--config")
+        .arg(dir.join("keystead.toml"));
+    // The server rejects unknown KEYSTEAD_ variables.
+    for name in [
+        "KEYSTEAD_ROWS",
+        "KEYSTEAD_BIN",
+        "KEYSTEAD_VALKEY",
+        "KEYSTEAD_KEYS",
+        "KEYSTEAD_SECONDS",
+        "KEYSTEAD_MINUTES",
+    ] {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn binary() -> PathBuf {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use keystead_core::{MemoryStore, Store};
-use keystead_limit::{Fail, Limiter, Policy};
+use keystead_limit::{FailMode, Limiter, Policy};
 
 use crate::report::{Random, beside, is_wanted, ns_per_operation};
 
@@ -43,7 +43,7 @@ pub(crate) fn run() {
 }
 
 fn limiter<S: Store>(policy: &str, store: S) -> Limiter<S> {
-    Limiter::new(Policy::from_json(policy).unwrap(), store, Fail::Closed)
+    Limiter::new(Policy::from_json(policy).unwrap(), store, FailMode::Closed)
 }
 
 fn compare<S: Store>(label: &str, limiter: impl FnOnce() -> Limiter<S>, names: &[String], threads: usize) {

@@ -4,7 +4,9 @@
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
+mod cluster;
 mod codec;
+mod cpu;
 mod engine;
 mod flat;
 mod keystead;
@@ -15,18 +17,21 @@ mod limit_net;
 mod lua;
 mod marathon;
 mod memory;
+mod plot;
 mod raw_sqlite;
 mod redis;
 mod report;
 mod resp;
 mod rest;
+mod start;
 mod step;
+mod stores;
 mod throttlecrab;
 
 /// A name, what it measures, the programs that it requires, and its function. A missing peer is only a gap in the table.
 type Bench = (&'static str, &'static str, &'static [&'static str], fn());
 
-const BENCHES: [Bench; 15] = [
+const BENCHES: &[Bench] = &[
     ("step", "ns per apply of a GCRA-like step on MemoryStore, compared with governor", &[], step::run),
     (
         "limit",
@@ -56,10 +61,22 @@ const BENCHES: [Bench; 15] = [
     ),
     ("codec", "ns per request to read one, compared with the crate redis-protocol", &[], codec::run),
     (
+        "cluster",
+        "virtual nodes against uniformity, keys moved and ns per lookup, compared with slot % nodes",
+        &[],
+        cluster::run,
+    ),
+    (
         "resp",
         "redis-benchmark at each durability level, compared with Redis at its matching setting",
         &["redis-benchmark"],
         resp::run,
+    ),
+    (
+        "cpu",
+        "processor time of a SET and a GET by shards, connections and pipeline, compared with Redis and Valkey",
+        &["redis-benchmark"],
+        cpu::run,
     ),
     (
         "rest",
@@ -84,6 +101,18 @@ const BENCHES: [Bench; 15] = [
         "rate limits over RESP and HTTP, compared with throttlecrab and a script on Redis",
         &["redis-benchmark", "wrk"],
         limit_net::run,
+    ),
+    (
+        "stores",
+        "rate limits on every store, compared with the same check by hand and with rate-limiter-flexible",
+        &[],
+        stores::run,
+    ),
+    (
+        "start",
+        "how long a server takes to stop, and to start clean and after a kill, compared with Redis's RDB and AOF",
+        &["redis-server"],
+        start::run,
     ),
     (
         "marathon",
@@ -113,7 +142,7 @@ fn main() {
         }
         std::process::exit(2);
     }
-    let chosen = || BENCHES.into_iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name));
+    let chosen = || BENCHES.iter().filter(|(name, ..)| wanted.iter().any(|wanted| wanted == name));
     // Before the first of them: a run of minutes must not fail in the middle.
     for (name, _, programs, _) in chosen() {
         if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {

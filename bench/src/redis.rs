@@ -1,10 +1,11 @@
 //! A real redis-server for comparison: started on a free port of loopback, stopped by its process id.
 
-use std::io::{BufRead, BufReader, Write};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) struct Redis {
     server: Child,
@@ -21,15 +22,19 @@ impl Redis {
 
     /// Starts a server with these options.
     pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
+        Self::start_program("redis-server".as_ref(), options)
+    }
+
+    /// Starts Valkey with these options. `None` when it is not installed.
+    pub(crate) fn start_valkey(options: &[&str]) -> Option<Self> {
+        let program = std::env::var_os("KEYSTEAD_VALKEY").unwrap_or_else(|| "valkey-server".into());
+        Self::start_program(&program, options)
+    }
+
+    fn start_program(program: &OsStr, options: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let dir = tempfile::tempdir().ok()?;
-        let mut server = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--dir"])
-            .arg(dir.path())
-            .args(options)
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
+        let mut server = command(program, dir.path(), port, options).spawn().ok()?;
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(20));
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
@@ -38,6 +43,48 @@ impl Redis {
         }
         let _ = server.kill();
         None
+    }
+
+    /// Stops it by a signal, and returns how long that took.
+    pub(crate) fn stop(&mut self, signal: fn(&Child)) -> Duration {
+        let since = Instant::now();
+        signal(&self.server);
+        self.server.wait().unwrap();
+        since.elapsed()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+
+    /// Starts it again with the same files, and returns how long `until_ready` took.
+    pub(crate) fn restart(
+        &mut self,
+        options: &[&str],
+        until_ready: fn(u16, Instant) -> Duration,
+    ) -> Duration {
+        let since = Instant::now();
+        self.server = command("redis-server".as_ref(), self.dir.path(), self.port, options).spawn().unwrap();
+        let took = until_ready(self.port, since);
+        self.stream = BufReader::new(TcpStream::connect(("127.0.0.1", self.port)).unwrap());
+        took
+    }
+
+    /// Makes a snapshot of its append-only file, and waits for it.
+    pub(crate) fn rewrite(&mut self) {
+        self.pipe([vec![b"BGREWRITEAOF".to_vec()]].into_iter());
+        loop {
+            std::thread::sleep(Duration::from_millis(100));
+            self.stream.get_mut().write_all(b"INFO persistence\r\n").unwrap();
+            let len: usize = self.line().trim().trim_start_matches('$').parse().unwrap();
+            let mut text = vec![0; len + 2];
+            self.stream.read_exact(&mut text).unwrap();
+            let text = String::from_utf8_lossy(&text);
+            if text.contains("aof_rewrite_in_progress:0") && text.contains("aof_rewrite_scheduled:0") {
+                return;
+            }
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -80,6 +127,16 @@ impl Redis {
         self.stream.read_line(&mut line).unwrap();
         line
     }
+}
+
+fn command(program: &OsStr, dir: &Path, port: u16, options: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--dir"])
+        .arg(dir)
+        .args(options)
+        .stdout(Stdio::null());
+    command
 }
 
 impl Drop for Redis {

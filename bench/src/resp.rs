@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 use crate::keystead::Keystead;
 use crate::redis::Redis;
+use crate::report::is_wanted;
 
-const CLIENTS: &str = "50";
+const CLIENTS: u32 = 50;
 const KEYS: &str = "100000";
 pub(crate) const ROUNDS: usize = 3;
 
@@ -20,9 +21,9 @@ pub(crate) struct Figure {
 }
 
 /// A level, Redis's matching options, and how many requests there are without and with pipelines.
-type Level = (&'static str, &'static [&'static str], [u32; 2]);
+pub(crate) type Level = (&'static str, &'static [&'static str], [u32; 2]);
 
-const LEVELS: [Level; 3] = [
+pub(crate) const LEVELS: [Level; 3] = [
     ("fsync", &["--appendonly", "yes", "--appendfsync", "always"], [50_000, 200_000]),
     ("commit", &["--appendonly", "yes", "--appendfsync", "everysec"], [100_000, 600_000]),
     ("memory", &["--appendonly", "no"], [100_000, 600_000]),
@@ -38,7 +39,6 @@ const COMMANDS: [(&str, &[&str]); 6] = [
 ];
 
 pub(crate) fn run() {
-    let wanted = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
     println!(
         "{:<8} {:>4} {:<6} {:>12} {:>12} {:>6} {:>9} {:>9}",
         "level", "pipe", "", "keystead/s", "redis/s", "ratio", "p99 ms", "redis p99"
@@ -51,8 +51,7 @@ pub(crate) fn run() {
         let keystead = Keystead::start(level);
         for (pipeline, requests) in [1, 16].into_iter().zip(requests) {
             for (name, command) in COMMANDS {
-                let row = format!("{level} {pipeline} {name}");
-                if !wanted.split_whitespace().all(|word| row.split(' ').any(|part| part == word)) {
+                if !is_wanted(&format!("{level} {pipeline} {name}")) {
                     continue;
                 }
                 let (mut ours, mut theirs) = (Figure::default(), Figure::default());
@@ -80,8 +79,20 @@ impl Figure {
 }
 
 pub(crate) fn measure(port: u16, pipeline: u32, requests: u32, command: &[&str]) -> Figure {
+    measure_with(port, CLIENTS, pipeline, requests, command)
+}
+
+/// The same with so many connections.
+pub(crate) fn measure_with(
+    port: u16,
+    connections: u32,
+    pipeline: u32,
+    requests: u32,
+    command: &[&str],
+) -> Figure {
     let output = Command::new("redis-benchmark")
-        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", CLIENTS, "-r", KEYS, "--csv"])
+        .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-c", &connections.to_string()])
+        .args(["-r", KEYS, "--csv"])
         .args(["-P", &pipeline.to_string(), "-n", &requests.to_string()])
         .args(command)
         .stderr(Stdio::null())

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::keystead::Keystead;
 use crate::redis::Redis;
+use crate::report::is_wanted;
 use crate::resp::Figure;
 
 const KEYS: usize = 100_000;
@@ -68,7 +69,6 @@ end
 "#;
 
 pub(crate) fn run() {
-    let wanted = std::env::var("KEYSTEAD_ROWS").unwrap_or_default();
     let Some(redis) = Redis::start() else { return println!("redis-server is not installed") };
     let Some(webdis) = Webdis::start(redis.port) else { return println!("webdis is not installed") };
     println!(
@@ -79,7 +79,7 @@ pub(crate) fn run() {
         let keystead = Keystead::start(level);
         for connections in ["1", "50"] {
             for (name, commands, ours, theirs) in ROWS {
-                if !wanted.split_whitespace().all(|word| [level, connections, name].contains(&word)) {
+                if !is_wanted(&format!("{level} {connections} {name}")) {
                     continue;
                 }
                 let (mut our_best, mut their_best) = (Figure::default(), Figure::default());

@@ -66,6 +66,10 @@ pub const SCAN_STRIDES_MAX: usize = 1000;
 /// Bytes of the text of one JSON document. Its tree uses about thirty times as much while a command works on it.
 pub const JSON_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Bytes that a JSON command writes in total when it writes a value at several locations: a path and a value of a few kilobytes could
+/// make a tree of gigabytes. Beyond it: `ERR document exceeds maximum allowed size`.
+pub const JSON_COPIED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Nesting depth of a JSON document: the limit of serde_json, and so of RedisJSON.
 pub const JSON_DEPTH_MAX: usize = 127;
 

@@ -13,7 +13,7 @@ use crate::bounds::{MULTI_BYTES_MAX, MULTI_COMMANDS_MAX, REPEATED_BYTES_MAX, REP
 use crate::conn::Conn;
 use crate::ctx::{Ctx, Dialect};
 use crate::errors::{self, Fail};
-use crate::hub::Hub;
+use crate::hub::{Cluster, Hub};
 use crate::meter::{self, ReplyBound};
 use crate::reply::Reply;
 use crate::session::{Multi, Protocol, Queued, Session};
@@ -91,6 +91,11 @@ pub fn plan_resolved(
         }
         session.authenticated = true;
     }
+    if let Some(cluster) = hub.cluster.get()
+        && let Some(plan) = redirect(session, cluster, spec, args)
+    {
+        return plan;
+    }
     if session.is_subscribed() && session.protocol == Protocol::Resp2 && !allowed_while_subscribed(spec) {
         let words = format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
@@ -118,6 +123,18 @@ pub fn plan_resolved(
         Run::Conn(_) | Run::Shared(_) => Plan::Conn(spec),
         _ => Plan::Data(spec),
     }
+}
+
+/// What a node of a cluster does with a request on keys that it does not serve; `None` for any other. A transaction must have all its
+/// keys in one slot; the error of EXEC discards it, as in Redis.
+fn redirect(session: &mut Session, cluster: &Cluster, spec: &'static Spec, args: Args<'_>) -> Option<Plan> {
+    if !matches!(spec.run, Run::Control(Control::Exec)) {
+        let fail = cluster.rejection(spec, args)?.into();
+        return Some(reject(session, args, fail));
+    }
+    let fail = cluster.rejection_of_queue(&session.multi.as_ref()?.queue)?.into();
+    end_multi(session);
+    Some(Plan::Unwatch(Reply::Error(fail)))
 }
 
 /// Sends a request to the MONITOR clients: not when it is queued, but when the transaction runs, followed by EXEC. QUIT is not

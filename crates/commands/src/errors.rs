@@ -55,6 +55,7 @@ texts! {
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
     NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
     CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot";
+    SLOT_NOT_SERVED = "CLUSTERDOWN Hash slot not served";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     WATCHES_COMMANDS = "ERR Replica can't interact with the keyspace";
     QUEUE_TOO_LONG = "ERR too many commands in one transaction";

@@ -35,6 +35,8 @@ mod tests {
     #[test]
     fn help_names_every_subcommand() {
         let mut desk = Desk::new();
+        // CLUSTER HELP is an error where there is no cluster.
+        assert!(desk.hub.cluster.set(crate::hub::cluster_tests::member()).is_ok());
         for container in table::all().filter(|spec| matches!(spec.run, Run::Within(_))) {
             if !container.subcommands().iter().any(|row| row.name == "help") {
                 continue;

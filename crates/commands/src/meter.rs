@@ -188,17 +188,21 @@ pub fn too_large(bytes_max: usize) -> Fail {
     Fail::Broken(Error::new(Code::TooLarge, words))
 }
 
+/// The error of a request whose reply does not fit beside those that wait for other clients.
+#[must_use]
+pub fn too_many_waiting() -> Error {
+    let words = format!(
+        "more than {REPLIES_WAITING_BYTES_MAX} bytes of responses wait for clients that do not read them. \
+         Request less data, or try again later. Nothing was changed"
+    );
+    Error::new(Code::QueueFull, words)
+}
+
 #[cold]
 fn fail(exceeded: Exceeded, bound: ReplyBound) -> Fail {
     Fail::Broken(match exceeded {
         Exceeded::Reply => return too_large(bound.bytes_max),
-        Exceeded::Waiting => Error::new(
-            Code::QueueFull,
-            format!(
-                "more than {REPLIES_WAITING_BYTES_MAX} bytes of responses wait for clients that do not read them. \
-                 Request less data, or try again later. Nothing was changed"
-            ),
-        ),
+        Exceeded::Waiting => too_many_waiting(),
         Exceeded::Steps => Error::new(
             Code::BadRequest,
             "the pattern takes too many steps. Use a shorter one, or fewer. Nothing was changed",

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use keystead_model::Bytes;
+use keystead_model::value::Str;
 
 use crate::errors::{CommandResult, Fail};
 use crate::meter;
@@ -20,7 +21,7 @@ pub enum Reply {
     /// An integer.
     Int(i64),
     /// A bulk string.
-    Bulk(Bytes),
+    Bulk(Str),
     /// Null (RESP2: `$-1`).
     Nil,
     /// A null array (RESP2: `*-1`); in RESP3 the same as [`Nil`](Reply::Nil).
@@ -58,13 +59,20 @@ impl Reply {
     /// A bulk string, copied; null beyond the command's bound.
     #[inline]
     pub fn bulk(bytes: &[u8]) -> Reply {
-        if meter::copied(bytes.len()) { Reply::Bulk(Bytes::from(bytes)) } else { Reply::Nil }
+        if meter::copied(bytes.len()) { Reply::Bulk(bytes.into()) } else { Reply::Nil }
     }
 
     /// A bulk string that shares stored or already built bytes; null beyond the command's bound.
     #[inline]
     pub fn shared(bytes: Bytes) -> Reply {
-        if meter::shared(bytes.len()) { Reply::Bulk(bytes) } else { Reply::Nil }
+        if meter::shared(bytes.len()) { Reply::Bulk(Str::sharing(bytes)) } else { Reply::Nil }
+    }
+
+    /// The string of a key: a long one is shared, a short one copied.
+    #[inline]
+    pub fn string(value: &Str) -> Reply {
+        let counted = if value.is_shared() { meter::shared(value.len()) } else { meter::copied(value.len()) };
+        if counted { Reply::Bulk(value.clone()) } else { Reply::Nil }
     }
 
     /// A bulk string of a text.

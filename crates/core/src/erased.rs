@@ -12,6 +12,7 @@ use std::fmt;
 use crate::bounds::STATE_BYTES_MAX;
 use crate::clock::Millis;
 use crate::error::{Code, Error, Result};
+use crate::script::{Script, ScriptReply};
 use crate::step::{Change, State, Step, Ttl};
 use crate::store::no_reply;
 
@@ -189,6 +190,15 @@ pub trait ErasedStep: Send {
 
     /// Sets the reply that a detached copy returned.
     fn put_reply(&mut self, reply: Box<dyn Any + Send>);
+
+    /// The same step as a script, if there is one.
+    fn script(&self) -> Option<Script>;
+
+    /// Sets the reply from what its script returned.
+    ///
+    /// # Errors
+    /// `internal` when that is not a reply of it. The step has run.
+    fn put_script_reply(&mut self, reply: &ScriptReply<'_>) -> Result<()>;
 }
 
 /// Runs `step` through `apply`, which does not know its types, and returns its reply.
@@ -239,6 +249,18 @@ impl<P: Borrow<S> + Send, S: Step> ErasedStep for Erased<P, S> {
 
     fn put_reply(&mut self, reply: Box<dyn Any + Send>) {
         self.reply = reply.downcast().ok().map(|r| *r);
+    }
+
+    fn script(&self) -> Option<Script> {
+        self.step.borrow().script()
+    }
+
+    fn put_script_reply(&mut self, reply: &ScriptReply<'_>) -> Result<()> {
+        self.reply = self.step.borrow().script_reply(reply);
+        match self.reply {
+            Some(_) => Ok(()),
+            None => Err(no_reply()),
+        }
     }
 }
 

@@ -185,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_lists_every_code() {
+        let guide = include_str!("../../../docs/memory-store.md");
+        let (_, table) = guide.split_once("\n| Code | Meaning |\n|---|---|\n").unwrap();
+        let listed: HashSet<_> = table.lines().filter_map(|row| row.split('`').nth(1)).collect();
+        assert_eq!(listed, Code::ALL.iter().map(|code| code.as_str()).collect());
+    }
+
+    #[test]
     fn an_error_is_not_applied_unless_it_says_otherwise() {
         assert_eq!(Error::new(Code::QueueFull, "full").outcome(), Outcome::NotApplied);
         assert_eq!(Error::unknown(Code::StoreUnavailable, "timed out").outcome(), Outcome::Unknown);

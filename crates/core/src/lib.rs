@@ -20,6 +20,7 @@
 //! | the reference store| [`memory`]    |
 //! | the key table      | [`table`]     |
 //! | multi-key steps    | [`together`]  |
+//! | steps as scripts   | [`script`]    |
 //!
 //! This crate does no I/O: no sockets, no files, no async runtime.
 
@@ -31,6 +32,7 @@ pub mod error;
 pub mod ids;
 pub mod key;
 pub mod memory;
+pub mod script;
 pub mod step;
 pub mod store;
 pub mod table;
@@ -43,9 +45,10 @@ pub use error::{Code, Error, Outcome, Result};
 pub use ids::{Revision, ShardId, Version};
 pub use key::Key;
 pub use memory::{MemoryOptions, MemoryStore};
+pub use script::{Script, ScriptArg, ScriptReply};
 pub use step::{Change, State, Step, Ttl, step_fn};
 pub use store::{Capabilities, Store, StoreExt, StoreFuture, at_once};
-pub use together::{Applies, Job, Together};
+pub use together::{Applies, Commit, Job, JobScript, Together};
 
 /// The examples of the README and of the guide are tests.
 #[cfg(doctest)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::clock::Millis;
+use crate::script::{Script, ScriptReply};
 
 /// What a step can store under a key. Implemented for every type with these properties.
 ///
@@ -28,6 +29,16 @@ pub trait Step: Clone + Send + Sync + 'static {
 
     /// Decides the change. `state` is `None` when the key is absent or expired.
     fn run(&self, state: Option<&Self::State>, now: Millis) -> Change<Self::State, Self::Reply>;
+
+    /// The same step as a script, if there is one. It must make the same decision, bit for bit.
+    fn script(&self) -> Option<Script> {
+        None
+    }
+
+    /// The reply, from what its script returned. `None` when that is not a reply of it.
+    fn script_reply(&self, _reply: &ScriptReply<'_>) -> Option<Self::Reply> {
+        None
+    }
 }
 
 /// The decision of a step.

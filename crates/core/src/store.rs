@@ -52,6 +52,10 @@ pub struct Capabilities {
     pub sync: bool,
     /// Steps get the time of the injected clock, not of a server.
     pub injected_clock: bool,
+    /// The longest key. A longer one is rejected with `too_large`.
+    pub key_bytes_max: usize,
+    /// The longest text form of a state. A longer one is rejected with `too_large`.
+    pub state_bytes_max: usize,
 }
 
 /// A result that is ready or pending. It is a future in both cases.

@@ -9,6 +9,7 @@ use crate::clock::Millis;
 use crate::erased::{ErasedStep, reply_of};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
+use crate::script::{Script, ScriptArg, ScriptReply};
 use crate::step::Step;
 use crate::store::{Store, StoreFuture, no_reply};
 
@@ -16,11 +17,60 @@ use crate::store::{Store, StoreFuture, no_reply};
 pub trait Together: Store {
     /// Runs `job` with exclusive access to `keys` and returns its result. The job applies steps to these keys
     /// and to no others. It should check before it changes: what it has changed before it fails stays changed.
+    ///
+    /// `unsupported`, and nothing has changed, if these keys or this job cannot be run as one.
     fn run_together<'a>(&'a self, keys: &'a [Key], job: Job) -> StoreFuture<'a, Box<dyn Any + Send>>;
 }
 
 /// A multi-key job. It owns everything, so that a store can run it on another thread.
-pub type Job = Box<dyn FnOnce(&mut dyn Applies) -> Result<Box<dyn Any + Send>> + Send>;
+pub struct Job {
+    run: RunJob,
+    script: Option<JobScript>,
+}
+
+type Reply = Box<dyn Any + Send>;
+type RunJob = Box<dyn FnOnce(&mut dyn Applies) -> Result<Reply> + Send>;
+
+impl Job {
+    /// Runs it on its keys.
+    ///
+    /// # Errors
+    /// The error of the job.
+    pub fn run(self, held: &mut dyn Applies) -> Result<Reply> {
+        (self.run)(held)
+    }
+
+    /// The same job as a script, if there is one.
+    #[must_use]
+    pub fn into_script(self) -> Option<JobScript> {
+        self.script
+    }
+}
+
+/// A job as a [script](Script), for stores whose server runs scripts: one step for each key, which are put together or not at all.
+///
+/// A step *passes* if the first number of its reply is 1. If the [rule](Commit) holds, the states of all steps that pass are put.
+/// Otherwise nothing is, and the steps that pass run again with other arguments, with which they consume nothing.
+pub struct JobScript {
+    /// The step of each key, in the order of the keys, and its arguments if the rule does not hold.
+    pub steps: Vec<(Script, Vec<ScriptArg>)>,
+    /// When states are put.
+    pub commit: Commit,
+    /// The reply of the job, from those of the steps.
+    pub reply: ReplyOfSteps,
+}
+
+/// Makes the reply of a job from those of its steps.
+pub type ReplyOfSteps = Box<dyn FnOnce(&[ScriptReply<'_>]) -> Result<Box<dyn Any + Send>> + Send>;
+
+/// When the steps of a [`JobScript`] change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// If all of them pass.
+    IfAll,
+    /// If at least one passes.
+    IfAny,
+}
 
 /// The keys of a job, locked exclusively.
 pub trait Applies {
@@ -57,6 +107,19 @@ impl dyn Together + '_ {
         typed(self.run_together(keys, boxed(job)).await?)
     }
 
+    /// The same with a job that is also a script, for a store whose server runs scripts.
+    ///
+    /// # Errors
+    /// The error of the job or the store.
+    pub async fn apply_together_as<R: Send + 'static>(
+        &self,
+        keys: &[Key],
+        job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static,
+        script: Option<JobScript>,
+    ) -> Result<R> {
+        typed(self.run_together(keys, Job { script, ..boxed(job) }).await?)
+    }
+
     /// The same without an async runtime, on a synchronous store.
     ///
     /// # Errors
@@ -77,9 +140,9 @@ impl dyn Together + '_ {
 }
 
 fn boxed<R: Send + 'static>(job: impl FnOnce(&mut dyn Applies) -> Result<R> + Send + 'static) -> Job {
-    Box::new(move |keys| Ok(Box::new(job(keys)?) as Box<dyn Any + Send>))
+    Job { run: Box::new(move |keys| Ok(Box::new(job(keys)?) as Reply)), script: None }
 }
 
-fn typed<R: 'static>(reply: Box<dyn Any + Send>) -> Result<R> {
+fn typed<R: 'static>(reply: Reply) -> Result<R> {
     reply.downcast().map(|reply| *reply).map_err(|_| no_reply())
 }

@@ -11,6 +11,9 @@ pub const QUEUE_JOBS: usize = 16 * 1024;
 /// Tasks that may wait to be started on a shard's loop. The next one is rejected with `queue_full`, or waits.
 pub const LOCAL_TASKS_WAITING_MAX: usize = 1024;
 
+/// Tasks that a shard's loop runs before it checks its sockets again, and before it sends what they have changed as one batch.
+pub const TASKS_PER_PASS: u32 = 256;
+
 /// Most jobs of one batch. The rest is in the next batch.
 pub const BATCH_JOBS_MAX: usize = 4096;
 
@@ -23,6 +26,9 @@ pub const BATCH_BYTES: usize = 64 * 1024 * 1024;
 
 /// Batches that are being written. The shard waits before it begins another one.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 64;
+
+/// Passes of a shard's loop that a batch waits for more requests at `fsync`. Then it is sent.
+pub const GROUP_PASSES_MAX: u32 = 64;
 
 /// Bytes that the journal writes before it syncs. More are part of the next sync.
 pub const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -44,6 +50,12 @@ pub const JOURNAL_KEPT_SEGMENTS: usize = 2;
 /// Old segments that are kept for reuse, which is cheaper than creating new files.
 pub const SPARE_SEGMENTS_MAX: usize = 2;
 
+/// Time between batches of the archive while there are changes. The longer, the more changes of the same key become one row.
+pub const ARCHIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// The shortest time between batches of the archive, and the time without changes after which a batch does not wait longer.
+pub const ARCHIVE_AFTER: Duration = Duration::from_secs(1);
+
 /// Bytes of values that a batch of the archive holds. Beyond it, strings, documents and states are read from memory while they are
 /// written.
 pub const ARCHIVE_HELD_BYTES: usize = 32 * 1024 * 1024;
@@ -64,6 +76,21 @@ pub const VACUUM_PAGES: u64 = 2048;
 
 /// Free pages that an archive keeps for new rows. More than these, and more than a quarter of the file, are returned to the system.
 pub const FREE_PAGES_KEPT: u64 = 1024;
+
+/// Threads that read the archive of a shard at a start. More would wait for the one that fills the table.
+pub const LOAD_THREADS: usize = 2;
+
+/// Ids whose keys a loading thread reads at a time: some megabytes.
+pub const LOAD_IDS: u64 = 32 * 1024;
+
+/// Ranges of keys that a loading thread may be ahead. It waits before it reads another one.
+pub const LOAD_RANGES_AHEAD: usize = 2;
+
+/// Bytes of journal that are handed over at a time at a start, or one record.
+pub const REPLAY_GROUP_BYTES: usize = 2 * 1024 * 1024;
+
+/// Groups of records that the replay may be ahead. It waits before it hands over another one.
+pub const REPLAY_GROUPS_AHEAD: usize = 16;
 
 /// Requests of the archive for keys that a shard may have waiting. The archive waits before it sends another one.
 pub const KEY_REQUESTS_MAX: usize = 4;

@@ -1,6 +1,7 @@
 //! Offline consistency check: reads all files of a database and reports what is wrong.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use keystead_core::{Error, Result, ShardId};
 use keystead_model::keyspace::Keyspace;
@@ -29,7 +30,8 @@ pub struct Report {
 }
 
 /// Checks the database in `dir`, which no process may have open: SQLite's integrity, that every data row has its key, the
-/// journal's checksums, and that archive and journal load together. Changes nothing, except that SQLite recovers its log.
+/// journal's checksums, and that archive and journal load together. Changes nothing, except that SQLite recovers its log. An
+/// archive of an older version is copied for the check, and the copy is migrated.
 ///
 /// # Errors
 /// When there is no database, or another process has it open. Problems inside are in the report.
@@ -58,9 +60,14 @@ fn check_shard(
     if !problems.is_empty() {
         return Ok(());
     }
-    sql::schema::stored(&mut database)?;
+    let is_older = sql::schema::stored(&mut database)?.is_some_and(|schema| schema < sql::schema::SCHEMA);
+    let copy = if is_older { Some(MigratedCopy::of(&mut database, &files.archive)?) } else { None };
+    let path = copy.as_ref().map_or(files.archive.as_path(), |copy| &copy.0);
+    if is_older {
+        database = Database::open(path, Access::Existing)?;
+    }
     problems.extend(sql::audit(&mut database)?);
-    let archive = ArchiveReader(Database::open(&files.archive, Access::Read)?);
+    let archive = ArchiveReader(Database::open(path, Access::Read)?);
     let mut keyspace = Keyspace::new(Box::new(archive));
     let (found, archived) = load(&mut database, &mut keyspace, files, owner, &Counters::default())?;
     report.keys += keyspace.len();
@@ -69,4 +76,30 @@ fn check_shard(
     problems.extend(keyspace.check().err());
     // Every value can be read.
     keyspace.dump().map(|_| ()).map_err(|e: Error| e.context("a value cannot be read"))
+}
+
+/// A copy of an archive with the present schema, deleted when dropped.
+struct MigratedCopy(PathBuf);
+
+impl MigratedCopy {
+    fn of(database: &mut Database, archive: &Path) -> Result<Self> {
+        let copy = MigratedCopy(archive.with_extension("check"));
+        // Of a check that was interrupted.
+        copy.remove();
+        database.copy_to(&copy.0)?;
+        Database::open(&copy.0, Access::Existing)?.transaction(|database| sql::migrate(database))?;
+        Ok(copy)
+    }
+
+    fn remove(&self) {
+        for ending in ["check", "check-wal", "check-shm"] {
+            let _ = fs::remove_file(self.0.with_extension(ending));
+        }
+    }
+}
+
+impl Drop for MigratedCopy {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }

@@ -13,7 +13,9 @@ use tokio::sync::{Notify, broadcast, mpsc, oneshot};
 
 use crate::archive::archiver::{Archiver, Request, Work};
 use crate::archive::shard_keys::ShardKeys;
-use crate::bounds::{FEED_LAG_MAX, KEY_REQUESTS_MAX, LOCAL_TASKS_WAITING_MAX};
+use crate::bounds::{
+    ARCHIVE_AFTER, ARCHIVE_EVERY, FEED_LAG_MAX, KEY_REQUESTS_MAX, LOCAL_TASKS_WAITING_MAX, TASKS_PER_PASS,
+};
 use crate::directory::{Directory, cannot};
 use crate::health::{Health, ShardHealth, Vitals};
 use crate::journal::Progress;
@@ -400,6 +402,10 @@ impl Parts {
                     keys,
                     batch_bytes: options.archive_batch_bytes,
                     journal_bytes_max: options.journal_bytes_max,
+                    batch_every: options.archive_every.unwrap_or(match options.memory_bytes {
+                        Some(_) => ARCHIVE_AFTER,
+                        None => ARCHIVE_EVERY,
+                    }),
                     close_archive_max: options.close_archive_max,
                 };
                 let archiver = Archiver::start(format!("ks-archive-{id}"), work)?;
@@ -454,14 +460,25 @@ fn spawn(
     end: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let failed = |e| Error::new(Code::StoreUnavailable, "cannot start a thread").with_source(e);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    // The runtime cannot move between threads, so the thread makes it and reports whether it could.
+    let (report, started) = std::sync::mpsc::channel();
     let body = move || {
-        tokio::task::LocalSet::new().block_on(&runtime, serve(shard, id, inbox, pace));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .event_interval(TASKS_PER_PASS)
+            .enable_all()
+            .build_local(tokio::runtime::LocalOptions::default());
+        match runtime {
+            Err(error) => return drop(report.send(Err(error))),
+            Ok(runtime) => {
+                let _ = report.send(Ok(()));
+                runtime.block_on(serve(shard, id, inbox, pace));
+            }
+        }
         if let Some(archiver) = archiver {
             archiver.finish();
         }
         end();
     };
     std::thread::Builder::new().name(format!("ks-shard-{id}")).spawn(body).map_err(failed)?;
-    Ok(())
+    started.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into())).map_err(failed)
 }

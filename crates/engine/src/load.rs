@@ -36,9 +36,9 @@ impl LoadProgress {
 pub struct ShardLoad {
     /// What is being done.
     pub stage: LoadStage,
-    /// Keys of the archive.
+    /// Keys of the archive. Until all are read, the total is an upper bound.
     pub keys: Portion,
-    /// Bytes of the journal behind the archive. The total is 0 until the stage begins, and includes the unused end of the last
+    /// Bytes of the journal behind the archive, which is read a little ahead. The total includes the unused end of the last
     /// segment.
     pub journal_bytes: Portion,
     /// How long the archive took, once it is loaded.

@@ -62,6 +62,7 @@ pub struct Options {
     pub(crate) segment_bytes: u64,
     pub(crate) journal_bytes_max: u64,
     pub(crate) archive_batch_bytes: usize,
+    pub(crate) archive_every: Option<Duration>,
     pub(crate) close_archive_max: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) load_progress: LoadProgress,
@@ -80,6 +81,7 @@ impl Options {
             segment_bytes: SEGMENT_BYTES,
             journal_bytes_max: JOURNAL_BYTES_MAX,
             archive_batch_bytes: ARCHIVE_BATCH_BYTES,
+            archive_every: None,
             close_archive_max: CLOSE_ARCHIVE_MAX,
             clock: Arc::new(SystemClock),
             load_progress: LoadProgress::new(),
@@ -149,6 +151,14 @@ impl Options {
     #[must_use]
     pub fn archive_batch_bytes(mut self, bytes: usize) -> Self {
         self.archive_batch_bytes = bytes.max(1);
+        self
+    }
+
+    /// How often the archive is written while there are changes (default: 10 s, or 1 s with a memory budget, because what is not archived
+    /// cannot be evicted). The longer, the more changes of the same key become one row. After a second without changes it does not wait.
+    #[must_use]
+    pub fn archive_every(mut self, every: Duration) -> Self {
+        self.archive_every = Some(every);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 use keystead_core::{
     Applies, Capabilities, Code, ErasedStep, Error, Job, Key, Millis, Result, Store, StoreFuture, Together,
 };
@@ -19,7 +20,15 @@ impl Store for Engine {
 
     fn capabilities(&self) -> Capabilities {
         let durable = self.durability() != Durability::Memory;
-        Capabilities { atomic: true, durable, shared: false, sync: false, injected_clock: true }
+        Capabilities {
+            atomic: true,
+            durable,
+            shared: false,
+            sync: false,
+            injected_clock: true,
+            key_bytes_max: KEY_BYTES_MAX,
+            state_bytes_max: STATE_BYTES_MAX,
+        }
     }
 
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {
@@ -82,7 +91,7 @@ impl Together for Engine {
             }
             let declared = keys.to_vec();
             let run = move |keyspace: &mut Keyspace, now| {
-                job(&mut Declared { held: Held { keyspace, now }, declared: &declared })
+                job.run(&mut Declared { held: Held { keyspace, now }, declared: &declared })
             };
             self.write(first.as_bytes(), run).await
         })

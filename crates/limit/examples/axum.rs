@@ -17,12 +17,12 @@ use axum::extract::ConnectInfo;
 use axum::routing::get;
 use keystead_core::{MemoryStore, Result};
 use keystead_limit::layer::client_key;
-use keystead_limit::{ClientAddress, Fail, LimitLayer, Limiter, Policy, Trust};
+use keystead_limit::{ClientAddress, FailMode, LimitLayer, Limiter, Policy, Trust};
 use tokio::net::TcpListener;
 
 fn limits() -> Result<LimitLayer<MemoryStore>> {
     let policy = Policy::from_json(r#"{"name": "api", "limit": 5, "periodMs": "60s"}"#)?;
-    let limiter = Limiter::new(policy, MemoryStore::new(), Fail::Open).prefix("api");
+    let limiter = Limiter::new(policy, MemoryStore::new(), FailMode::Open).prefix("api");
     // Clients connect directly, so X-Forwarded-For is ignored. Behind one reverse proxy this is Trust::Hops(1).
     let key = client_key(ClientAddress::new(Trust::Nobody), |request| {
         request.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())

@@ -27,6 +27,10 @@ pub const BUCKETS_MAX: u64 = 100_000;
 /// rejected with `config_invalid`, because its text would not fit into a store.
 pub const LOG_ENTRIES_MAX: u64 = 30_000;
 
+/// Most buckets, entries or leases of a limit that is checked by a script. A larger state is read, changed here and written back,
+/// because a server runs nothing else during a script.
+pub const SCRIPT_ENTRIES_MAX: u64 = 1000;
+
 /// Most leases of a concurrency limit. A larger limit is rejected with `config_invalid`.
 pub const LEASES_MAX: u64 = 20_000;
 

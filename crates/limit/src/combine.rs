@@ -1,20 +1,23 @@
 //! Several limits as one: all of them, or any. All limits decide first; only then is anything consumed.
 //!
-//! On a store that can run steps [together](keystead_core::Together) the combination is atomic. On any other store the limits are
+//! On a store that can run steps [together](keystead_core::Together) the combination is atomic, on Redis as one script. On any other store the limits are
 //! checked in turn after all of them would allow it; if a concurrent request makes one of them deny, what the others consumed is
 //! refunded. Either way a denied combination consumes nothing.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use keystead_core::{Applies, Clock, Code, Error, Key, Result, Store, StoreExt, SystemClock};
+use keystead_core::{
+    Applies, Clock, Code, Commit, Error, JobScript, Key, Result, ScriptReply, Store, StoreExt, SystemClock,
+};
 
 use crate::bounds::COMBINED_MAX;
 use crate::client::HiddenKeys;
 use crate::decision::Decision;
-use crate::fail::{Fail, is_broken, open_decision};
+use crate::fail_mode::{FailMode, is_broken, open_decision};
 use crate::lease::LeaseIds;
-use crate::limiter::{ask, store_key, together};
+use crate::limiter::{ask, store_key};
 use crate::policy::{Policy, check::invalid};
 use crate::question::Question;
 use crate::strategy::{AnyStrategy, Release, Spent};
@@ -33,13 +36,13 @@ pub enum Rule {
 /// ```
 /// use keystead_core::MemoryStore;
 /// use keystead_limit::strategy::{Gcra, Quota, Cadence};
-/// use keystead_limit::{Combined, Fail, Policy};
+/// use keystead_limit::{Combined, FailMode, Policy};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
 /// let pace = Policy::from(Gcra::new(10, 1000, None)?).named("pace")?;
 /// let month = Policy::from(Quota::new(2, Cadence::CalendarMonth, 0)?).named("month")?;
-/// let limits = Combined::all(&[pace, month], MemoryStore::new(), Fail::Closed)?;
+/// let limits = Combined::all(&[pace, month], MemoryStore::new(), FailMode::Closed)?;
 ///
 /// assert!(limits.check("ada", 2).await?.decision.allowed);
 /// let denied = limits.check("ada", 1).await?;
@@ -51,7 +54,7 @@ pub struct Combined<S> {
     store: S,
     rule: Rule,
     limits: Vec<Limit>,
-    fail: Fail,
+    fail: FailMode,
     hidden: Option<HiddenKeys>,
     clock: Arc<dyn Clock>,
     ids: LeaseIds,
@@ -94,7 +97,7 @@ impl<S: Store> Combined<S> {
     ///
     /// # Errors
     /// `config_invalid` when there is no limit, too many, or two of the same name.
-    pub fn all(limits: &[Policy], store: S, fail: Fail) -> Result<Self> {
+    pub fn all(limits: &[Policy], store: S, fail: FailMode) -> Result<Self> {
         Combined::new(Rule::All, limits, store, fail)
     }
 
@@ -102,12 +105,12 @@ impl<S: Store> Combined<S> {
     ///
     /// # Errors
     /// As [`all`](Combined::all).
-    pub fn any(limits: &[Policy], store: S, fail: Fail) -> Result<Self> {
+    pub fn any(limits: &[Policy], store: S, fail: FailMode) -> Result<Self> {
         Combined::new(Rule::Any, limits, store, fail)
     }
 
     /// A limit without a name is called by its index. If one of them fails closed, all do.
-    fn new(rule: Rule, policies: &[Policy], store: S, fail: Fail) -> Result<Self> {
+    fn new(rule: Rule, policies: &[Policy], store: S, fail: FailMode) -> Result<Self> {
         if policies.is_empty() || policies.len() > COMBINED_MAX {
             let count = policies.len();
             return invalid(format!("a combination has from 1 to {COMBINED_MAX} limits, not {count}"));
@@ -121,7 +124,11 @@ impl<S: Store> Combined<S> {
             limits.push(Limit { prefix: join("limit", &name), name, strategy: *policy.strategy() });
         }
         let fails = policies.iter().map(|policy| policy.fail().unwrap_or(fail));
-        let fail = if fails.into_iter().all(|fail| fail == Fail::Open) { Fail::Open } else { Fail::Closed };
+        let fail = if fails.into_iter().all(|fail| fail == FailMode::Open) {
+            FailMode::Open
+        } else {
+            FailMode::Closed
+        };
         let (clock, ids) = (Arc::new(SystemClock), LeaseIds::default());
         Ok(Combined { store, rule, limits, fail, hidden: None, clock, ids })
     }
@@ -165,7 +172,7 @@ impl<S: Store> Combined<S> {
         let questions = self.questions(keys, cost)?;
         match self.rule.check_on(&questions, &self.store).await {
             Ok(decisions) => Ok(self.combination(decisions)),
-            Err(error) if is_broken(&error) && self.fail == Fail::Open => {
+            Err(error) if is_broken(&error) && self.fail == FailMode::Open => {
                 let now = self.clock.now().0;
                 let open = |limit: &Limit| open_decision(limit.strategy.limit(), now);
                 Ok(self.combination(self.limits.iter().map(open).collect()))
@@ -250,14 +257,42 @@ impl Rule {
         store: &S,
     ) -> Result<Vec<Decision>> {
         let keys: Vec<Key> = questions.iter().map(|question| question.key.clone()).collect();
-        let job = questions.to_vec();
-        match together(store, &keys, move |held| self.check(&job, held)).await {
+        let (job, script) = (questions.to_vec(), self.script(questions));
+        let ran = match store.together() {
+            Some(store) => store.apply_together_as(&keys, move |held| self.check(&job, held), script).await,
+            None => Err(Error::new(Code::Unsupported, "this store runs one step at a time")),
+        };
+        match ran {
             Err(error) if error.code() == Code::Unsupported => {
                 let pairs: Vec<_> = questions.iter().map(|question| (question, store)).collect();
                 self.check_in_turn(&pairs).await
             }
             result => result,
         }
+    }
+
+    /// [`check`](Rule::check) as a script, if every question has one.
+    fn script(self, questions: &[Question]) -> Option<JobScript> {
+        // Two questions about one key are rejected, and an instant that several share is not for a script.
+        if distinct(questions.iter()).is_err() || questions.iter().any(|question| question.at.is_some()) {
+            return None;
+        }
+        let steps = questions.iter().map(Question::script).collect::<Option<_>>()?;
+        let commit = match self {
+            Rule::All => Commit::IfAll,
+            Rule::Any => Commit::IfAny,
+        };
+        let questions = questions.to_vec();
+        let reply = move |replies: &[ScriptReply<'_>]| {
+            let decided =
+                questions.iter().zip(replies).map(|(question, reply)| question.script_decision(reply));
+            let mut decisions: Vec<Decision> = decided.collect::<Option<_>>().ok_or_else(no_decision)?;
+            if !self.admits(&decisions) {
+                decisions.iter_mut().for_each(|decision| decision.lease_id = None);
+            }
+            Ok(Box::new(decisions) as Box<dyn Any + Send>)
+        };
+        Some(JobScript { steps, commit, reply: Box::new(reply) })
     }
 
     /// Decides all questions first and then consumes, each on its own store. Refunds what was consumed if a concurrent request makes
@@ -317,6 +352,10 @@ impl Rule {
         // `None` only without parts: the result always equals that of at least one part.
         binding.map(|(place, part)| (place, Decision { delay_ms, ..*part }))
     }
+}
+
+fn no_decision() -> Error {
+    Error::unknown(Code::Internal, "a script returned no decision")
 }
 
 /// Rejects two questions about one key: each could be allowed alone, but not both.

@@ -53,11 +53,11 @@ impl LeaseIds {
 /// use std::sync::Arc;
 ///
 /// use keystead_limit::strategy::Concurrency;
-/// use keystead_limit::{Fail, Lease, Limiter};
+/// use keystead_limit::{FailMode, Lease, Limiter};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
-/// let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 30_000)?, Fail::Closed));
+/// let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 30_000)?, FailMode::Closed));
 /// let (decision, lease) = Lease::acquire(&limiter, "export").await?;
 /// assert!(decision.allowed);
 /// assert!(!Lease::acquire(&limiter, "export").await?.0.allowed, "the slot is taken");

@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use keystead_core::{MemoryStore, Result};
-//! use keystead_limit::{Fail, Limiter, Policy};
+//! use keystead_limit::{FailMode, Limiter, Policy};
 //!
 //! fn main() -> Result<()> {
 //!     let policy = Policy::from_json(r#"{"kind": "gcra", "limit": 2, "periodMs": "60s"}"#)?;
-//!     let limiter = Limiter::new(policy, MemoryStore::new(), Fail::Closed).prefix("login");
+//!     let limiter = Limiter::new(policy, MemoryStore::new(), FailMode::Closed).prefix("login");
 //!
 //!     assert!(limiter.check_sync("ada", 1)?.allowed);
 //!     assert!(limiter.check_sync("ada", 1)?.allowed);
@@ -28,7 +28,7 @@
 //! | a cost that is known only afterwards   | [`reserve`]             |
 //! | a check that owns its data             | [`question`]            |
 //! | a local tier in front of a shared store| [`tier`]                |
-//! | fail open or fail closed               | [`fail`]                |
+//! | fail open or fail closed               | [`fail_mode`]                |
 //! | headers of an HTTP response            | [`headers`]             |
 //! | the client address of a request        | [`client`]              |
 //! | a tower `Layer` (feature `tower`)      | `layer`                 |
@@ -43,7 +43,7 @@ pub mod bounds;
 pub mod client;
 pub mod combine;
 pub mod decision;
-pub mod fail;
+pub mod fail_mode;
 pub mod headers;
 #[cfg(feature = "tower")]
 pub mod layer;
@@ -63,7 +63,7 @@ pub mod tier;
 pub use client::{ClientAddress, HiddenKeys, Trust};
 pub use combine::{Combination, Combined, Rule};
 pub use decision::Decision;
-pub use fail::Fail;
+pub use fail_mode::FailMode;
 pub use headers::{HeaderStyles, Headers};
 #[cfg(feature = "tower")]
 pub use layer::LimitLayer;

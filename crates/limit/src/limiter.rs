@@ -15,7 +15,7 @@ use keystead_core::{
 use crate::bounds::{CHECK_MANY_MAX, WHOLE_MAX};
 use crate::client::HiddenKeys;
 use crate::decision::Decision;
-use crate::fail::{Fail, is_broken, open_decision};
+use crate::fail_mode::{FailMode, is_broken, open_decision};
 use crate::lease::LeaseIds;
 use crate::policy::Policy;
 use crate::question::Question;
@@ -31,7 +31,7 @@ pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + S
 pub struct Limiter<S> {
     store: S,
     policy: Policy,
-    fail: Fail,
+    fail: FailMode,
     prefix: Box<[u8]>,
     hidden: Option<HiddenKeys>,
     clock: Arc<dyn Clock>,
@@ -43,14 +43,14 @@ pub struct Limiter<S> {
 impl Limiter<MemoryStore> {
     /// A limiter with a store of its own in memory, which it closes.
     #[must_use]
-    pub fn in_memory(policy: impl Into<Policy>, fail: Fail) -> Self {
+    pub fn in_memory(policy: impl Into<Policy>, fail: FailMode) -> Self {
         Limiter { owns_store: true, ..Limiter::new(policy, MemoryStore::new(), fail) }
     }
 }
 
 impl<S: Store> Limiter<S> {
     /// A limiter on a store that others may share. `fail` applies when the store fails and the policy has no `fail` of its own.
-    pub fn new(policy: impl Into<Policy>, store: S, fail: Fail) -> Self {
+    pub fn new(policy: impl Into<Policy>, store: S, fail: FailMode) -> Self {
         let policy = policy.into();
         Limiter {
             store,
@@ -169,11 +169,11 @@ impl<S: Store> Limiter<S> {
     ///
     /// ```
     /// use keystead_limit::strategy::Gcra;
-    /// use keystead_limit::{Fail, Limiter};
+    /// use keystead_limit::{FailMode, Limiter};
     ///
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     /// # runtime.block_on(async {
-    /// let limiter = Limiter::in_memory(Gcra::new(100, 1000, Some(1))?, Fail::Closed);
+    /// let limiter = Limiter::in_memory(Gcra::new(100, 1000, Some(1))?, FailMode::Closed);
     /// for _ in 0..3 {
     ///     assert!(limiter.wait("ada", 1, 5_000, tokio::time::sleep).await?.allowed);
     /// }
@@ -228,15 +228,18 @@ impl<S: Store> Limiter<S> {
                 return self.settle_many(result, questions.len());
             }
         }
-        let mut decisions = Vec::with_capacity(questions.len());
+        let count = questions.len();
+        let mut decisions = Vec::with_capacity(count);
         let mut at = None;
         for question in questions {
             let question = Question { at, ..question };
             let (decision, now) = self.settled(question.check_on(&self.store).await)?;
-            // A decision that was made without the store has no instant of the store's clock to share.
-            if !decision.failed_open {
-                at = at.or(Some(now));
+            if decision.failed_open {
+                // Each of the others could wait for the store's deadline as well.
+                decisions.resize(count, decision);
+                break;
             }
+            at = at.or(Some(now));
             decisions.push(decision);
         }
         Ok(decisions)
@@ -364,7 +367,7 @@ impl<S: Store> Limiter<S> {
     /// The decision for a store's error, if this limiter fails open and the store has failed.
     #[must_use]
     pub fn open_for(&self, error: &Error) -> Option<(Decision, Millis)> {
-        (is_broken(error) && self.fail == Fail::Open).then(|| {
+        (is_broken(error) && self.fail == FailMode::Open).then(|| {
             let now = self.clock.now();
             (open_decision(self.policy.limit(), now.0), now)
         })

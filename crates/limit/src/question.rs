@@ -1,9 +1,9 @@
 //! One check of one limit that owns its data, so that it can run where its key is stored: in a job of a store, on a shard's thread.
 
-use keystead_core::{Applies, Key, Millis, Result, Store, StoreExt};
+use keystead_core::{Applies, Key, Millis, Result, Script, ScriptArg, ScriptReply, Step, Store, StoreExt};
 
 use crate::decision::Decision;
-use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Refund, Spent, with_strategy};
+use crate::strategy::{AnyStrategy, Ask, Check, Forecast, Peek, Refund, Spent, Strategy, with_strategy};
 
 /// A check of a limit: its strategy, key and cost. It owns its data, so it can be sent to where the key is stored.
 #[derive(Clone, Debug)]
@@ -63,6 +63,22 @@ impl Question {
             held.apply(&self.key, &Forecast { strategy, ask: self.ask, after_ms: 0 })
         })
         .map(|(decision, _)| Decision { lease_id: None, ..decision })
+    }
+
+    /// The check as a script, and its arguments with which it consumes nothing.
+    pub(crate) fn script(&self) -> Option<(Script, Vec<ScriptArg>)> {
+        with_strategy!(self.strategy, strategy => {
+            let idle = Ask { cost: 0, ..self.ask };
+            Some((strategy.script(&self.ask)?, strategy.script(&idle)?.args))
+        })
+    }
+
+    /// The decision of that script.
+    pub(crate) fn script_decision(&self, reply: &ScriptReply<'_>) -> Option<Decision> {
+        let (decision, _) = with_strategy!(self.strategy, strategy => {
+            Check { strategy, ask: self.ask, at: self.at }.script_reply(reply)
+        })?;
+        Some(decision)
     }
 
     pub(crate) async fn check_on<S: Store + ?Sized>(&self, store: &S) -> Result<(Decision, Millis)> {

@@ -3,7 +3,7 @@
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Result};
 
 use crate::decision::Decision;
-use crate::fail::Fail;
+use crate::fail_mode::FailMode;
 use crate::lease::LeaseIds;
 use crate::limiter::Limiter;
 use crate::policy::Policy;
@@ -35,7 +35,7 @@ impl Replay {
     pub fn new(policy: Policy) -> Result<Self> {
         let clock = ManualClock::default();
         let store = MemoryStore::open(MemoryOptions::default().shards(1).clock(clock.clone()))?;
-        let limiter = Limiter::new(policy, store, Fail::Closed).lease_ids(LeaseIds::of_node(0));
+        let limiter = Limiter::new(policy, store, FailMode::Closed).lease_ids(LeaseIds::of_node(0));
         Ok(Replay { limiter, clock })
     }
 

@@ -165,11 +165,11 @@ impl<S: Store> Limiter<S> {
     ///
     /// ```
     /// use keystead_limit::strategy::TokenBucket;
-    /// use keystead_limit::{Fail, Limiter};
+    /// use keystead_limit::{FailMode, Limiter};
     ///
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     /// # runtime.block_on(async {
-    /// let tokens = Limiter::in_memory(TokenBucket::new(10_000, 1.0)?, Fail::Closed);
+    /// let tokens = Limiter::in_memory(TokenBucket::new(10_000, 1.0)?, FailMode::Closed);
     /// let reserved = tokens.reserve("ada", 4_000, 60_000).await?;
     /// let Some(id) = reserved.id else { panic!("{:?}", reserved.decision) };
     /// // ... and the response took only 1,500 tokens:

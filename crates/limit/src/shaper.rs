@@ -29,11 +29,11 @@ pub enum Reservation {
 /// use std::time::Duration;
 ///
 /// use keystead_limit::strategy::LeakyBucket;
-/// use keystead_limit::{Fail, Limiter, Reservation, Shaper};
+/// use keystead_limit::{FailMode, Limiter, Reservation, Shaper};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 /// # runtime.block_on(async {
-/// let shaper = Shaper::new(Limiter::in_memory(LeakyBucket::new(100.0, 25)?, Fail::Closed))?;
+/// let shaper = Shaper::new(Limiter::in_memory(LeakyBucket::new(100.0, 25)?, FailMode::Closed))?;
 /// // Waits for its turn with the runtime's own timer.
 /// let reservation = shaper.schedule("mail", 1, tokio::time::sleep).await?;
 /// assert_eq!(reservation, Reservation::Departs { delay_ms: 0 });
@@ -104,7 +104,7 @@ mod tests {
     use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis};
 
     use super::*;
-    use crate::fail::Fail;
+    use crate::fail_mode::FailMode;
     use crate::strategy::{Gcra, LeakyBucket};
 
     #[tokio::test]
@@ -112,7 +112,7 @@ mod tests {
         let clock = ManualClock::at(Millis(1_000_000));
         let store = MemoryStore::open(MemoryOptions::default().clock(clock.clone())).unwrap();
         let shaper =
-            Shaper::new(Limiter::new(LeakyBucket::new(10.0, 150).unwrap(), store, Fail::Closed)).unwrap();
+            Shaper::new(Limiter::new(LeakyBucket::new(10.0, 150).unwrap(), store, FailMode::Closed)).unwrap();
         let slept = RefCell::new(Vec::new());
         let sleep = |time: Duration| {
             slept.borrow_mut().push(time.as_millis());
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn another_kind_is_no_shaper() {
-        let limiter = Limiter::in_memory(Gcra::new(1, 1, None).unwrap(), Fail::Open);
+        let limiter = Limiter::in_memory(Gcra::new(1, 1, None).unwrap(), FailMode::Open);
         assert_eq!(Shaper::new(limiter).err().unwrap().code(), Code::ConfigInvalid);
     }
 }

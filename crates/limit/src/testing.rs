@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 use keystead_core::{
     Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, MemoryOptions, MemoryStore, Millis,
     Result, Store, StoreFuture, Together, Verdict,
@@ -134,7 +135,15 @@ impl Store for Shared {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { atomic: true, durable: false, shared: true, sync: false, injected_clock: true }
+        Capabilities {
+            atomic: true,
+            durable: false,
+            shared: true,
+            sync: false,
+            injected_clock: true,
+            key_bytes_max: KEY_BYTES_MAX,
+            state_bytes_max: STATE_BYTES_MAX,
+        }
     }
 
     fn apply_erased<'a>(&'a self, key: &'a Key, step: &'a mut dyn ErasedStep) -> StoreFuture<'a, ()> {

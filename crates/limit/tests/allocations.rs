@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Store};
-use keystead_limit::{Fail, HiddenKeys, Limiter, Policy};
+use keystead_limit::{FailMode, HiddenKeys, Limiter, Policy};
 
 fn assert_no_allocations(what: &str, mut call: impl FnMut()) {
     call();
@@ -37,7 +37,7 @@ fn a_check_on_an_existing_key_allocates_nothing() {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
         let store: Arc<dyn Store> =
             Arc::new(MemoryStore::open(MemoryOptions::default().clock(clock)).unwrap());
-        let limiter = Limiter::new(policy, store, Fail::Closed).prefix("login");
+        let limiter = Limiter::new(policy, store, FailMode::Closed).prefix("login");
         assert_no_allocations(&format!("check_sync of {text}"), || {
             assert!(limiter.check_sync("2001:db8:85a3:8d3::/64", 1).unwrap().allowed);
         });
@@ -55,7 +55,7 @@ fn a_check_on_an_existing_key_allocates_nothing() {
 fn a_denied_check_allocates_nothing() {
     let slots = r#"{"kind":"concurrency","limit":1,"leaseMs":"100w"}"#.to_string();
     for text in policies(1).into_iter().take(6).chain([slots]) {
-        let limiter = Limiter::in_memory(Policy::from_json(&text).unwrap(), Fail::Closed);
+        let limiter = Limiter::in_memory(Policy::from_json(&text).unwrap(), FailMode::Closed);
         limiter.check_sync("k", 1).unwrap();
         assert_no_allocations(&format!("a denial of {text}"), || {
             assert!(!limiter.check_sync("k", 1).unwrap().allowed);
@@ -67,11 +67,11 @@ fn a_denied_check_allocates_nothing() {
 fn hidden_keys_and_leases_allocate_nothing() {
     let hidden = HiddenKeys::new("a secret of enough bytes").unwrap();
     let policy = Policy::from_json(r#"{"limit":1000000,"periodMs":"100h"}"#).unwrap();
-    let limiter = Limiter::in_memory(policy, Fail::Closed).hide_keys(hidden);
+    let limiter = Limiter::in_memory(policy, FailMode::Closed).hide_keys(hidden);
     assert_no_allocations("a hidden key", || assert!(limiter.check_sync("192.0.2.1", 1).unwrap().allowed));
 
     let policy = Policy::from_json(r#"{"kind":"concurrency","limit":4,"leaseMs":"1h"}"#).unwrap();
-    let limiter = Limiter::in_memory(policy, Fail::Closed);
+    let limiter = Limiter::in_memory(policy, FailMode::Closed);
     // One lease stays held, so that the key exists.
     limiter.check_sync("k", 1).unwrap();
     assert_no_allocations("a lease and its release", || {

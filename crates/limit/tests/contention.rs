@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keystead_core::{ManualClock, MemoryOptions, MemoryStore, Millis, Stopwatch};
 use keystead_limit::strategy::KINDS;
-use keystead_limit::{Fail, Lease, Limiter, Mode, Policy, Tiered};
+use keystead_limit::{FailMode, Lease, Limiter, Mode, Policy, Tiered};
 
 fn policies() -> Vec<Policy> {
     let policies = [
@@ -34,7 +34,7 @@ fn memory() -> MemoryStore {
 #[test]
 fn two_hundred_checks_at_once_admit_fifty() {
     for policy in policies() {
-        let limiter = Limiter::new(policy, memory(), Fail::Closed);
+        let limiter = Limiter::new(policy, memory(), FailMode::Closed);
         let admitted = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -58,7 +58,7 @@ async fn two_hundred_tasks_on_three_nodes_admit_fifty() {
             .map(|_| {
                 let policy =
                     Policy::from_json(r#"{"kind":"fixedWindow","limit":50,"windowMs":"1h"}"#).unwrap();
-                let limiter = Limiter::new(policy, store.clone(), Fail::Closed).prefix(mode.as_str());
+                let limiter = Limiter::new(policy, store.clone(), FailMode::Closed).prefix(mode.as_str());
                 Arc::new(Tiered::new(limiter, mode).unwrap())
             })
             .collect();
@@ -78,7 +78,7 @@ async fn two_hundred_tasks_on_three_nodes_admit_fifty() {
 
 #[test]
 fn a_slot_is_never_held_twice() {
-    let limiter = Arc::new(Limiter::new(policies()[7].clone(), memory(), Fail::Closed));
+    let limiter = Arc::new(Limiter::new(policies()[7].clone(), memory(), FailMode::Closed));
     let (held, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -105,7 +105,7 @@ fn a_rate_is_kept_in_real_time_by_threads_that_wait_for_one_another() {
         r#"{"kind":"tokenBucket","capacity":1000,"refillPerSec":100000}"#,
         r#"{"kind":"gcra","limit":100000,"periodMs":1000,"burst":1000}"#,
     ] {
-        let limiter = Limiter::in_memory(Policy::from_json(text).unwrap(), Fail::Closed);
+        let limiter = Limiter::in_memory(Policy::from_json(text).unwrap(), FailMode::Closed);
         let (admitted, watch) = (AtomicUsize::new(0), Stopwatch::start());
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -47,7 +47,8 @@ pub(crate) async fn until_open(
     until(starting.opened(), listener, |shard| shard, acceptor).await
 }
 
-async fn until<T>(
+/// Accepts connections until something has happened.
+pub(crate) async fn until<T>(
     end: impl Future<Output = T>,
     listener: &TcpListener,
     next_shard: impl Fn(ShardId) -> ShardId,

@@ -2,8 +2,8 @@
 //! stopping. Touches nothing by itself.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use keystead_commands::hub::{Hub, ShutDown};
@@ -11,11 +11,15 @@ use keystead_core::{Clock, Millis, Stopwatch, SystemClock};
 use keystead_engine::{Engine, LoadProgress};
 use tokio::sync::watch;
 
+use crate::cluster::Membership;
+use crate::documents::DocumentStore;
+use crate::http::body::Bodies;
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::policies::Policies;
 use crate::settings::Settings;
 use crate::starting::{Load, Starting};
+use crate::upstream::Forwarder;
 
 /// The running server, as handlers see it.
 pub struct App {
@@ -29,8 +33,16 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// The rate limits in force.
     pub policies: Policies,
+    /// The store of the documents, if they are not in the database. Set before the server is ready.
+    pub documents: OnceLock<DocumentStore>,
+    /// The Redis server that the REST API stands in front of, if there is one. Set before the server is ready.
+    pub upstream: OnceLock<Forwarder>,
+    /// The membership of a cluster, if it is a node of one. Set before the server is ready, like the cluster of the hub.
+    pub cluster: OnceLock<Membership>,
     /// Rate-limited log lines that clients without the token can cause.
     pub notices: Notices,
+    /// The memory of all HTTP request bodies.
+    pub bodies: Arc<Bodies>,
     requests: AtomicU64,
     started: Stopwatch,
     stopping: watch::Sender<bool>,
@@ -51,9 +63,13 @@ impl App {
             hub,
             settings,
             policies: Policies::new(engine.clone(), metrics.policies.clone()),
+            documents: OnceLock::new(),
+            upstream: OnceLock::new(),
+            cluster: OnceLock::new(),
             engine,
             metrics,
             notices: Notices::default(),
+            bodies: Arc::default(),
             requests: AtomicU64::new(0),
             started,
             stopping: watch::Sender::new(false),
@@ -95,7 +111,12 @@ impl App {
     /// All metrics as text, with their current values.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients, &self.policies.set())
+        self.metrics.set_stores(self.documents.get(), self.upstream.get());
+        if let (Some(cluster), Some(membership)) = (self.hub.cluster.get(), self.cluster.get()) {
+            self.metrics.cluster.set(cluster, membership);
+        }
+        let policies = self.policies.set();
+        self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients, &policies)
     }
 
     /// Makes both listeners stop accepting and finish the requests in flight. Cannot be undone.

@@ -33,6 +33,13 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Largest request body in bytes. A larger one gets `413` with `too_large`.
 pub const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 
+/// Bytes of all request bodies that are being received or used, of all connections together. A request whose body does not fit gets
+/// `503` with `queue_full`, and its connection is closed.
+pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Bytes of a body that is read however many others there are.
+pub const BODY_SMALL_BYTES: usize = 64 * 1024;
+
 /// How long a request's body may take to arrive. After that the request gets `408`, and the connection is closed.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -48,6 +55,70 @@ pub const REST_TURN: Duration = Duration::from_millis(1);
 
 /// Most channels or patterns of one REST subscription. More get `400`.
 pub const REST_CHANNELS_MAX: usize = 1_000;
+
+/// How often a node of a cluster reads the slot table. A change is known to all nodes after this time.
+pub const CLUSTER_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long reading or changing the slot table may take. After that the store counts as away: a node goes on with the table it has.
+pub const CLUSTER_STORE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a node may take to reply to `keystead cluster status`. After that it is shown as not answering.
+pub const CLUSTER_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Most REST requests in flight to the upstream. One more gets `503`.
+pub const UPSTREAM_CALLS_MAX: usize = 1_024;
+
+/// Most connections for requests to one node of the upstream. More requests wait for one until their deadline.
+pub const UPSTREAM_CONNECTIONS_MAX: usize = 32;
+
+/// Most REST subscriptions in front of an upstream, each of which has a connection to it. One more gets `503`.
+pub const UPSTREAM_SUBSCRIPTIONS_MAX: usize = 1_000;
+
+/// Bytes of messages of the upstream that wait for one REST client. With more, the client is closed.
+pub const UPSTREAM_MESSAGES_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Scripts whose text was changed for the upstream. With more, all are forgotten, and clients send them again.
+pub const UPSTREAM_SCRIPTS_MAX: usize = 1_000;
+
+/// How often it is checked whether the upstream replies.
+pub const UPSTREAM_PROBE_EVERY: Duration = Duration::from_secs(5);
+
+/// Most nodes of a router. With more, it does not start.
+pub const ROUTER_NODES_MAX: usize = 100;
+
+/// Most requests of a router in flight to one node. More wait for [`ROUTER_QUEUE_TIMEOUT`].
+pub const ROUTER_CALLS_MAX: usize = 256;
+
+/// Most streams and long polls of a router in flight to one node. One more gets `503`.
+pub const ROUTER_STREAMS_MAX: usize = 1_000;
+
+/// Idle connections that a router keeps to one node. Over it, a connection is closed after its request.
+pub const ROUTER_IDLE_MAX: usize = 64;
+
+/// How long a request waits when [`ROUTER_CALLS_MAX`] are in flight to its node. After that it gets `503`.
+pub const ROUTER_QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a connection to a node may take. After that the request gets `503`, and was not applied.
+pub const ROUTER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a node may take to respond, besides the time that a long poll waits. After that the request gets `504`. Longer than the
+/// node waits for a body.
+pub const ROUTER_RESPONSE_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// How long a node may be silent within a response. After that the response is aborted. Longer than the time between heartbeats.
+pub const ROUTER_SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a router checks whether its nodes reply, and how long they may take.
+pub const ROUTER_PROBE_EVERY: Duration = Duration::from_secs(5);
+
+/// Longest line of a node's list, in bytes: a document and its key. With a longer one, the node counts as failed.
+pub const ROUTER_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Parts of the nodes' lists that wait for the client. With more, the nodes wait.
+pub const ROUTER_LIST_PARTS_MAX: usize = 16;
+
+/// Most bytes of one node's part of a response that is put together from several.
+pub const ROUTER_PART_BYTES_MAX: usize = REST_RESPONSE_BYTES_MAX + 1024 * 1024;
 
 /// Most operations of one `/kv:batch`. More get `413`.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
@@ -79,6 +150,12 @@ pub const RELOAD_LOOK: Duration = Duration::from_millis(500);
 /// After how many checks a store that could not be opened is tried again.
 pub const RELOAD_AGAIN_LOOKS: u32 = 10;
 
+/// How often it is checked whether requests still use a store that is to be closed.
+pub const STORE_RELEASE_LOOK: Duration = Duration::from_millis(20);
+
+/// After how many checks a store is closed although requests use it. They then get `503`.
+pub const STORE_RELEASE_LOOKS: u32 = 250;
+
 /// Most keys of all policies on the store `memory` together. Over it, a key that was not used recently is evicted and starts with a
 /// full limit.
 pub const MEMORY_KEYS_MAX: usize = 1_000_000;
@@ -105,6 +182,12 @@ pub const THEN_MAX: usize = BATCH_OPERATIONS_MAX;
 
 /// Longest line that `keystead limit replay` reads, in bytes. A longer one is an error.
 pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest time in seconds for which `keystead store bench` measures each row. A longer one is an error.
+pub const BENCH_SECONDS_MAX: u64 = 600;
+
+/// How long one case of `keystead store verify` may take. After that it has failed. Far more than any needs on a server that is near.
+pub const VERIFY_CASE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long a stream of events may be silent before a heartbeat is sent.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -206,6 +289,9 @@ pub const RESP_WAITING_INPUT_BYTES: usize = 1024 * 1024;
 
 /// Capacity of the reply buffer that a connection keeps between requests.
 pub const RESP_OUTPUT_KEPT_BYTES: usize = 16 * 1024;
+
+/// Most bytes of replies that wait until other connections have run their requests. Longer ones are written at once.
+pub const RESP_OUTPUT_SHORT_BYTES: usize = 256;
 
 /// Bytes of unsent replies over which the next requests of the client do not run until it reads.
 pub const RESP_OUTPUT_PAUSE_BYTES: usize = 64 * 1024 * 1024;

@@ -19,6 +19,11 @@
 //! | the HTTP listener and its routes | [`http`]    |
 //! | the RESP listener: Redis over TCP | [`resp`]   |
 //! | rate limit policies             | [`policies`] |
+//! | stores on other servers         | [`stores`]   |
+//! | documents in such a store       | [`documents`] |
+//! | a node of a cluster            | [`cluster`]  |
+//! | a Redis behind the REST API     | [`upstream`] |
+//! | several nodes behind one address | [`router`]  |
 //! | what SIGHUP does                | [`reload`]   |
 //! | permissions of files            | `permissions` |
 //! | sizes, counts and timeouts      | [`bounds`]   |
@@ -33,7 +38,9 @@ pub mod app;
 pub mod bounds;
 mod call;
 pub mod cli;
+pub mod cluster;
 pub mod database;
+pub mod documents;
 pub mod failure;
 pub mod functions;
 mod handover;
@@ -48,11 +55,14 @@ pub mod policies;
 pub mod ready;
 pub mod reload;
 pub mod resp;
+pub mod router;
 pub mod server;
 pub mod settings;
 pub mod signals;
 pub mod starting;
+pub mod stores;
 mod suggest;
+pub mod upstream;
 mod written;
 
 /// The version of the binary and of every crate in the workspace.

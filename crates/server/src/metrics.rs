@@ -16,8 +16,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::VERSION;
+use crate::cluster::metrics::ClusterMetrics;
+use crate::documents::DocumentStore;
 use crate::policies::Set;
 use crate::policies::counts::PolicyMetrics;
+use crate::upstream::Forwarder;
 
 /// Upper bounds of the latency buckets, from a read in memory to a write on a slow disk.
 pub(crate) const DURATION_BUCKETS_SECONDS: [f64; 13] =
@@ -33,6 +36,11 @@ struct RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabel {
     route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StoreLabel {
+    store: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -129,7 +137,7 @@ impl Shards {
 struct Resp {
     connections: Gauge,
     accepted: Counter,
-    refused: Counter,
+    rejected: Counter,
     commands: Counter,
     auth_failures: Counter,
     read_bytes: Counter,
@@ -144,7 +152,7 @@ impl Resp {
             (
                 "resp_connections_refused",
                 "RESP connections rejected because there were too many",
-                &self.refused,
+                &self.rejected,
             ),
             ("resp_auth_failures", "AUTH attempts of RESP clients with a wrong token", &self.auth_failures),
             ("commands", "Redis commands received, over RESP and REST", &self.commands),
@@ -159,7 +167,7 @@ impl Resp {
         self.connections.set(i64::try_from(clients.len()).unwrap_or(i64::MAX));
         for (counter, count) in [
             (&self.accepted, &clients.accepted),
-            (&self.refused, &clients.refused),
+            (&self.rejected, &clients.rejected),
             (&self.auth_failures, &clients.auth_failures),
             (&self.commands, &clients.commands),
             (&self.read_bytes, &clients.bytes_in),
@@ -179,12 +187,17 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
     resp: Resp,
+    documents_store_broken: Family<StoreLabel, Gauge>,
+    upstream_broken: Family<StoreLabel, Gauge>,
+    upstream_errors: Counter,
+    /// Metrics of a node of a cluster.
+    pub(crate) cluster: ClusterMetrics,
     /// Metrics of rate limits.
     pub policies: PolicyMetrics,
     /// Open HTTP connections.
     pub http_connections: Gauge,
     /// HTTP connections that were rejected because there were too many.
-    pub http_connections_refused: Counter,
+    pub http_connections_rejected: Counter,
     /// HTTP requests with a wrong token.
     pub http_auth_failures: Counter,
     /// RESP connections that were closed because the client spoke HTTP or TLS.
@@ -201,9 +214,13 @@ impl Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_SECONDS)),
             resp: Resp::default(),
+            documents_store_broken: Family::default(),
+            upstream_broken: Family::default(),
+            upstream_errors: Counter::default(),
+            cluster: ClusterMetrics::default(),
             policies: PolicyMetrics::new(),
             http_connections: Gauge::default(),
-            http_connections_refused: Counter::default(),
+            http_connections_rejected: Counter::default(),
             http_auth_failures: Counter::default(),
             resp_foreign: Counter::default(),
         };
@@ -228,7 +245,7 @@ impl Metrics {
         to.register(
             "http_connections_refused",
             "HTTP connections rejected because there were too many",
-            self.http_connections_refused.clone(),
+            self.http_connections_rejected.clone(),
         );
         to.register(
             "http_auth_failures",
@@ -240,8 +257,24 @@ impl Metrics {
             "RESP connections closed because they spoke HTTP or TLS",
             self.resp_foreign.clone(),
         );
+        to.register(
+            "documents_store_broken",
+            "Whether the store of the documents failed at the last request",
+            self.documents_store_broken.clone(),
+        );
+        to.register(
+            "upstream_broken",
+            "Whether the upstream did not reply to the last request or check",
+            self.upstream_broken.clone(),
+        );
+        to.register(
+            "upstream_errors",
+            "REST requests that failed because of the upstream",
+            self.upstream_errors.clone(),
+        );
         self.shards.register(to);
         self.resp.register(to);
+        self.cluster.register(to);
         self.policies.register(to);
         self
     }
@@ -256,6 +289,19 @@ impl Metrics {
     ) {
         self.requests.get_or_create(&RequestLabels { route, method, status }).inc();
         self.durations.get_or_create(&RouteLabel { route }).observe(took.as_secs_f64());
+    }
+
+    /// Sets the metrics of the other servers that this one uses.
+    pub(crate) fn set_stores(&self, documents: Option<&DocumentStore>, upstream: Option<&Forwarder>) {
+        if let Some(documents) = documents {
+            let label = StoreLabel { store: documents.scheme() };
+            self.documents_store_broken.get_or_create(&label).set(documents.is_broken().into());
+        }
+        if let Some(upstream) = upstream {
+            let label = StoreLabel { store: upstream.scheme() };
+            self.upstream_broken.get_or_create(&label).set(upstream.is_broken().into());
+            self.upstream_errors.inc_by(upstream.errors().saturating_sub(self.upstream_errors.get()));
+        }
     }
 
     /// The metrics as text. The caller passes what is read only now.

@@ -95,7 +95,7 @@ pub(crate) fn settings_file(path: &Path, holds_secret: bool) -> Result<Vec<Strin
         }
         if holds_secret && access.is_open_secret(me()) {
             warnings.push(format!(
-                "settings file '{shown}' holds a token and is open to other users: chmod 600 {shown}"
+                "settings file '{shown}' holds a token or password and is open to other users: chmod 600 {shown}"
             ));
         }
     }

@@ -10,9 +10,14 @@ use crate::VERSION;
 use crate::listen::reachable;
 use crate::settings::{Durability, Settings};
 
-/// The block of a server that listens on these addresses.
+/// The block of a server that listens on these addresses, and whose REST API is in front of `upstream`.
 #[must_use]
-pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketAddr>) -> String {
+pub fn block(
+    settings: &Settings,
+    http: Option<SocketAddr>,
+    resp: Option<SocketAddr>,
+    upstream: Option<&str>,
+) -> String {
     let mut text = format!("keystead {VERSION} is ready\n");
     let mut line = |name: &str, value: &str| {
         // Writing to a String cannot fail.
@@ -26,10 +31,19 @@ pub fn block(settings: &Settings, http: Option<SocketAddr>, resp: Option<SocketA
         line("resp", &format!("{scheme}://{resp}"));
     }
     match settings.durability {
-        Durability::Memory => line("data", "in memory only, gone when the server stops"),
+        Durability::Memory => line("data", "in memory only, lost when the server stops"),
         Durability::Fsync | Durability::Commit => line("data", &settings.data.display().to_string()),
     }
     line("durability", settings.durability.as_str());
+    if let Some(store) = &settings.documents_store {
+        line("documents", &format!("in a store ({})", store.shown()));
+    }
+    if let Some(upstream) = upstream {
+        line("upstream", &format!("{upstream} (REST)"));
+    }
+    if let (Some(store), Some(id)) = (&settings.cluster, &settings.node_id) {
+        line("cluster", &format!("node {id} (slot table in {})", store.shown()));
+    }
     match settings.policies.len() {
         0 => {}
         1 => line("limits", "1 policy"),
@@ -71,26 +85,30 @@ mod tests {
                try         redis-cli -u redis://127.0.0.1:6379 ping\n"
         );
         let (http, resp) = (at("127.0.0.1:8080"), at("127.0.0.1:6379"));
-        assert_eq!(block(&settings(), http, resp), expected);
+        assert_eq!(block(&settings(), http, resp, None), expected);
     }
 
     #[test]
     fn memory_warns_that_nothing_is_persisted() {
-        let block =
-            block(&Settings { durability: Durability::Memory, ..settings() }, at("127.0.0.1:8080"), None);
-        assert!(block.contains("\n  data        in memory only, gone when the server stops\n"), "{block}");
+        let block = block(
+            &Settings { durability: Durability::Memory, ..settings() },
+            at("127.0.0.1:8080"),
+            None,
+            None,
+        );
+        assert!(block.contains("\n  data        in memory only, lost when the server stops\n"), "{block}");
     }
 
     #[test]
     fn the_lines_to_try_connect_to_this_server() {
-        let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"));
+        let block_v4 = block(&settings(), at("0.0.0.0:9"), at("0.0.0.0:8"), None);
         assert!(block_v4.contains("http://0.0.0.0:9\n") && block_v4.contains("curl -s http://127.0.0.1:9/"));
         assert!(block_v4.contains("redis-cli -u redis://127.0.0.1:8 ping"));
         let token = Some(Token::parse("s3cret").unwrap());
-        let with_token = block(&Settings { token, ..settings() }, None, at("127.0.0.1:8"));
+        let with_token = block(&Settings { token, ..settings() }, None, at("127.0.0.1:8"), None);
         assert!(with_token.contains("redis-cli -u redis://127.0.0.1:8 --askpass ping\n"), "{with_token}");
         assert!(!with_token.contains("s3cret"), "{with_token}");
-        let block_v6 = block(&settings(), at("[::]:9"), None);
+        let block_v6 = block(&settings(), at("[::]:9"), None, None);
         assert!(block_v6.contains("curl -s http://[::1]:9/healthz") && !block_v6.contains("resp"));
     }
 }

@@ -35,7 +35,8 @@ async fn handle(mut hangups: Signal, app: Arc<App>, tls: Option<Tls>, check: Arc
     }
 }
 
-fn reload(settings: &Settings, tls: Option<&Tls>) {
+/// Reloads the files of the settings.
+pub(crate) fn reload(settings: &Settings, tls: Option<&Tls>) {
     let parts = [
         ("log file", logs::reopen()),
         ("token files", read_tokens(settings)),

@@ -18,31 +18,24 @@ use crate::app::App;
 use crate::bounds::{
     Bounds, CLOSE_TIMEOUT, DRAIN_TIMEOUT, KILL_INTERVAL, LOAD_UNNOTICED, TOKEN_BYTES_ADVISED,
 };
+use crate::documents::DocumentStore;
 use crate::failure::failure;
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
 use crate::starting::{Load, Starting};
-use crate::{VERSION, allocator, database, functions, http, listen, open_files, ready, reload, resp};
+use crate::upstream::Forwarder;
+use crate::{
+    VERSION, allocator, cluster, database, functions, http, listen, open_files, ready, reload, resp,
+};
 
 /// Runs a server until a signal has stopped it, it has drained, and the database is closed.
 ///
 /// # Errors
 /// `config_invalid` with the one line for the user when it cannot start; another code when it cannot stop cleanly.
 pub async fn run(settings: Settings) -> Result<()> {
-    if settings.read_only_token.is_some() && settings.token.is_none() {
-        return Err(failure(
-            "--read-only-token is set and --token is not, so everybody may write",
-            "set --token as well, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32)",
-        ));
-    }
     let hangups = signals::hangups()?;
-    if settings.token.is_some() && settings.token == settings.read_only_token {
-        return Err(failure(
-            "--token and --read-only-token are the same, so readers may write",
-            "give them different values, for example KEYSTEAD_READ_ONLY_TOKEN=$(openssl rand -hex 32)",
-        ));
-    }
+    check_tokens(&settings)?;
     // The addresses first: if a server runs already, that is found out before its database is touched.
     let http = open_listener("--http", &settings.http, None, &settings).await?;
     let resp = open_listener("--resp", &settings.resp, settings.resp_tls_cert.as_deref(), &settings).await?;
@@ -50,11 +43,13 @@ pub async fn run(settings: Settings) -> Result<()> {
         return Err(failure("--http and --resp are both off", "open one, for example --http 127.0.0.1:8080"));
     }
     let tls = Tls::new(&settings)?;
+    let upstream = Forwarder::open(&settings)?;
     open_files::raise_limit();
     allocator::start_returning();
     let mut signals = Signals::listen()?;
     let address = |bound: &Option<Bound>| bound.as_ref().map(|(_, address)| *address);
-    let block = ready::block(&settings, address(&http), address(&resp));
+    let block =
+        ready::block(&settings, address(&http), address(&resp), upstream.as_ref().map(Forwarder::shown));
     let resp_port = address(&resp).map_or(0, |address| address.port());
     let sockets =
         Sockets { http: http.map(|bound| bound.0), resp: resp.map(|bound| bound.0), tls: tls.clone() };
@@ -65,11 +60,14 @@ pub async fn run(settings: Settings) -> Result<()> {
     };
     let Loaded { starting, engine, sockets } = loaded;
     let app = Arc::new(starting.with_engine(engine));
+    if let Some(upstream) = upstream {
+        upstream.start_probing();
+        // It is set once.
+        let _ = app.upstream.set(upstream);
+    }
     if let Err(error) = prepare(&app).await {
-        for store in app.policies.others() {
-            // The error that keeps it from starting matters more.
-            let _ = store.close().await;
-        }
+        // The error that keeps it from starting matters more.
+        let _ = close_stores(&app).await;
         return app.engine.close().await.and(Err(error));
     }
     reload::start(hangups, &app, tls);
@@ -100,12 +98,27 @@ pub async fn run(settings: Settings) -> Result<()> {
     while let Some(ended) = listeners.join_next().await {
         drained = drained.and(ended.map_err(|_| broken()));
     }
-    for store in app.policies.others() {
-        drained = drained.and(store.close().await);
-    }
+    drained = drained.and(close_stores(&app).await);
     // The database is closed in any case. Its error comes first.
     close(&app).await.and(drained)?;
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Rejects tokens that do not protect.
+pub(crate) fn check_tokens(settings: &Settings) -> Result<()> {
+    if settings.read_only_token.is_some() && settings.token.is_none() {
+        return Err(failure(
+            "--read-only-token is set and --token is not, so everybody may write",
+            "set --token as well, for example KEYSTEAD_TOKEN=$(openssl rand -hex 32)",
+        ));
+    }
+    if settings.token.is_some() && settings.token == settings.read_only_token {
+        return Err(failure(
+            "--token and --read-only-token are the same, so readers may write",
+            "give them different values, for example KEYSTEAD_READ_ONLY_TOKEN=$(openssl rand -hex 32)",
+        ));
+    }
     Ok(())
 }
 
@@ -196,10 +209,44 @@ fn stopped_early(signal: i32) -> Option<Loaded> {
     None
 }
 
-/// Loads the functions, and puts the policies into force.
+/// Loads the functions, opens the store of the documents, puts the policies into force, and joins the cluster.
 async fn prepare(app: &Arc<App>) -> Result<()> {
     functions::restore(&app.settings, &app.hub)?;
-    apply_policies(app).await
+    open_documents(app).await?;
+    apply_policies(app).await?;
+    cluster::join(app).await
+}
+
+/// Closes the stores of policies, documents and the cluster.
+async fn close_stores(app: &App) -> Result<()> {
+    if let Some(upstream) = app.upstream.get() {
+        upstream.close();
+    }
+    let mut closed = match app.documents.get() {
+        Some(documents) => documents.close().await,
+        None => Ok(()),
+    };
+    if let Some(membership) = app.cluster.get() {
+        closed = closed.and(membership.close().await);
+    }
+    for store in app.policies.others() {
+        closed = closed.and(store.close().await);
+    }
+    closed
+}
+
+/// Opens the store of the documents, if it is not the database.
+async fn open_documents(app: &App) -> Result<()> {
+    let Some(url) = app.settings.documents_store.clone() else { return Ok(()) };
+    // Opening a store may block.
+    let opened = tokio::task::spawn_blocking(move || DocumentStore::open(&url)).await;
+    let opened = opened.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    let documents = opened.map_err(|error| {
+        failure(format_args!("--documents-store: {}", error.message()), "see docs/stores.md")
+    })?;
+    // It is opened once.
+    let _ = app.documents.set(documents);
+    Ok(())
 }
 
 /// Kills the script that runs, and then those that are queued behind it.
@@ -238,7 +285,7 @@ async fn stuck(app: &App) -> Error {
 }
 
 /// A short token is better than none, so it is only a warning.
-fn warn_of_short_tokens(settings: &Settings) {
+pub(crate) fn warn_of_short_tokens(settings: &Settings) {
     for (flag, token) in [("--token", &settings.token), ("--read-only-token", &settings.read_only_token)] {
         if token.as_ref().is_some_and(Token::is_short) {
             tracing::warn!(
@@ -259,14 +306,14 @@ async fn apply_policies(app: &Arc<App>) -> Result<()> {
 }
 
 /// A server without a listener would run and serve no client; if it ends, it can be restarted.
-fn broken() -> Error {
+pub(crate) fn broken() -> Error {
     Error::new(Code::Internal, "a listener has failed: restart, and please report the log")
 }
 
 /// A listener and its address.
-type Bound = (TcpListener, SocketAddr);
+pub(crate) type Bound = (TcpListener, SocketAddr);
 
-async fn open_listener(
+pub(crate) async fn open_listener(
     flag: &str,
     listen: &Listen,
     tls: Option<&Path>,
@@ -282,7 +329,7 @@ async fn open_listener(
 }
 
 /// A server whose stdout is closed serves nevertheless.
-fn print(block: &str) {
+pub(crate) fn print(block: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(block.as_bytes()).and_then(|()| out.flush());
 }

@@ -273,6 +273,24 @@ fn help_is_also_a_subcommand() {
 }
 
 #[test]
+fn the_guide_lists_every_command() {
+    let guide = include_str!("../../../docs/configuration.md");
+    let (_, section) = guide.split_once("\n## Commands\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let (_, help, _) = run(&["help"]);
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let names: Vec<&str> = commands
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert!(names.contains(&"serve") && names.contains(&"health"), "{help}");
+    for name in names {
+        assert!(section.contains(&format!("`keystead {name}")), "docs/configuration.md: {name}");
+    }
+}
+
+#[test]
 fn json_logs_are_one_object_per_line() {
     let flags = ["--durability", "memory", "--log", "json", "--log-level", "debug", "--token", "s3cret"];
     let mut server = start(&flags);

@@ -1,7 +1,11 @@
 //! Dockerfile, compose.yaml and the systemd unit: what they name exists, and what they run works. There may be no Docker engine
 //! and no systemd to run them, so their words are taken out and given to the real binary.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, one that cannot run says so"
+)]
 
 /// The build script, for its functions.
 #[allow(dead_code, unreachable_pub, reason = "its main is Cargo's")]
@@ -16,6 +20,7 @@ use std::process::Command;
 use common::{dir, launch, only_line, run, run_in, start};
 use keystead_server::settings::{SETTINGS, Setting};
 use keystead_server::{LONG_VERSION, VERSION};
+use keystead_testkit::skip::skipped;
 
 const DOCKERFILE: &str = "Dockerfile";
 const COMPOSE: &str = "compose.yaml";
@@ -145,14 +150,35 @@ fn the_image_is_built_with_the_toolchain_of_the_workspace_and_runs_as_a_user() {
 }
 
 #[test]
+fn the_steps_of_the_dockerfile_make_an_image_that_works() {
+    let mounts = ["--mount", "--net", "mount", "-t", "tmpfs", "tmpfs", "/mnt"];
+    let may_mount = Command::new("unshare").args(mounts).output().is_ok_and(|ended| ended.status.success());
+    if !may_mount {
+        return skipped("packaging", "only root may mount, and not in every container");
+    }
+    let script = root().join("packaging/try-dockerfile");
+    let output = Command::new(script).args(["--binary", env!("CARGO_BIN_EXE_keystead")]).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    for words in
+        ["RUN useradd ", "can be reached from other machines and no token is set", "health check: 0 ok"]
+    {
+        assert!(stdout.contains(words), "{words}: {stdout}");
+    }
+    assert!(
+        stdout.contains("Uid: 10001") && stdout.contains("stopped with 0; /data: mode 700, owner 10001"),
+        "{stdout}"
+    );
+}
+
+#[test]
 fn systemd_accepts_the_unit() {
     let unit = read(UNIT).replace("/usr/local/bin/keystead", "/bin/true");
     let dir = dir();
     let path = dir.path().join("keystead.service");
     std::fs::write(&path, unit).unwrap();
     let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {
-        // Not every machine has systemd.
-        return;
+        return skipped("packaging", "systemd-analyze is not installed");
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("keystead.service"), "{stderr}");

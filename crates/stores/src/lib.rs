@@ -8,13 +8,63 @@
 //!
 //! A store is one file of this crate and one row in [`SCHEMES`]. Opening accesses what the URL names: nothing, a directory, a server.
 
+#[cfg(any(
+    feature = "redis",
+    feature = "postgres",
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "nats",
+    feature = "etcd"
+))]
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "denokv", feature = "nats", feature = "etcd")),
+    allow(dead_code, reason = "Redis's and DynamoDB's own parsers of URLs use a part of it")
+)]
+mod authority;
+pub mod bounds;
+pub mod cas;
+#[cfg(any(feature = "dynamodb", feature = "denokv"))]
+mod date;
+#[cfg(feature = "denokv")]
+mod denokv;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd"))]
+mod http;
+#[cfg(any(feature = "redis", feature = "dynamodb"))]
+mod key_text;
 mod memory;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(any(
+    feature = "redis",
+    feature = "postgres",
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "nats",
+    feature = "etcd"
+))]
+#[cfg_attr(
+    not(any(feature = "redis", feature = "dynamodb", feature = "denokv", feature = "etcd")),
+    allow(
+        dead_code,
+        reason = "the library of NATS connects by itself, that of PostgreSQL does TLS by itself"
+    )
+)]
+mod net;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod url;
 
 use std::sync::Arc;
 
-use keystead_core::{Code, Error, Result, Store};
+use keystead_core::{Clock, Code, Error, Key, Result, Store, StoreExt, SystemClock};
 
 use url::Url;
 
@@ -26,31 +76,118 @@ pub struct Scheme {
     pub form: &'static str,
     /// Its purpose, in one line.
     pub about: &'static str,
-    open: fn(&Url<'_>) -> Result<Arc<dyn Store>>,
+    open: Open,
 }
 
-/// Every kind of store.
-pub static SCHEMES: &[Scheme] = &[memory::SCHEME, sqlite::SCHEME];
+type Open = fn(&Url<'_>, Arc<dyn Clock>) -> Result<Arc<dyn Store>>;
 
-/// Opens the store that a URL names. It may block, for example while a database recovers.
+/// Every kind of store in this build.
+pub static SCHEMES: &[Scheme] = &[
+    memory::SCHEME,
+    #[cfg(feature = "sqlite")]
+    sqlite::SCHEME,
+    #[cfg(feature = "redis")]
+    redis::REDIS,
+    #[cfg(feature = "redis")]
+    redis::REDISS,
+    #[cfg(feature = "redis")]
+    redis::CLUSTER,
+    #[cfg(feature = "redis")]
+    redis::UPSTASH,
+    #[cfg(feature = "redis")]
+    redis::UPSTASH_PLAIN,
+    #[cfg(feature = "postgres")]
+    postgres::POSTGRES,
+    #[cfg(feature = "postgres")]
+    postgres::POSTGRESQL,
+    #[cfg(feature = "dynamodb")]
+    dynamodb::SCHEME,
+    #[cfg(feature = "denokv")]
+    denokv::SCHEME,
+    #[cfg(feature = "nats")]
+    nats::SCHEME,
+    #[cfg(feature = "etcd")]
+    etcd::SCHEME,
+];
+
+/// The schemes that need a cargo feature, and its name.
+const FEATURES: &[(&str, &str)] = &[
+    ("sqlite", "sqlite"),
+    ("redis", "redis"),
+    ("rediss", "redis"),
+    ("redis+cluster", "redis"),
+    ("upstash+https", "redis"),
+    ("upstash+http", "redis"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("dynamodb", "dynamodb"),
+    ("denokv", "denokv"),
+    ("nats", "nats"),
+    ("etcd", "etcd"),
+];
+
+/// Opens the store that a URL names, on the system's clock. It may block, for example while a database recovers. A store on a server
+/// connects when it is first used: [`connect`] finds out at once whether that works.
 ///
 /// # Errors
 /// `config_invalid` for an invalid URL, or the store's error.
 pub fn open(url: &str) -> Result<Arc<dyn Store>> {
+    open_on(url, Arc::new(SystemClock))
+}
+
+/// The same, and reads one key, so that a server that is missing, a wrong password or a missing table is found now.
+///
+/// # Errors
+/// `config_invalid` for an invalid URL, or the store's error.
+pub async fn connect(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    let store = open_on(url, clock)?;
+    match store.get::<bool>(&Key::new(PROBE_KEY)?).await {
+        Err(error) if error.code() != Code::WrongType => Err(error),
+        _ => Ok(store),
+    }
+}
+
+/// The key that [`connect`] reads. Nothing is stored there.
+const PROBE_KEY: &str = "keystead:connect";
+
+/// Opens the store that a URL names, on this clock.
+///
+/// # Errors
+/// `config_invalid` for an invalid URL, or the store's error.
+pub fn open_on(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let name = url.split_once(':').map(|(name, _)| name);
     let Some(scheme) = SCHEMES.iter().find(|scheme| Some(scheme.name) == name) else {
+        if let Some((scheme, feature)) = FEATURES.iter().find(|(scheme, _)| Some(*scheme) == name) {
+            let message = format!("this build has no store '{scheme}': build it with --features {feature}");
+            return Err(Error::new(Code::ConfigInvalid, message));
+        }
         let forms: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.form).collect();
         // A URL can contain a password: only its scheme is repeated.
         let message =
             format!("there is no store '{}': the stores are {}", name.unwrap_or(url), forms.join(", "));
         return Err(Error::new(Code::ConfigInvalid, message));
     };
-    (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?)
+    (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, clock)
 }
+
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/stores.md")]
+struct Guide;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_scheme_names_its_feature_and_is_in_the_guide() {
+        let guide = include_str!("../../../docs/stores.md");
+        for Scheme { name, .. } in SCHEMES {
+            let has_feature = FEATURES.iter().any(|(scheme, _)| scheme == name);
+            assert_eq!(has_feature, *name != "memory", "{name} in FEATURES");
+            assert!(guide.contains(&format!("`{name}:")), "{name} in docs/stores.md");
+        }
+    }
 
     #[test]
     fn an_unknown_scheme_lists_the_stores_and_reveals_no_password() {
@@ -67,15 +204,16 @@ mod tests {
         assert!(error.message().contains("'maxkeys'"), "{error}");
         assert!(open("memory:?max-keys=none").is_err());
         assert!(open("memory:path").is_err());
-        assert!(open("sqlite:").is_err());
     }
 
+    #[cfg(feature = "sqlite")]
     #[tokio::test]
     async fn a_database_is_opened_by_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}?durability=commit&shards=2", dir.path().display());
         let store = open(&url).unwrap();
         assert_eq!(store.scheme(), "sqlite");
+        assert!(open("sqlite:").is_err());
         assert!(store.capabilities().durable);
         store.close().await.unwrap();
     }

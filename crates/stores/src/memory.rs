@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keystead_core::{MemoryOptions, MemoryStore, Result, Store};
+use keystead_core::{Clock, MemoryOptions, MemoryStore, Result, Store};
 
 use super::Scheme;
 use super::url::Url;
@@ -14,11 +14,11 @@ pub(super) const SCHEME: Scheme = Scheme {
     open,
 };
 
-fn open(url: &Url<'_>) -> Result<Arc<dyn Store>> {
+fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     if !url.path.is_empty() {
         return Err(url.bad("a store in memory has no path"));
     }
-    let mut options = MemoryOptions::default();
+    let mut options = MemoryOptions::default().clock(clock);
     if let Some(max_keys) = url.take("max-keys")? {
         options = options.max_keys(max_keys);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keystead_core::{Result, Store};
+use keystead_core::{Clock, Result, Store};
 use keystead_engine::{Engine, Options};
 
 use super::Scheme;
@@ -15,13 +15,13 @@ pub(super) const SCHEME: Scheme = Scheme {
     open,
 };
 
-fn open(url: &Url<'_>) -> Result<Arc<dyn Store>> {
+fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     // `sqlite://data` and `sqlite:///var/data` are also common.
     let dir = url.path.strip_prefix("//").unwrap_or(url.path);
     if dir.is_empty() {
         return Err(url.bad("the directory is missing"));
     }
-    let mut options = Options::new(dir);
+    let mut options = Options::new(dir).clock(clock);
     if let Some(durability) = url.take("durability")? {
         options = options.durability(durability);
     }

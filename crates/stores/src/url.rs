@@ -16,6 +16,12 @@ pub(crate) struct Url<'a> {
 impl<'a> Url<'a> {
     pub(crate) fn of(rest: &'a str, form: &'static str) -> Result<Url<'a>> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if query.contains('@') {
+            // It may be a part of a password, so it is not repeated.
+            let why =
+                "what follows a '?' are parameters, and they contain no '@': in a password write %3F for '?'";
+            return Err(invalid(format!("{why}, as in {form}")));
+        }
         let mut parameters = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let Some(pair) = pair.split_once('=') else {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use keystead_core::{Capabilities, Store};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::cases::{Case, Group};
+use crate::cases::{Case, DECISION_GROUPS, Group};
 use crate::runner::{DEADLINE, Ending, Entrant};
 use crate::setup::{NotOpened, Opener, Setup};
 
@@ -103,7 +103,9 @@ fn trials(entrant: &Entrant, args: &Arguments, required: &Required) -> Vec<Trial
         return Vec::new();
     }
     let found = find(entrant, required);
-    let rows = entrant.groups().iter().flat_map(|group| group.cases.iter().map(move |case| (group, case)));
+    let decisions = if entrant.max_keys.is_some() { &[][..] } else { DECISION_GROUPS };
+    let groups = entrant.groups().iter().chain(decisions);
+    let rows = groups.flat_map(|group| group.cases.iter().map(move |case| (group, case)));
     rows.map(|(group, case)| trial(entrant, group, case, &found)).collect()
 }
 

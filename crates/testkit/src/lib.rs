@@ -18,33 +18,27 @@
 //!
 //! | To find                          | open            |
 //! |----------------------------------|-----------------|
-//! | the cases, one file a group      | [`cases`]       |
-//! | the arguments of a store's opener| [`setup`]       |
-//! | the arguments of a case          | [`scene`]       |
+//! | the cases themselves             | [`keystead_conformance`] |
 //! | how cases become tests           | [`mod@conformance`] |
-//! | the random walk against a model  | [`walk`]        |
 //! | stores that break the contract   | [`broken`]      |
 //! | the server in a test             | [`server`]      |
+//! | servers of others, to test stores| [`servers`]     |
+//! | tests that cannot run            | [`skip`]        |
 //!
 //! This crate uses temporary directories and child processes. Cases and harnesses return a [`Failure`] and never panic, so that the
 //! suite can be tested with broken stores.
 
 pub mod broken;
-pub mod cases;
 pub mod conformance;
-pub mod failure;
-pub mod rng;
-pub mod runner;
-pub mod scene;
 pub mod server;
-pub mod setup;
-pub mod steps;
-pub mod walk;
+pub mod servers;
+pub mod skip;
 
 pub use conformance::{Conformance, conformance};
-pub use failure::{Checked, Failure};
-pub use scene::Scene;
-pub use setup::{NotOpened, Setup};
+pub use keystead_conformance::{
+    Checked, Failure, NotOpened, Scene, Setup, cases, decisions, failure, rng, runner, scene, setup, steps,
+    walk,
+};
 
 /// The examples of the guide are tests.
 #[cfg(doctest)]

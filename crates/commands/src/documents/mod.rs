@@ -4,18 +4,21 @@
 //! |--------------------------------------|---------------|
 //! | one document: get, put, patch, delete| here          |
 //! | the three forms of a patch           | [`patch`]     |
+//! | the same on any store                | [`state`]     |
 //!
 //! A string is a document, too: the JSON string of its text, if it is valid UTF-8. No other type is. Invariant: a failed change
 //! changes nothing, not even a version or an expiration.
 
 pub mod patch;
+pub mod state;
 
-use keystead_core::Millis;
+use keystead_core::{Code, Error, Millis};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Expire, Keyspace, Miss};
 use keystead_model::value::Kind;
 use serde_json::Value;
 
+use crate::bounds::JSON_BYTES_MAX;
 use crate::families::json::document::{self, Flaw};
 use patch::Patch;
 
@@ -59,7 +62,7 @@ impl Condition {
 
 /// A change of a document.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum DocumentChange {
     /// Replace it by this compact text.
     Put(Bytes),
     /// Apply this patch.
@@ -95,19 +98,50 @@ pub enum Changed {
 /// The document at a key.
 ///
 /// # Errors
-/// [`Miss::WrongType`] if the key holds another type.
+/// [`Miss::WrongType`] if the key holds another type, `too_large` if it is a string that is larger than a document may be.
 pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Document>, Miss> {
     let Some(meta) = keys.meta(key, now)? else { return Ok(None) };
     let text = match meta.kind {
         Kind::Json => keys.json(key, now)?.cloned(),
-        Kind::Str => match keys.str(key, now)?.map(|bytes| std::str::from_utf8(bytes)) {
-            Some(Ok(text)) => Some(Bytes::from(Value::from(text).to_string().into_bytes())),
-            Some(Err(_)) => return Err(Miss::WrongType(Kind::Str)),
-            None => None,
-        },
+        Kind::Str => keys.str(key, now)?.map(|bytes| of_string(bytes)).transpose()?,
         other => return Err(Miss::WrongType(other)),
     };
     Ok(text.map(|text| Document { text, version: meta.version.0, expires_at: meta.expires_at }))
+}
+
+/// The document that a string is: the JSON string of its text.
+///
+/// # Errors
+/// [`Miss::WrongType`] if it is not UTF-8; `too_large` if the text, whose bytes may need six times the space in JSON, is larger than
+/// a document may be.
+pub fn of_string(bytes: &[u8]) -> Result<Bytes, Miss> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Miss::WrongType(Kind::Str))?;
+    // Counted first: the text of the largest string would need gigabytes.
+    if bytes.iter().map(|&byte| json_len(byte)).sum::<usize>() > JSON_BYTES_MAX {
+        let words = format!("the string is over {JSON_BYTES_MAX} bytes as JSON: read it with GET");
+        return Err(Error::new(Code::TooLarge, words).into());
+    }
+    Ok(Bytes::from(Value::from(text).to_string().into_bytes()))
+}
+
+/// Bytes that a byte of a text needs in a JSON string.
+fn json_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
+}
+
+/// The version of the document at a key, whatever its size.
+fn version(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<u64>, Miss> {
+    let Some(meta) = keys.meta(key, now)? else { return Ok(None) };
+    match meta.kind {
+        Kind::Json => {}
+        Kind::Str if keys.str(key, now)?.is_none_or(|bytes| std::str::from_utf8(bytes).is_ok()) => {}
+        other => return Err(Miss::WrongType(other)),
+    }
+    Ok(Some(meta.version.0))
 }
 
 /// Changes the document at a key, if the condition holds.
@@ -117,27 +151,21 @@ pub fn get(keys: &mut Keyspace, key: &[u8], now: Millis) -> Result<Option<Docume
 pub fn change(
     keys: &mut Keyspace,
     key: &[u8],
-    change: &Change,
+    change: &DocumentChange,
     condition: &Condition,
     expire: Expire,
     now: Millis,
 ) -> Result<Changed, Miss> {
-    let before = get(keys, key, now)?;
-    let current = before.as_ref().map(|document| document.version);
-    if !condition.holds(current) {
-        return Ok(Changed::Conflict(current));
-    }
-    let text = match change {
-        Change::Delete if current.is_none() => return Ok(Changed::Absent),
-        Change::Delete => {
+    // What is replaced or deleted is not read.
+    let before = if let DocumentChange::Patch(_) = change { get(keys, key, now)? } else { None };
+    let current = version(keys, key, now)?;
+    let text = match decide(change, condition, current, before.as_ref().map(|document| &*document.text)) {
+        Decided::Put(text) => text,
+        Decided::Delete => {
             keys.delete(key, now)?;
             return Ok(Changed::Deleted);
         }
-        Change::Put(text) => text.clone(),
-        Change::Patch(patch) => match patched(patch, before.as_ref()) {
-            Ok(text) => text,
-            Err(error) => return Ok(error),
-        },
+        Decided::Nothing(why) => return Ok(why),
     };
     keys.check_memory()?;
     let version = keys.set_json(key, text.clone(), expire, now)?.0;
@@ -146,12 +174,41 @@ pub fn change(
     Ok(Changed::Done { document, created: current.is_none() })
 }
 
-fn patched(patch: &Patch, before: Option<&Document>) -> Result<Bytes, Changed> {
-    let tree = before.map(|document| document::parse(&document.text)).transpose().map_err(Changed::Flawed)?;
-    let version = before.map(|document| document.version);
+/// What a change makes of a document.
+enum Decided {
+    /// It gets this text.
+    Put(Bytes),
+    /// It is deleted.
+    Delete,
+    /// It stays as it is; why.
+    Nothing(Changed),
+}
+
+/// Decides a change of a document that has the version `current`. Pure. Only a patch needs the text `before`.
+fn decide(
+    change: &DocumentChange,
+    condition: &Condition,
+    current: Option<u64>,
+    before: Option<&[u8]>,
+) -> Decided {
+    if !condition.holds(current) {
+        return Decided::Nothing(Changed::Conflict(current));
+    }
+    match change {
+        DocumentChange::Delete if current.is_none() => Decided::Nothing(Changed::Absent),
+        DocumentChange::Delete => Decided::Delete,
+        DocumentChange::Put(text) => Decided::Put(text.clone()),
+        DocumentChange::Patch(patch) => {
+            patched(patch, current, before).map_or_else(Decided::Nothing, Decided::Put)
+        }
+    }
+}
+
+fn patched(patch: &Patch, current: Option<u64>, before: Option<&[u8]>) -> Result<Bytes, Changed> {
+    let tree = before.map(document::parse).transpose().map_err(Changed::Flawed)?;
     let tree = patch.apply(tree).map_err(|error| match error {
         patch::PatchError::Absent => Changed::Absent,
-        patch::PatchError::Test => Changed::TestFailed(version),
+        patch::PatchError::Test => Changed::TestFailed(current),
         patch::PatchError::Unfit(why) => Changed::Unfit(why),
         patch::PatchError::Flawed(flaw) => Changed::Flawed(flaw),
     })?;
@@ -165,7 +222,7 @@ mod tests {
     const NOW: Millis = Millis(1_000_000);
 
     fn put(keys: &mut Keyspace, text: &str, condition: &Condition) -> Changed {
-        let put = Change::Put(Bytes::from(text.as_bytes()));
+        let put = DocumentChange::Put(Bytes::from(text.as_bytes()));
         change(keys, b"k", &put, condition, Expire::At(Millis::NEVER), NOW).unwrap()
     }
 
@@ -186,7 +243,7 @@ mod tests {
         assert_eq!(version(&put(&mut keys, "3", &Condition::Version(vec![7, 2]))), (3, false));
         assert_eq!(get(&mut keys, b"k", NOW).unwrap().unwrap().version, 3);
         let delete = |keys: &mut Keyspace, condition| {
-            change(keys, b"k", &Change::Delete, &condition, Expire::Keep, NOW).unwrap()
+            change(keys, b"k", &DocumentChange::Delete, &condition, Expire::Keep, NOW).unwrap()
         };
         assert_eq!(delete(&mut keys, Condition::Version(vec![2])), Changed::Conflict(Some(3)));
         assert_eq!(delete(&mut keys, Condition::There), Changed::Deleted);
@@ -209,7 +266,8 @@ mod tests {
         ] {
             let Ok(patch) = Patch::read(form, text.as_bytes()) else { continue };
             let changed =
-                change(&mut keys, b"k", &Change::Patch(patch), &Condition::Any, Expire::Keep, NOW).unwrap();
+                change(&mut keys, b"k", &DocumentChange::Patch(patch), &Condition::Any, Expire::Keep, NOW)
+                    .unwrap();
             assert!(!matches!(changed, Changed::Done { .. } | Changed::Deleted), "{text}: {changed:?}");
         }
         put(&mut keys, "2", &Condition::Version(vec![9]));
@@ -225,7 +283,7 @@ mod tests {
         keys.set_str(b"b", Bytes::from(b"\xff".as_slice()), Expire::Keep, NOW).unwrap();
         assert!(matches!(get(&mut keys, b"b", NOW), Err(Miss::WrongType(Kind::Str))));
         keys.list_mut(b"l", NOW).unwrap().push_back(&Bytes::from(b"x".as_slice()));
-        let put = Change::Put(Bytes::from(b"1".as_slice()));
+        let put = DocumentChange::Put(Bytes::from(b"1".as_slice()));
         let error = change(&mut keys, b"l", &put, &Condition::Any, Expire::Keep, NOW);
         assert!(matches!(error, Err(Miss::WrongType(Kind::List))));
     }

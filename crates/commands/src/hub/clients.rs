@@ -18,7 +18,7 @@ pub struct Clients {
     /// Connections since the start.
     pub accepted: AtomicU64,
     /// Connections rejected because of `maxclients`.
-    pub refused: AtomicU64,
+    pub rejected: AtomicU64,
     /// Failed authentications since the start.
     pub auth_failures: AtomicU64,
     /// Commands that ran since the start.
@@ -111,7 +111,7 @@ impl Clients {
     ) -> Option<Arc<Client>> {
         let mut rows = self.lock();
         if rows.len() >= max {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.rejected.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl Clients {
     pub fn reset_counters(&self) {
         for count in [
             &self.accepted,
-            &self.refused,
+            &self.rejected,
             &self.auth_failures,
             &self.commands,
             &self.bytes_in,

@@ -105,6 +105,8 @@ pub struct Facts {
     pub cpu_us: [u64; 2],
     /// 40 hexadecimal digits that differ with every start.
     pub run_id: String,
+    /// Whether it is a node of a cluster.
+    pub cluster: bool,
     /// How far loading the data is, until it is loaded.
     pub loading: Option<Loading>,
 }

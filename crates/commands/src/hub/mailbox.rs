@@ -38,6 +38,7 @@ struct Inner {
     waiting: VecDeque<Message>,
     bytes: usize,
     overflown: bool,
+    ended: bool,
     waker: Option<Waker>,
 }
 
@@ -62,10 +63,19 @@ impl Mailbox {
         }
     }
 
-    /// Takes all messages. `None` when it overflowed: the connection must be closed.
+    /// No more messages follow. The connection is woken.
+    pub fn end(&self) {
+        let mut inner = self.lock();
+        inner.ended = true;
+        if let Some(waker) = &inner.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Takes all messages. `None` when it overflowed, or no more follow: the connection must be closed.
     pub fn take(&self, waker: &Waker) -> Option<VecDeque<Message>> {
         let mut inner = self.lock();
-        if inner.overflown {
+        if inner.overflown || inner.ended && inner.waiting.is_empty() {
             return None;
         }
         if !inner.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {

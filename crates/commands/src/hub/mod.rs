@@ -2,10 +2,11 @@
 //!
 //! It touches nothing but memory. Locks are short and never held across a wait.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 mod bus;
 mod clients;
+mod cluster;
 mod config;
 mod host;
 mod mailbox;
@@ -16,6 +17,10 @@ mod waiting;
 
 pub use bus::{Bus, Subscribed};
 pub use clients::{Client, ClientId, Clients, Kind, Shown, Unblock};
+pub(crate) use cluster::slots_of;
+#[cfg(test)]
+pub(crate) use cluster::tests as cluster_tests;
+pub use cluster::{Cluster, Rejection, endpoint};
 pub(crate) use config::page as config_page;
 pub use config::{Config, ConfigError, OutputLimit};
 pub use host::{Facts, Host, Loading, ShutDown};
@@ -42,6 +47,8 @@ pub struct Hub {
     pub waiting: Arc<Waiting>,
     /// Scripts and function libraries.
     pub scripts: Scripts,
+    /// The cluster that this server is a node of, if it is one. Set before the server is ready.
+    pub cluster: OnceLock<Cluster>,
     /// The interface to the server.
     pub host: Box<dyn Host>,
 }
@@ -59,6 +66,7 @@ impl Hub {
             monitors: Monitors::default(),
             waiting: Arc::default(),
             scripts: Scripts::default(),
+            cluster: OnceLock::new(),
             host,
         }
     }
@@ -69,6 +77,12 @@ impl Hub {
     /// When it is not a dump, or a library in it cannot be loaded.
     pub fn restore_functions(&self, dump: &[u8]) -> Result<(), crate::Fail> {
         crate::families::scripting::restore_stored(self, dump)
+    }
+
+    /// The mode in Redis's words: `cluster` or `standalone`.
+    #[must_use]
+    pub fn mode(&self) -> &'static str {
+        if self.cluster.get().is_some() { "cluster" } else { "standalone" }
     }
 
     /// Kills all running scripts and functions; they are rolled back. False if none runs.

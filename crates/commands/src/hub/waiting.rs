@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bounds::REPLY_SMALL_BYTES;
+use crate::bounds::{REPLIES_WAITING_BYTES_MAX, REPLY_SMALL_BYTES};
 
 /// Pending bytes.
 #[derive(Debug, Default)]
@@ -15,6 +15,21 @@ impl Waiting {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are more than [`REPLIES_WAITING_BYTES_MAX`]: nothing large may be added.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.bytes() > REPLIES_WAITING_BYTES_MAX
+    }
+
+    /// A share of so many bytes; nothing if they do not fit. A small share always fits.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, bytes: usize) -> Option<WaitingBytes> {
+        let mut share = WaitingBytes::new(Arc::clone(self));
+        share.set(bytes);
+        (share.counted == 0 || !self.is_over()).then_some(share)
     }
 }
 
@@ -78,5 +93,15 @@ mod tests {
         assert_eq!(waiting.bytes(), 4 * REPLY_SMALL_BYTES);
         drop((a, b));
         assert_eq!(waiting.bytes(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_taken() {
+        let waiting = Arc::new(Waiting::default());
+        let most = waiting.take(REPLIES_WAITING_BYTES_MAX).unwrap();
+        assert!(waiting.take(REPLY_SMALL_BYTES).is_some() && waiting.take(REPLY_SMALL_BYTES + 1).is_none());
+        assert_eq!(waiting.bytes(), REPLIES_WAITING_BYTES_MAX, "what was not taken does not count");
+        drop(most);
+        assert!(waiting.take(REPLY_SMALL_BYTES + 1).is_some());
     }
 }

@@ -12,6 +12,7 @@ use crate::session::Protocol;
 /// Appends a reply.
 #[inline]
 pub fn encode(protocol: Protocol, reply: &Reply, out: &mut Vec<u8>) {
+    resp2::reserve_large(reply, out);
     match protocol {
         Protocol::Resp2 => resp2::encode(reply, out),
         Protocol::Resp3 => resp3::encode(reply, out),

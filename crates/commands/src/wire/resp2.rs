@@ -52,10 +52,39 @@ pub(super) fn int(mark: u8, value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reserves space for so many bytes. A large buffer grows in steps: doubling it would waste as much memory again.
+/// From so many bytes on, a buffer is not doubled: that would waste as much memory again.
+const STEP_BYTES: usize = 16 * 1024 * 1024;
+
+/// Reserves space for a large array of strings at once: a buffer that grows step by step is copied each time, and leaves holes of all
+/// sizes in the memory.
+#[inline]
+pub(super) fn reserve_large(reply: &Reply, out: &mut Vec<u8>) {
+    if let Reply::Array(_) | Reply::Set(_) | Reply::Map(_) | Reply::Pairs(_) | Reply::Dict(_) = reply {
+        let bytes = string_bytes(reply);
+        if bytes > STEP_BYTES {
+            out.reserve_exact(bytes);
+        }
+    }
+}
+
+/// About the bytes of the strings in a reply.
+fn string_bytes(reply: &Reply) -> usize {
+    match reply {
+        Reply::Bulk(bytes) => bytes.len() + BULK_BYTES,
+        Reply::Array(items) | Reply::Set(items) => items.iter().map(string_bytes).sum(),
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Dict(pairs) => {
+            pairs.iter().map(|(name, value)| string_bytes(name) + string_bytes(value) + BULK_BYTES).sum()
+        }
+        _ => BULK_BYTES,
+    }
+}
+
+/// Bytes of a string besides its own, at most; of most other replies, too.
+const BULK_BYTES: usize = 16;
+
+/// Reserves space for so many bytes.
 #[inline]
 pub(super) fn reserve(out: &mut Vec<u8>, bytes: usize) {
-    const STEP_BYTES: usize = 16 * 1024 * 1024;
     if out.len() < STEP_BYTES {
         out.reserve(bytes);
     } else if out.capacity() - out.len() < bytes {
@@ -65,7 +94,7 @@ pub(super) fn reserve(out: &mut Vec<u8>, bytes: usize) {
 
 #[inline]
 pub(super) fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
-    reserve(out, bytes.len() + 16);
+    reserve(out, bytes.len() + BULK_BYTES);
     int(b'$', bytes.len() as i64, out);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");

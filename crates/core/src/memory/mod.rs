@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
-use crate::bounds::MEMORY_SHARDS_MAX;
+use crate::bounds::{KEY_BYTES_MAX, MEMORY_SHARDS_MAX, STATE_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
 use crate::erased::ErasedStep;
 use crate::error::{Code, Error, Result};
@@ -256,7 +256,15 @@ impl Store for MemoryStore {
 
     #[inline]
     fn capabilities(&self) -> Capabilities {
-        Capabilities { atomic: true, durable: false, shared: false, sync: true, injected_clock: true }
+        Capabilities {
+            atomic: true,
+            durable: false,
+            shared: false,
+            sync: true,
+            injected_clock: true,
+            key_bytes_max: KEY_BYTES_MAX,
+            state_bytes_max: STATE_BYTES_MAX,
+        }
     }
 
     // Inlined for the same reason as `Shard::apply`.

@@ -26,7 +26,7 @@ impl Together for MemoryStore {
             for (_, shard) in &mut held {
                 shard.in_order(now, clock);
             }
-            job(&mut Held { store: self, held, now })
+            job.run(&mut Held { store: self, held, now })
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! The archive thread: reads the journal behind the shard and keeps the SQLite file up to date.
 //!
 //! It reads what is durable, coalesces it, and writes it in one transaction together with the revision that it reaches. After
-//! that it waits, the longer the longer the batch took: so batches grow with the load and with the database until they need a
-//! quarter of a processor at most, and the more changes a batch has, the more of them become one row and one page. A batch
+//! that it waits some seconds, or until nothing has changed for a second, and the longer the longer the batch took: so batches grow with
+//! the load and with the database until they need a quarter of a processor at most, and the more changes a batch has, the more of them become one row and one page. A batch
 //! that is too large for memory reads its values from the shard. After a checkpoint, journal segments that are in the archive are
 //! recycled. When it cannot write, it reports the error and tries again, and the journal grows meanwhile.
 
@@ -17,9 +17,10 @@ use keystead_model::sql::Pending;
 use rusqlite::InterruptHandle;
 use tokio::sync::{Notify, oneshot};
 
+use super::duty_cycle::DutyCycle;
 use super::shard_keys::ShardKeys;
 use super::{Database, Pages};
-use crate::bounds::{ARCHIVE_HELD_BYTES, FREE_PAGES_KEPT, VACUUM_PAGES, WAL_BYTES};
+use crate::bounds::{ARCHIVE_AFTER, ARCHIVE_HELD_BYTES, FREE_PAGES_KEPT, VACUUM_PAGES, WAL_BYTES};
 use crate::directory::ShardFiles;
 use crate::health::Vitals;
 use crate::journal::Progress;
@@ -31,14 +32,8 @@ use crate::journal::segments::Segments;
 /// How often it checks whether a batch is due.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// The shortest time between batches. The longer, the more changes of the same key become one row.
-const BATCH_EVERY: Duration = Duration::from_secs(1);
-
 /// How many times as long as the last batch took it waits before the next one.
 const WAIT_PER_BATCH: u32 = 3;
-
-/// Scheduling priority (nice) of the thread: lower than that of the other threads.
-const NICENESS: i32 = 5;
 
 /// Bytes of a page of SQLite.
 const PAGE_BYTES: u64 = 4096;
@@ -73,6 +68,14 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
+    pub(crate) fn new(max: Duration) -> Self {
+        Closing { since: OnceLock::new(), max }
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.since.get().is_some()
+    }
+
     fn begin(&self) {
         self.since.get_or_init(Stopwatch::start);
     }
@@ -109,6 +112,8 @@ pub(crate) struct Work {
     pub(crate) batch_bytes: usize,
     /// Maximum size of the journal. Well before that, it is archived and checkpointed without waiting for more.
     pub(crate) journal_bytes_max: u64,
+    /// The time between batches while there are changes. The longer, the more changes of the same key become one row.
+    pub(crate) batch_every: Duration,
     /// How long it goes on archiving when the database is closed.
     pub(crate) close_archive_max: Duration,
 }
@@ -116,10 +121,12 @@ pub(crate) struct Work {
 impl Archiver {
     pub(crate) fn start(name: String, work: Work) -> Result<Self> {
         let (requests, receiver) = channel();
-        let closing = Arc::new(Closing { since: OnceLock::new(), max: work.close_archive_max });
+        let closing = Arc::new(Closing::new(work.close_archive_max));
         let interrupt = work.database.interrupt_handle();
         let (end, ended) = channel::<()>();
-        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing) };
+        let duty =
+            DutyCycle::new(Arc::clone(&work.segments), work.journal_bytes_max / 2, Arc::clone(&closing));
+        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing), duty };
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             work.run(&receiver);
             drop(end);
@@ -154,6 +161,7 @@ struct Loop {
     /// at the start, because the last process may have left a log.
     wal_bytes: u64,
     closing: Arc<Closing>,
+    duty: DutyCycle,
 }
 
 /// How far the archive has come.
@@ -167,9 +175,8 @@ enum CaughtUp {
 
 impl Loop {
     fn run(mut self, requests: &Receiver<Request>) {
-        // Replies have priority: on a busy machine the archive gets what the shards leave. On Linux this is per thread.
-        let _ = rustix::process::setpriority_process(None, NICENESS);
-        let (mut check, mut wait, mut since) = (CHECK_EVERY, BATCH_EVERY, Stopwatch::start());
+        let (mut check, mut since, mut last_batch) = (CHECK_EVERY, Stopwatch::start(), Duration::ZERO);
+        let (mut durable, mut unchanged) = (self.work.progress.durable(), Stopwatch::start());
         let begun_at = self.work.progress.archived();
         loop {
             let request = requests.recv_timeout(check);
@@ -180,7 +187,16 @@ impl Loop {
             {
                 tracing::debug!(%error, "cannot prepare a journal segment");
             }
-            let is_due = since.elapsed() >= wait || self.journal_is_large();
+            if durable != self.work.progress.durable() {
+                (durable, unchanged) = (self.work.progress.durable(), Stopwatch::start());
+            }
+            let every =
+                if unchanged.elapsed() < ARCHIVE_AFTER { self.work.batch_every } else { Duration::ZERO };
+            let is_behind = self.work.progress.archived() < durable;
+            // After a failure it is tried again even if there is nothing new: the checkpoint may have failed.
+            let is_due = (is_behind && since.elapsed() >= every.max(last_batch * WAIT_PER_BATCH))
+                || check == RETRY_AFTER
+                || self.journal_is_large();
             if matches!(request, Err(RecvTimeoutError::Timeout)) && !is_due {
                 if check == CHECK_EVERY
                     && let Err(error) = self.vacuum_step(is_mostly_free)
@@ -190,9 +206,10 @@ impl Loop {
                 continue;
             }
             let batch = Stopwatch::start();
+            self.duty.set_urgent(request.is_ok());
             let outcome = self.catch_up();
             self.work.vitals.add_archive_busy(batch.elapsed());
-            (wait, since) = (BATCH_EVERY.max(batch.elapsed() * WAIT_PER_BATCH), Stopwatch::start());
+            (last_batch, since) = (batch.elapsed(), Stopwatch::start());
             check = if outcome.is_ok() { CHECK_EVERY } else { RETRY_AFTER };
             self.work.vitals.set_archive_failing(outcome.as_ref().err().map(ToString::to_string));
             match request {
@@ -247,6 +264,9 @@ impl Loop {
                 return Ok(CaughtUp::No);
             }
             self.wal_bytes += self.absorb()? as u64;
+            if self.is_without_values() {
+                return Ok(CaughtUp::No);
+            }
             if !self.work.pending.is_empty() {
                 self.write()?;
             }
@@ -262,7 +282,7 @@ impl Loop {
 
     fn write(&mut self) -> Result<()> {
         let Work { database, pending, progress, archived, keys, vitals, .. } = &mut self.work;
-        let (mut keys, took) = (keys.batch(&self.closing), Stopwatch::start());
+        let (mut keys, took) = (keys.batch(&self.closing, &self.duty), Stopwatch::start());
         database.transaction(|database| pending.write_from(database, &mut keys))?;
         let (revisions, keys) = (pending.revision().0 - progress.archived().0, pending.keys() as u64);
         vitals.add_archive_batch(revisions, keys, took.elapsed());
@@ -280,14 +300,19 @@ impl Loop {
 
     /// Reads the journal into `pending`, which may still hold what a failed transaction left.
     fn absorb(&mut self) -> Result<usize> {
-        let Work { reader, pending, batch_bytes, .. } = &mut self.work;
+        let Work { reader, pending, batch_bytes, keys, .. } = &mut self.work;
+        let held_max = ARCHIVE_HELD_BYTES.min(*batch_bytes);
+        // Without its shard it cannot read values later, so it takes what it can hold.
+        let bytes_max = if keys.is_closed() { held_max } else { *batch_bytes };
         let mut bytes = 0;
-        while pending.bytes() < *batch_bytes
+        while pending.bytes() < bytes_max
             && !self.closing.is_out_of_time()
+            && !(pending.is_by_id() && keys.is_closed())
             && let Some(effects) = reader.next()?
         {
+            let work = Stopwatch::start();
             bytes += effects.len();
-            if !pending.is_by_id() && pending.bytes() + effects.len() > ARCHIVE_HELD_BYTES.min(*batch_bytes) {
+            if !pending.is_by_id() && pending.bytes() + effects.len() > held_max && !keys.is_closed() {
                 pending.drop_values();
             }
             let decoder =
@@ -295,6 +320,7 @@ impl Loop {
             for effect in decoder {
                 pending.absorb(&effect?);
             }
+            self.duty.worked(&work);
         }
         Ok(bytes)
     }

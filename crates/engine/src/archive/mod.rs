@@ -4,6 +4,7 @@
 //! durable, and only after that are journal segments recycled.
 
 pub(crate) mod archiver;
+mod duty_cycle;
 pub(crate) mod shard_keys;
 mod sqlite;
 pub(crate) mod value_reader;

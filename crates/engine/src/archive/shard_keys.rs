@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result, Revision};
+use keystead_core::{Code, Error, Result, Revision, Stopwatch};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::keyspace::check::KeyDump;
 use keystead_model::sql::WholeKeys;
 use tokio::sync::mpsc;
 
 use super::archiver::Closing;
+use super::duty_cycle::DutyCycle;
 use crate::health::Vitals;
 use crate::journal::Progress;
 use crate::journal::inline::Syncer;
@@ -38,7 +39,7 @@ struct Keys {
 
 impl KeysRequest {
     /// Answers the request. Called by the shard, between jobs.
-    pub(crate) fn answer(self, keyspace: &Keyspace) {
+    pub(crate) fn reply(self, keyspace: &Keyspace) {
         let keys = keyspace.dump_whole(&self.ids);
         let _ = self.reply.send(Keys { keys, revision: keyspace.revision() });
     }
@@ -57,6 +58,9 @@ pub(crate) struct ShardKeys {
 pub(crate) struct BatchKeys<'a> {
     from: &'a ShardKeys,
     closing: &'a Closing,
+    duty: &'a DutyCycle,
+    /// Since when it writes the keys that it has received.
+    writing: Option<Stopwatch>,
     replies: Receiver<Keys>,
     reply_to: Sender<Keys>,
     read_at: Revision,
@@ -68,9 +72,9 @@ impl ShardKeys {
         self.requests.is_closed()
     }
 
-    pub(crate) fn batch<'a>(&'a self, closing: &'a Closing) -> BatchKeys<'a> {
+    pub(crate) fn batch<'a>(&'a self, closing: &'a Closing, duty: &'a DutyCycle) -> BatchKeys<'a> {
         let (reply_to, replies) = channel();
-        BatchKeys { from: self, closing, replies, reply_to, read_at: Revision::ZERO }
+        BatchKeys { from: self, closing, duty, writing: None, replies, reply_to, read_at: Revision::ZERO }
     }
 }
 
@@ -95,10 +99,14 @@ impl WholeKeys for BatchKeys<'_> {
     }
 
     fn receive(&mut self) -> Result<Vec<KeyDump>> {
+        if let Some(writing) = self.writing.take() {
+            self.duty.worked(&writing);
+        }
         loop {
             match self.replies.recv_timeout(CHECK_EVERY) {
                 Ok(Keys { keys, revision }) => {
                     self.read_at = revision;
+                    self.writing = Some(Stopwatch::start());
                     return Ok(keys);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => self.check()?,

@@ -11,7 +11,7 @@ use super::record;
 use super::segments::Segments;
 use super::writer::Writer;
 use crate::archive::archiver::Copy;
-use crate::directory::cannot;
+use crate::directory::{cannot, sync_dir};
 
 /// Copies what `reader` reads, from its next revision at least up to `until`, and returns the last revision.
 pub(crate) fn copy_records(reader: &mut Reader, until: Revision, copy: &Copy) -> Result<Revision> {
@@ -39,6 +39,6 @@ pub(crate) fn copy_records(reader: &mut Reader, until: Revision, copy: &Copy) ->
         writer.write(&records).map_err(failed)?;
         last = to.revision;
     }
-    writer.finish().map_err(failed)?;
+    writer.finish().and_then(|()| sync_dir(dir)).map_err(failed)?;
     Ok(last)
 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use keystead_core::{Code, Error, Result, Revision};
 use super::group::Batch;
 use super::record;
 use super::writer::Writer;
+use crate::directory::sync_dir;
 use crate::health::Vitals;
 
 const SYNC_EVERY: Duration = Duration::from_secs(1);
@@ -40,18 +42,27 @@ impl Syncer {
 }
 
 struct Shared {
-    /// Files with records that may not be synced yet, the current one last.
-    files: Mutex<Vec<Arc<File>>>,
+    unsynced: Mutex<Unsynced>,
+    dir: PathBuf,
     written: AtomicU64,
     synced: AtomicU64,
     /// Held while syncing: the thread of the journal does, and the archive.
     syncing: Mutex<()>,
 }
 
+/// What may not be on disk yet.
+struct Unsynced {
+    /// Files with such records, the current one last.
+    files: Vec<Arc<File>>,
+    /// Whether the name of one is new.
+    has_new: bool,
+}
+
 impl InlineWriter {
     pub(crate) fn start(name: String, writer: Writer, last: Revision, vitals: Arc<Vitals>) -> Result<Self> {
         let shared = Arc::new(Shared {
-            files: Mutex::new(vec![writer.file()]),
+            unsynced: Mutex::new(Unsynced { files: vec![writer.file()], has_new: true }),
+            dir: writer.dir(),
             written: AtomicU64::new(last.0),
             synced: AtomicU64::new(last.0),
             syncing: Mutex::default(),
@@ -82,7 +93,9 @@ impl InlineWriter {
     /// Writes a batch. When it returns, the operating system has it.
     pub(crate) fn write(&mut self, batch: &Batch) -> io::Result<()> {
         if self.writer.begin_record(batch.first, batch.effects.len())?.is_some() {
-            self.shared.lock().push(self.writer.file());
+            let mut unsynced = self.shared.lock();
+            unsynced.files.push(self.writer.file());
+            unsynced.has_new = true;
         }
         let synced = Revision(self.shared.synced.load(Ordering::Acquire));
         self.records.clear();
@@ -107,18 +120,24 @@ impl Shared {
         if written == self.synced.load(Ordering::Acquire) {
             return Ok(());
         }
-        let files: Vec<Arc<File>> = self.lock().clone();
+        let (files, has_new) = {
+            let mut unsynced = self.lock();
+            (unsynced.files.clone(), std::mem::take(&mut unsynced.has_new))
+        };
         for file in &files {
             file.sync_data()?;
         }
+        if has_new {
+            sync_dir(&self.dir)?;
+        }
         // The current file stays; the ones before it are complete.
-        self.lock().drain(..files.len() - 1);
+        self.lock().files.drain(..files.len() - 1);
         self.synced.store(written, Ordering::Release);
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<File>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Unsynced> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -42,10 +42,9 @@ pub(crate) fn replay(
     let mut found = Found { last: archived, segments: BTreeMap::new(), behind: Vec::new(), torn_bytes: 0 };
     // The first unarchived revision is in the last segment that does not begin after it. Segments before that are not read.
     let Some(start) = files.iter().rposition(|(first, _)| *first <= archived.next()) else {
-        return match files.first() {
-            None => Ok(found),
-            Some((first, path)) => Err(gap(archived, *first, path)),
-        };
+        // The name of the segment before them was not on disk yet, or it is missing.
+        end_here(&files, owner, archived.next(), 0, &mut found)?;
+        return Ok(found);
     };
     for (first, path) in &files[..start] {
         found.segments.insert(*first, length(path)?);
@@ -94,14 +93,6 @@ fn length(path: &Path) -> Result<u64> {
     Ok(fs::metadata(path).map_err(|e| cannot("read", path, &e))?.len())
 }
 
-fn gap(archived: Revision, first: Revision, path: &Path) -> Error {
-    Error::new(
-        Code::Corrupt,
-        format!("the archive ends with revision {archived}, and the journal begins with {first}: the revisions between are missing"),
-    )
-    .context(path.display())
-}
-
 /// The journal ends before `missing`, at `offset` of the first of `rest`, unless something behind that was written after
 /// `missing` had been synced.
 fn end_here(
@@ -116,16 +107,7 @@ fn end_here(
         if let Some(segment) = Segment::open(path, owner)?
             && let Some(at) = later_record(&segment, from, missing)?
         {
-            let (_, damaged) = &rest[0];
-            return Err(Error::new(
-                Code::Corrupt,
-                format!(
-                    "the journal is damaged at byte {offset} of {}: revision {missing} was durable and is missing, \
-                     while {} continues at byte {at}",
-                    damaged.display(),
-                    path.display()
-                ),
-            ));
+            return Err(damaged(&rest[0].1, offset, missing, path, at));
         }
     }
     let kept = usize::from(offset > 0);
@@ -136,6 +118,18 @@ fn end_here(
         found.torn_bytes = written_behind(&segment, offset)?;
     }
     Ok(())
+}
+
+fn damaged(first: &Path, offset: u64, missing: Revision, later: &Path, at: u64) -> Error {
+    let place = match offset {
+        0 => format!("before {}", first.display()),
+        _ => format!("at byte {offset} of {}", first.display()),
+    };
+    let later = later.display();
+    let words = format!(
+        "the journal is damaged {place}: revision {missing} was durable and is missing, while {later} continues at byte {at}"
+    );
+    Error::new(Code::Corrupt, words)
 }
 
 /// Number of bytes from `from` to the last one that is not zero: a segment is filled with zeros until it is written.

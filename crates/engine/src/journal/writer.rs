@@ -1,8 +1,12 @@
 //! Appending to the journal: one segment at a time; when it is full, the next one is begun.
+//!
+//! Beginning a segment syncs nothing, because at `commit` the shard itself does it. Its name and its header reach the disk with its
+//! first records, and until then the journal ends before it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use keystead_core::Revision;
@@ -21,6 +25,8 @@ pub(crate) struct Writer {
     salt: u32,
     offset: u64,
     capacity: u64,
+    /// Whether the name of the file may not be on disk yet.
+    is_new: bool,
 }
 
 impl Writer {
@@ -28,7 +34,15 @@ impl Writer {
     pub(crate) fn begin(segments: Arc<Segments>, owner: Owner, first: Revision) -> io::Result<Self> {
         let (file, salt) = create(&segments, owner, first, segments.segment_bytes())?;
         let capacity = segments.segment_bytes();
-        Ok(Writer { segments, owner, file: Arc::new(file), salt, offset: HEADER_BYTES, capacity })
+        Ok(Writer {
+            segments,
+            owner,
+            file: Arc::new(file),
+            salt,
+            offset: HEADER_BYTES,
+            capacity,
+            is_new: true,
+        })
     }
 
     /// Makes sure that a record of `len` effect bytes that begins with `first` fits. Returns the previous file, which
@@ -41,7 +55,7 @@ impl Writer {
         let capacity = self.segments.segment_bytes();
         let (file, salt) = create(&self.segments, self.owner, first, capacity)?;
         let old = std::mem::replace(&mut self.file, Arc::new(file));
-        (self.salt, self.offset, self.capacity) = (salt, HEADER_BYTES, capacity);
+        (self.salt, self.offset, self.capacity, self.is_new) = (salt, HEADER_BYTES, capacity, true);
         Ok(Some(old))
     }
 
@@ -63,8 +77,13 @@ impl Writer {
     }
 
     /// Returns when everything that was written to the current segment is on disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.is_new {
+            sync_dir(self.segments.dir())?;
+            self.is_new = false;
+        }
+        Ok(())
     }
 
     /// Truncates the unused part, so that the next start need not search it for what a crash left.
@@ -73,23 +92,26 @@ impl Writer {
         self.file.sync_all()
     }
 
+    /// The directory of the segments.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.segments.dir().to_owned()
+    }
+
     /// The current segment's file.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 }
 
-/// Creates a segment from a spare or new file, so that its name is durable and its header is synced before
-/// or with its records.
+/// Creates a segment from a spare or new file.
 fn create(segments: &Segments, owner: Owner, first: Revision, bytes: u64) -> io::Result<(File, u32)> {
     let path = path_of(segments.dir(), first);
     let header = SegmentHeader { owner, first };
     let file = match segments.take_spare() {
         Some(spare) => {
             let file = OpenOptions::new().read(true).write(true).open(&spare)?;
-            // The old header is overwritten first: until the new one is written, the file is not valid.
+            // A crash may preserve the new name with the old header, which is of an earlier revision: the file is not valid then.
             file.write_all_at(&header.encode(), 0)?;
-            file.sync_data()?;
             fs::rename(&spare, &path)?;
             file
         }
@@ -97,11 +119,9 @@ fn create(segments: &Segments, owner: Owner, first: Revision, bytes: u64) -> io:
             let file = private::options().read(true).write(true).create(true).truncate(true).open(&path)?;
             file.write_all_at(&header.encode(), 0)?;
             file.set_len(bytes)?;
-            file.sync_all()?;
             file
         }
     };
-    sync_dir(segments.dir())?;
     segments.add(first, bytes);
     Ok((file, header.salt()))
 }

@@ -4,6 +4,7 @@
 //! everything that it depends on is durable. A result that depends only on durable revisions is delivered at once.
 
 pub(crate) mod garbage;
+mod grouping;
 mod job;
 mod local;
 mod thread;
@@ -29,6 +30,7 @@ use crate::journal::inline::{InlineWriter, Syncer};
 use crate::journal::segments::Segments;
 
 use garbage::Collector;
+use grouping::Grouping;
 pub use job::{Completion, Job, Ran, Sequence, Wait};
 pub(crate) use job::{Entry, Task};
 pub use local::{Local, LocalTask, Turn};
@@ -87,6 +89,7 @@ pub(crate) struct Shard {
     noted: usize,
     /// Bytes that the current batch has recorded.
     batch_bytes: usize,
+    grouping: Grouping,
     poisoned: Option<String>,
     journal_full: bool,
     throttle: Throttle,
@@ -120,6 +123,7 @@ impl Shard {
             effects: Vec::new(),
             noted: 0,
             batch_bytes: 0,
+            grouping: Grouping::default(),
             poisoned: None,
             journal_full: false,
             throttle,
@@ -145,9 +149,9 @@ impl Shard {
     }
 
     /// Answers a request of the archive for keys, unless what it would read may be lost.
-    pub(crate) fn answer(&self, request: KeysRequest) {
+    pub(crate) fn reply(&self, request: KeysRequest) {
         if self.poisoned.is_none() {
-            request.answer(&self.keyspace);
+            request.reply(&self.keyspace);
         }
     }
 
@@ -274,7 +278,10 @@ impl Shard {
             Ok((result, completion)) => {
                 match completion {
                     _ if !writes => {}
-                    Completion::Commit => self.batch_bytes += self.keyspace.release()?,
+                    Completion::Commit => {
+                        self.batch_bytes += self.keyspace.release()?;
+                        self.grouping.count();
+                    }
                     Completion::Rollback => self.keyspace.rollback(),
                 }
                 Ok((result, self.keyspace.take_seen()))
@@ -397,7 +404,10 @@ impl Shard {
         self.effects.clear();
         let batch = Batch { first, last, effects: bytes };
         match &mut self.journal {
-            Journal::Fsync(group) => group.send(batch),
+            Journal::Fsync(group) => {
+                self.grouping.sent(last);
+                group.send(batch);
+            }
             Journal::Commit(writer) => match writer.write(&batch) {
                 Ok(()) => self.shared.progress.set_durable(last),
                 Err(error) => self.poison(format!("the journal cannot be written: {error}")),

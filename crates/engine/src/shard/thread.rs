@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use keystead_core::ShardId;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::throttle::TICK;
@@ -50,19 +51,21 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
     let mut turn = interval(IDLE_TURN);
     turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut open = true;
+    // A batch waits for requests that the next pass of the loop may bring.
+    let mut is_collecting = false;
     while open || (shard.borrow().is_waiting() && vitals.poisoned().is_none()) {
         let next_end = shard.borrow().next_end_ms();
         let is_delaying = shard.borrow().throttle.is_delaying();
         tokio::select! {
             biased;
-            () = pace.durable.notified() => shard.borrow_mut().open_gate(),
+            () = pace.durable.notified() => is_collecting = shard.borrow_mut().after_sync(),
             () = pace.closing.notified() => {
                 queue.close();
                 local_tasks.close();
                 shard.borrow_mut().throttle.end();
             }
-            () = unsent.notified() => shard.borrow_mut().finish(),
-            Some(request) = keys.recv() => shard.borrow().answer(request),
+            () = unsent.notified() => is_collecting = shard.borrow_mut().finish_when_due(),
+            Some(request) = keys.recv() => shard.borrow().reply(request),
             () = sleep(TICK), if is_delaying => shard.borrow_mut().open_gate(),
             Some(task) = local_tasks.recv(), if open => {
                 tokio::task::spawn_local(task(local.clone()));
@@ -74,6 +77,7 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
             () = sleep(Duration::from_millis(next_end.unwrap_or(0))), if next_end.is_some() => {
                 shard.borrow_mut().end_waits();
             }
+            () = yield_now(), if is_collecting => is_collecting = shard.borrow_mut().finish_when_due(),
             _ = turn.tick() => local.run_batch(&mut batch),
         }
         pace.keep_in_memory(&shard, &mut keys).await;
@@ -89,6 +93,9 @@ pub(crate) async fn serve(shard: Shard, id: ShardId, inbox: Inbox, pace: Pace) {
     // Change feeds have read the last changes, or see now that the shard has ended.
     shard.shared.progress.end();
     shard.shared.progressed.notify_waiters();
+    // Freeing millions of keys takes a second. Nothing waits for it, and the end of the process does it at once.
+    shard.keyspace.discard();
+    shard.shared.collector.collect(&mut shard.keyspace);
 }
 
 impl Pace {
@@ -108,7 +115,7 @@ impl Pace {
             }
             tokio::select! {
                 () = self.archived.notified() => {}
-                Some(request) = keys.recv() => shared.borrow().answer(request),
+                Some(request) = keys.recv() => shared.borrow().reply(request),
                 () = self.durable.notified() => shared.borrow_mut().open_gate(),
                 () = sleep(IDLE_TURN) => {}
             }

@@ -54,7 +54,7 @@ fn is_right(
 ) -> Result<(bool, usize)> {
     let name = format!("k{n}").into_bytes();
     let right = match n % 3 {
-        0 => keyspace.str(&name, now)?.is_some_and(|value| *value == part(n, round, VALUE_BYTES)),
+        0 => keyspace.str(&name, now)?.is_some_and(|value| **value == *part(n, round, VALUE_BYTES)),
         1 => keyspace.hash(&name, now)?.is_some_and(|hash| {
             let field =
                 |field| hash.get(&part(field, 0, 8)) == Some(&part(n + field, round, VALUE_BYTES / 8)[..]);

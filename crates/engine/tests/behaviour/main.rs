@@ -10,6 +10,7 @@
 //! | change feeds                                 | [`feed`]     |
 //! | copies of a running database                 | [`backup`]   |
 //! | ten times more values than memory            | [`larger`]   |
+//! | writers that are faster than the archive      | [`marathon`] |
 //! | tasks on a shard's loop and their turns      | [`local_tasks`] |
 //! | several requests in one entry of a queue     | [`sequences`] |
 //! | multi-key jobs                               | [`together`] |
@@ -31,6 +32,7 @@ mod feed;
 mod journal;
 mod larger;
 mod local_tasks;
+mod marathon;
 mod sequences;
 mod throttle;
 mod together;

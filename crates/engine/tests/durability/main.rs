@@ -6,6 +6,7 @@
 //! | power loss: unsynced data is lost           | [`power`]  |
 //! | a disk that is held back                    | [`held`]   |
 //! | disks that fill up or fail                  | [`faults`] |
+//! | SIGKILL in a certain stage                  | [`stages`] |
 //! | the load, and what must be left of it       | [`load`]   |
 //! | child processes                             | [`child`]  |
 //! | the file layer                              | [`shim`]   |
@@ -26,15 +27,19 @@ mod load;
 mod power;
 mod scene;
 mod shim;
+mod stages;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use keystead_engine::Durability;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 use power::Levels;
 use scene::{Act, Scene};
+
+/// A test that kills a child in a certain stage.
+type Stage = (&'static str, fn() -> Result<(), Failed>);
 
 /// Names each scene after its function.
 macro_rules! scenes {
@@ -91,12 +96,19 @@ fn main() -> ExitCode {
         let name = format!("power::{promise}_on_{shards}_shards");
         trials.push(Trial::test(name, move || power::nothing_acknowledged_is_lost(levels, shards)));
     }
+    let stages: [Stage; 3] = [
+        ("kills_while_acknowledgements_are_delayed", stages::kills_while_acknowledgements_are_delayed),
+        ("kills_while_free_space_is_returned", stages::kills_while_free_space_is_returned),
+        ("kills_while_a_schema_is_migrated", stages::kills_while_a_schema_is_migrated),
+    ];
+    trials.extend(stages.map(|(name, test)| Trial::test(format!("stages::{name}"), test)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 fn run_child(name: &str, args: &[String]) {
     match (name, args) {
         ("writer", plan) => load::writer::run(plan),
+        ("stage", [stage, home]) => stages::run_child(stage, home),
         ("opener", [home]) => faults::open_and_report(home),
         ("scene", [wanted, home]) => {
             let (_, act) = SCENES.iter().find(|(name, _)| name == wanted).expect("there is no such scene");

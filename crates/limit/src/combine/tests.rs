@@ -22,7 +22,7 @@ fn reported(combination: &Combination) -> (bool, &str, u64) {
 
 async fn all_or_nothing(store: impl Store) {
     let limits = [named("wide", window(10)), named("narrow", window(3))];
-    let all = Combined::all(&limits, store, Fail::Closed).unwrap();
+    let all = Combined::all(&limits, store, FailMode::Closed).unwrap();
     assert_eq!(reported(&all.check("k", 2).await.unwrap()), (true, "narrow", 1));
     for _ in 0..5 {
         let denied = all.check("k", 2).await.unwrap();
@@ -43,7 +43,7 @@ fn all_consume_or_none_does() {
 
 async fn any_of_two(store: impl Store) {
     let limits = [named("free", window(1)), named("paid", window(2))];
-    let any = Combined::any(&limits, store, Fail::Closed).unwrap();
+    let any = Combined::any(&limits, store, FailMode::Closed).unwrap();
     assert_eq!(reported(&any.check("k", 1).await.unwrap()), (true, "free", 0), "the fewest remaining units");
     assert_eq!(
         reported(&any.check("k", 1).await.unwrap()),
@@ -64,7 +64,7 @@ fn any_admits_while_one_does() {
 fn the_binding_one_is_the_longest_wait_or_the_least_left() {
     let clock = ManualClock::at(START);
     let limits = [window(2), FixedWindow::new(2, 60_000).unwrap().into(), window(2)];
-    let all = Combined::all(&limits, memory(&clock), Fail::Closed).unwrap();
+    let all = Combined::all(&limits, memory(&clock), FailMode::Closed).unwrap();
     let first = now(all.check("k", 2)).unwrap();
     assert_eq!(reported(&first), (true, "0", 0), "the first of equals");
     let denied = now(all.check("k", 1)).unwrap();
@@ -81,7 +81,7 @@ fn each_limit_can_have_a_key_of_its_own() {
     let all = Combined::all(
         &[named("user", window(5)), named("everybody", window(3))],
         memory(&clock),
-        Fail::Closed,
+        FailMode::Closed,
     );
     let all = all.unwrap().prefix("api");
     assert!(now(all.check_each(&["ada", "*"], 2)).unwrap().decision.allowed);
@@ -98,9 +98,10 @@ fn what_was_consumed_is_refunded_when_a_race_is_lost() {
         let clock = ManualClock::at(START);
         let store = Shared::new(&clock);
         let limits = [named("first", kind.clone()), named("contested", window(1))];
-        let all = Combined::all(&limits, store.clone(), Fail::Closed).unwrap();
+        let all = Combined::all(&limits, store.clone(), FailMode::Closed).unwrap();
         let single = |name: &str, policy: &Policy| {
-            crate::Limiter::new(policy.clone(), store.clone(), Fail::Closed).prefix(format!("limit:{name}"))
+            crate::Limiter::new(policy.clone(), store.clone(), FailMode::Closed)
+                .prefix(format!("limit:{name}"))
         };
         let (first, contested) = (single("first", &kind), single("contested", &window(1)));
         now(first.check("k", 1)).unwrap();
@@ -120,7 +121,8 @@ fn on_memory_a_combination_is_atomic() {
     let store = MemoryStore::new();
     let hour = |limit| FixedWindow::new(limit, 3_600_000_000).unwrap();
     let all =
-        Combined::all(&[named("a", hour(1000)), named("b", hour(300))], store.clone(), Fail::Closed).unwrap();
+        Combined::all(&[named("a", hour(1000)), named("b", hour(300))], store.clone(), FailMode::Closed)
+            .unwrap();
     let admitted: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
@@ -132,7 +134,7 @@ fn on_memory_a_combination_is_atomic() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert_eq!(admitted, 300);
-    let a = crate::Limiter::new(hour(1000), store, Fail::Closed).prefix("limit:a");
+    let a = crate::Limiter::new(hour(1000), store, FailMode::Closed).prefix("limit:a");
     assert_eq!(now(a.peek("k")).unwrap().remaining, 700, "not one more than the combination admitted");
 }
 
@@ -140,7 +142,7 @@ fn on_memory_a_combination_is_atomic() {
 fn leases_of_a_combination_are_released_together() {
     let clock = ManualClock::at(START);
     let limits = [named("slots", Concurrency::new(1, 60_000).unwrap()), named("rate", window(10))];
-    let all = Combined::all(&limits, memory(&clock), Fail::Closed).unwrap();
+    let all = Combined::all(&limits, memory(&clock), FailMode::Closed).unwrap();
     let first = now(all.check("k", 1)).unwrap();
     assert!(first.parts[0].lease_id.is_some());
     assert_eq!(now(all.check("k", 1)).unwrap().name, "slots");
@@ -153,9 +155,9 @@ fn a_failed_store_fails_a_combination_open_or_closed() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     store.set_broken(true);
-    let open = Combined::all(&[window(5)], store.clone(), Fail::Open).unwrap().clock(clock.clone());
+    let open = Combined::all(&[window(5)], store.clone(), FailMode::Open).unwrap().clock(clock.clone());
     assert!(now(open.check("k", 1)).unwrap().decision.failed_open);
-    let closed = Combined::all(&[window(5)], store, Fail::Closed).unwrap();
+    let closed = Combined::all(&[window(5)], store, FailMode::Closed).unwrap();
     assert_eq!(now(closed.check("k", 1)).unwrap_err().code(), Code::StoreUnavailable);
 }
 
@@ -165,7 +167,7 @@ fn invalid_combinations_are_rejected() {
     for limits in
         [vec![], vec![window(1); COMBINED_MAX + 1], vec![named("a", window(1)), named("a", window(2))]]
     {
-        let error = Combined::all(&limits, store.clone(), Fail::Closed).err().unwrap();
+        let error = Combined::all(&limits, store.clone(), FailMode::Closed).err().unwrap();
         assert_eq!(error.code(), Code::ConfigInvalid);
     }
 }

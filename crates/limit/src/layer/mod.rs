@@ -48,13 +48,13 @@ type Sleep = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 /// use http_body_util::Full;
 /// use bytes::Bytes;
 /// use keystead_limit::strategy::Gcra;
-/// use keystead_limit::{Fail, LimitLayer, Limiter};
+/// use keystead_limit::{FailMode, LimitLayer, Limiter};
 /// use tower_layer::Layer;
 /// use tower_service::Service;
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
-/// let limiter = Arc::new(Limiter::in_memory(Gcra::new(1, 60_000, None)?, Fail::Closed));
+/// let limiter = Arc::new(Limiter::in_memory(Gcra::new(1, 60_000, None)?, FailMode::Closed));
 /// // An outer layer must have verified the API key, or a client could choose its limit.
 /// let layer = LimitLayer::new(limiter, |request| {
 ///     Some(request.headers.get("x-api-key")?.to_str().ok()?.to_string())

@@ -15,7 +15,7 @@ use tower_service::Service;
 use super::body::{Held, LimitBody};
 use super::{Rules, Source};
 use crate::decision::Decision;
-use crate::fail::is_broken;
+use crate::fail_mode::is_broken;
 use crate::lease::Lease;
 use crate::strategy::AnyStrategy;
 

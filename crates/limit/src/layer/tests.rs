@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::*;
 use crate::client::Trust;
-use crate::fail::Fail;
+use crate::fail_mode::FailMode;
 use crate::lease::LeaseIds;
 use crate::strategy::{Concurrency, FixedWindow, Gcra, LeakyBucket};
 use crate::testing::{Shared, memory, now};
@@ -88,7 +88,7 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
 fn every_response_has_headers_and_a_denial_has_retry_after() {
     let clock = ManualClock::at(START);
     let policy = FixedWindow::new(2, 60_000).unwrap();
-    let limiter = Limiter::new(policy, memory(&clock), Fail::Closed);
+    let limiter = Limiter::new(policy, memory(&clock), FailMode::Closed);
     let layer = LimitLayer::new(Arc::new(limiter), key).unwrap().headers(HeaderStyles::ALL);
     let mut service = layer.layer(Inner);
     let first = now(service.call(get("/", "ada"))).unwrap();
@@ -117,7 +117,7 @@ fn every_response_has_headers_and_a_denial_has_retry_after() {
 
 #[test]
 fn a_request_costs_what_the_layer_says() {
-    let limiter = Limiter::in_memory(Gcra::new(10, 60_000_000, None).unwrap(), Fail::Closed);
+    let limiter = Limiter::in_memory(Gcra::new(10, 60_000_000, None).unwrap(), FailMode::Closed);
     let layer = LimitLayer::new(Arc::new(limiter), key).unwrap();
     let layer = layer.cost(|request| if request.uri.path() == "/dear" { 8 } else { 0 });
     let mut service = layer.layer(Inner);
@@ -139,11 +139,11 @@ fn a_failed_store_is_503_closed_and_passes_open() {
             Limiter::new(Gcra::new(1, 1000, None).unwrap(), store.clone(), fail).clock(clock.clone());
         LimitLayer::new(Arc::new(limiter), key).unwrap()
     };
-    let closed = now(layer(Fail::Closed).layer(Inner).call(get("/", "ada"))).unwrap();
+    let closed = now(layer(FailMode::Closed).layer(Inner).call(get("/", "ada"))).unwrap();
     assert_eq!(closed.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(closed.headers()["retry-after"], "1");
     assert_eq!(text(closed), r#"{"code":"store_unavailable"}"#, "no internals");
-    let open = now(layer(Fail::Open).layer(Inner).call(get("/", "ada"))).unwrap();
+    let open = now(layer(FailMode::Open).layer(Inner).call(get("/", "ada"))).unwrap();
     assert_eq!(open.status(), StatusCode::OK);
 }
 
@@ -155,7 +155,7 @@ struct Slot {
 
 impl Slot {
     fn new() -> Self {
-        let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 600_000).unwrap(), Fail::Closed));
+        let limiter = Arc::new(Limiter::in_memory(Concurrency::new(1, 600_000).unwrap(), FailMode::Closed));
         let service = LimitLayer::new(limiter.clone(), key).unwrap().layer(Inner);
         Slot { limiter, service }
     }
@@ -220,7 +220,7 @@ fn a_slot_is_released_though_the_store_was_still_pending() {
     let store = Shared::new(&ManualClock::at(START));
     let tasks: Arc<Mutex<Vec<Task>>> = Arc::default();
     let spawned = tasks.clone();
-    let limiter = Limiter::new(Concurrency::new(1, 600_000).unwrap(), store.clone(), Fail::Closed)
+    let limiter = Limiter::new(Concurrency::new(1, 600_000).unwrap(), store.clone(), FailMode::Closed)
         .lease_ids(LeaseIds::of_node(1))
         .spawn_with(Arc::new(move |task| spawned.lock().unwrap().push(task)));
     let limiter = Arc::new(limiter);
@@ -254,7 +254,7 @@ fn a_shaper_holds_requests_back() {
     let slept = Arc::new(Mutex::new(Vec::new()));
     let log = slept.clone();
     let limiter =
-        Limiter::new(LeakyBucket::new(10.0, 100).unwrap(), memory(&ManualClock::at(START)), Fail::Closed);
+        Limiter::new(LeakyBucket::new(10.0, 100).unwrap(), memory(&ManualClock::at(START)), FailMode::Closed);
     let layer = LimitLayer::shaping(Arc::new(limiter), key, move |time| {
         log.lock().unwrap().push(time.as_millis());
         Box::pin(ready(()))
@@ -270,7 +270,7 @@ fn a_local_tier_can_stand_before_the_store() {
     let clock = ManualClock::at(START);
     let store = Shared::new(&clock);
     let policy = FixedWindow::new(4, 60_000).unwrap();
-    let limiter = Limiter::new(policy, store.clone(), Fail::Closed).clock(clock.clone());
+    let limiter = Limiter::new(policy, store.clone(), FailMode::Closed).clock(clock.clone());
     let tiered = Tiered::new(limiter, Mode::Leased { units: 4 }).unwrap().clock(clock);
     let mut service = LimitLayer::tiered(Arc::new(tiered), key).unwrap().layer(Inner);
     let allowed = (0..10).filter(|_| now(service.call(get("/", "ada"))).unwrap().status() == StatusCode::OK);
@@ -303,7 +303,7 @@ fn the_key_of_a_client_cannot_be_chosen_by_it() {
 #[test]
 fn the_headers_are_those_of_the_limit_that_was_reached() {
     let layer = |limit| {
-        let limiter = Limiter::in_memory(FixedWindow::new(limit, 60_000_000).unwrap(), Fail::Closed);
+        let limiter = Limiter::in_memory(FixedWindow::new(limit, 60_000_000).unwrap(), FailMode::Closed);
         LimitLayer::new(Arc::new(limiter), key).unwrap()
     };
     let mut service = layer(100).layer(layer(1).layer(Inner));
@@ -319,7 +319,7 @@ fn the_headers_are_those_of_the_limit_that_was_reached() {
 #[test]
 fn invalid_layers_are_rejected() {
     let store = Shared::new(&ManualClock::at(START));
-    let on = |policy: crate::Policy| Arc::new(Limiter::new(policy, store.clone(), Fail::Closed));
+    let on = |policy: crate::Policy| Arc::new(Limiter::new(policy, store.clone(), FailMode::Closed));
     let code = |layer: Result<LimitLayer<Shared>>| layer.err().map(|error| error.code());
     let leaky = || LeakyBucket::new(1.0, 1).unwrap().into();
     let slots = || Concurrency::new(1, 1).unwrap();
@@ -329,7 +329,7 @@ fn invalid_layers_are_rejected() {
     let gcra = || Gcra::new(1, 1, None).unwrap().into();
     assert_eq!(code(LimitLayer::shaping(on(gcra()), key, sleep)), Some(Code::ConfigInvalid));
     assert_eq!(code(LimitLayer::shaping(on(leaky()), key, sleep)), None);
-    let tiered = Tiered::new(Limiter::new(slots(), store.clone(), Fail::Closed), Mode::Strict).unwrap();
+    let tiered = Tiered::new(Limiter::new(slots(), store.clone(), FailMode::Closed), Mode::Strict).unwrap();
     assert_eq!(code(LimitLayer::tiered(Arc::new(tiered), key)), Some(Code::ConfigInvalid));
 }
 

@@ -14,7 +14,7 @@ const START: Millis = Millis(1_700_000_000_000);
 fn peek_and_forecast_consume_nothing_for_any_kind() {
     for policy in every_kind() {
         let kind = policy.kind();
-        let limiter = Limiter::new(policy, memory(&ManualClock::at(START)), Fail::Closed);
+        let limiter = Limiter::new(policy, memory(&ManualClock::at(START)), FailMode::Closed);
         let cold = now(limiter.peek("k")).unwrap();
         assert_eq!((cold.allowed, cold.remaining, cold.limit), (true, 5, 5), "{kind}");
         assert!(limiter.store().is_empty(), "{kind}: a peek stores nothing");
@@ -51,8 +51,8 @@ fn memory_and_text_give_the_same_decisions() {
     for policy in every_kind() {
         let clock = ManualClock::at(START);
         let ids = || LeaseIds::of_node(0);
-        let native = Limiter::new(policy.clone(), memory(&clock), Fail::Closed).lease_ids(ids());
-        let text = Limiter::new(policy.clone(), Shared::new(&clock), Fail::Closed).lease_ids(ids());
+        let native = Limiter::new(policy.clone(), memory(&clock), FailMode::Closed).lease_ids(ids());
+        let text = Limiter::new(policy.clone(), Shared::new(&clock), FailMode::Closed).lease_ids(ids());
         let mut random = 7u64;
         for _ in 0..2000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -66,7 +66,7 @@ fn memory_and_text_give_the_same_decisions() {
 
 #[test]
 fn an_invalid_cost_or_key_is_rejected_open_or_closed() {
-    for fail in [Fail::Open, Fail::Closed] {
+    for fail in [FailMode::Open, FailMode::Closed] {
         let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), fail);
         for cost in [0, 1 << 53, u64::MAX] {
             let error = limiter.check_sync("k", cost).unwrap_err();
@@ -95,7 +95,7 @@ fn check_many_reads_the_clock_once_and_keeps_the_order() {
     let reads = Arc::new(AtomicUsize::new(0));
     let clock = Counting(ManualClock::at(START), reads.clone());
     let store = MemoryStore::open(MemoryOptions::default().clock(clock)).unwrap();
-    let limiter = Limiter::new(FixedWindow::new(3, 500).unwrap(), store, Fail::Closed);
+    let limiter = Limiter::new(FixedWindow::new(3, 500).unwrap(), store, FailMode::Closed);
     let keys = [("a", 1), ("b", 3), ("a", 2), ("c", 4), ("a", 1), ("b", 1)];
     let decisions = now(limiter.check_many(&keys)).unwrap();
     assert_eq!(reads.load(Ordering::SeqCst), 1);
@@ -111,7 +111,7 @@ fn check_many_is_one_instant_also_where_steps_run_one_at_a_time() {
     let store = Shared::new(&clock);
     let mover = clock.clone();
     store.before_apply(2, move || mover.advance_ms(60_000));
-    let limiter = Limiter::new(FixedWindow::new(3, 500).unwrap(), store, Fail::Closed);
+    let limiter = Limiter::new(FixedWindow::new(3, 500).unwrap(), store, FailMode::Closed);
     let decisions = now(limiter.check_many(&[("a", 1), ("b", 1)])).unwrap();
     assert_eq!(decisions[0].reset_at, decisions[1].reset_at);
     let error = now(limiter.check_many(&vec![("a", 1); CHECK_MANY_MAX + 1])).unwrap_err();
@@ -126,15 +126,15 @@ fn a_failed_store_fails_open_or_closed() {
     let store = Shared::new(&clock);
     store.set_broken(true);
     let policy = || Gcra::new(5, 1000, None).unwrap();
-    let open = Limiter::new(policy(), store.clone(), Fail::Open).clock(clock.clone());
+    let open = Limiter::new(policy(), store.clone(), FailMode::Open).clock(clock.clone());
     let decision = now(open.check("k", 1)).unwrap();
     assert!(decision.allowed && decision.failed_open);
     assert_eq!((decision.limit, decision.reset_at, decision.retry_after_ms), (5, START.0, 0));
     assert_eq!(now(open.check_many(&[("a", 1), ("b", 1)])).unwrap().len(), 2);
     let own_word = Policy::from_json(r#"{"limit":5,"periodMs":1000,"fail":"open"}"#).unwrap();
-    let reported = Limiter::new(own_word, store.clone(), Fail::Closed).clock(clock.clone());
+    let reported = Limiter::new(own_word, store.clone(), FailMode::Closed).clock(clock.clone());
     assert!(now(reported.check("k", 1)).unwrap().failed_open, "the policy says so itself");
-    let closed = Limiter::new(policy(), store.clone(), Fail::Closed);
+    let closed = Limiter::new(policy(), store.clone(), FailMode::Closed);
     assert_eq!(now(closed.check("k", 1)).unwrap_err().code(), Code::StoreUnavailable);
     assert_eq!(now(closed.peek("k")).unwrap_err().code(), Code::StoreUnavailable);
     store.set_broken(false);
@@ -144,19 +144,21 @@ fn a_failed_store_fails_open_or_closed() {
 #[test]
 fn a_key_of_another_kind_is_an_error_however_it_fails() {
     let store = memory(&ManualClock::at(START));
-    Limiter::new(Gcra::new(5, 1000, None).unwrap(), store.clone(), Fail::Open).check_sync("k", 1).unwrap();
-    let other = Limiter::new(FixedWindow::new(5, 1000).unwrap(), store, Fail::Open);
+    Limiter::new(Gcra::new(5, 1000, None).unwrap(), store.clone(), FailMode::Open)
+        .check_sync("k", 1)
+        .unwrap();
+    let other = Limiter::new(FixedWindow::new(5, 1000).unwrap(), store, FailMode::Open);
     assert_eq!(other.check_sync("k", 1).unwrap_err().code(), Code::WrongType);
     assert!(other.prefix("other").check_sync("k", 1).unwrap().allowed);
 }
 
 #[test]
 fn only_a_store_of_its_own_is_closed() {
-    let own = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), Fail::Closed);
+    let own = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), FailMode::Closed);
     now(own.close()).unwrap();
     assert_eq!(own.check_sync("k", 1).unwrap_err().code(), Code::StoreUnavailable);
     let store = MemoryStore::new();
-    let guest = Limiter::new(Gcra::new(5, 1000, None).unwrap(), store, Fail::Closed);
+    let guest = Limiter::new(Gcra::new(5, 1000, None).unwrap(), store, FailMode::Closed);
     now(guest.close()).unwrap();
     assert!(guest.check_sync("k", 1).unwrap().allowed);
 }
@@ -166,7 +168,8 @@ fn hidden_keys_never_reach_the_store() {
     let store = Shared::new(&ManualClock::at(START));
     let hidden = HiddenKeys::new("a secret of enough bytes").unwrap();
     let policy = FixedWindow::new(5, 1000).unwrap();
-    let limiter = Limiter::new(policy, store.clone(), Fail::Closed).prefix("login").hide_keys(hidden.clone());
+    let limiter =
+        Limiter::new(policy, store.clone(), FailMode::Closed).prefix("login").hide_keys(hidden.clone());
     now(limiter.check("192.0.2.1", 1)).unwrap();
     assert_eq!(store.text(&Key::join("login", "192.0.2.1").unwrap()), None);
     assert!(store.text(&Key::join("login", hidden.hide(b"192.0.2.1")).unwrap()).is_some());
@@ -174,28 +177,28 @@ fn hidden_keys_never_reach_the_store() {
 
 #[test]
 fn leases_are_released_by_their_limiter_only() {
-    let limiter = Limiter::in_memory(Concurrency::new(1, 60_000).unwrap(), Fail::Closed);
+    let limiter = Limiter::in_memory(Concurrency::new(1, 60_000).unwrap(), FailMode::Closed);
     let lease_id = limiter.check_sync("k", 1).unwrap().lease_id.unwrap();
     assert!(!limiter.check_sync("k", 1).unwrap().allowed);
     assert!(!now(limiter.release("other", lease_id)).unwrap());
     assert!(now(limiter.release("k", lease_id)).unwrap());
     assert!(!now(limiter.release("k", lease_id)).unwrap());
     assert!(limiter.check_sync("k", 1).unwrap().allowed);
-    let other = Limiter::in_memory(Gcra::new(1, 1, None).unwrap(), Fail::Closed);
+    let other = Limiter::in_memory(Gcra::new(1, 1, None).unwrap(), FailMode::Closed);
     assert_eq!(now(other.release("k", 1)).unwrap_err().code(), Code::Unsupported);
 }
 
 #[test]
 fn a_store_that_takes_its_time_has_no_synchronous_check() {
     let limiter =
-        Limiter::new(Gcra::new(1, 1, None).unwrap(), Shared::new(&ManualClock::at(START)), Fail::Open);
+        Limiter::new(Gcra::new(1, 1, None).unwrap(), Shared::new(&ManualClock::at(START)), FailMode::Open);
     assert_eq!(limiter.check_sync("k", 1).unwrap_err().code(), Code::Unsupported);
 }
 
 #[test]
 fn wait_sleeps_for_retry_after_and_no_longer_than_allowed() {
     let clock = ManualClock::at(START);
-    let limiter = Limiter::new(FixedWindow::new(2, 1000).unwrap(), memory(&clock), Fail::Closed);
+    let limiter = Limiter::new(FixedWindow::new(2, 1000).unwrap(), memory(&clock), FailMode::Closed);
     let slept = std::sync::Mutex::new(Vec::new());
     let sleep = |time: std::time::Duration| {
         clock.advance_ms(time.as_millis() as u64);
@@ -215,7 +218,8 @@ fn wait_sleeps_for_retry_after_and_no_longer_than_allowed() {
 #[test]
 fn a_lease_is_held_on_as_long_as_it_is_renewed() {
     let clock = ManualClock::at(START);
-    let limiter = Arc::new(Limiter::new(Concurrency::new(1, 1000).unwrap(), memory(&clock), Fail::Closed));
+    let limiter =
+        Arc::new(Limiter::new(Concurrency::new(1, 1000).unwrap(), memory(&clock), FailMode::Closed));
     let lease = now(crate::Lease::acquire(&limiter, "k")).unwrap().1.unwrap();
     for _ in 0..3 {
         clock.advance_ms(999);
@@ -231,11 +235,11 @@ fn a_lease_is_held_on_as_long_as_it_is_renewed() {
 
 #[test]
 fn every_call_works_without_a_runtime_on_a_synchronous_store() {
-    let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), Fail::Closed);
+    let limiter = Limiter::in_memory(Gcra::new(5, 1000, None).unwrap(), FailMode::Closed);
     assert_eq!(at_once(limiter.check_many(&[("a", 1), ("b", 2)])).unwrap().len(), 2);
     assert!(at_once(limiter.reset("a")).unwrap());
     let slow =
-        Limiter::new(Gcra::new(5, 1000, None).unwrap(), Shared::new(&ManualClock::at(START)), Fail::Open);
+        Limiter::new(Gcra::new(5, 1000, None).unwrap(), Shared::new(&ManualClock::at(START)), FailMode::Open);
     slow.store().set_closed(true);
     let error = at_once(slow.peek("k")).unwrap_err();
     assert_eq!(error.code(), Code::Unsupported);

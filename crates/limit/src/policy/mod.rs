@@ -14,7 +14,7 @@ use std::sync::Arc;
 use keystead_core::{Code, Error, Result};
 
 use crate::bounds::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
-use crate::fail::Fail;
+use crate::fail_mode::FailMode;
 use crate::strategy::{AnyStrategy, KINDS, Kind};
 
 pub(crate) use fields::{Fields, Raw};
@@ -38,7 +38,7 @@ const COMMON: [&str; 3] = ["kind", "name", "fail"];
 pub struct Policy {
     kind: &'static str,
     name: Option<Arc<str>>,
-    fail: Option<Fail>,
+    fail: Option<FailMode>,
     strategy: AnyStrategy,
 }
 
@@ -121,7 +121,7 @@ impl Policy {
         // Unknown fields first: one may be the misspelt name of a missing field.
         fields.reject_others(&known)?;
         let name = fields.text_if("name")?;
-        let fail = fields.text_if("fail")?.map(|word| word.parse::<Fail>()).transpose()?;
+        let fail = fields.text_if("fail")?.map(|word| word.parse::<FailMode>()).transpose()?;
         let strategy = (kind.build)(fields)?;
         fields.reject_rest("this policy")?;
         // A rolling quota is called a quota, though its strategy is a sliding window.
@@ -147,7 +147,7 @@ impl Policy {
 
     /// The same policy that fails open or closed.
     #[must_use]
-    pub fn failing(mut self, fail: Fail) -> Self {
+    pub fn failing(mut self, fail: FailMode) -> Self {
         self.fail = Some(fail);
         self
     }
@@ -166,7 +166,7 @@ impl Policy {
 
     /// Whether it fails open or closed, if the policy says so.
     #[must_use]
-    pub fn fail(&self) -> Option<Fail> {
+    pub fn fail(&self) -> Option<FailMode> {
         self.fail
     }
 
@@ -186,6 +186,12 @@ impl Policy {
     #[must_use]
     pub fn strategy(&self) -> &AnyStrategy {
         &self.strategy
+    }
+}
+
+impl From<AnyStrategy> for Policy {
+    fn from(strategy: AnyStrategy) -> Self {
+        Policy::new(strategy)
     }
 }
 

@@ -70,7 +70,7 @@ fn every_kind_is_read_from_json() {
 fn name_and_fail_are_read() {
     let text = r#"{"limit": 5, "periodMs": 1000, "name": "login", "fail": "closed"}"#;
     let policy = Policy::from_json(text).unwrap();
-    assert_eq!((policy.name(), policy.fail()), (Some("login"), Some(Fail::Closed)));
+    assert_eq!((policy.name(), policy.fail()), (Some("login"), Some(FailMode::Closed)));
     assert_eq!(Policy::from_json(r#"{"limit": 5, "periodMs": 1000}"#).unwrap().fail(), None);
 }
 
@@ -175,7 +175,7 @@ fn a_number_over_the_range_of_doubles_is_rejected() {
 fn toml_has_the_same_names() {
     let policy =
         Policy::from_toml("kind = 'tokenBucket'\ncapacity = 10\nrefillPerSec = 0.5\nfail = 'open'").unwrap();
-    assert_eq!(policy, Policy::from(TokenBucket::new(10, 0.5).unwrap()).failing(Fail::Open));
+    assert_eq!(policy, Policy::from(TokenBucket::new(10, 0.5).unwrap()).failing(FailMode::Open));
     let policy = Policy::from_toml("limit = 100\nperiodMs = '60s'").unwrap();
     assert_eq!(policy, Gcra::new(100, 60_000, None).unwrap().into());
     for (text, words) in [

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keystead_core::{ManualClock, key};
 
 use super::*;
-use crate::fail::Fail;
+use crate::fail_mode::FailMode;
 use crate::policy::Policy;
 use crate::testing::{Shared, memory, now};
 
@@ -25,7 +25,7 @@ fn each(run: impl Fn(&ManualClock, Limiter<Arc<dyn Store>>)) {
             let clock = ManualClock::at(Millis(1_700_000_000_000));
             let store: Arc<dyn Store> =
                 if is_shared { Arc::new(Shared::new(&clock)) } else { Arc::new(memory(&clock)) };
-            let limiter = Limiter::new(Policy::from_json(policy).unwrap(), store, Fail::Closed);
+            let limiter = Limiter::new(Policy::from_json(policy).unwrap(), store, FailMode::Closed);
             run(&clock, limiter);
         }
     }
@@ -112,7 +112,7 @@ fn a_late_settlement_refunds_only_what_still_counts() {
 fn a_rate_refunds_the_part_that_still_counts() {
     for policy in [POLICIES[0], POLICIES[1], POLICIES[6]] {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
-        let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), Fail::Closed);
+        let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), FailMode::Closed);
         let id = now(limiter.reserve("k", 40, 100_000)).unwrap().id.unwrap();
         // 25 of them are replenished; another request has consumed 20 after the others.
         clock.advance_ms(25_000);
@@ -163,7 +163,7 @@ fn a_reset_makes_open_reservations_void() {
 fn a_window_refunds_its_own_only() {
     for policy in [POLICIES[2], POLICIES[3], POLICIES[4], POLICIES[5]] {
         let clock = ManualClock::at(Millis(1_700_000_000_000));
-        let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), Fail::Closed);
+        let limiter = Limiter::new(Policy::from_json(policy).unwrap(), memory(&clock), FailMode::Closed);
         let id = now(limiter.reserve("k", 40, 900_000_000)).unwrap().id.unwrap();
         clock.advance_ms(400_000_000);
         assert!(now(limiter.check("k", 100)).unwrap().allowed);
@@ -196,12 +196,12 @@ fn the_note_lives_where_the_limit_does() {
 
 #[test]
 fn invalid_reservations_are_rejected() {
-    let limiter = Limiter::in_memory(Policy::from_json(POLICIES[0]).unwrap(), Fail::Closed);
+    let limiter = Limiter::in_memory(Policy::from_json(POLICIES[0]).unwrap(), FailMode::Closed);
     for (cost, ttl_ms) in [(0, 1), (WHOLE_MAX + 1, 1), (1, 0), (1, SPAN_MS_MAX + 1)] {
         assert_eq!(now(limiter.reserve("k", cost, ttl_ms)).unwrap_err().code(), Code::BadRequest);
     }
     assert_eq!(now(limiter.settle_reserved("k", 1, WHOLE_MAX + 1)).unwrap_err().code(), Code::BadRequest);
     let leases = Policy::from_json(r#"{"kind":"concurrency","limit":1,"leaseMs":1000}"#).unwrap();
-    let leases = Limiter::in_memory(leases, Fail::Closed);
+    let leases = Limiter::in_memory(leases, FailMode::Closed);
     assert_eq!(now(leases.reserve("k", 1, 1000)).unwrap_err().code(), Code::Unsupported);
 }

@@ -3,12 +3,12 @@
 //! The state is the leases by id, each with its expiry, so that a client that crashed cannot hold its slot for ever. The caller
 //! chooses the id before the check, so the lease of a request that is cancelled half way can still be released.
 
-use keystead_core::{Change, Millis, Result, Step, Ttl};
+use keystead_core::{Change, Millis, Result, Script, Step, Ttl};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
-use crate::bounds::{LEASES_MAX, WHOLE_MAX};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
+use crate::bounds::{LEASES_MAX, SCRIPT_ENTRIES_MAX, WHOLE_MAX};
 use crate::decision::Decision;
 use crate::policy::{Fields, check};
 
@@ -108,6 +108,12 @@ impl Strategy for Concurrency {
 
     fn window_ms(&self) -> f64 {
         self.lease_ms as f64
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("concurrency.lua")];
+        let args = [ask.cost.into(), self.limit.into(), self.lease_ms.into(), ask.lease_id.into()];
+        (self.limit <= SCRIPT_ENTRIES_MAX).then(|| script("concurrency", SOURCE, args))
     }
 }
 

@@ -3,9 +3,9 @@
 //! The simplest strategy. Across one boundary up to twice the limit can pass in a short time: at the end of one window and at the
 //! beginning of the next.
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, Windowed, window};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, Windowed, script, window};
 use crate::number::exact;
 use crate::policy::{Fields, check};
 
@@ -70,6 +70,12 @@ impl Strategy for FixedWindow {
 
     fn window_ms(&self) -> f64 {
         self.window_ms as f64
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("fixed_window.lua"), window::SCRIPT];
+        let window_ms = self.window_ms.unsigned_abs();
+        Some(script("fixedWindow", SOURCE, [ask.cost.into(), self.limit.into(), window_ms.into()]))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The state is the theoretical arrival time: when everything admitted so far would be replenished at an even pace.
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
 use crate::decision::Decision;
 use crate::number::{ceil, double, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
@@ -82,6 +82,11 @@ impl Strategy for Gcra {
 
     fn window_ms(&self) -> f64 {
         self.burst_ms
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("gcra.lua")];
+        Some(script("gcra", SOURCE, [ask.cost.into(), self.interval_ms.into(), self.burst_ms.into()]))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The state is the next departure: when the next request may proceed.
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
 use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
 use crate::number::{ceil, double, floor, moment, ttl_ms};
@@ -94,6 +94,15 @@ impl Strategy for LeakyBucket {
 
     fn window_ms(&self) -> f64 {
         self.max_queue_ms.max(self.interval_ms)
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("leaky_bucket.lua")];
+        Some(script(
+            "leakyBucket",
+            SOURCE,
+            [ask.cost.into(), self.interval_ms.into(), self.max_queue_ms.into()],
+        ))
     }
 }
 

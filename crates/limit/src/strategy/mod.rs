@@ -18,7 +18,7 @@ mod token_bucket;
 mod window;
 
 use keystead_core::step::State;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script, ScriptArg};
 
 use crate::decision::Decision;
 use crate::number::{double, moment};
@@ -109,7 +109,25 @@ pub trait Strategy: Clone + Send + Sync + 'static {
 
     /// In how many milliseconds the whole limit is replenished: the window of the headers.
     fn window_ms(&self) -> f64;
+
+    /// [`decide`](Strategy::decide) as a script, if there is one and it is small enough to run on a server that does nothing else
+    /// meanwhile. Its reply is allowed (0 or 1), `remaining`, `reset_at`, `retry_after_ms`, and if there is one, `delay_ms` plus 1,
+    /// and 1 if a lease is granted.
+    fn script(&self, _ask: &Ask) -> Option<Script> {
+        None
+    }
 }
+
+/// A script of these parts and arguments.
+fn script<const N: usize>(
+    name: &'static str,
+    source: &'static [&'static str],
+    args: [ScriptArg; N],
+) -> Script {
+    Script { name, library: NUMBER, source, args: args.into(), at: None }
+}
+
+const NUMBER: &str = include_str!("../number.lua");
 
 /// One kind of policy: its name, its fields, and how it is built from them.
 pub struct Kind {
@@ -181,7 +199,21 @@ strategies! { $
 
 pub(crate) use with_strategy;
 
+/// A function of a strategy of any type, for [`AnyStrategy::visit`].
+pub trait StrategyVisitor {
+    /// Its result.
+    type Output;
+
+    /// Called with the strategy.
+    fn visit<S: Strategy>(self, strategy: &S) -> Self::Output;
+}
+
 impl AnyStrategy {
+    /// Calls the visitor with the strategy, by its own type.
+    pub fn visit<V: StrategyVisitor>(&self, visitor: V) -> V::Output {
+        with_strategy!(self, strategy => visitor.visit(strategy))
+    }
+
     /// The limit that decisions report.
     #[must_use]
     pub fn limit(&self) -> u64 {

@@ -3,9 +3,9 @@
 //! Calendars have a fixed offset from UTC without daylight saving time, so that all nodes decide alike. A `rolling` quota is a sliding
 //! window.
 
-use keystead_core::{Code, Error, Millis, Result};
+use keystead_core::{Code, Error, Millis, Result, Script};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, SlidingWindow, Spent, Strategy, Windowed, window};
+use super::{AnyStrategy, Ask, Kind, Ruling, SlidingWindow, Spent, Strategy, Windowed, script, window};
 use crate::bounds::OFFSET_MINUTES_MAX;
 use crate::policy::{Fields, check};
 
@@ -159,6 +159,19 @@ impl Strategy for Quota {
             Cadence::CalendarDay => DAY_MS,
             Cadence::Fixed { period_ms, .. } => period_ms as f64,
         }
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("quota.lua"), window::SCRIPT];
+        let (cadence, first, second) = match self.cadence {
+            Cadence::CalendarMonth => ("month", 0, 0),
+            Cadence::CalendarWeek { starts_on } => ("week", u64::from(starts_on), 0),
+            Cadence::CalendarDay => ("day", 0, 0),
+            Cadence::Fixed { period_ms, anchor } => ("fixed", period_ms, anchor),
+        };
+        let (cost, limit) = (ask.cost.into(), self.limit.into());
+        let args = [cost, limit, cadence.into(), self.offset_ms.into(), first.into(), second.into()];
+        Some(script("quota", SOURCE, args))
     }
 }
 

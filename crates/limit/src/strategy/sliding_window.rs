@@ -4,12 +4,12 @@
 //! With one bucket this is the well-known estimate from two counters.
 
 use keystead_core::bounds::STATE_BYTES_MAX;
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
-use crate::bounds::BUCKETS_MAX;
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
+use crate::bounds::{BUCKETS_MAX, SCRIPT_ENTRIES_MAX};
 use crate::decision::Decision;
 use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
@@ -173,6 +173,13 @@ impl Strategy for SlidingWindow {
 
     fn window_ms(&self) -> f64 {
         self.window_ms
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("sliding_window.lua")];
+        let (cost, limit, window_ms) = (ask.cost.into(), self.limit.into(), self.window_ms.into());
+        let args = [cost, limit, window_ms, self.buckets.into(), self.bucket_ms.into()];
+        (self.buckets <= SCRIPT_ENTRIES_MAX).then(|| script("slidingWindow", SOURCE, args))
     }
 }
 

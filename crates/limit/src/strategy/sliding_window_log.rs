@@ -3,12 +3,12 @@
 //! The state is the ascending times, each with its units. A time ahead of the clock counts as the current time: the clock has jumped
 //! back.
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
-use crate::bounds::LOG_ENTRIES_MAX;
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
+use crate::bounds::{LOG_ENTRIES_MAX, SCRIPT_ENTRIES_MAX};
 use crate::decision::Decision;
 use crate::number::{ceil, floor, moment, ttl_ms};
 use crate::policy::{Fields, check};
@@ -112,6 +112,13 @@ impl Strategy for SlidingWindowLog {
 
     fn window_ms(&self) -> f64 {
         self.window_ms
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("sliding_window_log.lua")];
+        let args = [ask.cost.into(), self.limit.into(), self.window_ms.into()];
+        let entries = self.limit.min(floor(self.window_ms));
+        (entries <= SCRIPT_ENTRIES_MAX).then(|| script("slidingWindowLog", SOURCE, args))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The steps that a store runs for a limiter, the same for every strategy.
 
-use keystead_core::{Change, Millis, Step, Ttl};
+use keystead_core::{Change, Millis, Script, ScriptReply, Step, Ttl};
 
 use super::{Ask, Spent, Strategy};
 use crate::decision::Decision;
@@ -29,6 +29,23 @@ impl<S: Strategy> Step for Check<S> {
             Some((state, ttl_ms)) => Change::Put(state, Ttl::Ms(ttl_ms), (ruling.decision, now)),
             None => Change::Keep((ruling.decision, now)),
         }
+    }
+
+    fn script(&self) -> Option<Script> {
+        Some(Script { at: self.at, ..self.strategy.script(&self.ask)? })
+    }
+
+    fn script_reply(&self, reply: &ScriptReply<'_>) -> Option<Self::Reply> {
+        let (&[allowed, remaining, reset_at, retry_after_ms], others) = reply.numbers.split_first_chunk()?;
+        let other = |place: usize| others.get(place).copied().unwrap_or(0);
+        let decision = Decision {
+            allowed: allowed == 1,
+            retry_after_ms,
+            delay_ms: other(0).checked_sub(1),
+            lease_id: (other(1) == 1).then_some(self.ask.lease_id),
+            ..Decision::allow(self.strategy.limit(), remaining, reset_at)
+        };
+        Some((decision, self.at.unwrap_or(reply.now)))
     }
 }
 

@@ -3,9 +3,9 @@
 //! The state is (tokens, when they were counted). The time of the count never goes back with the clock, so no time is refilled
 //! twice. Until the clock has caught up nothing is refilled; a state that is not used in the meantime expires, that is, becomes full.
 
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Script};
 
-use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy};
+use super::{AnyStrategy, Ask, Kind, Ruling, Spent, Strategy, script};
 use crate::bounds::WHOLE_MAX;
 use crate::decision::Decision;
 use crate::number::{ceil, double, floor, ttl_ms, whole_moment};
@@ -108,6 +108,13 @@ impl Strategy for TokenBucket {
 
     fn window_ms(&self) -> f64 {
         self.capacity as f64 / self.refill_per_ms
+    }
+
+    fn script(&self, ask: &Ask) -> Option<Script> {
+        const SOURCE: &[&str] = &[include_str!("token_bucket.lua")];
+        let bucket = [self.capacity.into(), self.refill_per_ms.into(), self.fill_ms.into()];
+        let [capacity, refill_per_ms, fill_ms] = bucket;
+        Some(script("tokenBucket", SOURCE, [ask.cost.into(), capacity, refill_per_ms, fill_ms]))
     }
 }
 

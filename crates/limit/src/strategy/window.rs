@@ -9,6 +9,9 @@ use super::{Ask, Ruling, Spent, Strategy};
 use crate::decision::Decision;
 use crate::number::{whole, whole_moment};
 
+/// [`decide`] as a script. A part before it defines the function `window`.
+pub(super) const SCRIPT: &str = include_str!("window.lua");
+
 /// A strategy that counts in windows with known boundaries. Only such a strategy can lease units to nodes in advance.
 pub trait Windowed: Strategy<State = (u64, u64)> {
     /// The window of `now`, `begin <= now < end`. Integers, because this is on the critical path of a check and takes twice as long in

@@ -60,13 +60,13 @@ impl Mode {
 /// ```
 /// use keystead_core::MemoryStore;
 /// use keystead_limit::strategy::FixedWindow;
-/// use keystead_limit::{Fail, Limiter, Mode, Tiered};
+/// use keystead_limit::{FailMode, Limiter, Mode, Tiered};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
 /// let shared = MemoryStore::new();
 /// let node = || {
-///     let limiter = Limiter::new(FixedWindow::new(100, 86_400_000)?, shared.clone(), Fail::Closed);
+///     let limiter = Limiter::new(FixedWindow::new(100, 86_400_000)?, shared.clone(), FailMode::Closed);
 ///     Tiered::new(limiter, Mode::Leased { units: 10 })
 /// };
 /// let (one, other) = (node()?, node()?);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use keystead_core::ManualClock;
 
 use super::*;
-use crate::fail::Fail;
+use crate::fail_mode::FailMode;
 use crate::strategy::{Cadence, Concurrency, FixedWindow, Gcra, Quota};
 use crate::testing::{Shared, now};
 
@@ -17,7 +17,7 @@ fn window(limit: u64) -> FixedWindow {
 }
 
 fn node(store: &Shared, clock: &ManualClock, mode: Mode) -> Tiered<Shared> {
-    Tiered::new(Limiter::new(window(10), store.clone(), Fail::Closed), mode).unwrap().clock(clock.clone())
+    Tiered::new(Limiter::new(window(10), store.clone(), FailMode::Closed), mode).unwrap().clock(clock.clone())
 }
 
 fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
@@ -81,7 +81,7 @@ fn a_denial_is_cached_for_a_while_and_then_checked_again() {
     for (mode, longest_ms) in [(Mode::CachedDeny, None), (Mode::Leased { units: 4 }, Some(5000))] {
         let month = Quota::new(10, Cadence::CalendarMonth, 0).unwrap();
         let node = |prefix: &str| {
-            let limiter = Limiter::new(month, store.clone(), Fail::Closed).prefix(prefix);
+            let limiter = Limiter::new(month, store.clone(), FailMode::Closed).prefix(prefix);
             let node = Tiered::new(limiter, mode).unwrap().clock(clock.clone());
             match longest_ms {
                 None => node,
@@ -189,7 +189,7 @@ fn a_cancelled_request_is_sent_again_by_the_next_check() {
 
 #[test]
 fn all_checks_that_wait_get_the_error() {
-    for fail in [Fail::Open, Fail::Closed] {
+    for fail in [FailMode::Open, FailMode::Closed] {
         let clock = ManualClock::at(START);
         let store = Shared::new(&clock);
         let limiter = Limiter::new(window(10), store.clone(), fail).clock(clock.clone());
@@ -201,8 +201,12 @@ fn all_checks_that_wait_get_the_error() {
         store.set_closed(false);
         for check in &mut checks {
             match (fail, poll(check)) {
-                (Fail::Open, Poll::Ready(Ok(decision))) => assert!(decision.allowed && decision.failed_open),
-                (Fail::Closed, Poll::Ready(Err(error))) => assert_eq!(error.code(), Code::StoreUnavailable),
+                (FailMode::Open, Poll::Ready(Ok(decision))) => {
+                    assert!(decision.allowed && decision.failed_open);
+                }
+                (FailMode::Closed, Poll::Ready(Err(error))) => {
+                    assert_eq!(error.code(), Code::StoreUnavailable);
+                }
                 _ => panic!("neither open nor closed"),
             }
         }
@@ -239,13 +243,13 @@ fn costs_that_differ_waste_no_units() {
 #[test]
 fn only_windows_with_an_end_can_be_leased() {
     let build = |policy: crate::Policy, units| {
-        Tiered::new(Limiter::in_memory(policy, Fail::Closed), Mode::Leased { units }).map(|_| ())
+        Tiered::new(Limiter::in_memory(policy, FailMode::Closed), Mode::Leased { units }).map(|_| ())
     };
     let error = build(Gcra::new(1, 1, None).unwrap().into(), 1).unwrap_err();
     assert_eq!(error.code(), Code::ConfigInvalid);
     assert_eq!(build(window(1).into(), 0).unwrap_err().code(), Code::ConfigInvalid);
     build(Quota::new(1, Cadence::CalendarMonth, 0).unwrap().into(), 5).unwrap();
-    let slots = Limiter::in_memory(Concurrency::new(1, 1000).unwrap(), Fail::Closed);
+    let slots = Limiter::in_memory(Concurrency::new(1, 1000).unwrap(), FailMode::Closed);
     assert_eq!(Tiered::new(slots, Mode::CachedDeny).err().unwrap().code(), Code::ConfigInvalid);
     let words = [Mode::Strict, Mode::CachedDeny, Mode::Leased { units: 1 }].map(Mode::as_str);
     assert_eq!(words, ["strict", "cached-deny", "leased"]);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::func::Func;
 use super::lexer::Token;
 use super::op::{NO_REGISTER, Op};
-use super::place::{Exp, Expr};
+use super::registers::{Exp, Expr};
 use super::{Compiler, Proto};
 use crate::error::Result;
 use crate::value::StrId;

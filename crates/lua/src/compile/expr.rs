@@ -2,7 +2,7 @@
 
 use super::lexer::Token;
 use super::op::{NO_REGISTER, Op, Rk};
-use super::place::{Exp, Expr, join};
+use super::registers::{Exp, Expr, join};
 use super::{Compiler, Scope};
 use crate::error::Result;
 use crate::value::StrId;

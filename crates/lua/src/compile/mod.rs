@@ -1,15 +1,15 @@
 //! The compiler, in one pass: an expression stays a description until its target register is known. It touches the heap.
 //!
-//! | To find                             | open      |
-//! |-------------------------------------|-----------|
-//! | tokens                              | [`lexer`] |
-//! | instructions                        | [`op`]    |
-//! | the finished function               | [`proto`] |
-//! | registers, constants, scopes        | `func`    |
-//! | how an expression gets its register | `place`   |
-//! | operators, calls                    | `expr`    |
+//! | To find                             | open        |
+//! |-------------------------------------|-------------|
+//! | tokens                              | [`lexer`]   |
+//! | instructions                        | [`op`]      |
+//! | the finished function               | [`proto`]   |
+//! | registers, constants, scopes        | `func`      |
+//! | how an expression gets its register | `registers` |
+//! | operators, calls                    | `expr`      |
 //! | constructors, functions             | `construct` |
-//! | statements                          | `stat`    |
+//! | statements                          | `stat`      |
 //!
 //! Invariant: time and memory are linear in the length of the text; how deep it nests is bounded.
 
@@ -18,8 +18,8 @@ mod expr;
 mod func;
 pub(crate) mod lexer;
 pub(crate) mod op;
-mod place;
 pub(crate) mod proto;
+mod registers;
 mod stat;
 
 use std::rc::Rc;

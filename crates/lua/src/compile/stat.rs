@@ -3,7 +3,7 @@
 use super::Compiler;
 use super::lexer::Token;
 use super::op::{Op, Rk};
-use super::place::{Exp, Expr};
+use super::registers::{Exp, Expr};
 use crate::bounds::SYNTAX_LEVELS_MAX;
 use crate::error::Result;
 use crate::value::StrId;

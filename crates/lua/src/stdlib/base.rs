@@ -98,7 +98,7 @@ fn error(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<usize> {
     if level > 0
         && let Some(id) = vm.coerce_str(value)?
     {
-        let mut words = vm.place_of_caller(usize::try_from(level).unwrap_or(usize::MAX)).into_bytes();
+        let mut words = vm.position_of_caller(usize::try_from(level).unwrap_or(usize::MAX)).into_bytes();
         words.extend_from_slice(vm.bytes(id));
         let value = vm.string_owned(words)?;
         return Err(Error::raise(value));

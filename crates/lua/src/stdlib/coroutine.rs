@@ -106,7 +106,7 @@ pub(super) fn wrap_resume(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Resul
         Ok(count) => Ok(count),
         Err(value) => {
             if let Value::Str(words) = value {
-                let mut text = vm.place_at(2).into_bytes();
+                let mut text = vm.position_at(2).into_bytes();
                 text.extend_from_slice(vm.bytes(words));
                 let value = vm.string_owned(text)?;
                 return Err(Error::raise(value));

@@ -295,7 +295,7 @@ impl Vm {
     fn placed(&mut self, error: Error, caller: Caller, slot: usize, wanted: Wanted) -> Error {
         match *error.0 {
             Kind::Raised(value, None) => {
-                let place = if caller == Caller::Native { None } else { self.place() };
+                let place = if caller == Caller::Native { None } else { self.position() };
                 Error::raise_at(value, place)
             }
             Kind::Yield(_) => {

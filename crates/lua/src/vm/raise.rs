@@ -9,7 +9,7 @@ use crate::value::Value;
 
 impl Vm {
     /// Where the innermost Lua function is.
-    pub(crate) fn place(&self) -> Option<SourcePosition> {
+    pub(crate) fn position(&self) -> Option<SourcePosition> {
         self.co.frames.last()?;
         Some(SourcePosition {
             source: std::rc::Rc::clone(&self.proto.source),
@@ -19,7 +19,7 @@ impl Vm {
 
     /// `chunk:line: ` of the function at a level: 1 is the innermost Lua function, 2 the one that called it.
     #[must_use]
-    pub fn place_at(&self, level: usize) -> String {
+    pub fn position_at(&self, level: usize) -> String {
         let (mut left, mut pc, mut proto) = (level, self.pc, &self.proto);
         for (at, frame) in self.co.frames.iter().enumerate().rev() {
             if left <= 1 {
@@ -44,18 +44,18 @@ impl Vm {
     }
 
     /// The same, from a function written in Rust: 1 is its caller.
-    pub(crate) fn place_of_caller(&self, level: usize) -> String {
+    pub(crate) fn position_of_caller(&self, level: usize) -> String {
         match (self.calling, level) {
             (Some(Caller::Native), 1) => String::new(),
-            (Some(Caller::Native), _) => self.place_at(level - 1),
-            _ => self.place_at(level),
+            (Some(Caller::Native), _) => self.position_at(level - 1),
+            _ => self.position_at(level),
         }
     }
 
     /// An error with the position of the innermost Lua function before its message.
     #[cold]
     pub fn error(&mut self, words: impl AsRef<[u8]>) -> Error {
-        let mut text = self.place_of_caller(1).into_bytes();
+        let mut text = self.position_of_caller(1).into_bytes();
         text.extend_from_slice(words.as_ref());
         self.raise(&text)
     }
@@ -69,7 +69,7 @@ impl Vm {
     /// An error with this message.
     #[cold]
     pub fn raise(&mut self, words: &[u8]) -> Error {
-        let place = self.place();
+        let place = self.position();
         match self.string(words) {
             Ok(value) => Error::raise_at(value, place),
             Err(error) => error,

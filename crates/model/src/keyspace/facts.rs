@@ -34,7 +34,8 @@ pub(super) fn apply_fact(value: &mut Value, fact: &Fact) {
     }
     match (value, fact) {
         (value, Fact::Fresh(kind)) => *value = empty_value(*kind),
-        (Value::Str(value), Fact::Str(new)) | (Value::Json(value), Fact::Json(new)) => *value = new.clone(),
+        (Value::Str(value), Fact::Str(new)) => *value = new.into(),
+        (Value::Json(value), Fact::Json(new)) => *value = new.clone(),
         (Value::State(cell), Fact::State(text)) => {
             *cell = StateCell::Text(String::from_utf8_lossy(text).into());
         }
@@ -93,7 +94,7 @@ fn apply_stream_fact(stream: &mut Stream, fact: &StreamFact) {
 /// `internal` when it is evicted, or is a state without a text form.
 pub(super) fn each_fact(value: &Value, emit: &mut dyn FnMut(Fact)) -> Result<()> {
     match value {
-        Value::Str(bytes) => emit(Fact::Str(bytes.clone())),
+        Value::Str(string) => emit(Fact::Str(string.to_bytes())),
         Value::Json(text) => emit(Fact::Json(text.clone())),
         Value::State(cell) => emit(Fact::State(Bytes::from(cell.text()?.as_bytes()))),
         Value::Hash(hash) => each_field(hash, emit),

@@ -5,7 +5,8 @@
 
 use keystead_core::table::Table;
 
-use super::Entry;
+use super::expiry::FieldClock;
+use super::{Entry, INDEX_PARTS};
 use crate::value::Value;
 
 /// What has at least this size is freed later. Freeing less takes a few microseconds.
@@ -50,6 +51,13 @@ impl super::Keyspace {
         self.garbage.is_emptied = true;
     }
 
+    /// Leaves all keys to be freed, and records nothing: for the end of a keyspace whose changes are elsewhere.
+    pub fn discard(&mut self) {
+        let table = std::mem::replace(&mut self.table, Table::new(INDEX_PARTS));
+        (self.fields, self.entry_bytes) = (FieldClock::new(), 0);
+        self.garbage.put_table(table, std::mem::take(&mut self.used_bytes));
+    }
+
     /// What was removed since the last call and takes long to free.
     #[inline]
     pub fn take_garbage(&mut self) -> Vec<Garbage> {
@@ -85,6 +93,15 @@ mod tests {
     fn one(ks: &mut Keyspace) {
         ks.check().unwrap();
         assert_eq!(ks.take_garbage().len(), 1);
+    }
+
+    #[test]
+    fn a_keyspace_that_ends_leaves_its_keys_to_be_freed() {
+        let mut ks = with_large(b"a");
+        let recorded = ks.effects().len();
+        ks.discard();
+        assert_eq!((ks.count(), ks.used_bytes(), ks.effects().len()), (0, 0, recorded));
+        one(&mut ks);
     }
 
     /// Every way in which a value leaves, with and without a savepoint.

@@ -2,7 +2,7 @@
 
 use crate::Bytes;
 use crate::effect::{Fact, StreamFact};
-use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
+use crate::value::{Hash, Kind, List, Set, StateCell, Str, Stream, Value, ZSet};
 
 /// A type of value for typed lookups.
 pub trait Typed {
@@ -30,9 +30,7 @@ pub trait Native: Typed + Default {
     fn heap_bytes(&self) -> usize;
 }
 
-/// Markers for the kinds whose values share a Rust type.
-pub(super) enum AsStr {}
-/// See [`AsStr`].
+/// A document. Its Rust type is that of any bytes.
 pub(super) enum AsJson {}
 
 macro_rules! typed {
@@ -50,7 +48,7 @@ macro_rules! typed {
     };
 }
 
-typed!(AsStr, Bytes, Str);
+typed!(Str, Str, Str);
 typed!(AsJson, Bytes, Json);
 typed!(StateCell, StateCell, State);
 typed!(Hash, Hash, Hash);

@@ -9,9 +9,9 @@ use keystead_core::table::Id;
 use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::Keyspace;
-use super::native::{AsJson, AsStr, Typed};
+use super::native::{AsJson, Typed};
 use crate::Bytes;
-use crate::value::{Hash, Kind, List, Set, StateCell, Stream, Value, ZSet};
+use crate::value::{Hash, Kind, List, Set, StateCell, Str, Stream, Value, ZSet};
 
 /// Why a typed lookup returned no value.
 #[derive(Debug)]
@@ -129,8 +129,8 @@ impl Keyspace {
     /// # Errors
     /// [`Miss`], also in the lookups that follow.
     #[inline]
-    pub fn str(&mut self, key: &[u8], now: Millis) -> Result<Option<&Bytes>, Miss> {
-        self.read::<AsStr>(key, now)
+    pub fn str(&mut self, key: &[u8], now: Millis) -> Result<Option<&Str>, Miss> {
+        self.read::<Str>(key, now)
     }
 
     /// The document under a key.
@@ -314,7 +314,7 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         assert!(ks.str(b"a", NOW).unwrap().is_none());
         ks.set_str(b"a", bytes("1"), Expire::At(Millis(1500)), NOW).unwrap();
-        assert_eq!(ks.str(b"a", Millis(1499)).unwrap(), Some(&bytes("1")));
+        assert_eq!(ks.str(b"a", Millis(1499)).unwrap(), Some(&bytes("1").into()));
         assert!(matches!(ks.hash(b"a", NOW), Err(Miss::WrongType(Kind::Str))));
         assert_eq!(Error::from(Miss::WrongType(Kind::Str)).code(), Code::WrongType);
         let meta =

@@ -169,7 +169,7 @@ pub(super) fn empty_value(kind: Kind) -> Value {
     Value::empty(kind).unwrap_or_else(|| match kind {
         Kind::Json => Value::Json(Bytes::new()),
         Kind::State => Value::State(StateCell::Text("".into())),
-        _ => Value::Str(Bytes::new()),
+        _ => Value::Str(Bytes::new().into()),
     })
 }
 
@@ -212,7 +212,7 @@ mod tests {
         {
             ks.apply_effect(effect).unwrap();
         }
-        assert_eq!(ks.str(b"a", Millis(0)).unwrap().map(Bytes::as_slice), Some(&b"new"[..]));
+        assert_eq!(ks.str(b"a", Millis(0)).unwrap().map(|value| &**value), Some(&b"new"[..]));
         assert_eq!((ks.revision(), ks.effects().len()), (Revision(2), 0));
     }
 

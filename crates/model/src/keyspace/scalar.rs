@@ -9,11 +9,10 @@ use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use super::facts::each_fact;
-use super::native::AsStr;
 use super::read::Miss;
 use crate::Bytes;
 use crate::effect::Fact;
-use crate::value::{Kind, StateCell, Value};
+use crate::value::{Kind, StateCell, Str, Value};
 
 /// The expiry of a key whose value is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl Keyspace {
     /// `too_large` when the key is; when fields of a hash that is overwritten may have expired and it cannot be
     /// loaded. Nothing changed.
     pub fn set_str(&mut self, key: &[u8], value: Bytes, expire: Expire, now: Millis) -> Result<Version> {
-        self.put(key, Value::Str(value.clone()), Fact::Str(value), expire, now)
+        self.put(key, Value::Str(Str::from(&value)), Fact::Str(value), expire, now)
     }
 
     /// Passes the string under a key to `change`, puts the string it returns (`None`: nothing) and returns its result. The
@@ -59,16 +58,16 @@ impl Keyspace {
         &mut self,
         key: &[u8],
         now: Millis,
-        change: impl FnOnce(Option<&Bytes>) -> Result<(Option<Bytes>, T), E>,
+        change: impl FnOnce(Option<&Str>) -> Result<(Option<Bytes>, T), E>,
     ) -> Result<T, E> {
         let id = self.find(key, now).map_err(Miss::from)?;
         let old = match id {
-            Some(id) => Some(self.typed::<AsStr>(id)?),
+            Some(id) => Some(self.typed::<Str>(id)?),
             None => None,
         };
         let (new, result) = change(old)?;
         let Some(new) = new else { return Ok(result) };
-        let value = Value::Str(new.clone());
+        let value = Value::Str(Str::from(&new));
         let (id, version) = if let Some(id) = id {
             let version = self.next_version(id);
             self.swap_value(id, value);
@@ -274,7 +273,7 @@ mod tests {
         let mut ks = Keyspace::in_memory();
         let twice = |ks: &mut Keyspace, key: &[u8]| {
             ks.update_str(key, NOW, |old| {
-                let old = old.cloned().unwrap_or(bytes("-"));
+                let old = old.map_or(bytes("-"), Str::to_bytes);
                 let new = Bytes::concat_slices(&[&old, &old]);
                 if new.len() > 4 { Err(Miss::WrongType(Kind::State)) } else { Ok((Some(new), old)) }
             })

@@ -20,5 +20,8 @@ pub mod schema;
 pub use absorb::{Pending, WholeKeys};
 pub use audit::audit;
 pub use executor::{Cell, Param, Sql};
-pub use load::{Archived, fetch, load, load_reporting, read_archived};
+pub use load::{
+    Archived, KeyRow, complete_load, fetch, ids_end, load, load_reporting, read_archived, read_keys,
+    restore_key,
+};
 pub use schema::migrate;

@@ -235,6 +235,13 @@ pub fn migrate(sql: &mut dyn Sql) -> Result<()> {
     write_meta(sql, "schema", Param::Int(SCHEMA))
 }
 
+/// The statements that create an empty database of an earlier schema, without the rows of `meta`: for tests of migrations.
+#[must_use]
+pub fn statements_up_to(schema: usize) -> Vec<&'static str> {
+    let statements = MIGRATIONS[..schema].iter().copied().flatten().copied().flatten().copied();
+    std::iter::once(CREATE_META).chain(statements).collect()
+}
+
 /// The schema of a database; `None` when it is empty. Changes nothing.
 ///
 /// # Errors
@@ -313,11 +320,10 @@ mod tests {
         assert_eq!(keys, 0);
     }
 
-    /// A database of the second schema, with a key of each type.
-    fn second_schema() -> Sqlite {
+    /// A database of the first or second schema, with a key of each type.
+    fn of_schema(schema: usize) -> Sqlite {
         let mut db = Sqlite::in_memory();
-        db.run(CREATE_META, &[]).unwrap();
-        for statement in MIGRATIONS[..2].iter().copied().flatten().copied().flatten() {
+        for statement in statements_up_to(schema) {
             db.run(statement, &[]).unwrap();
         }
         db.0.execute_batch(
@@ -336,6 +342,7 @@ mod tests {
             INSERT INTO stream_entries VALUES (9, 1, 1, 0, x'66', x'76');",
         )
         .unwrap();
+        write_meta(&mut db, "schema", Param::Int(schema as i64)).unwrap();
         db
     }
 
@@ -348,24 +355,47 @@ mod tests {
 
     #[test]
     fn whole_values_move_into_the_row_of_their_key() {
-        let mut db = second_schema();
-        migrate(&mut db).unwrap();
-        assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
-        let dumped = dump(db);
-        let names: Vec<&[u8]> = dumped.iter().map(|key| key.key.as_slice()).collect();
-        assert_eq!(names, [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]);
-        assert_eq!(dumped[0].value, Value::Str(Bytes::from(&[0, 255][..])));
-        assert_eq!((dumped[0].version, dumped[0].expires_at), (Version(3), Millis(5000)));
-        assert_eq!(dumped[1].value, Value::Json(Bytes::from(b"{\"a\":1}")));
-        assert_eq!(dumped[2].value, Value::State(StateCell::Text("7".into())));
-        assert_eq!(dumped[7].id, 9);
+        for schema in [1, 2] {
+            let mut db = of_schema(schema);
+            migrate(&mut db).unwrap();
+            assert_eq!(stored(&mut db).unwrap(), Some(SCHEMA));
+            assert_eq!(audit(&mut db).unwrap(), Vec::<String>::new());
+            let dumped = dump(db);
+            let names: Vec<&[u8]> = dumped.iter().map(|key| key.key.as_slice()).collect();
+            assert_eq!(names, [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]);
+            assert_eq!(dumped[0].value, Value::Str(Bytes::from(&[0, 255][..]).into()));
+            assert_eq!((dumped[0].version, dumped[0].expires_at), (Version(3), Millis(5000)));
+            assert_eq!(dumped[1].value, Value::Json(Bytes::from(b"{\"a\":1}")));
+            assert_eq!(dumped[2].value, Value::State(StateCell::Text("7".into())));
+            assert_eq!(dumped[7].id, 9);
+        }
+    }
+
+    #[test]
+    fn a_migrated_database_has_the_tables_views_and_triggers_of_a_new_one() {
+        let names = |mut db: Sqlite| {
+            migrate(&mut db).unwrap();
+            let mut names = Vec::new();
+            let query = "SELECT type, name FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name";
+            db.query(query, &[], &mut |cells| {
+                let row = Row(cells);
+                names.push([row.bytes(0)?.to_vec(), row.bytes(1)?.to_vec()]);
+                Ok(())
+            })
+            .unwrap();
+            names
+        };
+        let new = names(Sqlite::in_memory());
+        assert!(new.len() > 20, "{new:?}");
+        assert_eq!(names(of_schema(1)), new);
+        assert_eq!(names(of_schema(2)), new);
     }
 
     #[test]
     fn a_migration_that_is_cut_short_leaves_the_old_schema() {
         let statements: Vec<&str> = MIGRATIONS[2].iter().copied().flatten().copied().collect();
         for done in 0..=statements.len() {
-            let mut db = second_schema();
+            let mut db = of_schema(2);
             db.0.execute_batch("BEGIN").unwrap();
             for statement in &statements[..done] {
                 db.run(statement, &[]).unwrap();

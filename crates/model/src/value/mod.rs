@@ -9,6 +9,7 @@
 //! | streams, groups, pending entries  | [`stream`] |
 //! | the kinds of values               | [`kind`]   |
 //! | the state of a step               | [`state`]  |
+//! | strings                           | [`string`] |
 //!
 //! A collection is *packed* while it is small (one buffer, one allocation) and *large* once it has outgrown
 //! [`PACKED_LEN_MAX`] or [`PACKED_ELEMENT_BYTES_MAX`]; it never goes back. The two forms differ in
@@ -29,6 +30,7 @@ pub mod set;
 mod sorted;
 pub mod state;
 pub mod stream;
+pub mod string;
 pub mod zset;
 
 pub use hash::Hash;
@@ -37,6 +39,7 @@ pub use list::List;
 pub use set::Set;
 pub use state::StateCell;
 pub use stream::{Stream, StreamId};
+pub use string::Str;
 pub use zset::ZSet;
 
 use crate::bytes::Bytes;
@@ -51,7 +54,7 @@ pub const PACKED_ELEMENT_BYTES_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
-    Str(Bytes),
+    Str(Str),
     /// A hash.
     Hash(Hash),
     /// A list.
@@ -114,7 +117,8 @@ impl Value {
     #[must_use]
     pub fn mem_bytes(&self) -> usize {
         match self {
-            Value::Str(bytes) | Value::Json(bytes) => heap::shared_bytes(bytes),
+            Value::Str(string) => string.mem_bytes(),
+            Value::Json(text) => heap::shared_bytes(text),
             Value::Hash(hash) => hash.mem_bytes(),
             Value::List(list) => list.mem_bytes(),
             Value::Set(set) => set.mem_bytes(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use keystead_core::Result;
-use keystead_limit::Fail;
+use keystead_limit::FailMode;
 
 use super::Subcommand;
 use crate::policies::file::Definition;
@@ -14,7 +14,7 @@ use crate::settings::Value;
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "config",
     about: "Print every setting in force and where it came from",
-    operand: None,
+    operands: &[],
     flags: &[],
     takes: |_| true,
     details: "",
@@ -45,7 +45,7 @@ fn limits(policies: &[Definition]) -> String {
     let width = policies.iter().map(|definition| definition.name.len()).max().unwrap_or(0);
     policies.iter().fold(String::new(), |mut text, definition| {
         let (name, kind, store) = (&definition.name, definition.policy.kind(), definition.store.shown());
-        let fail = definition.policy.fail().map_or("", Fail::as_str);
+        let fail = definition.policy.fail().map_or("", FailMode::as_str);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "limit.{name:<width$}  {kind}, store {store}, fail {fail}");
         text

@@ -14,7 +14,7 @@ use crate::settings::{Listen, Loaded};
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "health",
     about: "Ask the running server whether it is healthy",
-    operand: None,
+    operands: &[],
     flags: &[],
     takes: |_| true,
     details: "\

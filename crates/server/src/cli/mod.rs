@@ -6,10 +6,13 @@
 mod backup;
 mod check;
 mod client;
+mod cluster;
 mod config;
 mod health;
 mod limit;
+mod router;
 mod serve;
+mod store;
 mod usage;
 
 use std::ffi::OsString;
@@ -17,7 +20,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use keystead_core::{Code, Error, Result};
 use rustix::fs::Mode;
 
@@ -34,8 +37,8 @@ pub const EXIT_INVALID: u8 = 2;
 struct Subcommand {
     name: &'static str,
     about: &'static str,
-    /// Its positional argument, if it takes one.
-    operand: Option<Operand>,
+    /// Its positional arguments.
+    operands: &'static [Operand],
     /// The flags that only it has.
     flags: &'static [Flag],
     /// Which settings it uses. The flags of others are an error.
@@ -55,15 +58,20 @@ struct Flag {
     value_name: &'static str,
     help: &'static str,
     required: bool,
+    /// Whether it may be given several times.
+    many: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 6] = [
+const SUBCOMMANDS: [Subcommand; 9] = [
     serve::SUBCOMMAND,
     config::SUBCOMMAND,
     health::SUBCOMMAND,
     backup::SUBCOMMAND,
     check::SUBCOMMAND,
     limit::SUBCOMMAND,
+    store::SUBCOMMAND,
+    router::SUBCOMMAND,
+    cluster::SUBCOMMAND,
 ];
 
 /// What `keystead` without a subcommand does.
@@ -85,7 +93,10 @@ Examples:
   keystead health                            ask the running server whether it is healthy
   keystead backup /backups/monday            copy the database of the running server
   keystead check /backups/monday             check the integrity of a copy
-  keystead limit replay --policy POLICY      try a rate limit on recorded traffic";
+  keystead limit replay --policy POLICY      try a rate limit on recorded traffic
+  keystead store verify redis://localhost    check that a server of yours is a correct store
+  keystead router --nodes URL,URL            one address for several servers
+  keystead cluster status --cluster URL      show the nodes and slots of a cluster";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -115,7 +126,10 @@ fn exit_code(error: &Error) -> u8 {
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
-        None => (DEFAULT_SUBCOMMAND.run)(matches),
+        None => {
+            reject_unused(&DEFAULT_SUBCOMMAND, matches)?;
+            (DEFAULT_SUBCOMMAND.run)(matches)
+        }
         Some((name, matches)) => {
             let chosen = SUBCOMMANDS.iter().find(|s| s.name == name).unwrap_or(&DEFAULT_SUBCOMMAND);
             reject_unused(chosen, matches)?;
@@ -144,12 +158,12 @@ fn command() -> Command {
         .version(LONG_VERSION)
         .about(ABOUT)
         .after_help(EXAMPLES)
-        .subcommands(SUBCOMMANDS.map(subcommand))
+        .subcommands(SUBCOMMANDS.iter().map(subcommand))
         .args(SETTINGS.iter().map(argument))
 }
 
-fn subcommand(row: Subcommand) -> Command {
-    let operand = row.operand.map(|operand| {
+fn subcommand(row: &Subcommand) -> Command {
+    let operands = row.operands.iter().map(|operand| {
         Arg::new(operand.name).help(operand.help).required(true).value_parser(clap::value_parser!(OsString))
     });
     let flags = row.flags.iter().map(|flag| {
@@ -158,10 +172,11 @@ fn subcommand(row: Subcommand) -> Command {
             .value_name(flag.value_name)
             .help(flag.help)
             .required(flag.required)
+            .action(if flag.many { ArgAction::Append } else { ArgAction::Set })
     });
     // Every setting is a flag of every subcommand; help hides those that it does not use.
     let unused = SETTINGS.iter().filter(|setting| !(row.takes)(setting)).map(|s| argument(s).hide(true));
-    Command::new(row.name).about(row.about).after_help(row.details).args(operand).args(flags).args(unused)
+    Command::new(row.name).about(row.about).after_help(row.details).args(operands).args(flags).args(unused)
 }
 
 /// The positional argument of a subcommand, as a path.
@@ -230,6 +245,9 @@ mod tests {
             &["keystead", "backup", "d"],
             &["keystead", "check", "d"],
             &["keystead", "limit", "replay", "--policy", "{}"],
+            &["keystead", "store", "verify", "memory:"],
+            &["keystead", "router"],
+            &["keystead", "cluster", "status"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();

@@ -13,9 +13,9 @@ use crate::{logs, server};
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "serve",
     about: "Run the server (the default)",
-    operand: None,
+    operands: &[],
     flags: &[],
-    takes: |_| true,
+    takes: |setting| setting.name != "nodes",
     details: "",
     run,
 };

@@ -11,10 +11,11 @@ use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
 use keystead_commands::session::Session;
-use keystead_core::{Millis, Result, Revision, ShardId};
+use keystead_core::{Millis, Result, Revision, ShardId, key};
 use keystead_engine::{Completion, Local, Turn};
 use keystead_model::keyspace::Keyspace;
 
+use super::error::ApiError;
 use crate::app::App;
 use crate::bounds::Bounds;
 use crate::call::Caller;
@@ -62,6 +63,18 @@ impl HttpContext {
             _ => Poll::Pending,
         })
         .await;
+    }
+
+    /// Rejects keys of the database that this node of a cluster does not serve.
+    pub(super) fn require_served<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> std::result::Result<(), ApiError> {
+        let Some(cluster) = self.app.hub.cluster.get() else { return Ok(()) };
+        match cluster.rejection_of(keys.into_iter().map(key::slot)) {
+            Some(rejection) => Err(ApiError::NotServed(rejection)),
+            None => Ok(()),
+        }
     }
 
     /// Runs something in a turn of the connection's own shard, as soon as the shard is free.

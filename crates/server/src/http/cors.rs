@@ -12,12 +12,12 @@ use hyper::header::{
 use super::reply::{Body, Reply};
 
 /// Whether a page sent the request.
-pub(super) fn is_page(headers: &HeaderMap) -> bool {
+pub(crate) fn is_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
 }
 
 /// The response to a preflight request.
-pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
+pub(crate) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
     let mut reply = Reply::new(Body::from(Vec::new()));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     let out = reply.headers_mut();
@@ -31,11 +31,11 @@ pub(super) fn preflight(headers: &HeaderMap, allow: &str) -> Reply {
 }
 
 /// Lets the page read the response.
-pub(super) fn finish(reply: &mut Reply) {
+pub(crate) fn finish(reply: &mut Reply) {
     let out = reply.headers_mut();
     out.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     out.insert(
         ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("etag, keystead-cursor, upstash-sync-token"),
+        HeaderValue::from_static("etag, keystead-cursor, keystead-epoch, keystead-owner, upstash-sync-token"),
     );
 }

@@ -1,6 +1,9 @@
 //! Errors of the documents API and the limits API, each with a stable code. Pure.
 
 use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use keystead_cluster::Node;
+use keystead_commands::hub::Rejection;
 use keystead_commands::idempotency::StoredResponse;
 use keystead_commands::json::document::Flaw;
 use keystead_core::{Code, Error};
@@ -9,6 +12,13 @@ use serde_json::{Value, json};
 
 use super::idempotency::IdempotencyError;
 use super::reply::{self, Reply, code};
+
+/// The URL of the node that owns the key.
+pub(super) const OWNER: HeaderName = HeaderName::from_static("keystead-owner");
+/// The epoch of the slot table that says so.
+pub(super) const EPOCH: HeaderName = HeaderName::from_static("keystead-epoch");
+
+const CROSS_SLOT: &str = "in a cluster the keys of a request must be in one slot: give them the same {tag}";
 
 /// The result of a handler.
 pub(super) type ApiResult = Result<Reply, ApiError>;
@@ -27,6 +37,8 @@ pub(super) enum ApiError {
     Unprocessable(String),
     TooLarge(String),
     ReadOnly,
+    /// This node of a cluster does not serve the keys.
+    NotServed(Rejection),
     /// The operation of a batch that failed, and why.
     Operation(usize, Box<ApiError>),
     Broken(Error),
@@ -76,6 +88,21 @@ impl ApiError {
             ApiError::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
             ApiError::Operation(_, error) => error.parts(),
             ApiError::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
+            ApiError::NotServed(rejection) => match rejection {
+                Rejection::Moved { .. } => (
+                    StatusCode::MISDIRECTED_REQUEST,
+                    code::MOVED,
+                    "another node of the cluster owns this key",
+                    None,
+                ),
+                Rejection::CrossSlot => {
+                    (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), CROSS_SLOT, None)
+                }
+                Rejection::Unassigned(_) => {
+                    let why = "no node of the cluster owns the slot of this key";
+                    (StatusCode::SERVICE_UNAVAILABLE, Code::StoreUnavailable.as_str(), why, None)
+                }
+            },
             ApiError::Broken(error) => {
                 (super::status::of(error.code()), error.code().as_str(), error.message(), None)
             }
@@ -92,6 +119,16 @@ impl ApiError {
         if let (Value::Object(error), ApiError::Operation(index, _)) = (&mut error, self) {
             error.insert("operation".to_owned(), json!(index));
         }
+        if let (Value::Object(error), Some((slot, owner, epoch))) = (&mut error, self.moved()) {
+            for (name, value) in [
+                ("slot", json!(slot)),
+                ("node", json!(owner.id.as_str())),
+                ("owner", json!(owner.http)),
+                ("epoch", json!(epoch)),
+            ] {
+                error.insert(name.to_owned(), value);
+            }
+        }
         let body = format!("{}\n", json!({ "error": error }));
         StoredResponse { status: status.as_u16(), version: None, body: body.into_bytes() }
     }
@@ -104,11 +141,26 @@ impl ApiError {
         }
     }
 
-    pub(super) fn reply(&self) -> Reply {
+    /// The slot, its owner and the epoch, if another node owns the key.
+    fn moved(&self) -> Option<(u16, &Node, u64)> {
         match self {
+            ApiError::NotServed(Rejection::Moved { slot, owner, epoch }) => Some((*slot, owner, epoch.0)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn reply(&self) -> Reply {
+        let mut reply = match self {
             ApiError::Broken(error) => reply::error(error),
             _ => reply::stored(self.stored()),
+        };
+        if let Some((_, owner, epoch)) = self.moved() {
+            let headers = reply.headers_mut();
+            // An address in the table is visible ASCII.
+            HeaderValue::try_from(&owner.http).into_iter().for_each(|url| drop(headers.insert(OWNER, url)));
+            headers.insert(EPOCH, HeaderValue::from(epoch));
         }
+        reply
     }
 }
 

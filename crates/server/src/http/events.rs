@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::bounds::HEARTBEAT;
 
 /// The media type of such a response.
-pub(super) const MEDIA: &str = "text/event-stream";
+pub(crate) const MEDIA: &str = "text/event-stream";
 
 /// The source of a streamed body. Each part of an event stream ends with an empty line.
 pub trait Source: Send {
@@ -63,8 +63,20 @@ pub(super) fn stream(app: &Arc<App>, source: impl Source + 'static) -> Reply {
     reply
 }
 
+/// Bytes of a line of an event besides its text.
+const LINE_BYTES: usize = b"data: \n".len();
+
+/// Up to this many bytes, a buffer for events is doubled when it is full.
+const EVENTS_DOUBLED_BYTES: usize = 1024 * 1024;
+
 /// Appends one event with this text. Each of its lines is a line of the event.
 pub(super) fn event(text: &str, out: &mut Vec<u8>) {
+    // A large text is not doubled in memory while it is copied.
+    let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let needed = text.len() + lines * LINE_BYTES + 1;
+    if needed > out.capacity() - out.len() {
+        out.reserve_exact(needed.max(out.capacity().min(EVENTS_DOUBLED_BYTES)));
+    }
     for line in text.split('\n') {
         out.extend_from_slice(b"data: ");
         // A lone carriage return would end the line, too.

@@ -3,8 +3,8 @@
 //! Both respond without a shard's loop, which may be blocked by a long command: then the process is healthy and gets no traffic.
 //!
 //! A probe acts on the status alone, so 503 is only for what a restart repairs: a poisoned shard, but neither a full disk nor an
-//! archive that cannot be written. Those are reported as reasons with status 200, and so is a failing store of a policy: everything
-//! else works, and only the next check shows whether the store works again.
+//! archive that cannot be written. Those are reported as reasons with status 200, and so is a failing store of a policy or of the
+//! documents, an upstream that does not reply, or a slot table that cannot be read: everything else works.
 
 use hyper::StatusCode;
 use keystead_core::ShardId;
@@ -95,6 +95,9 @@ fn health(app: &App) -> Reply {
     let mut found = Found::of(&app.engine.health());
     found.add_busy(app);
     found.add_policies(&app.policies.set());
+    found.add_documents(app);
+    found.add_upstream(app);
+    found.add_cluster(app);
     // Formatted by hand, so that the status comes first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
     let mut body = format!(r#"{{"status":"{status}","version":"{VERSION}","uptime_seconds":{uptime}"#);
@@ -220,8 +223,31 @@ impl Found {
     }
 
     fn add_policies(&mut self, set: &Set) {
-        for (name, _) in set.by_name.iter().filter(|(_, active)| active.is_store_broken()) {
-            self.reasons.push(format!("limit.{name}: its store could not answer the last check"));
+        for (name, active) in set.by_name.iter().filter(|(_, active)| active.is_store_broken()) {
+            let store = active.definition.store.shown();
+            self.reasons.push(format!("limit.{name}: its store ({store}) failed at the last check"));
+        }
+    }
+
+    fn add_documents(&mut self, app: &App) {
+        if let Some(documents) = app.documents.get().filter(|documents| documents.is_broken()) {
+            let store = documents.scheme();
+            self.reasons.push(format!("documents: their store ({store}) failed at the last request"));
+        }
+    }
+
+    fn add_upstream(&mut self, app: &App) {
+        if let Some(upstream) = app.upstream.get().filter(|upstream| upstream.is_broken()) {
+            let scheme = upstream.scheme();
+            self.reasons.push(format!("upstream: it ({scheme}) does not reply, so REST requests fail"));
+        }
+    }
+
+    fn add_cluster(&mut self, app: &App) {
+        if let Some((membership, why)) = app.cluster.get().and_then(|one| Some((one, one.trouble()?))) {
+            let store = membership.scheme();
+            self.reasons
+                .push(format!("cluster: {why} (in {store}), so this node goes on with the last slot table"));
         }
     }
 

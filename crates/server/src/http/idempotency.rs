@@ -5,10 +5,13 @@
 //! one atomic step, so a crash leaves both or neither; a change that is undone leaves no response and no claim, and may be sent again,
 //! even with another body.
 
+use std::sync::Arc;
+
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::bounds::IDEMPOTENCY_RESPONSE_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
+use keystead_commands::meter;
 use keystead_core::{Error, Millis, ShardId};
 use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
@@ -102,11 +105,18 @@ where
         }
         _ => None,
     };
+    let waiting = Arc::clone(&context.app.hub.waiting);
     let ran = context.run_at(shard, true, move |keys, now| {
         let result = match &idempotency_key {
             Some(idempotency_key) => at_most_once(idempotency_key, keys, shard, shards, now, run),
             None => run(keys, now),
         };
+        // A large response counts from here on, because it may wait for the disk before it waits for the client.
+        let result = result.and_then(|(response, extra): (StoredResponse, T)| {
+            let share =
+                waiting.take(response.body.len()).ok_or_else(|| R::from(meter::too_many_waiting()))?;
+            Ok(((response, extra), share))
+        });
         let completion = Completion::commit_if(result.is_ok());
         (result, completion)
     });
@@ -115,7 +125,7 @@ where
     if let (Some(idempotency_key), Ok(Err(_))) = (claimed, &ran) {
         release(context, idempotency_key).await;
     }
-    ran?
+    ran?.map(|(result, _share)| result)
 }
 
 /// Claims an idempotency key on its home shard, where that is not the shard of the change: a request that reuses it for other keys

@@ -118,7 +118,7 @@ impl Acceptor for HttpAcceptor {
             return;
         }
         let app = Arc::clone(&self.shared.app);
-        app.metrics.http_connections_refused.inc();
+        app.metrics.http_connections_rejected.inc();
         let rejection = self.http.tasks.spawn(reject(stream, app, Unserved::TooMany));
         self.http.rejections.push(rejection);
     }
@@ -361,7 +361,7 @@ mod tests {
         drop(kept_alive);
         let openapi = GET_AND_CLOSE.replace("/healthz", "/openapi.json");
         while !read_all(send(listener.address, &openapi).await).await.starts_with("HTTP/1.1 200") {}
-        assert!(listener.app.metrics.http_connections_refused.get() >= 1);
+        assert!(listener.app.metrics.http_connections_rejected.get() >= 1);
     }
 
     #[tokio::test]

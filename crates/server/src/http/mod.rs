@@ -10,6 +10,7 @@
 //! | accept, connection bound, drain       | [`listener`]   |
 //! | connections while the database loads  | `loading`      |
 //! | how one request is processed          | [`request`]    |
+//! | the body of a request, and its bounds | [`body`]       |
 //! | responses and error bodies            | [`reply`]      |
 //! | tokens, hosts, and pages of other sites | [`rights`]   |
 //! | server-sent events                    | [`events`]     |
@@ -26,8 +27,9 @@
 //! A route is one file here, with its part of the OpenAPI document, and one row in [`routes`].
 
 mod backup;
+pub mod body;
 mod context;
-mod cors;
+pub(crate) mod cors;
 mod error;
 pub mod events;
 #[cfg(fuzzing)]
@@ -47,8 +49,8 @@ pub mod request;
 pub mod rights;
 pub mod routes;
 pub mod status;
-mod upstash;
-mod url;
+pub(crate) mod upstash;
+pub(crate) mod url;
 
 pub use context::HttpContext;
 pub use listener::serve;

@@ -13,7 +13,8 @@ use hyper::{Response, StatusCode};
 use keystead_commands::bounds::REPLY_SMALL_BYTES;
 use keystead_commands::hub::{Waiting, WaitingBytes};
 use keystead_commands::idempotency::StoredResponse;
-use keystead_core::{Code, Error};
+use keystead_commands::meter;
+use keystead_core::{Code, Error, Outcome};
 use serde_json::json;
 
 use super::error::ApiError;
@@ -21,6 +22,7 @@ use super::events::Source;
 use super::request::RequestError;
 use super::rights::{self, AuthError};
 use super::status;
+use crate::bounds::BODIES_BYTES_MAX;
 
 /// Codes of errors that are not errors of a store.
 pub mod code {
@@ -38,6 +40,8 @@ pub mod code {
     pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
     /// The database is not open yet.
     pub const LOADING: &str = "loading";
+    /// Another node of the cluster owns the key.
+    pub const MOVED: &str = "moved";
     /// It is understood, but does not fit the current state.
     pub const UNPROCESSABLE: &str = "unprocessable";
 
@@ -50,6 +54,7 @@ pub mod code {
         TIMED_OUT,
         LOADING,
         UNSUPPORTED_MEDIA_TYPE,
+        MOVED,
         UNPROCESSABLE,
     ];
 }
@@ -94,15 +99,56 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
+/// A stream whose large parts count among the waiting bytes until they are sent.
+struct CountedSource {
+    source: Box<dyn Source>,
+    waiting: Arc<Waiting>,
+}
+
+impl Source for CountedSource {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        self.source.poll_next(cx).map(|next| {
+            next.map(|part| {
+                let mut bytes = part?;
+                match count(&mut bytes, &self.waiting) {
+                    Ok(()) => Ok(bytes),
+                    // The client continues where it stopped, or requests less.
+                    Err(error) => Err(io::Error::other(error)),
+                }
+            })
+        })
+    }
+}
+
+/// Counts bytes, if they are large, among the waiting bytes until they are dropped.
+fn count(bytes: &mut Bytes, waiting: &Arc<Waiting>) -> Result<(), Error> {
+    if bytes.len() > REPLY_SMALL_BYTES {
+        let mut part = WaitingBytes::new(Arc::clone(waiting));
+        part.set(bytes.len());
+        *bytes = Bytes::from_owner(Counted { bytes: std::mem::take(bytes), _waiting: part });
+        if waiting.is_over() {
+            return Err(meter::too_many_waiting());
+        }
+    }
+    Ok(())
+}
+
 impl Body {
-    /// Counts a whole body, if it is large, among the waiting bytes until it is sent.
-    pub(super) fn count_waiting(&mut self, waiting: &Arc<Waiting>) {
-        if let Body::Whole(bytes) = self
-            && bytes.len() > REPLY_SMALL_BYTES
-        {
-            let mut part = WaitingBytes::new(Arc::clone(waiting));
-            part.set(bytes.len());
-            *bytes = Bytes::from_owner(Counted { bytes: std::mem::take(bytes), _waiting: part });
+    /// Counts what is large of a body among the waiting bytes until it is sent.
+    ///
+    /// # Errors
+    /// When it is whole and more than the bound are waiting now. It counts nevertheless: the caller decides whether it is sent. A
+    /// stream ends with an error instead.
+    pub(super) fn count_waiting(&mut self, waiting: &Arc<Waiting>) -> Result<(), Error> {
+        match self {
+            Body::Whole(bytes) => count(bytes, waiting),
+            Body::Stream(_) => {
+                let Body::Stream(source) = std::mem::replace(self, Body::Whole(Bytes::new())) else {
+                    return Ok(());
+                };
+                *self = Body::Stream(Box::new(CountedSource { source, waiting: Arc::clone(waiting) }));
+                Ok(())
+            }
         }
     }
 }
@@ -180,13 +226,20 @@ pub(super) fn tag(reply: &mut Reply, version: u64) {
     }
 }
 
+/// The `outcome` of an error after which a change may or may not have happened.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// Seconds after which a request that was rejected because of load may be sent again.
 pub(super) const SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// The response for a request that failed.
 #[must_use]
 pub fn error(error: &Error) -> Reply {
-    let mut reply = error_body(status::of(error.code()), error.code().as_str(), &error.to_string());
+    let mut body = json!({ "error": { "code": error.code().as_str(), "message": error.to_string() } });
+    if error.outcome() == Outcome::Unknown {
+        body["error"]["outcome"] = json!(UNKNOWN);
+    }
+    let mut reply = json(status::of(error.code()), body);
     if error.code() == Code::QueueFull {
         reply.headers_mut().insert(RETRY_AFTER, SOON);
     }
@@ -224,12 +277,23 @@ pub fn request_error(error: &RequestError) -> Reply {
             (Code::BadRequest.as_str(), format!("the body cannot be read: {why}"))
         }
         RequestError::TimedOut => (code::TIMED_OUT, "the request's body did not arrive in time".to_owned()),
+        RequestError::BodiesFull => (Code::QueueFull.as_str(), bodies_full()),
     };
     let mut reply = error_body(error.status(), code, &message);
+    if let RequestError::BodiesFull = error {
+        reply.headers_mut().insert(RETRY_AFTER, SOON);
+    }
     if let RequestError::Unauthorized(_) = error {
         reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply
+}
+
+/// The message for [`RequestError::BodiesFull`].
+pub(super) fn bodies_full() -> String {
+    format!(
+        "the bodies of all requests are over {BODIES_BYTES_MAX} bytes: send less data, or try again later"
+    )
 }
 
 fn error_body(status: StatusCode, code: &str, message: &str) -> Reply {

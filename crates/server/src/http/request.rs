@@ -6,8 +6,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -18,9 +17,9 @@ use super::error::ApiError;
 use super::reply::{self, Reply};
 use super::rights::{self, AuthError, Rights};
 use super::routes::{self, Access, Match, Route, Takes, method_label};
-use super::{cors, health, upstash};
+use super::{body, cors, health, upstash};
 use crate::app::App;
-use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, Bounds};
+use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX};
 use crate::starting::Starting;
 
 /// A request whose body has arrived.
@@ -72,6 +71,8 @@ pub enum RequestError {
     Unreadable(String),
     /// The body did not arrive in time.
     TimedOut,
+    /// The bodies of all requests together are too large.
+    BodiesFull,
 }
 
 impl RequestError {
@@ -85,6 +86,7 @@ impl RequestError {
             RequestError::TooLarge(..) => StatusCode::PAYLOAD_TOO_LARGE,
             RequestError::Unreadable(_) => StatusCode::BAD_REQUEST,
             RequestError::TimedOut => StatusCode::REQUEST_TIMEOUT,
+            RequestError::BodiesFull => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -95,10 +97,17 @@ pub async fn respond(context: &HttpContext, request: Request<Incoming>) -> Reply
     let found = Match::find(request.method(), request.uri().path());
     let method = method_label(request.method());
     let is_page = cors::is_page(request.headers());
+    let is_read = request.method().is_safe();
     let mut reply = match run(context, found, request).await {
         Ok(reply) => reply,
         Err(error) => error_reply(context, found, &error).await,
     };
+    match reply.body_mut().count_waiting(&context.app.hub.waiting) {
+        // What was read can be read again. What was written cannot be undone here, so a write has checked this before
+        // (idempotency.rs), and so has a command.
+        Err(error) if is_read && found.access() != Access::Upstash => reply = reply::error(&error),
+        _ => {}
+    }
     // Stored data must not remain in the cache of a browser or a proxy.
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if context.app.is_stopping() {
@@ -195,7 +204,7 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
                 Takes::Body => context.bounds.body_bytes_max,
                 Takes::Nothing => 0,
             };
-            let body = read_body(&context.bounds, most, body).await?;
+            let body = body::read(&context.app.bodies, context.bounds.body_timeout, most, body).await?;
             Ok(route.handle(context, &HttpRequest { route, head, body, rights }).await)
         }
     }
@@ -235,7 +244,7 @@ async fn error_reply(context: &HttpContext, found: Match, error: &RequestError) 
             false
         }
         // The rest of the body may still arrive, so the connection cannot carry another request.
-        RequestError::TimedOut => true,
+        RequestError::TimedOut | RequestError::BodiesFull => true,
         _ => false,
     };
     let mut reply = match found.access() {
@@ -265,23 +274,4 @@ async fn delay_failure(context: &HttpContext) -> bool {
     }
     tokio::time::sleep(AUTH_FAILURE_DELAY).await;
     failures >= AUTH_FAILURES_MAX
-}
-
-/// Reads the whole body, of at most `most` bytes, within its timeout.
-async fn read_body(bounds: &Bounds, most: usize, body: Incoming) -> Result<Bytes, RequestError> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    // A client that announces the length gets the error before it sends the body.
-    let announced = body.size_hint().lower();
-    if announced > most as u64 {
-        return Err(RequestError::TooLarge(most, announced));
-    }
-    let whole = Limited::new(body, most).collect();
-    match tokio::time::timeout(bounds.body_timeout, whole).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(RequestError::TooLarge(most, most as u64 + 1)),
-        Ok(Err(e)) => Err(RequestError::Unreadable(e.to_string())),
-        Err(_) => Err(RequestError::TimedOut),
-    }
 }

@@ -31,7 +31,7 @@ pub enum AuthError {
 ///
 /// # Errors
 /// When it is not authorised.
-pub(super) fn of(
+pub(crate) fn of(
     settings: &Settings,
     headers: &HeaderMap,
     elsewhere: impl FnOnce() -> Option<Vec<u8>>,
@@ -65,7 +65,7 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
 ///
 /// # Errors
 /// The host that is none of these; empty where the request names no host.
-pub(super) fn check_host(
+pub(crate) fn check_host(
     settings: &Settings,
     at: IpAddr,
     uri: &Uri,

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use keystead_core::{Error, Millis, Store};
-use keystead_limit::fail::is_broken;
+use keystead_limit::fail_mode::is_broken;
 use keystead_limit::headers::retry_after_s;
-use keystead_limit::{Decision, Fail, HeaderStyles, Headers, Limiter};
+use keystead_limit::{Decision, FailMode, HeaderStyles, Headers, Limiter};
 
 use super::counts::PolicyCounts;
 use super::denied::Denied;
@@ -64,7 +64,7 @@ impl ActivePolicy {
         // A policy of another kind has another state: it starts under a prefix of its own, and the old state expires.
         let prefix = format!("limit:{}:{}", definition.name, policy.strategy().word());
         let headers = Headers::new(&policy, definition.headers);
-        let fail = policy.fail().unwrap_or(Fail::Closed);
+        let fail = policy.fail().unwrap_or(FailMode::Closed);
         let limiter = Limiter::new(policy, store, fail).prefix(&prefix);
         let (denied, broken) = (Mutex::default(), AtomicBool::new(false));
         ActivePolicy { definition, backend, limiter, counts, denied, prefix, headers, broken }

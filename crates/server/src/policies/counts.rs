@@ -28,6 +28,12 @@ struct PolicyLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StoreLabels {
+    policy: String,
+    store: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KeyLabels {
     policy: String,
     key: String,
@@ -41,7 +47,7 @@ pub struct PolicyMetrics {
     checks: Family<CheckLabels, Counter>,
     durations: Family<PolicyLabel, Histogram, fn() -> Histogram>,
     denied_keys: Family<KeyLabels, Gauge>,
-    store_broken: Family<PolicyLabel, Gauge>,
+    store_broken: Family<StoreLabels, Gauge>,
     stale: Gauge,
 }
 
@@ -120,8 +126,9 @@ impl PolicyMetrics {
         self.store_broken.clear();
         for (name, active) in &set.by_name {
             if !active.backend.is_engine() {
-                let label = PolicyLabel { policy: name.clone() };
-                self.store_broken.get_or_create(&label).set(active.is_store_broken().into());
+                let store = active.definition.store.shown().to_owned();
+                let labels = StoreLabels { policy: name.clone(), store };
+                self.store_broken.get_or_create(&labels).set(active.is_store_broken().into());
             }
             let top = active.denied.lock().unwrap_or_else(PoisonError::into_inner).top(DENIED_KEYS_LISTED);
             for (key, count) in top {

@@ -9,7 +9,7 @@
 //! store = "engine"
 //! ```
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use keystead_core::{Code, Error, Result};
 use keystead_limit::{HeaderStyles, Policy};
@@ -18,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 use super::ENGINE;
 use crate::bounds::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 use crate::failure::failure;
+use crate::stores::StoreName;
 
 /// The name of the table of all policies.
 pub(crate) const TABLE: &str = "limit";
@@ -26,33 +27,11 @@ pub(crate) const TABLE: &str = "limit";
 pub(crate) const EXAMPLE: &str =
     "write [limit.login] and below it limit = 5, periodMs = \"60s\", fail = \"closed\"";
 
-/// The name of a store. It may contain a password, so only its scheme is ever shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct StoreName(String);
-
-impl StoreName {
-    /// All of it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The part that may be shown: a name, or the scheme of a URL.
-    #[must_use]
-    pub fn shown(&self) -> &str {
-        self.0.split_once(':').map_or(&self.0, |(scheme, _)| scheme)
-    }
-}
-
-impl fmt::Debug for StoreName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.shown())
-    }
-}
-
 /// The definition of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
+    /// The file and line where it begins.
+    pub location: String,
     /// Its name in requests.
     pub name: String,
     /// The limit.
@@ -63,6 +42,17 @@ pub struct Definition {
     pub headers: HeaderStyles,
     /// As written, without the store.
     pub shown: serde_json::Value,
+}
+
+impl Definition {
+    /// Whether it is the same policy, wherever it is in the file.
+    #[must_use]
+    pub fn is_same(&self, other: &Definition) -> bool {
+        // Without `..`, so that a new field must be considered.
+        let Definition { location: _, name, policy, store, headers, shown } = self;
+        (name, policy, store, headers, shown)
+            == (&other.name, &other.policy, &other.store, &other.headers, &other.shown)
+    }
 }
 
 /// The policies of a settings file.
@@ -82,9 +72,9 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<Definition>> {
         return Err(failure(format_args!("{}: limit must be tables", at(key.span().start)), EXAMPLE));
     };
     if tables.len() > POLICIES_MAX {
-        let (place, count) = (at(key.span().start), tables.len());
+        let (location, count) = (at(key.span().start), tables.len());
         return Err(failure(
-            format_args!("{place}: there are {count} policies"),
+            format_args!("{location}: there are {count} policies"),
             format_args!("at most {POLICIES_MAX} are allowed"),
         ));
     }
@@ -95,10 +85,12 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<Definition>> {
     let values = whole.get(TABLE).and_then(toml::Value::as_table);
     let mut definitions = Vec::with_capacity(tables.len());
     for (name, _) in tables {
-        let place = at(name.span().start);
+        let location = at(name.span().start);
         let name = name.get_ref().to_string();
         let definition = definition(&name, values.and_then(|values| values.get(&name)));
-        definitions.push(definition.map_err(|error| error.context(format_args!("{place}: limit.{name}")))?);
+        let definition =
+            definition.map_err(|error| error.context(format_args!("{location}: limit.{name}")))?;
+        definitions.push(Definition { location, ..definition });
     }
     Ok(definitions)
 }
@@ -115,7 +107,7 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
         None => ENGINE.to_owned(),
         Some(toml::Value::String(store)) => store,
         Some(_) => {
-            return Err(failure("store must be text", "write engine, memory, or a URL such as sqlite:DIR"));
+            return Err(failure("store must be text", "write engine, memory, or a URL such as redis://HOST"));
         }
     };
     let headers = headers(table.remove("headers"))?;
@@ -129,7 +121,8 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
         ));
     }
     let policy = Policy::from_toml_table(&table)?.named(name)?;
-    Ok(Definition { name: name.to_owned(), policy, store: StoreName(store), headers, shown })
+    let location = String::new();
+    Ok(Definition { location, name: name.to_owned(), policy, store: StoreName::new(store), headers, shown })
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -28,6 +28,7 @@ use counts::PolicyMetrics;
 use file::Definition;
 
 use crate::bounds::MEMORY_KEYS_MAX;
+use crate::stores;
 
 /// The name of the server's own database as a store.
 pub const ENGINE: &str = "engine";
@@ -97,10 +98,11 @@ impl Policies {
     pub fn replace(&self, definitions: &[Definition]) -> Result<()> {
         let before = self.set();
         let same = |one: &Definition| {
-            before.by_name.get(&one.name).filter(|active| active.definition == *one).cloned()
+            before.by_name.get(&one.name).filter(|active| active.definition.is_same(one)).cloned()
         };
         let of_store = |definition: &Definition, error: Error| {
-            Error::new(error.code(), format!("limit.{}: store: {}", definition.name, error.message()))
+            let Definition { location, name, .. } = definition;
+            Error::new(error.code(), format!("{location}: limit.{name}: store: {}", error.message()))
         };
         // All definitions are checked before a store is opened, and all stores opened before metrics are registered.
         for definition in definitions {
@@ -141,15 +143,15 @@ impl Policies {
         }
         let Some((scheme, _)) = word.split_once(':') else {
             let message =
-                format!("'{word}' is not a store: write engine, memory, or a URL such as sqlite:DIR");
+                format!("'{word}' is not a store: write engine, memory, or a URL such as redis://HOST");
             return Err(Error::new(Code::ConfigInvalid, message));
         };
         if keystead_stores::SCHEMES.iter().all(|known| known.name != scheme) {
             // Its error lists the schemes.
             return keystead_stores::open(word).map(drop);
         }
-        let is_other =
-            |other: &str| other != word && path_of(word).is_some() && path_of(other) == path_of(word);
+        let Some(directory) = directory_of(word) else { return Ok(()) };
+        let is_other = |other: &str| other != word && directory_of(other) == Some(directory);
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         match others.keys().any(|open| is_other(open)) || all.iter().any(|one| is_other(one.store.as_str())) {
             true => Err(Error::new(
@@ -191,7 +193,7 @@ impl Policies {
         let store = match others.get(word) {
             Some(store) => Arc::clone(store),
             None => {
-                let store = keystead_stores::open(word)?;
+                let store = stores::open(word)?;
                 others.insert(word.to_owned(), Arc::clone(&store));
                 store
             }
@@ -208,12 +210,11 @@ impl Policies {
     }
 }
 
-/// The scheme and path of a URL with a path: a directory can be opened once, whatever the parameters.
-fn path_of(url: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = url.split_once(':')?;
-    let path = rest.split('?').next()?;
+/// The directory of a URL that names one. It can be opened once, whatever the parameters; a server can be connected to many times.
+fn directory_of(url: &str) -> Option<&str> {
+    let path = url.strip_prefix("sqlite:")?.split('?').next()?;
     let path = path.strip_prefix("//").unwrap_or(path);
-    (!path.is_empty()).then_some((scheme, path))
+    (!path.is_empty()).then_some(path)
 }
 
 #[cfg(test)]
@@ -239,6 +240,8 @@ mod tests {
         let first = policies.find("a").unwrap();
         policies.replace(&definitions(ONE)).unwrap();
         assert!(Arc::ptr_eq(&first, &policies.find("a").unwrap()));
+        policies.replace(&definitions(&("\n\n".to_owned() + ONE))).unwrap();
+        assert!(Arc::ptr_eq(&first, &policies.find("a").unwrap()), "it is only on another line");
         policies.replace(&definitions(&ONE.replace("limit = 2", "limit = 3"))).unwrap();
         assert!(!Arc::ptr_eq(&first, &policies.find("a").unwrap()));
         policies.replace(&[]).unwrap();
@@ -255,7 +258,7 @@ mod tests {
             let error = policies
                 .replace(&definitions(&ONE.replace("\"memory\"", &format!("\"{store}\""))))
                 .unwrap_err();
-            assert!(error.message().starts_with("limit.a: store: "), "{error}");
+            assert!(error.message().starts_with("k.toml:1: limit.a: store: "), "{error}");
             assert!(error.message().contains(why) && !error.message().contains("pw"), "{error}");
         }
         assert!(policies.find("a").is_some());
@@ -276,6 +279,18 @@ mod tests {
         let unused = policies.unused();
         assert_eq!(unused.len(), 1);
         unused[0].close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_server_can_be_used_with_different_parameters() {
+        let policies = policies();
+        let on = |name: &str, store: &str| {
+            ONE.replace("limit.a", &format!("limit.{name}")).replace("memory", &format!("redis://h{store}"))
+        };
+        let text = on("a", "/0") + &on("b", "/0?atomic=cas") + &on("c", "/0") + &on("d", "/1");
+        policies.replace(&definitions(&text)).unwrap();
+        assert_eq!(policies.find("a").unwrap().backend, Backend::Async);
+        assert_eq!(policies.others().len(), 3, "a and c share one");
     }
 
     #[tokio::test]

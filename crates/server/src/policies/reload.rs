@@ -8,12 +8,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use keystead_core::{Code, Error};
+use keystead_core::{Code, Error, Store};
 use tokio::sync::Notify;
 
 use super::file;
 use crate::app::App;
-use crate::bounds::{RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX};
+use crate::bounds::{
+    RELOAD_AGAIN_LOOKS, RELOAD_LOOK, SETTINGS_BYTES_MAX, STORE_RELEASE_LOOK, STORE_RELEASE_LOOKS,
+};
 use crate::permissions;
 use crate::settings::{self, file::DEFAULT_PATH};
 
@@ -94,6 +96,7 @@ async fn apply(
     };
     // A rejected file may have opened some stores.
     for store in app.policies.unused() {
+        released(&store).await;
         if let Err(error) = store.close().await {
             tracing::warn!(store = store.scheme(), %error, "a store could not be closed");
         }
@@ -113,6 +116,15 @@ async fn apply(
         }
     }
     replaced.map(drop)
+}
+
+/// Waits until the requests that found the old policies have ended, but not for long.
+async fn released(store: &Arc<dyn Store>) {
+    let mut looks_left = STORE_RELEASE_LOOKS;
+    while Arc::strong_count(store) > 1 && looks_left > 0 {
+        tokio::time::sleep(STORE_RELEASE_LOOK).await;
+        looks_left -= 1;
+    }
 }
 
 async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, ReloadError> {

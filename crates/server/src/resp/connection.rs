@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use keystead_commands::Reply;
+use keystead_commands::bounds::REPLY_SMALL_BYTES;
 use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors;
 use keystead_commands::hub::{Kind, Unblock, WaitingBytes};
@@ -32,8 +33,8 @@ use super::unauthenticated::{self, Deadline};
 use super::worker::Worker;
 use crate::app::App;
 use crate::bounds::{
-    DRAIN_TIMEOUT, RESP_OUTPUT_KEPT_BYTES, RESP_OUTPUT_PAUSE_BYTES, RESP_WAITING_INPUT_BYTES,
-    UNAUTHENTICATED_INPUT_BYTES_MAX,
+    DRAIN_TIMEOUT, RESP_OUTPUT_KEPT_BYTES, RESP_OUTPUT_PAUSE_BYTES, RESP_OUTPUT_SHORT_BYTES,
+    RESP_WAITING_INPUT_BYTES, UNAUTHENTICATED_INPUT_BYTES_MAX,
 };
 use crate::call::Caller;
 use crate::call::job::Served;
@@ -54,6 +55,8 @@ pub(super) struct Connection<S> {
     ended: bool,
     /// Something was written and is not flushed yet.
     flushing: bool,
+    /// A short reply is written when the other connections that are ready have run their requests.
+    writes_last: bool,
     slow_reader: SlowReader,
     deadline: Deadline,
 }
@@ -87,6 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             wakes_at: Revision::ZERO,
             ended: false,
             flushing: false,
+            writes_last: false,
             slow_reader: SlowReader::default(),
             deadline: Deadline::default(),
         }
@@ -132,12 +136,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let mut progress = self.poll_pending(cx);
         progress |= self.read(cx)?;
-        let mut held = false;
+        let (mut held, mut ran) = (false, false);
         if self.pending.is_none() && self.input.len() > 0 && !self.worker.session.closing {
             match self.run_requests(cx) {
-                Some(ran) => progress |= ran,
+                Some(any) => ran = any,
                 None => held = true,
             }
+            progress |= ran;
             // The remaining requests run when the client has read more replies.
             held |= self.output.len() >= RESP_OUTPUT_PAUSE_BYTES;
         }
@@ -152,6 +157,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.take_messages(cx)?;
         self.release(cx)?;
+        if self.defers_write(ran, cx) {
+            return Ok(false);
+        }
         if !self.writes_later() {
             progress |= self.write(cx)?;
         }
@@ -360,6 +368,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tracing::warn!(client = session.client.id, "a subscriber is too slow: closed");
             return Err(Broken);
         };
+        // One slow subscriber has a limit of its own. Many of them share that of all replies, and then the slow ones are closed.
+        if !replies.is_empty()
+            && self.output.len() > REPLY_SMALL_BYTES
+            && self.worker.caller.app.hub.waiting.is_over()
+        {
+            tracing::warn!(client = session.client.id, "too many bytes wait for slow subscribers: closed");
+            return Err(Broken);
+        }
         for reply in replies {
             encode(session.protocol, &reply, &mut self.output.bytes);
             let durable = self.worker.caller.local.durable(Revision::ZERO, cx.waker());
@@ -389,6 +405,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         matches!(self.pending, Some(Pending::Pipeline))
             && !self.pipeline.has_replied()
             && self.output.len() <= RESP_OUTPUT_KEPT_BYTES
+    }
+
+    /// Lets the other connections that are ready run their requests before a short reply is written. Replies that are written in a row wake
+    /// a client once that has several connections; otherwise it would wake, and sleep again, for each. Long replies are better
+    /// read while the next requests run.
+    fn defers_write(&mut self, ran: bool, cx: &Context<'_>) -> bool {
+        let ready = self.output.ready().len();
+        self.writes_last = ran && !self.writes_last && ready > 0 && ready <= RESP_OUTPUT_SHORT_BYTES;
+        if self.writes_last {
+            cx.waker().wake_by_ref();
+        }
+        self.writes_last
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Broken> {

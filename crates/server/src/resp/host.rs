@@ -33,6 +33,7 @@ pub struct Server {
     run_id: String,
     shut_down: Arc<watch::Sender<Option<ShutDown>>>,
     durability: Durability,
+    cluster: bool,
 }
 
 impl Server {
@@ -51,6 +52,7 @@ impl Server {
             engine,
             load,
             durability: settings.durability,
+            cluster: settings.cluster.is_some(),
             token: settings.token.clone(),
             started: Stopwatch::start(),
             port,
@@ -105,6 +107,7 @@ impl Host for Server {
             expired_keys: sum(|shard| shard.size.expired),
             cpu_us: cpu_us(),
             run_id: self.run_id.clone(),
+            cluster: self.cluster,
             loading: self.engine.get().is_none().then(|| self.load.now()),
         }
     }

@@ -5,6 +5,8 @@ use std::task::Context;
 use keystead_commands::Reply;
 use keystead_commands::hub::Message;
 use keystead_commands::session::Session;
+use keystead_model::Bytes;
+use keystead_model::value::Str;
 
 /// Takes what arrived for the client. `None` when more arrived than is kept: it reads too slowly.
 pub(super) fn take(session: &Session, cx: &Context<'_>) -> Option<Vec<Reply>> {
@@ -24,11 +26,11 @@ fn message_reply(message: &Message) -> Reply {
     let Message { channel, pattern, content, sharded } = message.clone();
     Reply::Push(match pattern {
         Some(pattern) => {
-            vec![Reply::bulk(b"pmessage"), Reply::Bulk(pattern), Reply::Bulk(channel), Reply::Bulk(content)]
+            vec![Reply::bulk(b"pmessage"), shared(pattern), shared(channel), shared(content)]
         }
         None => {
             let kind: &[u8] = if sharded { b"smessage" } else { b"message" };
-            vec![Reply::bulk(kind), Reply::Bulk(channel), Reply::Bulk(content)]
+            vec![Reply::bulk(kind), shared(channel), shared(content)]
         }
     })
 }
@@ -36,4 +38,9 @@ fn message_reply(message: &Message) -> Reply {
 /// A command, as MONITOR shows it.
 fn monitor_reply(message: &Message) -> Reply {
     Reply::Status(String::from_utf8_lossy(&message.content).into_owned().into())
+}
+
+/// A part of a message. It counted already when the message was published.
+fn shared(bytes: Bytes) -> Reply {
+    Reply::Bulk(Str::sharing(bytes))
 }

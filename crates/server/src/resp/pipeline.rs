@@ -23,7 +23,7 @@ use crate::call::{Caller, ended};
 
 /// Where a request of the pipeline runs.
 #[derive(Clone, Copy)]
-enum Place {
+enum RunsOn {
     /// On the shard of the connection's loop.
     Local,
     /// On the shard of the part with this index.
@@ -43,7 +43,7 @@ struct Remote {
 
 /// Requests whose replies are put together. It is open from the first request for another shard until all have their replies.
 pub(super) struct Pipeline {
-    places: Vec<Place>,
+    runs_on: Vec<RunsOn>,
     /// How many replies are in the output.
     replied: usize,
     remotes: Vec<Remote>,
@@ -57,7 +57,7 @@ pub(super) struct Pipeline {
 impl Pipeline {
     pub(super) fn new(hub: &Hub) -> Self {
         Pipeline {
-            places: Vec::new(),
+            runs_on: Vec::new(),
             replied: 0,
             remotes: Vec::new(),
             local: Replies::new(hub),
@@ -67,7 +67,7 @@ impl Pipeline {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.places.is_empty()
+        !self.runs_on.is_empty()
     }
 
     /// Whether some of its replies are in the output, and others are not.
@@ -77,7 +77,7 @@ impl Pipeline {
 
     /// Whether the next request must wait until these have their replies.
     pub(super) fn is_full(&self, output: &Output) -> bool {
-        self.places.len() >= RESP_PIPELINE_REQUESTS_MAX
+        self.runs_on.len() >= RESP_PIPELINE_REQUESTS_MAX
             || self.request_bytes >= RESP_PIPELINE_BYTES_MAX
             || output.len() + self.local.len_bytes() >= RESP_OUTPUT_PAUSE_BYTES
     }
@@ -92,7 +92,7 @@ impl Pipeline {
     ) {
         self.local.push(&worker.caller.app.hub, worker.session.protocol, reply, publish);
         self.local_seen = self.local_seen.max(seen);
-        self.places.push(Place::Local);
+        self.runs_on.push(RunsOn::Local);
     }
 
     /// Adds a request for another shard.
@@ -116,7 +116,7 @@ impl Pipeline {
         }
         self.request_bytes += args.from(0).map(<[u8]>::len).sum::<usize>();
         // There are at most 256 shards.
-        self.places.push(Place::Part(index as u16));
+        self.runs_on.push(RunsOn::Part(index as u16));
     }
 
     /// Sends each shard its part. One with replies that wait for those of other shards is sent later, so that they do not pile up.
@@ -143,10 +143,10 @@ impl Pipeline {
     /// Appends the replies that are there to the output, up to the first that is missing. Returns whether none is missing.
     pub(super) fn reply(&mut self, worker: &mut Worker, output: &mut Output, durable: Revision) -> bool {
         let mut publish = Vec::new();
-        while let Some(place) = self.places.get(self.replied) {
-            let replies = match place {
-                Place::Local => Some(&mut self.local),
-                Place::Part(n) => self.remotes[usize::from(*n)].part.as_mut().map(|part| &mut part.replies),
+        while let Some(runs_on) = self.runs_on.get(self.replied) {
+            let replies = match runs_on {
+                RunsOn::Local => Some(&mut self.local),
+                RunsOn::Part(n) => self.remotes[usize::from(*n)].part.as_mut().map(|part| &mut part.replies),
             };
             let Some(reply) = replies.and_then(|replies| replies.next(&mut publish)) else { break };
             if worker.wants_reply() {
@@ -156,7 +156,7 @@ impl Pipeline {
         }
         let publish = output.mark(self.local_seen, durable, publish);
         worker.caller.publish(&publish);
-        let is_done = self.replied == self.places.len();
+        let is_done = self.replied == self.runs_on.len();
         if is_done {
             self.end();
         }
@@ -164,8 +164,8 @@ impl Pipeline {
     }
 
     fn end(&mut self) {
-        self.places.clear();
-        self.places.shrink_to(64);
+        self.runs_on.clear();
+        self.runs_on.shrink_to(64);
         self.local.clear();
         self.remotes.drain(..).filter_map(|remote| remote.part).for_each(Part::recycle);
         (self.replied, self.request_bytes, self.local_seen) = (0, 0, Revision::ZERO);

@@ -124,7 +124,8 @@ impl Loaded {
         let (shown, words) = (path.display().to_string(), text.as_deref().unwrap_or_default());
         let (entries, policies) = (file::parse(words, &shown)?, policies::file::parse(words, &shown)?);
         if text.is_some() {
-            let holds_secret = entries.iter().any(|entry| entry.setting.secret);
+            let holds_secret = entries.iter().any(|entry| entry.setting.secret)
+                || policies.iter().any(|definition| definition.store.may_be_secret());
             warnings.extend(permissions::settings_file(&path, holds_secret)?);
         }
         let from_file = entries

@@ -27,12 +27,16 @@ pub mod value;
 use std::fmt;
 use std::path::PathBuf;
 
+use keystead_cluster::NodeId;
 pub use layers::{Loaded, Source, Sources, Value};
 pub use table::{SETTINGS, Setting};
 use tracing::level_filters::LevelFilter;
 pub use value::{Durability, Listen, LogFormat, Shards, Token};
 
+use crate::cluster::Addresses;
 use crate::policies::file::Definition;
+use crate::router::NodeList;
+use crate::stores::StoreName;
 
 /// The effective values, checked and typed.
 #[derive(Clone, Debug)]
@@ -53,6 +57,18 @@ pub struct Settings {
     pub shards: Option<Shards>,
     /// How much memory values may use. None: unlimited.
     pub memory_bytes: Option<usize>,
+    /// The store of the documents. None: the database.
+    pub documents_store: Option<StoreName>,
+    /// The Redis server or cluster that the Upstash-compatible REST API stands in front of. None: the database.
+    pub upstream: Option<StoreName>,
+    /// The nodes of a router.
+    pub nodes: Option<NodeList>,
+    /// The store of the slot table of the cluster that this server is a node of. None: it is none.
+    pub cluster: Option<StoreName>,
+    /// The id of this node.
+    pub node_id: Option<NodeId>,
+    /// Where clients reach this node.
+    pub advertise: Option<Addresses>,
     /// The token that requests must send, if one is set.
     pub token: Option<Token>,
     /// The token that may only read.
@@ -108,6 +124,12 @@ impl Settings {
             durability: Durability::Memory,
             shards: None,
             memory_bytes: Some(0),
+            documents_store: None,
+            upstream: None,
+            nodes: None,
+            cluster: None,
+            node_id: None,
+            advertise: None,
             token: None,
             read_only_token: None,
             token_file: None,

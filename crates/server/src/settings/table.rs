@@ -4,8 +4,10 @@ use tracing::level_filters::LevelFilter;
 
 use super::Settings;
 use super::value::{
-    AUTO, InvalidValue, Listen, LogFormat, Token, durability, host_names, memory, one_of, path, shards,
+    AUTO, InvalidValue, Listen, LogFormat, Token, addresses, durability, host_names, memory, node_id, one_of,
+    path, shards, store_name, upstream,
 };
+use crate::router::NodeList;
 
 /// One setting.
 pub struct Setting {
@@ -130,10 +132,64 @@ pub const SETTINGS: &[Setting] = &[
         name: "memory",
         value_name: "SIZE",
         default: Some("unlimited"),
-        help: "Memory for keys and values, for example 512mb or 4gb; other values are evicted to disk, further keys are refused",
+        help: "Memory for keys and values, for example 512mb or 4gb; values beyond it are evicted to disk, keys beyond it are rejected",
         form: Form::Text,
         secret: false,
         set: |s, text| memory(text).map(|v| s.memory_bytes = v),
+    },
+    Setting {
+        name: "documents-store",
+        value_name: "URL",
+        default: None,
+        help: "A store that several servers share for the documents of /kv, for example postgres://USER:PASSWORD@HOST/DATABASE [default: the database]",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| store_name(text).map(|v| s.documents_store = Some(v)),
+    },
+    Setting {
+        name: "upstream",
+        value_name: "URL",
+        default: None,
+        help: "A Redis server or cluster that the Upstash-compatible REST API runs its commands on, for example redis://USER:PASSWORD@HOST:6379 [default: the database]",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| upstream(text).map(|v| s.upstream = Some(v)),
+    },
+    Setting {
+        name: "nodes",
+        value_name: "URLS",
+        default: None,
+        help: "The nodes of keystead router, separated by commas: http://HOST:PORT or NAME=http://HOST:PORT",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| NodeList::parse(text).map(|v| s.nodes = Some(v)),
+    },
+    Setting {
+        name: "cluster",
+        value_name: "URL",
+        default: None,
+        help: "The store with the slot table of the cluster that this server is a node of, for example etcd://HOST:2379; see docs/cluster-nodes.md",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| store_name(text).map(|v| s.cluster = Some(v)),
+    },
+    Setting {
+        name: "node-id",
+        value_name: "NAME",
+        default: None,
+        help: "The id of this node in the slot table; needs --cluster",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| node_id(text).map(|v| s.node_id = Some(v)),
+    },
+    Setting {
+        name: "advertise",
+        value_name: "URLS",
+        default: None,
+        help: "Where clients reach this node: redis://HOST:PORT,http://HOST:PORT; needs --cluster",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| addresses(text).map(|v| s.advertise = Some(v)),
     },
     Setting {
         name: "token",

@@ -5,11 +5,16 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use keystead_cluster::NodeId;
+use keystead_cluster::bounds::NAME_BYTES_MAX;
 pub use keystead_engine::Durability;
 use keystead_engine::bounds::SHARDS_MAX;
+use keystead_stores::redis::Upstream;
 use subtle::ConstantTimeEq;
 
 use crate::bounds::{ALLOWED_HOSTS_MAX, MEMORY_BYTES_MIN, TOKEN_BYTES_ADVISED, TOKEN_BYTES_MAX};
+use crate::cluster::{ADDRESS_FORM, Addresses};
+use crate::stores::StoreName;
 use crate::suggest;
 
 use super::size::{parse_size_bytes, show_bytes};
@@ -24,7 +29,7 @@ pub struct InvalidValue {
 }
 
 impl InvalidValue {
-    pub(super) fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
         InvalidValue { why: why.into(), fix: fix.into() }
     }
 }
@@ -84,6 +89,42 @@ impl fmt::Display for Listen {
 pub(crate) fn durability(text: &str) -> Result<Durability, InvalidValue> {
     let levels = [Durability::Fsync, Durability::Commit, Durability::Memory];
     one_of(text, &levels.map(|level| (level.as_str(), level)))
+}
+
+/// Parses the URL of a store, as far as its scheme. It may contain a password.
+pub(crate) fn store_name(text: &str) -> Result<StoreName, InvalidValue> {
+    let schemes: Vec<&str> = keystead_stores::SCHEMES.iter().map(|scheme| scheme.name).collect();
+    match text.split_once(':') {
+        Some((scheme, _)) if schemes.contains(&scheme) => Ok(StoreName::new(text.to_owned())),
+        _ => {
+            let fix = format!("write a URL that begins with {}", schemes.join(":, "));
+            Err(InvalidValue::new("names no store that this build has", format!("{fix}:")))
+        }
+    }
+}
+
+/// Parses the id of a node of a cluster.
+pub(crate) fn node_id(text: &str) -> Result<NodeId, InvalidValue> {
+    let fix = format!("write 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-'");
+    NodeId::new(text).map_err(|_| InvalidValue::new("is not the id of a node", fix))
+}
+
+/// Parses the addresses of a node of a cluster.
+pub(crate) fn addresses(text: &str) -> Result<Addresses, InvalidValue> {
+    Addresses::parse(text).map_err(|why| InvalidValue::new(why, ADDRESS_FORM))
+}
+
+/// Parses the URL of an upstream, as far as its scheme. It may contain a password.
+pub(crate) fn upstream(text: &str) -> Result<StoreName, InvalidValue> {
+    match text.split_once(':') {
+        Some((scheme, _)) if Upstream::schemes().any(|known| known == scheme) => {
+            Ok(StoreName::new(text.to_owned()))
+        }
+        _ => {
+            let fix = "write redis://HOST:6379, rediss://HOST:6379 or redis+cluster://HOST:6379,HOST:6379";
+            Err(InvalidValue::new("is no URL of Redis", fix))
+        }
+    }
 }
 
 /// The form of the log lines.

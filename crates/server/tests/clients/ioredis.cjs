@@ -23,9 +23,9 @@ async function main() {
   await redis.sadd("set", "m", "n");
   assert.deepEqual((await redis.smembers("set")).sort(), ["m", "n"]);
 
-  const answers = await redis.pipeline().set("p", 1).incr("p").get("p").lpush("p", "x").exec();
-  assert.deepEqual(answers.slice(0, 3), [[null, "OK"], [null, 2], [null, "2"]]);
-  assert.match(answers[3][0].message, /^WRONGTYPE/);
+  const replies = await redis.pipeline().set("p", 1).incr("p").get("p").lpush("p", "x").exec();
+  assert.deepEqual(replies.slice(0, 3), [[null, "OK"], [null, 2], [null, "2"]]);
+  assert.match(replies[3][0].message, /^WRONGTYPE/);
 
   const done = await redis.multi().incr("count").incr("count").exec();
   assert.deepEqual(done, [[null, 1], [null, 2]]);

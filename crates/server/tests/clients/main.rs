@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use keystead_testkit::server::{Launch, Server};
+use keystead_testkit::servers::{OwnServer, redis};
 use libtest_mimic::{Arguments, Failed, Trial};
 use peers::{peers, trial};
 
@@ -30,9 +31,16 @@ struct Library {
     hint: &'static str,
     /// Shards of the server.
     shards: &'static str,
+    /// Whether the REST API is in front of a Redis.
+    upstream: Option<Upstream>,
 }
 
-const LIBRARIES: [Library; 9] = [
+/// A Redis that the REST API is in front of: the cases that are known to differ there.
+struct Upstream {
+    different: &'static str,
+}
+
+const LIBRARIES: [Library; 12] = [
     Library {
         name: "ioredis",
         script: "ioredis.cjs",
@@ -40,6 +48,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/ioredis/package.json"),
         hint: "ioredis is not installed (npm install --prefix target/peers ioredis)",
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "node-redis",
@@ -48,6 +57,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/redis/package.json"),
         hint: "node-redis is not installed (npm install --prefix target/peers redis)",
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "redis-py",
@@ -56,6 +66,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("bin/redis-py-is-here"),
         hint: "redis-py is not installed (pip install redis into target/peers)",
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "upstash-redis-js",
@@ -64,6 +75,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/@upstash/redis/package.json"),
         hint: NO_UPSTASH_JS,
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "upstash-redis-js-commands",
@@ -72,6 +84,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/@upstash/redis/package.json"),
         hint: NO_UPSTASH_JS,
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "upstash-ratelimit-js",
@@ -80,6 +93,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
         hint: NO_UPSTASH_JS,
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "upstash-ratelimit-js-4-shards",
@@ -88,6 +102,36 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
         hint: NO_UPSTASH_JS,
         shards: "4",
+        upstream: None,
+    },
+    Library {
+        name: "upstash-redis-js-upstream",
+        script: "upstash_redis.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/redis/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+        upstream: Some(Upstream { different: "" }),
+    },
+    Library {
+        name: "upstash-redis-js-commands-upstream",
+        script: "upstash_commands.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/redis/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+        // Redis has no `SCAN ... WITHTYPE`. BITFIELD_RO of no operations, expiring fields, XACKDEL and JSON depend on the version and
+        // the modules of the Redis that is installed.
+        upstream: Some(Upstream { different: "keys,bits,hashes,streams,json,every method was called" }),
+    },
+    Library {
+        name: "upstash-ratelimit-js-upstream",
+        script: "upstash_ratelimit.cjs",
+        runner: || "node".into(),
+        installed: || peers().join("node_modules/@upstash/ratelimit/package.json"),
+        hint: NO_UPSTASH_JS,
+        shards: "1",
+        upstream: Some(Upstream { different: "" }),
     },
     Library {
         name: "upstash-redis-py",
@@ -96,6 +140,7 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("bin/upstash-is-here"),
         hint: NO_UPSTASH_PY,
         shards: "1",
+        upstream: None,
     },
     Library {
         name: "upstash-ratelimit-py",
@@ -104,11 +149,13 @@ const LIBRARIES: [Library; 9] = [
         installed: || peers().join("bin/upstash-is-here"),
         hint: NO_UPSTASH_PY,
         shards: "1",
+        upstream: None,
     },
 ];
 
 const NO_UPSTASH_JS: &str =
     "Upstash's SDKs are not installed (npm install --prefix target/peers @upstash/redis @upstash/ratelimit)";
+const NO_REDIS: &str = "redis-server is not installed (apt-get install redis-server)";
 const NO_UPSTASH_PY: &str =
     "Upstash's SDKs are not installed (pip install upstash-redis upstash-ratelimit into target/peers)";
 
@@ -119,7 +166,9 @@ const READ_ONLY_TOKEN: &str = "look";
 fn main() -> ExitCode {
     let mut trials = vec![Trial::test("redis-rs", || rust::run(&start()))];
     for library in LIBRARIES {
-        let missing = (!(library.installed)().is_file()).then_some(library.hint);
+        let no_library = (!(library.installed)().is_file()).then_some(library.hint);
+        let no_redis = library.upstream.is_some() && (redis::REDIS.find)().is_err();
+        let missing = no_library.or(no_redis.then_some(NO_REDIS));
         trials.push(trial(library.name, missing, move || run_script(&library)));
     }
     let no_tools = (!tools::are_here()).then_some("redis-cli is not installed (apt-get install redis-tools)");
@@ -128,7 +177,7 @@ fn main() -> ExitCode {
     }
     trials.push(trial("redis-cli::printed-line", no_tools, || {
         tools::printed_line(&start(), "")?;
-        tools::printed_line(&start_for_rest("1"), TOKEN)
+        tools::printed_line(&start_for_rest("1", None), TOKEN)
     }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -137,8 +186,13 @@ fn start() -> Server {
     Launch::new(env!("CARGO_BIN_EXE_keystead")).args(["--durability", "commit"]).start().unwrap()
 }
 
-fn start_for_rest(shards: &str) -> Server {
-    Launch::new(env!("CARGO_BIN_EXE_keystead"))
+fn start_for_rest(shards: &str, upstream: Option<&str>) -> Server {
+    let launch = Launch::new(env!("CARGO_BIN_EXE_keystead"));
+    let launch = match upstream {
+        Some(url) => launch.env("KEYSTEAD_UPSTREAM", url),
+        None => launch,
+    };
+    launch
         .args(["--durability", "commit", "--token", TOKEN, "--read-only-token", READ_ONLY_TOKEN])
         .args(["--shards", shards])
         .start()
@@ -147,7 +201,13 @@ fn start_for_rest(shards: &str) -> Server {
 
 fn run_script(library: &Library) -> Result<(), Failed> {
     let is_upstash = library.name.starts_with("upstash-");
-    let server = if is_upstash { start_for_rest(library.shards) } else { start() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let redis = match library.upstream {
+        Some(_) => Some(runtime.block_on(OwnServer::start(&redis::REDIS)).map_err(|e| e.to_string())?),
+        None => None,
+    };
+    let upstream = redis.as_ref().map(|redis| format!("redis://{}", redis.site().addresses()));
+    let server = if is_upstash { start_for_rest(library.shards, upstream.as_deref()) } else { start() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(library.script);
     let output = Command::new((library.runner)())
         .arg(script)
@@ -158,6 +218,7 @@ fn run_script(library: &Library) -> Result<(), Failed> {
         .env("UPSTASH_REDIS_REST_TOKEN", TOKEN)
         .env("READ_ONLY_TOKEN", READ_ONLY_TOKEN)
         .env("SHARDS", library.shards)
+        .env("DIFFERENT", library.upstream.as_ref().map_or("", |upstream| upstream.different))
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.success() && said.trim_end().ends_with("ok") {

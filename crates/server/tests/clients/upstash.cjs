@@ -19,7 +19,15 @@ exports.until = async (what, holds) => {
 // Runs the cases one after the other and says how each ended; the last line is `ok` when all went well.
 exports.run = async (cases) => {
   let failed = 0;
+  // Cases that are known to differ on the server that the REST API is in front of.
+  const different = (process.env.DIFFERENT ?? "").split(",").filter((name) => name !== "");
+  const unknown = different.filter((name) => !(name in cases));
+  assert.deepEqual(unknown, [], "known differences that are no cases");
   for (const [name, check] of Object.entries(cases)) {
+    if (different.includes(name)) {
+      console.log(`case ${name}: not run, known to differ`);
+      continue;
+    }
     const begun = Date.now();
     try {
       await check();

@@ -27,7 +27,7 @@ def run(cases) -> None:
     sys.exit(1 if failed else 0)
 
 
-def refuses(words, call, *args, **kwargs) -> None:
+def fails_with(words, call, *args, **kwargs) -> None:
     """Asserts that a call fails with an UpstashError of these words."""
     from upstash_redis.errors import UpstashError
 
@@ -36,4 +36,4 @@ def refuses(words, call, *args, **kwargs) -> None:
     except UpstashError as error:
         assert words in str(error), error
         return
-    raise AssertionError(f"not refused: {words}")
+    raise AssertionError(f"no error: {words}")

@@ -8,7 +8,7 @@ const NOT_THERE = {
   arrays: /^ar[a-z]+$/,
   "search and vectors": /^(search|vector)$/,
   "no command of their own": /^(use|addTelemetry|autoPipeline|pipeline|multi|createScript|exec|readYourWritesSyncToken)$/,
-  "in the test of the door": /^(subscribe|psubscribe)$/,
+  "in another test": /^(subscribe|psubscribe)$/,
   "about a connection, which REST has not": /^clientSetinfo$/,
 };
 

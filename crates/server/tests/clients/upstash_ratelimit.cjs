@@ -27,7 +27,7 @@ const ALGORITHMS = {
 // A reset walks through all keys within a script, which is on one shard.
 const NO_RESET = /attempted to access a non local key/;
 
-const admitted = (answers) => answers.filter((answer) => answer.success).length;
+const admitted = (responses) => responses.filter((response) => response.success).length;
 const together = (count, call) => Promise.all(Array.from({ length: count }, (_, n) => call(n)));
 
 const cases = {};
@@ -36,31 +36,31 @@ for (const [name, algorithm] of Object.entries(ALGORITHMS)) {
   cases[`${name}: one after the other`] = async () => {
     const limiter = make(algorithm());
     for (let n = 1; n <= LIMIT; n++) {
-      const answer = await limiter.limit("me");
-      assert.deepEqual([answer.success, answer.limit, answer.remaining], [true, LIMIT, LIMIT - n]);
-      assert.ok(answer.reset > Date.now() && answer.reset <= Date.now() + 1_000_000, `${answer.reset}`);
+      const response = await limiter.limit("me");
+      assert.deepEqual([response.success, response.limit, response.remaining], [true, LIMIT, LIMIT - n]);
+      assert.ok(response.reset > Date.now() && response.reset <= Date.now() + 1_000_000, `${response.reset}`);
       assert.equal((await limiter.getRemaining("me")).remaining, LIMIT - n);
     }
     for (let n = 0; n < 3; n++) {
-      const answer = await limiter.limit("me");
-      assert.deepEqual([answer.success, answer.remaining], [false, 0]);
+      const response = await limiter.limit("me");
+      assert.deepEqual([response.success, response.remaining], [false, 0]);
     }
     assert.deepEqual([(await limiter.limit("other")).remaining, (await limiter.getRemaining("nobody")).remaining], [LIMIT - 1, LIMIT]);
   };
 
   cases[`${name}: many at a time`] = async () => {
     const limiter = make(algorithm());
-    const answers = await together(100, () => limiter.limit("me"));
-    assert.equal(admitted(answers), LIMIT);
-    const left = answers.filter((answer) => answer.success).map((answer) => answer.remaining);
+    const responses = await together(100, () => limiter.limit("me"));
+    assert.equal(admitted(responses), LIMIT);
+    const left = responses.filter((response) => response.success).map((response) => response.remaining);
     assert.deepEqual(left.sort((a, b) => b - a), Array.from({ length: LIMIT }, (_, n) => LIMIT - 1 - n), "each place is given once");
   };
 
   cases[`${name}: many clients at a time`] = async () => {
     const prefix = newPrefix();
     const each = Array.from({ length: 8 }, () => make(algorithm(), { prefix, redis: new Redis({ url, token, enableAutoPipelining: false }) }));
-    const answers = await together(160, (n) => each[n % each.length].limit("me"));
-    assert.equal(admitted(answers), LIMIT);
+    const responses = await together(160, (n) => each[n % each.length].limit("me"));
+    assert.equal(admitted(responses), LIMIT);
   };
 
   cases[`${name}: a rate of several`] = async () => {
@@ -92,8 +92,8 @@ for (const [name, algorithm] of Object.entries(ALGORITHMS)) {
     assert.equal((await limiter.getDynamicLimit()).dynamicLimit, null);
     await limiter.setDynamicLimit({ limit: 3 });
     assert.equal((await limiter.getDynamicLimit()).dynamicLimit, 3);
-    const answers = await together(20, () => limiter.limit("me"));
-    assert.deepEqual([admitted(answers), answers[0].limit], [3, 3]);
+    const responses = await together(20, () => limiter.limit("me"));
+    assert.deepEqual([admitted(responses), responses[0].limit], [3, 3]);
     await limiter.setDynamicLimit({ limit: false });
     assert.equal((await limiter.getRemaining("other")).remaining, LIMIT);
   };
@@ -132,13 +132,13 @@ Object.assign(cases, {
 
   async "cachedFixedWindow: never more than the limit, and mostly without asking"() {
     const limiter = make(Ratelimit.cachedFixedWindow(LIMIT, LONG), { ephemeralCache: new Map() });
-    const answers = [];
-    for (let n = 0; n < 20; n++) answers.push(await limiter.limit("me"));
-    assert.equal(admitted(answers), LIMIT);
-    await Promise.all(answers.map((answer) => answer.pending));
+    const responses = [];
+    for (let n = 0; n < 20; n++) responses.push(await limiter.limit("me"));
+    assert.equal(admitted(responses), LIMIT);
+    await Promise.all(responses.map((response) => response.pending));
     const busy = make(Ratelimit.cachedFixedWindow(LIMIT, LONG), { ephemeralCache: new Map() });
     const all = await together(100, () => busy.limit("me"));
-    await Promise.all(all.map((answer) => answer.pending));
+    await Promise.all(all.map((response) => response.pending));
     assert.equal(admitted(all), LIMIT);
     assert.equal((await busy.getRemaining("fresh")).remaining, LIMIT);
     if (tagged) return assert.rejects(busy.resetUsedTokens("me"), NO_RESET);
@@ -150,17 +150,17 @@ Object.assign(cases, {
     const limiter = make(Ratelimit.fixedWindow(3, "1 s"));
     await sleep(1000 - (Date.now() % 1000) + 20);
     const begun = Date.now();
-    const answers = await together(6, () => limiter.blockUntilReady("me", 5000));
-    assert.equal(admitted(answers), 6);
+    const responses = await together(6, () => limiter.blockUntilReady("me", 5000));
+    assert.equal(admitted(responses), 6);
     assert.ok(Date.now() - begun >= 800 && Date.now() - begun < 4000, `${Date.now() - begun} ms`);
     const slow = make(Ratelimit.fixedWindow(1, LONG));
     await slow.limit("me");
-    const refused = await slow.blockUntilReady("me", 300);
-    assert.equal(refused.success, false);
+    const denied = await slow.blockUntilReady("me", 300);
+    assert.equal(denied.success, false);
     await assert.rejects(slow.blockUntilReady("me", 0), /timeout must be positive/);
   },
 
-  async "with the cache a client that was refused does not ask again"() {
+  async "with the cache a client that was denied does not ask again"() {
     const limiter = make(Ratelimit.slidingWindow(1, LONG), { ephemeralCache: new Map() });
     assert.equal((await limiter.limit("me")).success, true);
     assert.equal((await limiter.limit("me")).success, false);
@@ -171,8 +171,8 @@ Object.assign(cases, {
       return real(...args);
     };
     try {
-      const answer = await limiter.limit("me");
-      assert.deepEqual([answer.success, answer.reason, asked], [false, "cacheBlock", 0]);
+      const response = await limiter.limit("me");
+      assert.deepEqual([response.success, response.reason, asked], [false, "cacheBlock", 0]);
       assert.equal((await limiter.limit("other")).success, true);
       assert.equal(asked, 1);
     } finally {
@@ -192,8 +192,8 @@ Object.assign(cases, {
 
   async "analytics are recorded"() {
     const limiter = make(Ratelimit.fixedWindow(2, LONG), { analytics: true });
-    const answers = await together(3, () => limiter.limit("me"));
-    await Promise.all(answers.map((answer) => answer.pending));
+    const responses = await together(3, () => limiter.limit("me"));
+    await Promise.all(responses.map((response) => response.pending));
     const [key] = await redis.keys(`${limiter.prefix}:events:*`);
     const counted = await redis.zrange(key, 0, -1, { withScores: true });
     assert.deepEqual([counted[1], counted[3]].sort(), [1, 2], `${counted}`);

@@ -30,12 +30,12 @@ def one_after_the_other():
     for name, limiter in LIMITERS.items():
         ratelimit = make(limiter())
         for n in range(1, LIMIT + 1):
-            answer = ratelimit.limit("me")
-            assert (answer.allowed, answer.limit, answer.remaining) == (True, LIMIT, LIMIT - n), (name, answer)
+            response = ratelimit.limit("me")
+            assert (response.allowed, response.limit, response.remaining) == (True, LIMIT, LIMIT - n), (name, response)
             assert ratelimit.get_remaining("me") == LIMIT - n, name
         for _ in range(3):
-            answer = ratelimit.limit("me")
-            assert (answer.allowed, answer.remaining) == (False, 0), (name, answer)
+            response = ratelimit.limit("me")
+            assert (response.allowed, response.remaining) == (False, 0), (name, response)
         assert time.time() < ratelimit.get_reset("me") <= time.time() + 1000, name
         assert ratelimit.get_remaining("nobody") == LIMIT, name
         assert ratelimit.limit("other").remaining == LIMIT - 1, name
@@ -45,8 +45,8 @@ def many_threads_at_a_time():
     for name, limiter in LIMITERS.items():
         ratelimit = make(limiter())
         with ThreadPoolExecutor(20) as threads:
-            answers = list(threads.map(lambda _: ratelimit.limit("me"), range(100)))
-        left = sorted(answer.remaining for answer in answers if answer.allowed)
+            responses = list(threads.map(lambda _: ratelimit.limit("me"), range(100)))
+        left = sorted(response.remaining for response in responses if response.allowed)
         assert left == list(range(LIMIT)), (name, left)
 
 
@@ -54,8 +54,8 @@ async def many_tasks_at_a_time():
     async with AsyncRedis.from_env() as redis:
         for name, limiter in LIMITERS.items():
             ratelimit = AsyncRatelimit(redis=redis, limiter=limiter(), prefix=f"py{next(numbers)}")
-            answers = await asyncio.gather(*(ratelimit.limit("me") for _ in range(100)))
-            left = sorted(answer.remaining for answer in answers if answer.allowed)
+            responses = await asyncio.gather(*(ratelimit.limit("me") for _ in range(100)))
+            left = sorted(response.remaining for response in responses if response.allowed)
             assert left == list(range(LIMIT)), (name, left)
             assert await ratelimit.get_remaining("me") == 0, name
             assert await ratelimit.get_remaining("other") == LIMIT, name

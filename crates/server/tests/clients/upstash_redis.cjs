@@ -1,4 +1,4 @@
-// @upstash/redis at the REST door: pipelines, transactions, encodings, numbers, errors, tokens, messages.
+// @upstash/redis and the Upstash-compatible REST API: pipelines, transactions, encodings, numbers, errors, tokens, messages.
 const assert = require("node:assert/strict");
 const { Redis, errors } = require("@upstash/redis");
 const { url, token, readOnlyToken, until, run } = require("./upstash.cjs");
@@ -27,7 +27,7 @@ async function sent(act) {
 const listeners = async (channel) => (await raw.eval("return redis.call('PUBSUB', 'NUMSUB', ARGV[1])", [], [channel]))[1];
 
 const cases = {
-  async "hundreds of concurrent calls become few requests and keep their answers"() {
+  async "hundreds of concurrent calls become few requests and keep their results"() {
     const requests = await sent(async () => {
       await Promise.all(Array.from({ length: 500 }, (_, n) => redis.set(`auto:${n}`, `value ${n}`)));
       const values = await Promise.all(Array.from({ length: 500 }, (_, n) => redis.get(`auto:${n}`)));
@@ -39,7 +39,7 @@ const cases = {
     assert.ok(requests.every((request) => request.path === "/pipeline"));
   },
 
-  async "a refused call among concurrent ones fails alone"() {
+  async "a rejected call among concurrent ones fails alone"() {
     await redis.set("text", "x");
     const ends = await Promise.allSettled([redis.set("fine", 1), redis.incr("text"), redis.get("fine"), redis.lpush("text", 1), redis.incr("fine")]);
     assert.deepEqual(ends.map((end) => end.status), ["fulfilled", "rejected", "fulfilled", "rejected", "fulfilled"]);
@@ -56,7 +56,7 @@ const cases = {
     assert.deepEqual(requests.map(({ path, body }) => [path, body]), [["/", ["set", "single", "v"]], ["/", ["get", "single"]]]);
   },
 
-  async "pipelines answer in order, and keep their errors when asked to"() {
+  async "results of a pipeline are in order, with errors among them on request"() {
     const p = redis.pipeline().set("p", 1).incr("p").get("p").hset("ph", { a: 1 }).hgetall("ph").zadd("pz", { score: 1.5, member: "m" }).zscore("pz", "m");
     assert.deepEqual(await p.exec(), ["OK", 2, 2, 1, { a: 1 }, 1, 1.5]);
     const broken = () => redis.pipeline().set("p", "x").incr("p").get("p");
@@ -134,8 +134,8 @@ const cases = {
       assert.deepEqual(await raw.mget("large"), [text]);
     }
     await raw.set("large", "9223372036854775806");
-    const answer = await fetch(`${url}/incr/large`, { headers: { authorization: `Bearer ${token}` } });
-    assert.equal(await answer.text(), '{"result":9223372036854775807}');
+    const response = await fetch(`${url}/incr/large`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(await response.text(), '{"result":9223372036854775807}');
     await assert.rejects(raw.incr("large"), /ERR increment or decrement would overflow/);
     // A number in the body keeps its digits.
     const body = '["SET","large",9007199254740993]';
@@ -173,7 +173,7 @@ const cases = {
     assert.equal(await redis.get("seen"), "v");
   },
 
-  async "every answer brings another sync token, which the next request brings back"() {
+  async "every response has another sync token, which the next request sends"() {
     const client = new Redis({ url, token, enableAutoPipelining: false });
     const seen = new Set();
     const requests = await sent(async () => {
@@ -221,7 +221,7 @@ const cases = {
     assert.equal(await redis.publish("news", "nobody hears"), 0);
   },
 
-  async "patterns are told which channel it was"() {
+  async "messages of a pattern name their channel"() {
     const subscription = redis.psubscribe(["user:*"]);
     const messages = [];
     subscription.on("pmessage", (message) => messages.push(message));

@@ -1,13 +1,13 @@
 """upstash-redis: every command that it has, by one client, by one with asyncio, in a pipeline and in a transaction.
 
-A row is a method, its arguments and its answer; a function as the answer is asked whether it is right.
+A row is a method, its arguments and the expected result, or a function that checks it.
 """
 
 import asyncio
 import os
 import time
 
-from upstash import refuses, run
+from upstash import fails_with, run
 from upstash_redis import Redis
 from upstash_redis.asyncio import Redis as AsyncRedis
 from upstash_redis.commands import Commands, JsonCommands
@@ -17,8 +17,8 @@ def row(method, *args, **kwargs):
     """`row("get", "k") >> "v"` is a row."""
 
     class Asked:
-        def __rshift__(self, answer):
-            return (method, args, kwargs, answer)
+        def __rshift__(self, result):
+            return (method, args, kwargs, result)
 
     return Asked()
 
@@ -149,7 +149,7 @@ HASHES = [
     row("hpexpireat", "h", "a", (now + 600) * 1000) >> [1],
     row("hpexpiretime", "h", "a") >> [(now + 600) * 1000],
     row("hpersist", "h", ["a", "b"]) >> [1, -1],
-    row("hsetex", "h", values={"f": 1, "g": 2}, ex=60) >> (lambda answer: answer in (1, True)),
+    row("hsetex", "h", values={"f": 1, "g": 2}, ex=60) >> (lambda result: result in (1, True)),
     row("httl", "h", ["f", "g"]) >> sole(60, 60),
     row("hgetex", "h", "f", persist=True) >> ["1"],
     row("httl", "h", "f") >> [-1],
@@ -252,7 +252,7 @@ STREAMS = [
     row("xrange", "t", count=1) >> (lambda found: [list(entry) for entry in found] == [["1-0", ["n", "1"]]]),
     row("xrevrange", "t", count=1) >> (lambda found: [list(entry) for entry in found] == [["3-0", ["n", "3"]]]),
     row("xread", {"t": "2-0"}) >> [["t", [["3-0", ["n", "3"]]]]],
-    row("xgroup_create", "t", "g", "0") >> (lambda answer: answer in ("OK", True)),
+    row("xgroup_create", "t", "g", "0") >> (lambda result: result in ("OK", True)),
     row("xgroup_createconsumer", "t", "g", "c") >> 1,
     row("xreadgroup", "g", "c", {"t": ">"}, count=2) >> [["t", [["1-0", ["n", "1"]], ["2-0", ["n", "2"]]]]],
     row("xack", "t", "g", "1-0") >> 1,
@@ -264,7 +264,7 @@ STREAMS = [
     row("xinfo_consumers", "t", "g") >> (lambda found: sorted(one[1] for one in found) == ["c", "d", "e"]),
     row("xackdel", "t", "g", "2-0", "9-9", option="DELREF") >> [1, -1],
     row("xdelex", "t", "1-0", "9-9") >> [1, -1],
-    row("xgroup_setid", "t", "g", "$") >> (lambda answer: answer in ("OK", True)),
+    row("xgroup_setid", "t", "g", "$") >> (lambda result: result in ("OK", True)),
     row("xgroup_delconsumer", "t", "g", "c") >> 0,
     row("xgroup_destroy", "t", "g") >> 1,
     row("xadd", "t", "4-0", {"n": 4}) >> "4-0",
@@ -332,10 +332,10 @@ def method_of(client, name):
     return client
 
 
-def check(one, answer, how):
+def check(one, result, how):
     method, args, kwargs, expected = one
-    told = f"{how}: {method}{args} {kwargs} answered {answer!r}, not {expected!r}"
-    assert expected(answer) if callable(expected) else answer == expected and type(answer) is type(expected), told
+    message = f"{how}: {method}{args} {kwargs} returned {result!r}, not {expected!r}"
+    assert expected(result) if callable(expected) else result == expected and type(result) is type(expected), message
 
 
 def ask(client, rows, how):
@@ -360,10 +360,10 @@ def family(name, rows):
             pipe = getattr(redis, how)()
             for one in some:
                 method_of(pipe, one[0])(*one[1], **one[2])
-            answers = pipe.exec()
-            assert len(answers) == len(some)
-            for one, answer in zip(some, answers):
-                check(one, answer, how)
+            results = pipe.exec()
+            assert len(results) == len(some)
+            for one, result in zip(some, results):
+                check(one, result, how)
 
     async def with_asyncio():
         async with AsyncRedis.from_env() as client:
@@ -397,18 +397,18 @@ def every_command_has_a_row():
 def errors_have_the_words_of_redis():
     redis.flushall()
     redis.set("text", "x")
-    refuses("ERR value is not an integer or out of range", redis.incr, "text")
-    refuses("WRONGTYPE Operation against a key", redis.lpush, "text", 1)
-    refuses("ERR unknown command 'NOSUCH'", redis.execute, ["NOSUCH"])
-    refuses("ERR Command is not available: 'BLPOP'", redis.execute, ["BLPOP", "l", 0])
-    refuses("NOSCRIPT", redis.evalsha, "0" * 40)
+    fails_with("ERR value is not an integer or out of range", redis.incr, "text")
+    fails_with("WRONGTYPE Operation against a key", redis.lpush, "text", 1)
+    fails_with("ERR unknown command 'NOSUCH'", redis.execute, ["NOSUCH"])
+    fails_with("ERR Command is not available: 'BLPOP'", redis.execute, ["BLPOP", "l", 0])
+    fails_with("NOSCRIPT", redis.evalsha, "0" * 40)
     stranger = Redis(os.environ["UPSTASH_REDIS_REST_URL"], "wrong")
-    refuses("WRONGPASS invalid or missing auth token", stranger.get, "text")
+    fails_with("WRONGPASS invalid or missing auth token", stranger.get, "text")
     reader = Redis(os.environ["UPSTASH_REDIS_REST_URL"], os.environ["READ_ONLY_TOKEN"])
     assert reader.get("text") == "x"
-    refuses("NOPERM this user has no permissions to run the 'set' command", reader.set, "text", "y")
+    fails_with("NOPERM this user has no permissions to run the 'set' command", reader.set, "text", "y")
     pipe = redis.pipeline().set("text", "y").incr("text")
-    refuses("ERR value is not an integer or out of range", pipe.exec)
+    fails_with("ERR value is not an integer or out of range", pipe.exec)
     assert redis.get("text") == "y"
 
 

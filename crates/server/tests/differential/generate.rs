@@ -37,9 +37,9 @@ pub(crate) fn family(family: &Family, seed: u64) -> Script {
     while maker.steps < STEPS {
         maker.large(family.name == "streams");
         match maker.rng.below(1000) {
-            chance if chance < scenes => maker.scene(family.scenes),
-            chance if chance < scenes + 100 => maker.one(BASE),
-            chance if chance < scenes + 150 => maker.transaction(family.templates),
+            roll if roll < scenes => maker.scene(family.scenes),
+            roll if roll < scenes + 100 => maker.one(BASE),
+            roll if roll < scenes + 150 => maker.transaction(family.templates),
             _ => maker.one(family.templates),
         }
     }

@@ -69,7 +69,7 @@ const RULES: &[(&str, Rule)] = &[
     ("GEORADIUS_RO", Rule::By(geo)),
     ("GEORADIUSBYMEMBER", Rule::By(geo)),
     ("GEORADIUSBYMEMBER_RO", Rule::By(geo)),
-    // Chance.
+    // Random.
     ("RANDOMKEY", Rule::Random { reply: 1, all: 1 }),
     ("SPOP", Rule::Random { reply: 1, all: 1 }),
     ("SRANDMEMBER", Rule::Random { reply: 1, all: 1 }),

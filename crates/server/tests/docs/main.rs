@@ -9,6 +9,7 @@
 //! | `links`          | finds every file, and every heading, that a page links to                                |
 //! | `output`         | checks that a wrong output is found                                                      |
 //! | `paths`          | finds every path that ARCHITECTURE.md and CONTRIBUTING.md name                            |
+//! | `pages`          | finds a guide whose shell blocks nobody runs                                              |
 //!
 //! Rust blocks are doctests of the crates that they use. A comment directly before a block directs this test:
 //!
@@ -37,24 +38,28 @@ mod static_checks;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Pages whose blocks run. At least one block of each must.
-const PAGES: [&str; 7] = [
+/// Pages whose blocks run. At least one block of each must. A page for users that has shell blocks is here, or `pages` fails.
+const PAGES: &[&str] = &[
     "README.md",
+    "docs/configuration.md",
     "docs/redis.md",
     "docs/upstash.md",
     "docs/documents.md",
     "docs/limit-api.md",
     "docs/engine.md",
     "docs/openapi.md",
+    "docs/stores.md",
+    "docs/cluster.md",
+    "docs/cluster-nodes.md",
 ];
 
 const PARSE_PYTHON: &str = "import ast, sys; ast.parse(open(sys.argv[1]).read())";
 
 fn main() -> ExitCode {
     let mut trials: Vec<Trial> =
-        PAGES.into_iter().map(|name| Trial::test(name, move || page::run(name))).collect();
+        PAGES.iter().map(|&name| Trial::test(name, move || page::run(name))).collect();
     trials.push(Trial::test("settings", static_checks::settings));
     trials.push(Trial::test("json", static_checks::json));
     trials.push(static_checks::syntax("js", "node", &["--check"], "mjs"));
@@ -62,7 +67,16 @@ fn main() -> ExitCode {
     trials.push(Trial::test("links", links::check));
     trials.push(Trial::test("paths", links::paths));
     trials.push(Trial::test("output", output::can_fail));
+    trials.push(Trial::test("pages", every_page_runs));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn every_page_runs() -> Result<(), Failed> {
+    let is_guide = |page: &String| page == "README.md" || page.starts_with("docs/");
+    let has_shell = |page: &String| blocks::read(page).iter().any(|block| block.language == "sh");
+    let forgotten = |page: &String| is_guide(page) && has_shell(page) && !PAGES.contains(&page.as_str());
+    let forgotten: Vec<String> = all_pages().into_iter().filter(forgotten).collect();
+    if forgotten.is_empty() { Ok(()) } else { Err(format!("not in PAGES: {forgotten:?}").into()) }
 }
 
 fn root() -> PathBuf {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use keystead_testkit::server::{Launch, Server};
+use keystead_testkit::servers::free_ports;
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
@@ -23,6 +24,21 @@ const STREAM_SECONDS: u32 = 2;
 
 /// Programs that may be missing. Everything else that a block calls must be there.
 const OPTIONAL: [&str; 5] = ["redis-cli", "sqlite3", "openssl", "node", "curl"];
+
+/// The Redis that a page assumes: our own RESP listener is one, too.
+const UPSTREAM: &str = "--upstream redis://127.0.0.1:6379";
+
+/// Addresses of servers that blocks start in the background. They become free ones, and what is left is stopped in the end.
+const OWN_PORTS: &[&str] = &[
+    "127.0.0.1:8000",
+    "127.0.0.1:8001",
+    "127.0.0.1:8002",
+    "127.0.0.1:8003",
+    "127.0.0.1:6400",
+    "127.0.0.1:7001",
+    "127.0.0.1:7002",
+    "127.0.0.1:7003",
+];
 
 /// Begins the line that the shell prints before each block.
 const MARKER: &str = "=== block at line";
@@ -86,7 +102,11 @@ fn settings_file(blocks: &[Block]) -> String {
 
 fn run_part(page: &str, part: &Part<'_>, settings: &str) -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
-    let server = start(part.server, settings, &scratch)?;
+    // The Redis that a page assumes on the usual port.
+    let is_in_front = part.server.is_some_and(|block| block.text.contains(UPSTREAM));
+    let redis =
+        if is_in_front { Some(Launch::new(BINARY).args(["--durability", "memory"]).start()?) } else { None };
+    let server = start(part.server, redis.as_ref(), settings, &scratch)?;
     if part.blocks.is_empty() {
         return Ok(());
     }
@@ -113,10 +133,21 @@ fn run_part(page: &str, part: &Part<'_>, settings: &str) -> Result<(), Failed> {
 }
 
 /// Starts the server as the page says, on free ports.
-fn start(block: Option<&Block>, settings: &str, scratch: &TempDir) -> Result<Server, Failed> {
+fn start(
+    block: Option<&Block>,
+    redis: Option<&Server>,
+    settings: &str,
+    scratch: &TempDir,
+) -> Result<Server, Failed> {
     let mut launch = match block {
         None => Launch::new(BINARY),
-        Some(block) => Launch::new("bash").args(["-e", "-c", &on_free_ports(&block.text)]),
+        Some(block) => {
+            let text = match redis {
+                Some(redis) => block.text.replace(UPSTREAM, &format!("--upstream redis://{}", redis.resp()?)),
+                None => block.text.clone(),
+            };
+            Launch::new("bash").args(["-e", "-c", &on_free_ports(&text)])
+        }
     };
     if !settings.is_empty() {
         let file = scratch.path().join("keystead.toml");
@@ -144,14 +175,19 @@ fn on_free_ports(text: &str) -> String {
 /// One script of all blocks, which prints a line before each.
 fn script(blocks: &[&Block], server: &Server, scratch: &Path) -> Result<PathBuf, Failed> {
     // Variables are for the processes that a block starts, too.
-    let mut script = String::from("set -ea\n");
+    let mut script = String::from("set -ea\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n");
     let addresses = [("127.0.0.1:8080", server.http()), ("127.0.0.1:6379", server.resp())];
+    // The ports of the servers that blocks start themselves.
+    let free = free_ports(OWN_PORTS.len())?;
     for block in blocks {
         let mut text = block.text.clone();
         for (usual, real) in &addresses {
             if let Ok(real) = real {
                 text = text.replace(usual, &real.to_string());
             }
+        }
+        for (usual, free) in OWN_PORTS.iter().zip(&free) {
+            text = text.replace(usual, &format!("127.0.0.1:{free}"));
         }
         writeln!(script, "printf '\\n%s %s\\n' '{MARKER}' {}", block.line)?;
         if block.language == "sh" && block.mark == Mark::None {

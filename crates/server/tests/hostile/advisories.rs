@@ -7,7 +7,8 @@
 //! - CVE-2021-32672, a read out of bounds in the protocol of the Lua debugger: there is no debugger (`SCRIPT DEBUG YES` is an error).
 //! - CVE-2022-24736, a null pointer when a crafted script is loaded: there are no null pointers; scripts of random bytes and from
 //!   a grammar are fuzzed (fuzz/).
-//! - CVE-2020-15888, -15889 and -15945, memory errors of the interpreter: of Lua 5.4 only, and nothing of it is used here.
+//! - CVE-2019-6706, CVE-2020-15888, -15889, -15945, -24342, -24369, -24370 and -24371, CVE-2021-44647, CVE-2022-28805 and -33099, memory
+//!   errors of the interpreter: of Lua 5.2 and later, and nothing of it is used here.
 //! - CVE-2026-23631, scripts that go on while a replica takes over its master's data: there are no replicas.
 
 use keystead_testkit::server::Server;
@@ -116,7 +117,7 @@ fn cve_2018_11218_and_2022_24834_cmsgpack_and_cjson_stay_within_their_buffers() 
 }
 
 #[test]
-fn cve_2021_32626_many_values_do_not_overflow_the_stack() {
+fn cve_2021_32626_and_2021_43519_many_values_and_coroutines_do_not_overflow_the_stack() {
     let server = victim(&[]);
     let replies = attack(
         &server,

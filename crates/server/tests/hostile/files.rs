@@ -133,7 +133,11 @@ fn a_settings_file_with_a_token_that_others_can_read_draws_a_warning() {
     for (mode, is_open) in [(0o644, true), (0o600, false)] {
         write(&file, "token = \"a-secret-of-many-letters\"", mode);
         let logs = start(&["--config", file.to_str().unwrap()]).logs();
-        assert_eq!(logs.contains("holds a token and is open to other users: chmod 600 "), is_open, "{logs}");
+        assert_eq!(
+            logs.contains("holds a token or password and is open to other users: chmod 600 "),
+            is_open,
+            "{logs}"
+        );
         assert!(!logs.contains("a-secret-of-many-letters"), "{logs}");
     }
 }

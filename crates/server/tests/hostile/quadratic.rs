@@ -137,3 +137,31 @@ fn a_character_class_of_a_megabyte_over_many_keys_is_rejected() {
     assert!(reply.starts_with(TOO_SLOW), "{reply:.200}");
     assert_unharmed(&server);
 }
+
+#[test]
+fn a_small_value_at_each_of_many_locations_is_rejected() {
+    let server = victim(&[]);
+    let mut client = Client::connect(&server);
+    let numbers = format!("[{}0]", "0,".repeat(5_000));
+    for command in ["JSON.SET", "JSON.MERGE"] {
+        assert_eq!(client.ask_words(&["JSON.SET", "j", "$", &numbers]), "+OK");
+        let reply = client.ask_words(&[command, "j", "$..*", &numbers]);
+        assert_eq!(reply, "-ERR document exceeds maximum allowed size", "{command}");
+        assert_eq!(client.ask_words(&[command, "j", "$[0]", &numbers]), "+OK", "at one location");
+    }
+    assert_unharmed(&server);
+}
+
+#[test]
+fn a_merge_that_deletes_all_members_of_a_large_object_deletes_them_at_once() {
+    let server = victim(&[]);
+    let mut client = Client::connect(&server);
+    let object = |value: &str| {
+        let members: Vec<_> = (0..200_000).map(|n| format!("\"m{n}\":{value}")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    assert_eq!(client.ask_words(&["JSON.SET", "j", "$", &object("1")]), "+OK");
+    assert_eq!(client.ask_words(&["JSON.MERGE", "j", "$", &object("null")]), "+OK");
+    client.expect(&[("JSON.GET j", "{}")]);
+    assert_unharmed(&server);
+}

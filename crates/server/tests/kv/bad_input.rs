@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::open;
 use crate::resp::Client;
+use crate::stores::on_every_store;
 
 #[test]
 fn keys_are_any_bytes() {
@@ -33,28 +34,29 @@ fn keys_are_any_bytes() {
 
 #[test]
 fn the_error_of_invalid_json_has_its_position() {
-    let (_server, mut http) = open();
-    http.put("/kv/a", "1");
-    for (body, place) in [
-        ("", "line 1 column 0"),
-        ("{\"a\":1,\n\"b\":}", "line 2 column 5"),
-        ("nope", "line 1 column 2"),
-        ("1 2", "line 1 column 3"),
-        ("{\"a\":01}", "line 1 column"),
-        ("\"\\ud800\"", "line 1 column"),
-        ("NaN", "line 1 column 1"),
-    ] {
-        for method in ["PUT", "PATCH"] {
-            let error = http.ask(method, "/kv/a", &[], body.as_bytes()).expect_error(400, "bad_request");
-            assert!(error["message"].as_str().unwrap().contains(place), "{body:?}: {error}");
+    on_every_store(|http| {
+        http.put("/kv/a", "1");
+        for (body, place) in [
+            ("", "line 1 column 0"),
+            ("{\"a\":1,\n\"b\":}", "line 2 column 5"),
+            ("nope", "line 1 column 2"),
+            ("1 2", "line 1 column 3"),
+            ("{\"a\":01}", "line 1 column"),
+            ("\"\\ud800\"", "line 1 column"),
+            ("NaN", "line 1 column 1"),
+        ] {
+            for method in ["PUT", "PATCH"] {
+                let error = http.ask(method, "/kv/a", &[], body.as_bytes()).expect_error(400, "bad_request");
+                assert!(error["message"].as_str().unwrap().contains(place), "{body:?}: {error}");
+            }
         }
-    }
-    let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").expect_error(400, "bad_request");
-    assert!(error["message"].as_str().unwrap().contains("line 2 column 4"), "{error}");
-    let deep = "[".repeat(128) + &"]".repeat(128);
-    http.put("/kv/a", &deep).expect_error(400, "bad_request");
-    assert_eq!(http.put("/kv/deep", &deep[1..255]).status, 201);
-    assert_eq!(http.version("/kv/a"), 1);
+        let error = http.ask("PUT", "/kv/a", &[], b"\n\"ab\xff\"").expect_error(400, "bad_request");
+        assert!(error["message"].as_str().unwrap().contains("line 2 column 4"), "{error}");
+        let deep = "[".repeat(128) + &"]".repeat(128);
+        http.put("/kv/a", &deep).expect_error(400, "bad_request");
+        assert_eq!(http.put("/kv/deep", &deep[1..255]).status, 201);
+        assert_eq!(http.version("/kv/a"), 1);
+    });
 }
 
 #[test]

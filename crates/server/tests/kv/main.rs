@@ -14,6 +14,7 @@
 //! | many clients at once, on 1 and 16 shards, at every level | [`many`]       |
 //! | kill -9 under writers                                    | [`crash`]      |
 //! | histories that are checked for linearizability           | [`linear`]     |
+//! | documents on Redis and PostgreSQL (`--documents-store`)  | [`stores`]     |
 
 #![allow(
     clippy::unwrap_used,
@@ -36,10 +37,13 @@ mod idempotency;
 mod linear;
 mod lists;
 mod many;
+#[path = "../common/others.rs"]
+mod others;
 mod random;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
+mod stores;
 mod watching;
 
 use client::{Http, Response};

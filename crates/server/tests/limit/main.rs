@@ -9,6 +9,7 @@
 //! | the settings file: errors, reload                     | [`file`]     |
 //! | counts and metrics                                    | [`counts`]   |
 //! | stores that fail, or cannot be opened                 | [`stores`]   |
+//! | policies on Redis and PostgreSQL                      | [`shared`]   |
 //! | `Idempotency-Key`                                     | [`idempotency`]  |
 //! | 200 at once on 50, kill -9                            | [`many`]     |
 
@@ -31,9 +32,12 @@ mod counts;
 mod file;
 mod idempotency;
 mod many;
+#[path = "../common/others.rs"]
+mod others;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
+mod shared;
 mod stores;
 
 use std::path::Path;

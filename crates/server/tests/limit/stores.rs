@@ -64,7 +64,7 @@ fn a_store_that_fails_is_reported_everywhere_and_failing_open_is_not_counted_as_
     assert_eq!(of(2), [json!("strict"), json!(1), json!(0), json!(0), json!(1), json!(true)]);
     let health = http.get("/healthz");
     assert_eq!((health.status, &health.json()["status"]), (200, &json!("degraded")));
-    let why = |name| format!("limit.{name}: its store could not answer the last check");
+    let why = |name| format!("limit.{name}: its store (sqlite) failed at the last check");
     assert_eq!(health.json()["reasons"], json!([why("fair"), why("strict")]));
     assert_eq!(http.get("/readyz").status, 200, "the rest goes on");
     assert_eq!(http.check("here", r#"{"key":"k"}"#)["remaining"], 48);
@@ -73,13 +73,13 @@ fn a_store_that_fails_is_reported_everywhere_and_failing_open_is_not_counted_as_
         r#"keystead_limit_checks_total{policy="fair",outcome="allowed"} 1"#,
         r#"keystead_limit_checks_total{policy="fair",outcome="failed_open"} 3"#,
         r#"keystead_limit_checks_total{policy="strict",outcome="error"} 1"#,
-        r#"keystead_limit_store_broken{policy="fair"} 1"#,
-        r#"keystead_limit_store_broken{policy="strict"} 1"#,
+        r#"keystead_limit_store_broken{policy="fair",store="sqlite"} 1"#,
+        r#"keystead_limit_store_broken{policy="strict",store="sqlite"} 1"#,
     ] {
         assert!(metrics.text().lines().any(|there| there == line), "{line}\n{}", metrics.text());
     }
     assert!(
-        !metrics.text().contains("store_broken{policy=\"here\"}"),
+        !metrics.text().contains("store_broken{policy=\"here\""),
         "the database has a health check of its own"
     );
 }

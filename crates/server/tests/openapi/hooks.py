@@ -1,4 +1,4 @@
-"""What schemathesis is told beside the document, so that its requests reach further in than random words do.
+"""Additions to the OpenAPI document for schemathesis, so that its requests get further than random words would.
 
 Everything is chosen by what was generated, so the same seed sends the same requests.
 """
@@ -16,10 +16,10 @@ import schemathesis
 
 # The token of those who may write, where there is one.
 TOKEN = os.environ.get("ADMIN_TOKEN")
-# Whether answers are streams of events.
+# Whether responses are streams of events.
 EVENTS = "EVENTS" in os.environ
 
-# They stop or hold up the server, or change it for all who ask; and as paths the last are routes of their own.
+# They stop or hold up the server, or change it for all clients; and as paths the last are routes of their own.
 NOT_THESE = {"client", "config", "debug", "shutdown", "acl", "script", "function"}
 NOT_THESE |= {"monitor", "subscribe", "psubscribe"}
 # Of limits.toml.
@@ -51,7 +51,7 @@ ask(*FILL)
 NAMES = [name for name in ask(["COMMAND", "LIST"])[0].get("result", ["get"]) if name not in NOT_THESE]
 COUNTER = itertools.count()
 
-# Something of each kind that a stream of documents tells.
+# A change for each kind of event in a stream of documents.
 CHANGES = [
     ["JSON.SET", "j", "$", '{"a":[1,2]}'],
     ["EXPIRE", "j", 100],
@@ -117,7 +117,7 @@ def agree(case):
     if "wait" not in query:
         query.pop("sinceVersion", None)
     if EVENTS:
-        # A stream takes no other, and ids are what another stream has told.
+        # A stream takes no other, and ids come from another stream.
         case.query = {name: value for name, value in query.items() if name == "prefix" and number % 2}
         headers.pop("last-event-id", None)
     query.pop("ifVersion", None)

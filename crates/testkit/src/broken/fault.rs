@@ -59,7 +59,7 @@ pub enum Fault {
     /// A state of another type counts as absent.
     OverwritesOtherTypes,
     /// A `wrong_type` error removes the expiry of the key.
-    RefusalTouchesTtl,
+    DenialTouchesTtl,
     /// An expired state of another type still returns `wrong_type`.
     RemembersExpiredType,
     /// A deleted key is not removed.
@@ -88,6 +88,8 @@ pub enum Fault {
     BlindToOtherHandles,
     /// An apply that is dropped half way leaves its key locked.
     LeaksLock,
+    /// Declares a bound for keys, and takes longer ones.
+    IgnoresKeyBound,
     /// Keeps more keys than its bound.
     Unbounded,
     /// Evicts even the newest key.

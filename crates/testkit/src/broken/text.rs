@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
 use keystead_core::{
     AnyState, Capabilities, Clock, Code, ErasedStep, Error, Key, ManualClock, Millis, Result, Store,
     StoreFuture, SystemClock, Together, Ttl, Verdict,
@@ -254,7 +255,7 @@ impl TextStore {
             Ok(state) => Ok(Some(state)),
             Err(_) if self.fault == Fault::OverwritesOtherTypes => Ok(None),
             Err(error) => {
-                if self.fault == Fault::RefusalTouchesTtl
+                if self.fault == Fault::DenialTouchesTtl
                     && let Some(row) = self.rows.lock().rows.get_mut(key)
                 {
                     row.expires_at = Millis::NEVER;
@@ -313,6 +314,11 @@ impl Store for TextStore {
             shared: true,
             sync,
             injected_clock: self.injected_clock,
+            key_bytes_max: match self.fault {
+                Fault::IgnoresKeyBound => KEY_BYTES_MAX / 2,
+                _ => KEY_BYTES_MAX,
+            },
+            state_bytes_max: STATE_BYTES_MAX,
         }
     }
 

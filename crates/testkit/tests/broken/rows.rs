@@ -37,6 +37,7 @@ pub(crate) const PLAIN: &[Row] = &[
          clock: * \
          random: *",
     ),
+    (Fault::IgnoresKeyBound, "bounds: a_longer_key_is_rejected"),
     (Fault::DeniedTrims, "denied: changes_no_state values: doubles_survive_bit_for_bit"),
     (
         Fault::OneMsLate,
@@ -127,7 +128,7 @@ pub(crate) const PLAIN: &[Row] = &[
          random: *",
     ),
     (
-        Fault::RefusalTouchesTtl,
+        Fault::DenialTouchesTtl,
         "types: refusal_moves_no_expiry \
          random: *",
     ),

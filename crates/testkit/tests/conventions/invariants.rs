@@ -95,7 +95,7 @@ fn problems(cell: &str, place: &mut Option<TestPath>) -> Vec<String> {
 /// Why there is no such conformance case.
 fn missing_case(case: &str) -> Option<String> {
     let (group, name) = case.split_once("::").unwrap_or((case, "*"));
-    let path = root().join(format!("crates/testkit/src/cases/{group}.rs"));
+    let path = root().join(format!("crates/conformance/src/cases/{group}.rs"));
     let Ok(text) = fs::read_to_string(path) else {
         return Some(format!("there is no group of cases '{group}'"));
     };

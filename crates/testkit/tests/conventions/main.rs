@@ -4,7 +4,7 @@
 //! |---|---|
 //! | length, header, clock, lints, changelog | this file |
 //! | source files that no crate compiles | `orphans` |
-//! | words that the project does not use, in names and documentation | `words` |
+//! | words that the project does not use, in names, documentation and comments | `words` |
 //! | the tests that ARCHITECTURE.md names | `invariants` |
 
 #![allow(clippy::unwrap_used, reason = "a test may")]

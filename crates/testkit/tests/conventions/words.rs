@@ -1,9 +1,11 @@
-//! Words that the project does not use, because the field has others (a listener, not a "door"): in names and in documentation.
+//! Words that the project does not use, because the field has others (a listener, not a `door`): in names, in documentation, and in
+//! sources, whose comments and texts (errors, logs, help) people read.
 //!
 //! CONTRIBUTING.md explains the vocabulary. Both lists are written so that ordinary English stays possible; an exception is a row in
 //! an allow list, with its reason.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
@@ -11,8 +13,11 @@ use super::{collect, files, none, root};
 
 /// Parts of names (`Told`, `told_keys`), and what to write instead.
 ///
-/// Not here: `busy`, which is Redis's own word for a server that runs a slow script; `rest`, which is also REST and a remainder.
+/// Not here: `busy`, which is Redis's own word for a server that runs a slow script; `rest`, which is also REST and a remainder; `named`
+/// and `kept`, which are also ordinary.
 const NAME_PARTS: &[(&str, &str)] = &[
+    ("answer", "reply, response"),
+    ("answers", "replies, responses"),
     ("asked", "params, request"),
     ("came", "outcome, result"),
     ("chance", "rng"),
@@ -25,7 +30,13 @@ const NAME_PARTS: &[(&str, &str)] = &[
     ("holes", "vulnerabilities, gaps"),
     ("house", "conventions, project"),
     ("keeper", "archiver"),
+    ("misused", "idempotency"),
     ("once", "idempotency"),
+    ("place", "position, index, backend"),
+    ("places", "positions, indexes"),
+    ("refusal", "rejection, error"),
+    ("refused", "rejected, denied"),
+    ("repeats", "idempotency"),
     ("resting", "evicted, on_disk"),
     ("rests", "persisted, on_disk"),
     ("shelf", "segments, cold"),
@@ -44,8 +55,9 @@ const NAMES_ALLOWED: &[(&str, &str)] = &[
 /// Patterns in the prose of documentation, and what to write instead.
 const PROSE: &[(&str, &str)] = &[
     (r"doors?", "listener, API, protocol"),
-    (r"tells|told", "returns, reports, acknowledges"),
-    (r"let(s|ting)? go of", "frees, recycles, evicts"),
+    (r"tells?|telling|told", "returns, reports, acknowledges"),
+    (r"let(s|ting)? go( of)?", "frees, recycles, evicts"),
+    (r"refusals?", "rejection, error"),
     (r"shelf|shelves", "segments"),
     (r"keepers?", "archiver"),
     (r"(known|security) holes?", "vulnerabilities"),
@@ -59,12 +71,21 @@ const PROSE: &[(&str, &str)] = &[
 
 /// Phrases of ordinary English that have such a pattern in them.
 const PROSE_ALLOWED: &[(&str, &str)] = &[
-    (r"told (from|apart)", "to distinguish"),
+    (r"(tell|told) (from|apart)", "to distinguish"),
     (r"data at rest|encrypt(ed|ion) at rest", "the security field's own term"),
     (r"a chance (to|of)", "an opportunity, a probability"),
+    (r"second chance", "of the CLOCK algorithm"),
     (r"time[- ]to[- ]lives? in", "a TTL"),
     (r"REST (in|on)", "the style of an API"),
 ];
+
+/// Compiled once: every source file is searched.
+static PROSE_PATTERNS: LazyLock<Vec<(Regex, &str)>> =
+    LazyLock::new(|| PROSE.iter().map(|(word, instead)| (pattern(word), *instead)).collect());
+static ALLOWED_PATTERNS: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| PROSE_ALLOWED.iter().map(|(phrase, _)| pattern(phrase)).collect());
+static CODE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?s)```.*?```|`[^`\n]*`|\]\([^)\n]*\)").unwrap());
 
 fn pattern(text: &str) -> Regex {
     let text = format!(r"\b(?:{})\b", text.replace(' ', r"\s+"));
@@ -158,25 +179,22 @@ fn names_have_the_words_of_the_field() {
 
 /// The text without code, at the same places: what stands between backticks is blank.
 fn prose(text: &str) -> String {
-    let code = Regex::new(r"(?s)```.*?```|`[^`\n]*`|\]\([^)\n]*\)").unwrap();
     let blank = |code: &regex::Captures<'_>| -> String {
         code[0].chars().map(|c| if c == '\n' { '\n' } else { '.' }).collect()
     };
-    code.replace_all(text, blank).into_owned()
+    CODE.replace_all(text, blank).into_owned()
 }
 
 /// Matches that no allowed phrase contains, as `line: match: instead`.
 fn violations(text: &str) -> Vec<String> {
     let text = prose(text);
-    let allowed: Vec<_> = PROSE_ALLOWED
+    let allowed: Vec<_> = ALLOWED_PATTERNS
         .iter()
-        .flat_map(|(phrase, _)| {
-            pattern(phrase).find_iter(&text).map(|found| found.range()).collect::<Vec<_>>()
-        })
+        .flat_map(|phrase| phrase.find_iter(&text).map(|found| found.range()).collect::<Vec<_>>())
         .collect();
     let mut found = Vec::new();
-    for (word, instead) in PROSE {
-        for hit in pattern(word).find_iter(&text) {
+    for (word, instead) in PROSE_PATTERNS.iter() {
+        for hit in word.find_iter(&text) {
             if allowed.iter().any(|range| range.start <= hit.start() && hit.end() <= range.end) {
                 continue;
             }
@@ -203,14 +221,67 @@ fn documentation_has_the_words_of_the_field() {
     none("documentation that uses a word of our own", &wrong.collect::<Vec<_>>());
 }
 
+/// A Rust source at the same lines, without the marks of comments: a phrase may continue on the next line.
+fn source_text(text: &str) -> String {
+    let line = |line: &str| -> String {
+        let code = line.trim_start();
+        if code.starts_with("//") {
+            code.trim_start_matches(['/', '!']).to_string()
+        } else {
+            code.to_string()
+        }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The files outside the crates that people read and run.
+const SCRIPTS: [&str; 7] = [
+    "test",
+    ".ci/run",
+    "Dockerfile",
+    "compose.yaml",
+    "packaging/keystead.env",
+    "packaging/keystead.service",
+    "packaging/try-dockerfile",
+];
+
+#[test]
+fn sources_have_the_words_of_the_field() {
+    let mut texts: Vec<_> = files(".rs").into_iter().map(|(path, text)| (path, source_text(&text))).collect();
+    // The words themselves.
+    texts.retain(|(path, _)| path != "crates/testkit/tests/conventions/words.rs");
+    for (top, ending) in [("crates", ".cjs"), ("crates", ".py"), ("crates", ".lua"), ("bench", ".cjs")] {
+        collect(&root().join(top), ending, &mut texts);
+    }
+    for name in SCRIPTS {
+        texts.push((name.to_string(), fs::read_to_string(root().join(name)).unwrap()));
+    }
+    let wrong = texts.iter().flat_map(|(path, text)| {
+        violations(text).into_iter().map(move |violation| format!("{path}:{violation}"))
+    });
+    none("sources that use a word of our own", &wrong.collect::<Vec<_>>());
+}
+
 #[test]
 fn both_lists_find_what_they_should() {
-    for name in ["Told", "DENIED_KEYS_TOLD", "gone", "HttpDoor", "told2", "tell_time", "shelf"] {
+    for name in
+        ["Told", "DENIED_KEYS_TOLD", "gone", "HttpDoor", "told2", "tell_time", "shelf", "Refused", "AnswerOf"]
+    {
         assert!(objection(name).is_some(), "{name}");
     }
-    for name in
-        ["Gone", "at_once", "there", "withhold", "Doorway", "indoors", "rest", "threshold", "becamera"]
-    {
+    for name in [
+        "Gone",
+        "at_once",
+        "there",
+        "withhold",
+        "Doorway",
+        "indoors",
+        "rest",
+        "threshold",
+        "becamera",
+        "replace",
+        "placed",
+    ] {
         assert_eq!(objection(name), None, "{name}");
     }
     let source = "pub enum E {\n    Told(u8),\n}\nenum F {\n    Gone,\n}\npub trait T {\n    fn tell(&self);\n}\nstruct Came;\npub fn\
@@ -223,6 +294,12 @@ fn both_lists_find_what_they_should() {
     assert_eq!(
         violations("The client is told\n\n```\nthe door\n```\n[x](door.md)"),
         ["1: \"told\": returns, reports, acknowledges"]
+    );
+    let text = "//! Of the door.\nlet doors_of = 1;\n    /// It is told\n    /// of a `shelf`.\n    error(\"it lets\\\n    go\");";
+    assert_eq!(violations(&source_text(text)).len(), 2);
+    assert_eq!(
+        violations(&source_text("    /// It lets\n    /// go of it, and says \"this tells more\".")).len(),
+        2
     );
     assert!(
         violations("It cannot be told from a crash. Data at rest is not encrypted, over REST in JSON.")

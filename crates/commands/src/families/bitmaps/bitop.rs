@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::Expire;
+use keystead_model::value::Str;
 
 use crate::errors::{self, Fail};
 use crate::{Args, CommandResult, Ctx, Reply};
@@ -51,7 +52,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut sources = Vec::with_capacity(args.len() - 3);
     for key in args.from(3) {
         // Long values are shared, not copied.
-        sources.push(ctx.keys.str(key, ctx.now)?.cloned().unwrap_or_default());
+        sources.push(ctx.keys.str(key, ctx.now)?.map(Str::to_bytes).unwrap_or_default());
     }
     let new = combine(op, &sources);
     let len = new.len();

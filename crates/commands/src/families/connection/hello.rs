@@ -62,7 +62,7 @@ fn facts(conn: &Conn<'_>) -> Reply {
         (text("version"), text(REDIS_VERSION)),
         (text("proto"), Reply::Int(protocol)),
         (text("id"), Reply::Int(id)),
-        (text("mode"), text("standalone")),
+        (text("mode"), text(conn.hub.mode())),
         (text("role"), text("master")),
         (text("modules"), Reply::Array(Vec::new())),
     ])

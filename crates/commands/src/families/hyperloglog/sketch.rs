@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use keystead_model::Bytes;
+use keystead_model::value::Str;
 
 use super::estimate::{self, Histogram};
 use super::sparse::{self, Raised};
@@ -63,7 +64,7 @@ impl<'a> Sketch<'a> {
     }
 
     /// The sketch in a string, an empty one if there is none.
-    pub(super) fn of_value(value: Option<&'a Bytes>) -> Result<Self, Fail> {
+    pub(super) fn of_value(value: Option<&'a Str>) -> Result<Self, Fail> {
         value.map_or_else(|| Ok(Sketch::new()), |value| Sketch::of(value))
     }
 

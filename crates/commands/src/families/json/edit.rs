@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::document;
 use super::location::{self, Location};
 use super::path::{Order, Path};
-use crate::bounds::JSON_BYTES_MAX;
+use crate::bounds::{JSON_BYTES_MAX, JSON_COPIED_BYTES_MAX};
 use crate::ctx::Dialect;
 use crate::errors::Fail;
 use crate::{Args, Ctx, Reply};
@@ -66,9 +66,11 @@ pub(super) fn store_text(ctx: &mut Ctx<'_>, key: &[u8], text: String) -> Result<
     Ok(())
 }
 
-/// Returns an error if a value of so many bytes at so many locations would make the document, and so its tree, too large.
+/// Returns an error if a value of so many bytes at so many locations would make the document, and so its tree, too large. The tree uses
+/// about thirty times as much as its text, so copies have a bound of their own.
 pub(super) fn check_growth(locations: usize, bytes: usize) -> Result<(), Fail> {
-    let fits = locations.checked_mul(bytes).is_some_and(|bytes| bytes <= JSON_BYTES_MAX);
+    let bytes_max = if locations > 1 { JSON_COPIED_BYTES_MAX } else { JSON_BYTES_MAX };
+    let fits = locations.checked_mul(bytes).is_some_and(|bytes| bytes <= bytes_max);
     if fits { Ok(()) } else { Err(document::Flaw::TooLong.into()) }
 }
 

@@ -1,5 +1,7 @@
 //! Merging one tree into another: RFC 7396, and its shallow form. It touches the tree that it is given.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 /// Merges a patch as defined by RFC 7396: members of objects are merged, `null` deletes a member, anything else replaces.
@@ -12,12 +14,17 @@ pub fn merge_patch(target: &mut Value, patch: Value) {
         *target = Value::Object(Map::new());
     }
     let Value::Object(members) = target else { return };
+    let mut deleted = HashSet::new();
     for (name, value) in patch {
         if value.is_null() {
-            members.shift_remove(&name);
+            deleted.insert(name);
         } else {
             merge_patch(members.entry(name).or_insert(Value::Null), value);
         }
+    }
+    // Deleted together: one by one, each would move all members behind it.
+    if !deleted.is_empty() {
+        members.retain(|name, _| !deleted.contains(name));
     }
 }
 
@@ -50,6 +57,11 @@ mod tests {
             (r#"{"a":"foo"}"#, "null", "null"),
             (r#"{"a":"foo"}"#, r#""bar""#, r#""bar""#),
             (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"e":null,"a":1}"#),
+            (
+                r#"{"a":1,"b":2,"c":null,"d":4}"#,
+                r#"{"d":null,"e":5,"a":null,"x":null}"#,
+                r#"{"b":2,"c":null,"e":5}"#,
+            ),
             ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
             ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
         ] {

@@ -33,6 +33,9 @@ pub fn text(value: &impl Serialize, layout: Layout<'_>) -> Result<Vec<u8>, Fail>
     Ok(out.0)
 }
 
+/// The first capacity of a text.
+const FIRST_BYTES: usize = 128;
+
 struct Capped(Vec<u8>);
 
 impl io::Write for Capped {
@@ -40,6 +43,11 @@ impl io::Write for Capped {
         let len = self.0.len() + bytes.len();
         if len > STRING_BYTES_MAX || !meter::fits(len) {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        if len > self.0.capacity() {
+            // Doubled as usual, but not beyond what may be filled.
+            let capacity = len.max(self.0.capacity().saturating_mul(2).clamp(FIRST_BYTES, STRING_BYTES_MAX));
+            self.0.reserve_exact(capacity - self.0.len());
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -118,7 +118,7 @@ mod tests {
             ("x".repeat(44), "embstr"),
             ("x".repeat(45), "raw"),
         ] {
-            assert_eq!(name(&Value::Str(bytes(&text))), form, "{text}");
+            assert_eq!(name(&Value::Str(bytes(&text).into())), form, "{text}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::conn::Conn;
 use crate::ctx::Ctx;
 use crate::dispatch;
 use crate::errors::Fail;
-use crate::hub::SCRIPT;
+use crate::hub::{SCRIPT, slots_of};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::spec::{Run as Runs, Spec, Spread, flag};
@@ -32,6 +32,7 @@ pub(super) struct Running<'r, 'c> {
 }
 
 const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
+const NON_LOCAL: &str = "ERR Script attempted to access a non local key in a cluster node";
 const NOT_TEXT: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
 /// The cost of a command besides the work on its arguments.
@@ -148,12 +149,18 @@ impl Running<'_, '_> {
         if self.read_only && (spec.writes() || is_message(spec)) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
         }
+        if let Some(cluster) = self.ctx.hub.cluster.get()
+            && matches!(spec.run, Runs::Data(_))
+            && slots_of(spec, args).iter().any(|slot| !cluster.serves(*slot))
+        {
+            return Err(NON_LOCAL);
+        }
         let shards = self.ctx.hub.host.shards();
         if shards > 1 && matches!(spec.run, Runs::Data(_)) {
             let keys = spec.keys(args).unwrap_or_default();
             let elsewhere = keys.iter().any(|key| shard_of(args.at(*key), shards) != self.ctx.shard);
             if elsewhere || (keys.is_empty() && spec.spread != Spread::Local) {
-                return Err("ERR Script attempted to access a non local key in a cluster node");
+                return Err(NON_LOCAL);
             }
         }
         Ok(spec)

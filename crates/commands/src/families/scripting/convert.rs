@@ -2,7 +2,6 @@
 
 use keystead_lua::number::to_long;
 use keystead_lua::{Host, Result, TableId, Value, Vm};
-use keystead_model::Bytes;
 
 use crate::bounds::SCRIPT_REPLY_DEPTH_MAX;
 use crate::errors::Fail;
@@ -200,7 +199,7 @@ impl Answering<'_> {
         Ok(match value {
             Value::Str(id) => {
                 self.charge(self.vm.bytes(id).len())?;
-                Reply::Bulk(Bytes::from(self.vm.bytes(id)))
+                Reply::Bulk(self.vm.bytes(id).into())
             }
             Value::Table(table) => {
                 self.charge(0)?;

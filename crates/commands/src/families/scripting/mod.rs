@@ -36,6 +36,5 @@ mod world;
 pub(crate) use function::restore_stored;
 pub(crate) use libraries::Libraries;
 pub(crate) use sha1::Digits;
-#[cfg(test)]
 pub(crate) use sha1::hex as sha1_hex;
 pub(crate) use table::TABLE;

@@ -29,7 +29,11 @@ const CLUSTER_FLAGS: Flags = and(FAST, NO_REST);
 
 pub(crate) const TABLE: &[Spec] = &[
     Spec::within("acl", acl::TABLE).doc("", "A container for access control commands.", "6.0.0"),
-    Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("asking", 1, CLUSTER_FLAGS, cluster::readonly).doc(
+        "",
+        "Returns OK in a cluster: no node serves keys of a slot that is not its own.",
+        "3.0.0",
+    ),
     Spec::conn("bgrewriteaof", 1, ADMIN_FLAGS, save::bgrewriteaof).doc(
         "",
         "Writes recent changes to the database's files and returns their free space to the system, in the background. Returns an error at durability `memory`.",
@@ -40,11 +44,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Does nothing and replies as Redis does: writes are durable already. Returns an error at durability `memory`.",
         "1.0.0",
     ),
-    Spec::conn("cluster", -2, NO_REST, cluster::cluster).doc(
-        "subcommand [argument [argument ...]]",
-        cluster::SUMMARY,
-        "3.0.0",
-    ),
+    Spec::within("cluster", cluster::TABLE).doc("", "A container for Redis Cluster commands.", "3.0.0"),
     Spec::within("command", command::TABLE)
         .doc("", "A container for commands about the command table.", "2.8.13")
         .alone(),
@@ -72,8 +72,8 @@ pub(crate) const TABLE: &[Spec] = &[
         "Streams every command that the server processes to the connection.",
         "1.0.0",
     ),
-    Spec::conn("readonly", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
-    Spec::conn("readwrite", 1, CLUSTER_FLAGS, cluster::cluster).doc("", cluster::SUMMARY, "3.0.0"),
+    Spec::conn("readonly", 1, CLUSTER_FLAGS, cluster::readonly).doc("", "Returns OK in a cluster: there are no replicas.", "3.0.0"),
+    Spec::conn("readwrite", 1, CLUSTER_FLAGS, cluster::readonly).doc("", "Returns OK in a cluster: there are no replicas.", "3.0.0"),
     Spec::conn("replicaof", 3, ADMIN_FLAGS, replication::replicaof).doc(
         "<host port | NO ONE>",
         "Accepts only NO ONE: replication is not supported.",

@@ -3,7 +3,7 @@
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, |value| Reply::shared(value.clone())))
+    Ok(ctx.keys.str(args.at(1), ctx.now)?.map_or(Reply::Nil, Reply::string))
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn getdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
-    let Some(value) = ctx.keys.str(args.at(1), ctx.now)?.cloned() else {
+    let Some(value) = ctx.keys.str(args.at(1), ctx.now)?.map(Reply::string) else {
         return Ok(Reply::Nil);
     };
     ctx.keys.delete(args.at(1), ctx.now)?;
-    Ok(Reply::shared(value))
+    Ok(value)
 }
 
 #[cfg(test)]

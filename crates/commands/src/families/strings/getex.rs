@@ -15,11 +15,11 @@ pub(super) fn getex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
         }
     }
     let key = args.at(1);
-    let Some(value) = ctx.keys.str(key, ctx.now)?.cloned() else {
+    let Some(value) = ctx.keys.str(key, ctx.now)?.map(Reply::string) else {
         return Ok(Reply::Nil);
     };
     let at = match expiry {
-        ExpiryOption::Nothing => return Ok(Reply::shared(value)),
+        ExpiryOption::Nothing => return Ok(value),
         ExpiryOption::Word => Millis::NEVER,
         ExpiryOption::Until(form, text) => expire::moment(form, text, "getex", ctx.now)?,
     };
@@ -27,7 +27,7 @@ pub(super) fn getex(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if at != Millis::NEVER || ctx.keys.expires_at(key, ctx.now)? != Some(Millis::NEVER) {
         ctx.keys.set_expiry(key, at, ctx.now)?;
     }
-    Ok(Reply::shared(value))
+    Ok(value)
 }
 
 #[cfg(test)]

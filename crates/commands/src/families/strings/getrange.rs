@@ -10,7 +10,9 @@ pub(super) fn getrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let (start, end) = (args.int(2)?, args.int(3)?);
     let part = match ctx.keys.str(args.at(1), ctx.now)? {
         // A long substring shares its bytes with the value.
-        Some(value) if !range::is_backwards(start, end) => value.slice(range::clamp(start, end, value.len())),
+        Some(value) if !range::is_backwards(start, end) => {
+            value.to_bytes().slice(range::clamp(start, end, value.len()))
+        }
         _ => Bytes::new(),
     };
     Ok(Reply::shared(part))

@@ -8,9 +8,9 @@ use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn getset(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let key = args.at(1);
-    let old = ctx.keys.str(key, ctx.now)?.cloned();
+    let old = ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, Reply::string);
     ctx.keys.set_str(key, Bytes::from(args.at(2)), Expire::At(Millis::NEVER), ctx.now)?;
-    Ok(old.map_or(Reply::Nil, Reply::shared))
+    Ok(old)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use keystead_model::Bytes;
 use keystead_model::keyspace::Miss;
+use keystead_model::value::Str;
 
 use crate::bounds::STRING_BYTES_MAX;
 use crate::errors::{self, Fail};
@@ -51,7 +52,7 @@ pub(super) fn lcs(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
 
 fn string(ctx: &mut Ctx<'_>, key: &[u8]) -> Result<Bytes, Fail> {
     match ctx.keys.str(key, ctx.now) {
-        Ok(value) => Ok(value.cloned().unwrap_or_default()),
+        Ok(value) => Ok(value.map(Str::to_bytes).unwrap_or_default()),
         Err(Miss::WrongType(_)) => Err(NOT_STRINGS),
         Err(miss) => Err(miss.into()),
     }

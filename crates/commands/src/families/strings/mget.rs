@@ -8,7 +8,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut values = Vec::with_capacity(args.len() - 1);
     for key in args.from(1) {
         values.push(match ctx.keys.str(key, ctx.now) {
-            Ok(Some(value)) => Reply::shared(value.clone()),
+            Ok(Some(value)) => Reply::string(value),
             Ok(None) | Err(Miss::WrongType(_)) => Reply::Nil,
             Err(miss) => return Err(miss.into()),
         });

@@ -22,11 +22,8 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let options = Options::parse(args)?;
     let expire = options.expire.of_new("set", ctx.now)?;
     let key = args.at(1);
-    let old = if options.get {
-        Some(ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, |old| Reply::shared(old.clone())))
-    } else {
-        None
-    };
+    let old =
+        if options.get { Some(ctx.keys.str(key, ctx.now)?.map_or(Reply::Nil, Reply::string)) } else { None };
     if let Some(wanted) = options.there {
         let there = match &old {
             Some(old) => *old != Reply::Nil,

@@ -119,6 +119,10 @@ impl Row {
     }
 }
 
+fn cluster(facts: &Facts) -> String {
+    if facts.cluster { "yes" } else { "no" }.to_owned()
+}
+
 fn memory(facts: &Facts) -> String {
     facts.limit_bytes.unwrap_or(0).to_string()
 }
@@ -168,7 +172,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("requirepass", Text, "", Rule::Hidden(BY_TOKEN)),
     immutable("databases", Int(1, I32), "1"),
-    immutable("cluster-enabled", YesNo, "no"),
+    row("cluster-enabled", YesNo, "no", Rule::Start(cluster, AT_START)),
     rejected("notify-keyspace-events", Text, "", NO_EVENTS),
     rejected("acl-pubsub-default", Choice(&["allchannels", "resetchannels"]), "resetchannels", NO_USERS),
     immutable("aclfile", Text, ""),

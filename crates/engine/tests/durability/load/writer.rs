@@ -47,6 +47,8 @@ impl Plan {
             .shards(self.shards)
             .segment_bytes(SEGMENT_BYTES)
             .journal_bytes_max(JOURNAL_BYTES_MAX)
+            // Writers live for less than the default.
+            .archive_every(Duration::from_millis(200))
             // With 1, the archive reads all whole values from the shard, and every record of elements is a batch of its own.
             .archive_batch_bytes([1, 4096, 1 << 20][self.seed as usize % 3]);
         if self.memory_bytes > 0 { options.memory_bytes(self.memory_bytes) } else { options }
@@ -99,7 +101,7 @@ impl Acks {
 }
 
 /// One call, so that a kill leaves whole lines.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = stdout().lock();
     // The parent may have ended already: then this process ends soon too.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());

@@ -192,7 +192,8 @@ pub(super) fn put_dumped(sql: &mut dyn Sql, key: &KeyDump) -> Result<()> {
         expires_at: key.expires_at,
     };
     match &key.value {
-        Value::Str(value) | Value::Json(value) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, value),
+        Value::Str(value) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, value),
+        Value::Json(value) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, value),
         Value::State(cell) => run_put(sql, PUT_WHOLE, key.id, &key.key, &meta, cell.text()?.as_bytes()),
         // A value is evicted only when its last change is in the archive.
         _ => Err(Error::new(

@@ -5,6 +5,8 @@
 
 mod stream;
 
+use std::ops::Range;
+
 use keystead_core::{Code, Error, Millis, Result, Revision, Version};
 
 use super::absorb::type_name;
@@ -16,8 +18,9 @@ use crate::value::{Hash, Kind, List, Set, StateCell, Value, ZSet};
 
 use stream::fetch_stream;
 
-const COUNT: &str = "SELECT count(*) FROM keys";
-const DIRECTORY: &str = "SELECT id, name, type, version, revision, expires_at FROM keys ORDER BY id";
+const ENDS: &str = "SELECT (SELECT min(id) FROM keys), (SELECT max(id) FROM keys)";
+const DIRECTORY: &str =
+    "SELECT id, name, type, version, revision, expires_at FROM keys WHERE id >= ?1 AND id < ?2 ORDER BY id";
 const YOUNGER: &str = "SELECT id, type, value FROM keys WHERE revision > ?1 AND value IS NOT NULL";
 const FIELDS_DUE: &str =
     "SELECT key_id, min(expires_at) FROM hash_fields WHERE expires_at IS NOT NULL GROUP BY key_id";
@@ -47,7 +50,7 @@ pub fn load(sql: &mut dyn Sql, keyspace: &mut Keyspace) -> Result<Archived> {
     load_reporting(sql, keyspace, &mut |_, _| {})
 }
 
-/// The same, and reports now and then how many keys it has loaded, of how many.
+/// The same, and reports now and then how many keys it has loaded, of how many at most.
 ///
 /// # Errors
 /// As [`load`].
@@ -56,41 +59,97 @@ pub fn load_reporting(
     keyspace: &mut Keyspace,
     report: &mut dyn FnMut(u64, u64),
 ) -> Result<Archived> {
-    let archived = read_archived(sql)?;
-    let is_exact = archived.newest == archived.revision;
-    let (mut loaded, mut total) = (0, 0);
-    sql.query(COUNT, &[], &mut |cells| {
-        total = Row(cells).uint(0)?;
-        keyspace.reserve(usize::try_from(total).unwrap_or(0));
-        Ok(())
-    })?;
-    sql.query(DIRECTORY, &[], &mut |cells| {
+    let (archived, end) = (read_archived(sql)?, ids_end(sql)?);
+    let mut loaded = 0;
+    read_keys(sql, 0..end, archived, &mut |row| {
         if loaded % KEYS_PER_REPORT == 0 {
-            report(loaded, total);
+            report(loaded, end);
         }
         loaded += 1;
-        let row = Row(cells);
-        let id = row.id(0)?;
-        let kind = kind_of(row.bytes(2)?).ok_or_else(|| unknown_type(id))?;
-        let (version, revision) = stamp(id, row.int(3)?, row.int(4)?, archived.newest)?;
-        let meta = Meta { kind, version, revision, expires_at: row.moment(5)? };
-        let key = Bytes::from(row.bytes(1)?);
-        if !is_exact && !keyspace.forget_older(&key, revision) {
-            return Ok(());
-        }
-        keyspace.restore(id, key, &meta)
+        restore_key(keyspace, archived, row)
     })?;
-    if !is_exact {
+    report(loaded, loaded);
+    complete_load(sql, keyspace, archived)?;
+    Ok(archived)
+}
+
+/// A key of the archive, without its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyRow {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub key: Bytes,
+    /// What else is known of it.
+    pub meta: Meta,
+}
+
+/// One more than the largest id. Ids are reused, so this is near the number of keys, which is known only after reading all of them.
+///
+/// # Errors
+/// The error of the database; `corrupt` when the id is not valid.
+pub fn ids_end(sql: &mut dyn Sql) -> Result<u64> {
+    let mut end = 0;
+    sql.query(ENDS, &[], &mut |cells| {
+        let row = Row(cells);
+        if !row.is_null(1)? {
+            // An id below 0 is as wrong as one that is too large.
+            row.id(0)?;
+            end = u64::from(row.id(1)?) + 1;
+        }
+        Ok(())
+    })?;
+    Ok(end)
+}
+
+/// Reads the keys with these ids, in the order of their ids. The first step of a load, which several connections may share.
+///
+/// # Errors
+/// The error of the database, `corrupt` when a row is not valid, and the first error of `row`.
+pub fn read_keys(
+    sql: &mut dyn Sql,
+    ids: Range<u64>,
+    archived: Archived,
+    row: &mut dyn FnMut(KeyRow) -> Result<()>,
+) -> Result<()> {
+    sql.query(DIRECTORY, &[Param::uint(ids.start), Param::uint(ids.end)], &mut |cells| {
+        let cells = Row(cells);
+        let id = cells.id(0)?;
+        let kind = kind_of(cells.bytes(2)?).ok_or_else(|| unknown_type(id))?;
+        let (version, revision) = stamp(id, cells.int(3)?, cells.int(4)?, archived.newest)?;
+        let meta = Meta { kind, version, revision, expires_at: cells.moment(5)? };
+        row(KeyRow { id, key: Bytes::from(cells.bytes(1)?), meta })
+    })
+}
+
+/// Puts a key that was read into the keyspace.
+///
+/// # Errors
+/// `corrupt` when its id is in use.
+pub fn restore_key(keyspace: &mut Keyspace, archived: Archived, row: KeyRow) -> Result<()> {
+    let KeyRow { id, key, meta } = row;
+    let is_exact = archived.newest == archived.revision;
+    if !is_exact && !keyspace.forget_older(&key, meta.revision) {
+        return Ok(());
+    }
+    keyspace.restore(id, key, &meta)
+}
+
+/// The last step of a load, after all keys have been restored.
+///
+/// # Errors
+/// The error of the database; `corrupt` when a row is not valid.
+pub fn complete_load(sql: &mut dyn Sql, keyspace: &mut Keyspace, archived: Archived) -> Result<()> {
+    if archived.newest > archived.revision {
         load_younger(sql, keyspace, archived.revision)?;
     }
-    report(loaded, total);
     sql.query(FIELDS_DUE, &[], &mut |cells| {
         let row = Row(cells);
         keyspace.restore_fields_due(row.id(0)?, row.moment(1)?);
         Ok(())
     })?;
     keyspace.restore_revision(archived.revision);
-    Ok(archived)
+    Ok(())
 }
 
 /// Loads the values of keys that are younger than the revision up to which the archive is complete.
@@ -182,7 +241,7 @@ fn is_empty(value: &Value) -> bool {
 /// The value of this kind that these bytes are; `None` for a collection.
 fn whole_value(id: u32, kind: Kind, bytes: Bytes) -> Result<Option<Value>> {
     Ok(match kind {
-        Kind::Str => Some(Value::Str(bytes)),
+        Kind::Str => Some(Value::Str(bytes.into())),
         Kind::Json => Some(Value::Json(bytes)),
         Kind::State => {
             let text = std::str::from_utf8(&bytes).map_err(|e| broken(id, kind).with_source(e))?;
@@ -323,7 +382,7 @@ mod tests {
         let mut db = archived(|ks| {
             ks.set_str(b"s", Bytes::from(b"v"), Expire::Keep, NOW).unwrap();
         });
-        assert_eq!(fetch(&mut db, 0, Kind::Str).unwrap(), Value::Str(Bytes::from(b"v")));
+        assert_eq!(fetch(&mut db, 0, Kind::Str).unwrap(), Value::Str(Bytes::from(b"v").into()));
         for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Str) {
             let error = fetch(&mut db, 0, kind).unwrap_err();
             assert_eq!(error.code(), Code::Corrupt);

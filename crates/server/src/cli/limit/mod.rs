@@ -1,12 +1,15 @@
-//! `keystead limit replay --policy POLICY [--compare POLICY]`: what a policy would have decided. Touches stdin and stdout.
+//! `keystead limit replay --policy POLICY [--compare POLICY] [--store URL]`: what a policy would have decided. Touches stdin, stdout, and
+//! the store that `--store` names.
 //!
-//! Reads lines `{"now":..,"key":"..","cost":..}` and writes one decision per line, in the same order. Needs no server.
+//! Reads lines `{"now":..,"key":"..","cost":..}` and writes one decision per line, in the same order. Needs no server without `--store`.
 //!
 //! | To find                            | open        |
 //! |------------------------------------|-------------|
 //! | policies: JSON, files, names       | [`policy`]  |
+//! | decisions in memory or on a store  | [`decider`] |
 //! | recorded requests                  | [`request`] |
 
+mod decider;
 mod policy;
 mod request;
 
@@ -16,22 +19,24 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use keystead_core::{Code, Error, Result};
-use keystead_limit::{Decision, Replay};
+use keystead_limit::Decision;
 use serde_json::{Value, json};
 
 use super::{Flag, Operand, Subcommand};
 use crate::failure::failure;
 use crate::settings::table::CONFIG;
 use crate::written;
+use decider::{Decider, Opened};
 use request::{Request, bad, each};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "limit",
     about: "Try a rate limit on recorded traffic, without a server",
-    operand: Some(Operand { name: "ACTION", help: "replay" }),
+    operands: &[Operand { name: "ACTION", help: "replay" }],
     flags: &[
-        Flag { name: "policy", value_name: "POLICY", help: "The policy to try: JSON, @FILE, or the NAME of one in the settings file", required: true },
-        Flag { name: "compare", value_name: "POLICY", help: "Another one: prints only where they differ", required: false },
+        Flag { name: "policy", value_name: "POLICY", help: "The policy to try: JSON, @FILE, or the NAME of one in the settings file", required: true, many: false },
+        Flag { name: "compare", value_name: "POLICY", help: "Another one: prints only where they differ", required: false, many: false },
+        Flag { name: "store", value_name: "URL", help: "Decide on this store instead of in memory; see docs/stores.md", required: false, many: false },
     ],
     takes: |setting| setting.name == CONFIG.name,
     details: "\
@@ -42,10 +47,15 @@ which two policies differ, and then a summary. A bad policy or line is one line 
 A policy is JSON, or @FILE: JSON, or TOML if its name ends in .toml; or NAME: the table [limit.NAME] in keystead.toml or
 in the file of --config.
 
+With --store the decisions come from that server, whose clock is the now of each line, under a random prefix that is removed
+in the end. The output is the same bytes as from memory, on every store: compare two of them line by line.
+
 Examples:
   keystead limit replay --policy '{\"kind\":\"gcra\",\"limit\":10,\"periodMs\":60000}' < traffic.ndjson
   keystead limit replay --policy login --compare @next.json < traffic.ndjson | tail -1
-  keystead limit replay --policy login --config /etc/keystead.toml < traffic.ndjson",
+  keystead limit replay --policy login --config /etc/keystead.toml < traffic.ndjson
+  diff <(keystead limit replay --policy login < traffic.ndjson) \\
+       <(keystead limit replay --policy login --store redis://localhost:6379 < traffic.ndjson)",
     run,
 };
 
@@ -57,13 +67,29 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
             "write keystead limit replay",
         ));
     }
-    let policy = replay(matches, "policy")?.ok_or_else(|| failure("no policy", "write --policy POLICY"))?;
-    let compare = replay(matches, "compare")?;
+    let policy = policy::of_flag(matches, "policy")?;
+    let policy = policy.ok_or_else(|| failure("no policy", "write --policy POLICY"))?;
+    let compare = policy::of_flag(matches, "compare")?;
+    let store = matches.get_one::<String>("store").map(|url| Opened::new(url)).transpose()?;
+    let decider = |flag: &str, policy| {
+        let invalid =
+            |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
+        Decider::new(policy, store.as_ref()).map_err(invalid)
+    };
+    let policy = decider("policy", policy)?;
+    let compare = compare.map(|policy| decider("compare", policy)).transpose()?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match compare {
         None => decide(policy, io::stdin().lock(), &mut out),
         Some(other) => differ(policy, other, io::stdin().lock(), &mut out),
     };
+    let ended = ended(done, &mut out);
+    // Also after an error: what was written is removed.
+    let closed = store.map_or(Ok(()), Opened::close);
+    ended.and_then(|code| closed.map(|()| code))
+}
+
+fn ended(done: std::result::Result<(), Stop>, out: &mut impl Write) -> Result<ExitCode> {
     match done.and_then(|()| out.flush().map_err(Stop::Output)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // The reader has closed the pipe, for example `head`.
@@ -78,12 +104,6 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-fn replay(matches: &ArgMatches, flag: &str) -> Result<Option<Replay>> {
-    let Some(policy) = policy::of_flag(matches, flag)? else { return Ok(None) };
-    let invalid = |error: Error| failure(format_args!("--{flag}: {}", error.message()), "see docs/limits.md");
-    Replay::new(policy).map(Some).map_err(invalid)
-}
-
 /// A text without the byte order mark that some programs put before UTF-8.
 fn without_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
@@ -95,7 +115,7 @@ enum Stop {
     Output(io::Error),
 }
 
-fn decide(mut policy: Replay, input: impl BufRead, out: &mut impl Write) -> std::result::Result<(), Stop> {
+fn decide(mut policy: Decider, input: impl BufRead, out: &mut impl Write) -> std::result::Result<(), Stop> {
     each(input, |number, request| {
         let decision = check(&mut policy, number, request)?;
         let text = decision.to_json().map_err(|error| bad(number, error.message()))?;
@@ -122,8 +142,8 @@ impl Sum {
 }
 
 fn differ(
-    mut policy: Replay,
-    mut other: Replay,
+    mut policy: Decider,
+    mut other: Decider,
     input: impl BufRead,
     out: &mut impl Write,
 ) -> std::result::Result<(), Stop> {
@@ -157,8 +177,12 @@ fn differ(
     writeln!(out, "{summary}").map_err(Stop::Output)
 }
 
-fn check(policy: &mut Replay, number: u64, request: &Request<'_>) -> std::result::Result<Decision, Stop> {
-    policy.check(request.now, &request.key.0, request.cost()).map_err(|error| bad(number, error.message()))
+fn check(policy: &mut Decider, number: u64, request: &Request<'_>) -> std::result::Result<Decision, Stop> {
+    policy.check(request.now, &request.key.0, request.cost()).map_err(|error| match error.code() {
+        Code::BadRequest | Code::TooLarge => bad(number, error.message()),
+        // The store has failed, not the line.
+        _ => Stop::Input(error.context(format_args!("line {number} of the input"))),
+    })
 }
 
 #[cfg(test)]
@@ -170,8 +194,8 @@ mod tests {
     const ONE: &str = r#"{"kind":"fixedWindow","limit":1,"windowMs":1000}"#;
     const TWO: &str = r#"{"kind":"fixedWindow","limit":2,"windowMs":1000}"#;
 
-    fn new(policy: &str) -> Replay {
-        Replay::new(Policy::from_json(policy).unwrap()).unwrap()
+    fn new(policy: &str) -> Decider {
+        Decider::new(Policy::from_json(policy).unwrap(), None).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use hyper::StatusCode;
 use keystead_commands::documents::patch::Patch;
-use keystead_commands::documents::{self, Change, Changed, Condition};
+use keystead_commands::documents::{self, Changed, Condition, DocumentChange};
 use keystead_commands::idempotency::StoredResponse;
 use keystead_commands::json::document;
 use keystead_core::Millis;
@@ -20,14 +20,14 @@ use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
 use super::params::{self, Expiry, name};
-use super::response;
+use super::{response, shared};
 use crate::bounds::{BATCH_OPERATIONS_MAX, REST_RESPONSE_BYTES_MAX};
 
 /// One operation.
 pub(in crate::http) struct Operation {
     pub(in crate::http) key: Bytes,
     /// Nothing: it only reads.
-    change: Option<Change>,
+    change: Option<DocumentChange>,
     condition: Condition,
     expiry: Expiry,
 }
@@ -36,11 +36,13 @@ pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest
     request.require_write()?;
     Parameters::of(&request.head, &[])?;
     let operations = read(&request.body)?;
+    shared::require_database(context, "changing several documents in one step")?;
     let idempotency_key = params::idempotency_key(request)?;
     let engine = &context.app.engine;
     let Some(shard) = operations.first().map(|first| engine.shard_of(&first.key)) else {
         return Err(ApiError::bad("the batch has no operations"));
     };
+    context.require_served(operations.iter().map(|operation| &operation.key[..]))?;
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(ApiError::bad("the keys of a batch must be on one shard: give them the same {tag}"));
     }
@@ -130,12 +132,12 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
     let mut value = || one.remove("value").ok_or_else(|| ApiError::bad(format!("\"{op}\" has a \"value\"")));
     let (change, otherwise) = match op.as_str() {
         "get" => (None, Expire::Keep),
-        "delete" => (Some(Change::Delete), Expire::Keep),
+        "delete" => (Some(DocumentChange::Delete), Expire::Keep),
         "put" => {
             let text = document::print(&value()?).map_err(|flaw| ApiError::flaw("the value", &flaw))?;
-            (Some(Change::Put(Bytes::from(text.into_bytes()))), Expire::At(Millis::NEVER))
+            (Some(DocumentChange::Put(Bytes::from(text.into_bytes()))), Expire::At(Millis::NEVER))
         }
-        "patch" => (Some(Change::Patch(Patch::Shallow(value()?))), Expire::Keep),
+        "patch" => (Some(DocumentChange::Patch(Patch::Shallow(value()?))), Expire::Keep),
         other => return Err(ApiError::bad(format!("\"op\" is get, put, patch or delete, not \"{other}\""))),
     };
     let condition = match one.remove(name::IF_VERSION) {
@@ -151,13 +153,13 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
     };
     // Only writes set an expiry.
     let expiry = match change {
-        Some(Change::Put(_) | Change::Patch(_)) => {
+        Some(DocumentChange::Put(_) | DocumentChange::Patch(_)) => {
             let at = one.remove(name::EXPIRES_AT).map(|at| {
                 at.as_u64().ok_or_else(|| ApiError::bad("\"expiresAt\" is in milliseconds since 1970"))
             });
             params::expiry_of(text(&mut one, name::TTL)?.as_deref(), at.transpose()?, otherwise)?
         }
-        None | Some(Change::Delete) => Expiry::As(otherwise),
+        None | Some(DocumentChange::Delete) => Expiry::As(otherwise),
     };
     match one.keys().next() {
         Some(other) => Err(ApiError::bad(format!("the member '{other}' is unknown for this op"))),

@@ -15,6 +15,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::{documents, idempotency};
 use keystead_core::{Millis, Result, ShardId};
 use keystead_engine::Completion;
+use keystead_model::Bytes as Name;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::value::Kind;
 
@@ -26,7 +27,7 @@ use super::super::reply::{self, Body};
 use super::super::request::HttpRequest;
 use super::params::name;
 use super::response;
-use super::{read, watch};
+use super::{read, shared, watch};
 use crate::bounds::{LIST_BYTES_MAX, LIST_LIMIT_MAX, LIST_SLICE};
 use crate::written;
 
@@ -70,6 +71,7 @@ pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest)
     request.require_write()?;
     if read::wants_events(request) {
         let parameters = Parameters::of(&request.head, WATCHING)?;
+        shared::require_database(context, "streaming changes")?;
         return watch::of_prefix(context, request, parameters.bytes(name::PREFIX).unwrap_or_default());
     }
     let parameters = Parameters::of(&request.head, LISTING)?;
@@ -78,6 +80,7 @@ pub(in super::super) async fn list(context: &HttpContext, request: &HttpRequest)
         values: parameters.yes(name::VALUES)?,
         lines: read::accepts(request, LINES),
     };
+    shared::require_database(context, "listing documents")?;
     let shards = context.app.engine.shards();
     let from = position(parameters.number(name::CURSOR)?.unwrap_or(0), shards)?;
     match parameters.number(name::LIMIT)? {
@@ -161,31 +164,15 @@ fn slice(
     shards: usize,
     now: Millis,
 ) -> Result<Slice> {
-    let mut names = Vec::new();
-    let count = most.min(if wanted.values { SLICE_WITH_VALUES } else { LIST_SLICE });
-    let cursor = keys.scan(position.cursor, count, now, |key, kind| {
-        if matches!(kind, Kind::Json | Kind::Str)
-            && key.starts_with(&wanted.prefix)
-            && !idempotency::is_record(key)
-        {
-            names.push(key.clone());
+    let mut count = most.min(if wanted.values { SLICE_WITH_VALUES } else { LIST_SLICE });
+    let (items, cursor) = loop {
+        let (names, cursor) = names(keys, wanted, position, count, now)?;
+        match items(keys, wanted, &names, if count > 1 { LIST_BYTES_MAX } else { usize::MAX }, now) {
+            Some(items) => break (items, cursor),
+            // Large documents: fewer of them at a time.
+            None => count /= 2,
         }
-    })?;
-    let mut items = Vec::with_capacity(names.len());
-    for name in names {
-        if !wanted.values {
-            items.push(if wanted.lines {
-                response::object(&name, None)
-            } else {
-                written::shown(&name).to_string()
-            });
-            continue;
-        }
-        // A string that is not UTF-8 is not a document.
-        if let Ok(Some(document)) = documents::get(keys, &name, now) {
-            items.push(response::object(&name, Some(&document)));
-        }
-    }
+    };
     let next = match cursor {
         0 if position.shard.0 + 1 < shards => {
             Some(ScanPosition { shard: ShardId(position.shard.0 + 1), cursor: 0 })
@@ -194,6 +181,56 @@ fn slice(
         cursor => Some(ScanPosition { shard: position.shard, cursor }),
     };
     Ok(Slice { items, next })
+}
+
+/// The keys of about so many positions of a scan, and where it continues.
+fn names(
+    keys: &mut Keyspace,
+    wanted: &Wanted,
+    position: ScanPosition,
+    count: usize,
+    now: Millis,
+) -> Result<(Vec<Name>, u64)> {
+    let mut names = Vec::new();
+    let cursor = keys.scan(position.cursor, count, now, |key, kind| {
+        if matches!(kind, Kind::Json | Kind::Str)
+            && key.starts_with(&wanted.prefix)
+            && !idempotency::is_record(key)
+        {
+            names.push(key.clone());
+        }
+    })?;
+    Ok((names, cursor))
+}
+
+/// What is listed of these keys; nothing if that is over so many bytes.
+fn items(
+    keys: &mut Keyspace,
+    wanted: &Wanted,
+    names: &[Name],
+    bytes_max: usize,
+    now: Millis,
+) -> Option<Vec<String>> {
+    let (mut items, mut bytes) = (Vec::with_capacity(names.len()), 0);
+    for name in names {
+        if !wanted.values {
+            items.push(if wanted.lines {
+                response::object(name, None)
+            } else {
+                written::shown(name).to_string()
+            });
+            continue;
+        }
+        // A string that is not UTF-8, or is too large for a document, is not one.
+        if let Ok(Some(document)) = documents::get(keys, name, now) {
+            bytes += document.text.len();
+            if bytes > bytes_max {
+                return None;
+            }
+            items.push(response::object(name, Some(&document)));
+        }
+    }
+    Some(items)
 }
 
 type Pending = Pin<Box<dyn Future<Output = Result<Slice>> + Send>>;

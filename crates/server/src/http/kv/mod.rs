@@ -7,11 +7,12 @@
 //! | `PUT`, `PATCH`, `DELETE`    | `write`    |
 //! | `POST /kv:batch`            | `batch`    |
 //! | events, and waiting for one | `watch`    |
+//! | a store instead of the database | `shared` |
 //! | parameters and conditions   | `params`   |
 //! | responses                   | `response`   |
 //! | its part of OpenAPI         | `openapi`  |
 //!
-//! Touches the shard of the key. What a change means is in `keystead_commands::documents`.
+//! Touches the shard of the key, or the store of the documents. What a change means is in `keystead_commands::documents`.
 
 pub(super) mod batch;
 mod list;
@@ -19,6 +20,7 @@ pub(super) mod openapi;
 pub(super) mod params;
 mod read;
 pub(super) mod response;
+pub(super) mod shared;
 mod watch;
 mod write;
 

@@ -11,7 +11,9 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::ObjectBuilder;
 
 use super::super::events;
-use super::super::openapi::common::{KEY_USED, coded, error_response, idempotency_key, store_failures};
+use super::super::openapi::common::{
+    KEY_USED, coded, error_response, idempotency_key, moved, store_failures,
+};
 use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::list::{CURSOR, LINES, LISTING, WATCHING};
@@ -202,7 +204,14 @@ fn of_one(operation: OperationBuilder) -> OperationBuilder {
 /// Adds the responses that all requests share.
 fn finished(operation: OperationBuilder) -> OperationBuilder {
     let bad = "The request is invalid, or its parts contradict each other.";
-    part::with(operation.response("400", error_response(bad, &[BAD])), &store_failures())
+    let operation = operation.response("400", error_response(bad, &[BAD])).response("501", unsupported());
+    part::with(part::with(operation, &store_failures()), &[moved()])
+}
+
+/// The error where `--documents-store` is set.
+pub(in super::super) fn unsupported() -> ResponseBuilder {
+    let about = "The documents are in a store (`documents-store`), which has no lists, batches, waiting, streams of changes and `Idempotency-Key`.";
+    error_response(about, &[Code::Unsupported.as_str()])
 }
 
 fn writing(operation: OperationBuilder) -> OperationBuilder {

@@ -1,5 +1,5 @@
 //! `GET /kv/{key}`: a document; with `If-None-Match` 304 if it has not changed, with `wait=` its next change, as
-//! `text/event-stream` all of them. Touches the shard of the key.
+//! `text/event-stream` all of them. Touches the shard of the key, or the store of the documents.
 
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
@@ -16,6 +16,7 @@ use super::super::reply::{self, Body, Reply};
 use super::super::request::HttpRequest;
 use super::params::{self, Reading, name};
 use super::response;
+use super::shared;
 use super::watch;
 
 /// The parameters of `GET /kv/{key}` when it does not stream.
@@ -23,16 +24,21 @@ pub(super) const READING: &[&str] = &[name::WAIT, name::SINCE_VERSION];
 
 pub(in super::super) async fn get(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     let key = params::key(request)?;
+    if context.app.documents.get().is_none() {
+        context.require_served([&key[..]])?;
+    }
     // A malformed condition is an error also for a stream.
     let reading = Reading::of(&request.head.headers)?;
     if wants_events(request) {
         Parameters::of(&request.head, &[])?;
+        shared::require_database(context, "streaming the changes of a document")?;
         return watch::of_key(context, request, key).await;
     }
     let parameters = Parameters::of(&request.head, READING)?;
     let since = parameters.number(name::SINCE_VERSION)?;
     let (found, since) = match (parameters.duration_ms(name::WAIT)?, since) {
         (Some(wait_ms), since) => {
+            shared::require_database(context, "waiting for a change")?;
             let since = since.unwrap_or(0);
             (watch::next_change(context, &key, since, wait_ms).await?, Some(since))
         }
@@ -52,6 +58,9 @@ pub(in super::super) async fn get(context: &HttpContext, request: &HttpRequest) 
 
 /// The current document.
 pub(super) async fn read(context: &HttpContext, key: &Bytes) -> Result<Option<Document>, ApiError> {
+    if let Some(documents) = context.app.documents.get() {
+        return Ok(shared::read(documents, key).await?);
+    }
     let (shard, key) = (context.app.engine.shard_of(key), key.clone());
     let found = context
         .run_at(shard, false, move |keys, now| (documents::get(keys, &key, now), Completion::Commit))

@@ -29,10 +29,15 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Sto
     error.stored()
 }
 
+/// Bytes of a document behind its value, and of the end of a line.
+const END_BYTES: usize = 96;
+
 /// `{"key":...,"value":...,"version":...}`; without a document only the key.
 pub(super) fn object(key: &[u8], document: Option<&Document>) -> String {
     let mut text = format!("{{\"key\":{}", written::shown(key));
     if let Some(document) = document {
+        // A large text is copied once, with what comes behind it.
+        text.reserve_exact(document.text.len() + END_BYTES);
         text.push_str(",\"value\":");
         // A document is text by construction.
         text.push_str(&String::from_utf8_lossy(&document.text));

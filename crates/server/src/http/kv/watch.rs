@@ -325,8 +325,8 @@ fn described(change: &[Effect]) -> (&'static str, String) {
             Fact::Deleted => return ("delete", response::object(key, None)),
             Fact::Json(text) => return document(text.clone()),
             Fact::Str(bytes) => {
-                if let Ok(text) = std::str::from_utf8(bytes) {
-                    return document(Bytes::from(serde_json::Value::from(text).to_string().into_bytes()));
+                if let Ok(text) = documents::of_string(bytes) {
+                    return document(text);
                 }
             }
             _ => {}

@@ -1,8 +1,13 @@
-//! `PUT`, `PATCH` and `DELETE /kv/{key}?ifVersion=N&ttl=30s`. Touches the shard of the key.
+//! `PUT`, `PATCH` and `DELETE /kv/{key}?ifVersion=N&ttl=30s`. Touches the shard of the key, or the store of the
+//! documents.
 
+use std::sync::Arc;
+
+use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use keystead_commands::documents::patch::{Form, Patch};
-use keystead_commands::documents::{self, Change};
+use keystead_commands::documents::{self, Changed, DocumentChange};
+use keystead_commands::idempotency::StoredResponse;
 use keystead_commands::json::document;
 use keystead_core::Millis;
 use keystead_model::Bytes;
@@ -16,6 +21,7 @@ use super::super::reply;
 use super::super::request::HttpRequest;
 use super::params::{self, Expiry, Guard, name};
 use super::response;
+use super::shared::{self, ChangeDocument};
 
 /// The parameters of `PUT` and `PATCH`.
 pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT];
@@ -34,7 +40,7 @@ pub(in super::super) async fn put(context: &HttpContext, request: &HttpRequest) 
     // A full replacement: without parameters the expiry is removed.
     let expiry = params::expiry(&parameters, Expire::At(Millis::NEVER))?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, Change::Put(Bytes::from(text.into_bytes())), guard, expiry).await
+    write(context, request, DocumentChange::Put(Bytes::from(text.into_bytes())), guard, expiry).await
 }
 
 pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
@@ -44,14 +50,14 @@ pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest
     let patch = Patch::read(form, &request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
     let expiry = params::expiry(&parameters, Expire::Keep)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, Change::Patch(patch), guard, expiry).await
+    write(context, request, DocumentChange::Patch(patch), guard, expiry).await
 }
 
 pub(in super::super) async fn delete(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     request.require_write()?;
     let parameters = Parameters::of(&request.head, DELETING)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, Change::Delete, guard, Expiry::As(Expire::Keep)).await
+    write(context, request, DocumentChange::Delete, guard, Expiry::As(Expire::Keep)).await
 }
 
 fn form_of(headers: &HeaderMap) -> Result<Form, ApiError> {
@@ -68,21 +74,37 @@ fn form_of(headers: &HeaderMap) -> Result<Form, ApiError> {
 async fn write(
     context: &HttpContext,
     request: &HttpRequest,
-    change: Change,
+    change: DocumentChange,
     guard: Guard,
     expiry: Expiry,
 ) -> ApiResult {
     let key = params::key(request)?;
     let idempotency_key = params::idempotency_key(request)?;
+    let Guard { condition, status } = guard;
+    if let Some(documents) = context.app.documents.get() {
+        if idempotency_key.is_some() {
+            shared::require_database(context, "storing the response for an Idempotency-Key")?;
+        }
+        let step = ChangeDocument { change: Arc::new(change), condition, expiry };
+        let changed = documents.apply(&key, &step).await?;
+        return Ok(reply::stored(response_of(&key, changed, status)));
+    }
+    context.require_served([&key[..]])?;
     let shard = context.app.engine.shard_of(&key);
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
-        let Some(expire) = expiry.at(now) else {
-            return Ok((ApiError::bad("expiresAt has passed already").stored(), ()));
-        };
-        let changed = documents::change(keys, &key, &change, &guard.condition, expire, now);
-        let response = changed.map(|changed| response::changed(&key, changed, guard.status));
+        let change = |expire| documents::change(keys, &key, &change, &condition, expire, now);
+        let changed = expiry.at(now).map(change).transpose();
+        let response = changed.map(|changed| response_of(&key, changed, status));
         response.or_else(|miss| ApiError::from(miss).unless_broken()).map(|stored| (stored, ()))
     });
     let (stored, ()) = ran.await?;
     Ok(reply::stored(stored))
+}
+
+/// The response to a change; nothing: its expiry has passed already.
+fn response_of(key: &[u8], changed: Option<Changed>, conflict: StatusCode) -> StoredResponse {
+    match changed {
+        Some(changed) => response::changed(key, changed, conflict),
+        None => ApiError::bad("expiresAt has passed already").stored(),
+    }
 }

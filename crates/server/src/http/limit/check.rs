@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use keystead_commands::idempotency::IdempotencyKey;
 use keystead_core::{Applies, Code, Error, Key, Millis, Result, ShardId, Stopwatch, Store};
 use keystead_limit::bounds::CHECK_MANY_MAX;
-use keystead_limit::fail::is_broken;
+use keystead_limit::fail_mode::is_broken;
 use keystead_limit::{Decision, Limiter, Question};
 use serde::Deserialize;
 use serde_json::json;
@@ -109,7 +109,7 @@ pub(super) async fn decide(
     let stopwatch = Stopwatch::start();
     let response = move |(decision, _): &(Decision, Millis)| response::stored(decision, &[], denial);
     let decided = match run::apply(context, active, idempotency_key, Check(question), response).await {
-        Ok(Ran::Repeat(stored)) => return Ok(response::repeat(active, stored, context.app.now())),
+        Ok(Ran::Stored(stored)) => return Ok(response::stored_reply(active, stored, context.app.now())),
         Ok(Ran::New(decided)) => Ok(decided),
         Err(ApiError::Broken(error)) => Err(error),
         Err(error) => return Err(error),
@@ -129,7 +129,7 @@ async fn peeked(
 ) -> ApiResult {
     let response = move |(decision, _): &(Decision, Millis)| response::stored(decision, &[], denial);
     match run::apply(context, active, None, Peek(question), response).await? {
-        Ran::Repeat(stored) => Ok(response::repeat(active, stored, context.app.now())),
+        Ran::Stored(stored) => Ok(response::stored_reply(active, stored, context.app.now())),
         Ran::New((decision, now)) => Ok(response::decided(active, &decision, now, &[], denial)?),
     }
 }
@@ -150,7 +150,10 @@ pub(in super::super) async fn reset(context: &HttpContext, request: &HttpRequest
     Parameters::of(&request.head, &[])?;
     let active = find_policy(context, name)?;
     let key = params::key(key)?;
-    question(&active, &key, 1)?;
+    let question = question(&active, &key, 1)?;
+    if active.backend.is_engine() {
+        context.require_served([question.key().as_bytes()])?;
+    }
     // A reset is idempotent, so an Idempotency-Key makes no difference.
     let existed = active.limiter.reset(key).await?;
     Ok(reply::json(StatusCode::OK, json!({ "reset": existed })))
@@ -189,7 +192,7 @@ pub(in super::super) async fn check_many(context: &HttpContext, request: &HttpRe
     let stopwatch = Stopwatch::start();
     let decisions = if active.backend.is_engine() {
         match on_shards(context, idempotency_key, &active, questions).await {
-            Ok(Ran::Repeat(stored)) => return Ok(reply::stored(stored)),
+            Ok(Ran::Stored(stored)) => return Ok(reply::stored(stored)),
             Ok(Ran::New(decisions)) => Ok(decisions),
             Err(ApiError::Broken(error)) => Err(error),
             Err(error) => return Err(error),
@@ -224,6 +227,7 @@ async fn on_shards(
     active: &ActivePolicy,
     questions: Vec<Question>,
 ) -> std::result::Result<Ran<Vec<Decision>>, ApiError> {
+    context.require_served(questions.iter().map(|question| question.key().as_bytes()))?;
     let engine = &context.app.engine;
     let (now, count) = (context.app.now(), questions.len());
     let mut parts = Parts::new();
@@ -248,7 +252,7 @@ async fn on_shards(
         };
         let response = |part: &Vec<Decision>| Ok(response::stored_text(StatusCode::OK, &list(part)?));
         match run::change(context, idempotency_key.clone(), &at, run, response).await {
-            Ok(Ran::Repeat(stored)) => return Ok(Ran::Repeat(stored)),
+            Ok(Ran::Stored(stored)) => return Ok(Ran::Stored(stored)),
             Ok(Ran::New(part)) => {
                 positions.into_iter().zip(part).for_each(|(n, decision)| decisions[n] = Some(decision));
             }

@@ -22,7 +22,7 @@ use keystead_commands::wire::json::{self as wire, Strings};
 use keystead_commands::{Ctx, Random, Reply as RedisReply, ctx::Dialect, ctx::Publication};
 use keystead_core::{Millis, Result as Applied, ShardId, Stopwatch};
 use keystead_limit::bounds::COMBINED_MAX;
-use keystead_limit::fail::is_broken;
+use keystead_limit::fail_mode::is_broken;
 use keystead_limit::{Decision, Question, Rule};
 use keystead_model::keyspace::{Held, Keyspace};
 use serde::Deserialize;
@@ -33,6 +33,7 @@ use super::super::context::HttpContext;
 use super::super::error::{ApiError, ApiResult};
 use super::super::idempotency;
 use super::super::kv::batch::{self, Operation};
+use super::super::kv::shared;
 use super::super::reply::{self, Reply};
 use super::super::request::HttpRequest;
 use super::super::upstash;
@@ -104,7 +105,7 @@ struct Plan<'a> {
 }
 
 /// Its result.
-struct Outcome {
+struct CombinedResult {
     decisions: Vec<Decision>,
     now: Millis,
     /// The results of the writes, as JSON.
@@ -137,27 +138,27 @@ pub(in super::super) async fn combined(context: &HttpContext, request: &HttpRequ
     let plan = Plan { idempotency_key, rule, limits: &limits, then, denial };
     let stopwatch = Stopwatch::start();
     let ran = match decide(context, plan).await {
-        Ok(Ran::Repeat(stored)) => return Ok(repeat(&limits, stored, context.app.now())),
-        Ok(Ran::New(outcome)) => Ok(outcome),
+        Ok(Ran::Stored(stored)) => return Ok(stored_reply(&limits, stored, context.app.now())),
+        Ok(Ran::New(result)) => Ok(result),
         Err(error) => Err(error),
     };
     count(rule, &limits, &body.checks, &ran, stopwatch.elapsed());
-    let outcome = ran?;
-    context.caller.borrow().publish(&outcome.publish);
+    let result = ran?;
+    context.caller.borrow().publish(&result.publish);
     let names: Vec<&str> = limits.iter().map(|(active, _)| active.definition.name.as_str()).collect();
-    let (position, binding, text) = text(rule, &names, &outcome)?;
+    let (position, binding, text) = text(rule, &names, &result)?;
     let mut reply = reply::json(response::status(&binding, denial), text);
-    response::headers(&mut reply, &limits[position].0, &binding, outcome.now);
+    response::headers(&mut reply, &limits[position].0, &binding, result.now);
     Ok(reply)
 }
 
 /// The stored response again, with the headers of the binding policy.
-fn repeat(limits: &[(Arc<ActivePolicy>, Question)], stored: StoredResponse, now: Millis) -> Reply {
+fn stored_reply(limits: &[(Arc<ActivePolicy>, Question)], stored: StoredResponse, now: Millis) -> Reply {
     // With this parser, because the response contains values of the client.
     let response = document::parse(&stored.body).ok();
     let name = response.as_ref().and_then(|response| response["policy"].as_str());
     match limits.iter().find(|(active, _)| Some(active.definition.name.as_str()) == name) {
-        Some((active, _)) => response::repeat(active, stored, now),
+        Some((active, _)) => response::stored_reply(active, stored, now),
         None => reply::stored(stored),
     }
 }
@@ -167,14 +168,14 @@ fn count(
     rule: Rule,
     limits: &[(Arc<ActivePolicy>, Question)],
     checks: &[Object<One<'_>>],
-    ran: &Result<Outcome, ApiError>,
+    ran: &Result<CombinedResult, ApiError>,
     took: Duration,
 ) {
     let of = limits.iter().zip(checks).map(|((active, _), Object(one))| (active, &*one.key.0));
     match ran {
-        Ok(outcome) => {
-            let admitted = rule.admits(&outcome.decisions);
-            for ((active, key), decision) in of.zip(&outcome.decisions) {
+        Ok(result) => {
+            let admitted = rule.admits(&result.decisions);
+            for ((active, key), decision) in of.zip(&result.decisions) {
                 if admitted || !decision.allowed {
                     active.count(key, Ok(decision));
                 }
@@ -195,18 +196,18 @@ fn count(
 }
 
 /// The text of the response, with the binding decision and its position.
-fn text(rule: Rule, names: &[&str], outcome: &Outcome) -> Result<(usize, Decision, String), ApiError> {
-    let Some((position, binding)) = rule.binding(&outcome.decisions) else {
+fn text(rule: Rule, names: &[&str], result: &CombinedResult) -> Result<(usize, Decision, String), ApiError> {
+    let Some((position, binding)) = rule.binding(&result.decisions) else {
         return Err(ApiError::bad("there are no checks"));
     };
     let mut parts = Vec::with_capacity(names.len());
-    for (name, decision) in names.iter().zip(&outcome.decisions) {
+    for (name, decision) in names.iter().zip(&result.decisions) {
         parts.push(response::text(decision, &[("policy", json!(name))])?);
     }
     let mut text = response::text(&binding, &[("policy", json!(names[position]))])?;
     text.truncate(text.len() - 1);
     text.push_str(&format!(",\"decisions\":[{}]", parts.join(",")));
-    if let Some(results) = &outcome.results {
+    if let Some(results) = &result.results {
         text.push_str(&format!(",\"results\":[{}]", results.join(",")));
     }
     text.push('}');
@@ -236,6 +237,7 @@ fn then(context: &HttpContext, request: &HttpRequest, text: Option<&ThenText<'_>
             commands.into_iter().enumerate().map(queued).collect::<Result<_, _>>().map(Then::Commands)
         }
         Some(ThenText { commands: None, operations: Some(text) }) => {
+            shared::require_database(context, "changing documents with a decision")?;
             let tree = document::parse(text.get().as_bytes())
                 .map_err(|flaw| ApiError::flaw("\"operations\"", &flaw))?;
             let Value::Array(operations) = tree else {
@@ -265,12 +267,15 @@ fn command_error(fail: Fail) -> ApiError {
     }
 }
 
-async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
+async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<CombinedResult>, ApiError> {
     let limits = plan.limits;
     let engine = &context.app.engine;
     let shard = engine.shard_of(limits[0].1.key().as_bytes());
     let is_on_engine = limits.iter().all(|(active, _)| active.backend.is_engine());
     let is_together = limits.iter().all(|(_, question)| engine.shard_of(question.key().as_bytes()) == shard);
+    if is_on_engine {
+        require_served(context, &plan)?;
+    }
     if is_on_engine && is_together {
         return on_shard(context, shard, plan).await;
     }
@@ -284,7 +289,24 @@ async fn decide(context: &HttpContext, plan: Plan<'_>) -> Result<Ran<Outcome>, A
     }
     let decisions = elsewhere(plan.rule, limits).await;
     let decisions = decisions.or_else(|error| opened(limits, &error).ok_or(error))?;
-    Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
+    Ok(Ran::New(CombinedResult { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
+}
+
+/// In a cluster, the keys of the checks and of what is written must be in one slot of this node.
+fn require_served(context: &HttpContext, plan: &Plan<'_>) -> Result<(), ApiError> {
+    let checked = plan.limits.iter().map(|(_, question)| question.key().as_bytes());
+    let mut keys: Vec<&[u8]> = checked.collect();
+    match &plan.then {
+        Then::Nothing => {}
+        Then::Operations(operations) => keys.extend(operations.iter().map(|operation| &operation.key[..])),
+        Then::Commands(queue) => {
+            for queued in queue {
+                let args = queued.command.args();
+                keys.extend(queued.spec.keys(args).unwrap_or_default().into_iter().map(|at| args.at(at)));
+            }
+        }
+    }
+    context.require_served(keys)
 }
 
 /// The decisions when the store fails: only if all policies fail open.
@@ -293,7 +315,11 @@ fn opened(limits: &[(Arc<ActivePolicy>, Question)], error: &keystead_core::Error
 }
 
 /// All checks in one step.
-async fn on_shard(context: &HttpContext, shard: ShardId, plan: Plan<'_>) -> Result<Ran<Outcome>, ApiError> {
+async fn on_shard(
+    context: &HttpContext,
+    shard: ShardId,
+    plan: Plan<'_>,
+) -> Result<Ran<CombinedResult>, ApiError> {
     let Plan { idempotency_key, rule, limits, then, denial } = plan;
     let engine = &context.app.engine;
     let is_on_shard = match &then {
@@ -313,24 +339,29 @@ async fn on_shard(context: &HttpContext, shard: ShardId, plan: Plan<'_>) -> Resu
     let writes_nothing = matches!(then, Then::Nothing);
     let has_key = idempotency_key.is_some();
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keyspace, now| {
-        let outcome = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
+        let result = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         // Only the response to a request with a key is stored.
         let stored = match has_key {
             true => {
-                let (_, binding, text) = text(rule, &names, &outcome)?;
+                let (_, binding, text) = text(rule, &names, &result)?;
                 response::stored_text(response::status(&binding, denial), &text)
             }
             false => response::stored_text(StatusCode::OK, ""),
         };
-        Ok::<_, ApiError>((stored, Some(outcome)))
+        Ok::<_, ApiError>((stored, Some(result)))
     });
     match ran.await {
-        Ok((_, Some(outcome))) => Ok(Ran::New(outcome)),
-        Ok((stored, None)) => Ok(Ran::Repeat(stored)),
+        Ok((_, Some(result))) => Ok(Ran::New(result)),
+        Ok((stored, None)) => Ok(Ran::Stored(stored)),
         Err(ApiError::Broken(error)) if writes_nothing => {
             let decisions = opened(limits, &error).ok_or(error)?;
-            Ok(Ran::New(Outcome { decisions, now: context.app.now(), results: None, publish: Vec::new() }))
+            Ok(Ran::New(CombinedResult {
+                decisions,
+                now: context.app.now(),
+                results: None,
+                publish: Vec::new(),
+            }))
         }
         Err(error) => Err(error),
     }
@@ -343,15 +374,15 @@ fn run(
     questions: &[Question],
     then: &Then,
     (shard, mut random, hub): (ShardId, Random, &Hub),
-) -> Result<Outcome, ApiError> {
+) -> Result<CombinedResult, ApiError> {
     let decisions = rule.check(questions, &mut Held { keyspace, now })?;
-    let mut outcome = Outcome { decisions, now, results: None, publish: Vec::new() };
-    if !rule.admits(&outcome.decisions) {
-        return Ok(outcome);
+    let mut result = CombinedResult { decisions, now, results: None, publish: Vec::new() };
+    if !rule.admits(&result.decisions) {
+        return Ok(result);
     }
     let mut results = Vec::new();
     match then {
-        Then::Nothing => return Ok(outcome),
+        Then::Nothing => return Ok(result),
         Then::Operations(operations) => {
             for (n, operation) in operations.iter().enumerate() {
                 results.push(batch::one(operation, keyspace, now).map_err(|error| batch::at(n, error))?);
@@ -366,14 +397,14 @@ fn run(
                     reply => results.push(encoded(&reply)),
                 }
             }
-            outcome.publish = publish;
+            result.publish = publish;
         }
     }
     if results.iter().map(String::len).sum::<usize>() > REST_RESPONSE_BYTES_MAX {
         return Err(ApiError::TooLarge(format!("the response is over {REST_RESPONSE_BYTES_MAX} bytes")));
     }
-    outcome.results = Some(results);
-    Ok(outcome)
+    result.results = Some(results);
+    Ok(result)
 }
 
 fn encoded(reply: &RedisReply) -> String {

@@ -71,7 +71,7 @@ pub(in super::super) async fn release(context: &HttpContext, request: &HttpReque
     let response =
         move |released: &bool| Ok(response::stored_text(StatusCode::OK, &text(released).to_string()));
     match run::apply(context, &active, idempotency_key, step, response).await? {
-        Ran::Repeat(stored) => Ok(reply::stored(stored)),
+        Ran::Stored(stored) => Ok(reply::stored(stored)),
         Ran::New(released) => Ok(reply::json(StatusCode::OK, text(&released))),
     }
 }

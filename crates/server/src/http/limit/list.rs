@@ -44,7 +44,7 @@ fn summary(active: &ActivePolicy) -> Value {
         "limit": definition.policy.limit(),
         "windowMs": definition.policy.window_ms().ceil() as u64,
         "store": definition.store.shown(),
-        "fail": definition.policy.fail().map(keystead_limit::Fail::as_str),
+        "fail": definition.policy.fail().map(keystead_limit::FailMode::as_str),
         "definition": definition.shown,
         "allowed": counts.allowed.get(),
         "denied": counts.denied.get(),

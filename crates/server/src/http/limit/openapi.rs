@@ -8,8 +8,8 @@ use utoipa::openapi::path::{OperationBuilder, Parameter};
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use super::super::kv::openapi::{KEY, OPERATION};
-use super::super::openapi::common::{KEY_USED, error_response, idempotency_key, store_failures};
+use super::super::kv::openapi::{KEY, OPERATION, unsupported};
+use super::super::openapi::common::{KEY_USED, error_response, idempotency_key, moved, store_failures};
 use super::super::openapi::part::{self, Shape};
 use super::super::reply::code;
 use super::params;
@@ -98,7 +98,8 @@ fn status() -> Parameter {
 /// Adds the responses that all requests share.
 fn finished(operation: OperationBuilder) -> OperationBuilder {
     let bad = "The request is invalid, or its parts contradict each other.";
-    part::with(operation.response("400", error_response(bad, &[BAD])), &store_failures())
+    let operation = operation.response("400", error_response(bad, &[BAD]));
+    part::with(part::with(operation, &store_failures()), &[moved()])
 }
 
 /// Adds what all requests about a policy share.
@@ -275,6 +276,7 @@ pub(in super::super) fn combined() -> OperationBuilder {
             "404",
             error_response("There is no such policy, or no document to delete.", &[code::NOT_FOUND]),
         )
+        .response("501", unsupported())
         .response(
             "409",
             error_response(

@@ -61,7 +61,7 @@ pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpReque
         move |reserved: &Reserved| response::stored(&reserved.decision, more(reserved).as_slice(), denial);
     let stopwatch = Stopwatch::start();
     let reserved = match run::apply(context, &active, idempotency_key, step, response).await {
-        Ok(Ran::Repeat(stored)) => return Ok(response::repeat(&active, stored, context.app.now())),
+        Ok(Ran::Stored(stored)) => return Ok(response::stored_reply(&active, stored, context.app.now())),
         Ok(Ran::New(reserved)) => Ok(reserved),
         Err(ApiError::Broken(error)) => Err(error),
         Err(error) => return Err(error),
@@ -145,7 +145,7 @@ pub(in super::super) async fn settle(context: &HttpContext, request: &HttpReques
         None => Ok(none().stored()),
     };
     match run::apply(context, &active, idempotency_key, step, response).await? {
-        Ran::Repeat(stored) => Ok(reply::stored(stored)),
+        Ran::Stored(stored) => Ok(reply::stored(stored)),
         Ran::New(None) => Err(none()),
         // The decision is the state afterwards, so its status is never that of a denial.
         Ran::New(Some(decision)) => {

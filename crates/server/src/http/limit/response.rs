@@ -33,7 +33,7 @@ pub(super) fn stored(
 }
 
 /// The stored response again, with the headers of its decision. `Retry-After` is then that of the first response, too.
-pub(super) fn repeat(active: &ActivePolicy, stored: StoredResponse, now: Millis) -> Reply {
+pub(super) fn stored_reply(active: &ActivePolicy, stored: StoredResponse, now: Millis) -> Reply {
     let decision: Option<Decision> = serde_json::from_slice(&stored.body).ok();
     let mut reply = reply::stored(stored);
     if let Some(decision) = decision {

@@ -25,7 +25,7 @@ pub(super) enum Ran<T> {
     /// It was applied, with this result.
     New(T),
     /// The request was sent before, and this was its response.
-    Repeat(StoredResponse),
+    Stored(StoredResponse),
 }
 
 /// What a request does to the state of a policy. It owns everything, so it can be sent to the shard of its key.
@@ -86,6 +86,7 @@ async fn on_shard<S: PolicyStep>(
 ) -> Result<Ran<S::Output>, ApiError> {
     let shard_of = |key: &Key| context.app.engine.shard_of(key.as_bytes());
     let key = step.key().clone();
+    context.require_served(std::iter::once(&key).chain(step.second_key()).map(Key::as_bytes))?;
     // Only keys with braces that are no tag can be on different shards.
     if step.second_key().is_some_and(|second| shard_of(second) != shard_of(&key)) {
         return Err(ApiError::bad(
@@ -133,7 +134,7 @@ pub(super) async fn change<T: Send + 'static>(
         Ok::<_, ApiError>((response(&result)?, Some(result)))
     });
     let (stored, result) = ran.await?;
-    Ok(result.map_or_else(|| Ran::Repeat(stored), Ran::New))
+    Ok(result.map_or_else(|| Ran::Stored(stored), Ran::New))
 }
 
 /// The idempotency key of a request to these policies, if it has one.

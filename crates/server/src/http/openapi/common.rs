@@ -13,7 +13,7 @@ use utoipa::openapi::security::{
 use super::part::{self, Common, Shape};
 use crate::bounds::{BODY_BYTES_MAX, BODY_TIMEOUT, HEADER_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::http::idempotency::IDEMPOTENCY_KEY;
-use crate::http::reply::code;
+use crate::http::reply::{self, code};
 use crate::http::routes::Access;
 use crate::http::upstash;
 
@@ -45,14 +45,21 @@ pub(super) fn schemas() -> Vec<(&'static str, Shape)> {
         Code::ALL.iter().map(|code| code.as_str()).chain(code::ALL.iter().copied()).collect();
     let current = part::any_of([part::counter(1).into(), part::null().into()]);
     let inner = part::required(
-        part::closed().property("current", current).property("operation", part::at_least(0)),
+        part::closed()
+            .property("current", current)
+            .property("operation", part::at_least(0))
+            .property("slot", part::at_least(0))
+            .property("node", part::string())
+            .property("owner", part::string())
+            .property("epoch", part::at_least(1))
+            .property("outcome", part::one_of(&[reply::UNKNOWN])),
         [
             ("code", part::one_of(&codes).description(Some("Stable, for programs.")).into()),
             ("message", part::string().description(Some("For people.")).into()),
         ],
     )
     .description(Some(
-        "`current`: the current version, or null, if a condition did not hold. `operation`: the index in the batch, from 0.",
+        "`current`: the current version, or null, if a condition did not hold. `operation`: the index in the batch, from 0. `slot`, `node`, `owner` and `epoch`: which node of the cluster owns the key, its URL, and the epoch of the slot table. `outcome`: present if a change may or may not have happened; otherwise nothing has changed.",
     ));
     vec![(ERROR, part::required(part::closed(), [("error", inner.into())]).into())]
 }
@@ -105,6 +112,16 @@ pub(in crate::http) fn store_failures() -> [Common; 3] {
     ]
 }
 
+/// The error of a node of a cluster for a key of another one.
+pub(in crate::http) fn moved() -> Common {
+    let url = part::header("The URL of the node that owns the key.", part::string());
+    let epoch = part::header("The epoch of the slot table that says so.", part::at_least(1));
+    let response = error_response("Another node of the cluster owns the key.", &[code::MOVED])
+        .header("Keystead-Owner", url)
+        .header("Keystead-Epoch", epoch);
+    ("421", "Moved", response.build())
+}
+
 fn busy(codes: &[&str]) -> Response {
     let seconds =
         part::header("When to try again, in seconds: with `queue_full` and `loading`.", part::at_least(1));
@@ -115,7 +132,7 @@ fn busy(codes: &[&str]) -> Response {
 
 /// All responses that descriptions refer to by name.
 pub(super) fn responses() -> Vec<Common> {
-    let own = request_errors().into_iter().chain([unauthorized()]).chain(store_failures());
+    let own = request_errors().into_iter().chain([unauthorized(), moved()]).chain(store_failures());
     own.chain(upstash::openapi::request_errors()).chain(upstash::openapi::store_failures()).collect()
 }
 

@@ -80,7 +80,11 @@ pub(super) fn error_response(error: IdempotencyError) -> Reply {
 
 /// Whether a command may run and has an effect: it changes keys, sends messages or changes settings.
 fn changes(rights: Rights, command: &Command) -> bool {
-    let Ok(spec) = run::allowed(rights, command) else { return false };
+    run::allowed(rights, command).is_ok_and(has_effect)
+}
+
+/// Whether a command has an effect.
+pub(crate) fn has_effect(spec: &Spec) -> bool {
     let flags = spec.flags;
     flags.has(flag::WRITE)
         || match spec.run {

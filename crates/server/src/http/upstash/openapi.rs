@@ -27,6 +27,8 @@ const VALUE: &str = "RedisValue";
 const RESULT: &str = "RedisResult";
 const FAILURE: &str = "RedisError";
 
+const NOT_ON_UPSTREAM: &str =
+    "Not available in front of an upstream: an `Idempotency-Key` of a write, `/monitor`.";
 const INVALID: &str = "The request is invalid, or the command failed.";
 
 pub(in super::super) fn schemas() -> Vec<(&'static str, Shape)> {
@@ -114,7 +116,8 @@ fn running(operation: OperationBuilder, done: Shape) -> OperationBuilder {
         .parameter(idempotency_key("changes nothing"))
         .response("200", bytes(ok))
         .response("400", bytes(failure(INVALID)))
-        .response("422", failure(KEY_USED));
+        .response("422", failure(KEY_USED))
+        .response("501", failure(NOT_ON_UPSTREAM));
     part::with(operation, &store_failures())
 }
 
@@ -180,6 +183,7 @@ fn streaming(operation: OperationBuilder, data: ObjectBuilder) -> OperationBuild
     operation
         .response("200", stream)
         .response("400", failure("The request is invalid, or the token is read-only."))
+        .response("501", failure(NOT_ON_UPSTREAM))
 }
 
 /// OpenAPI has no parameter for the rest of a path, so a command in the path is described with up to two arguments.

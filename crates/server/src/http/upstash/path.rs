@@ -14,7 +14,7 @@ const BAD_ESCAPE: BodyError =
 const EMPTY: BodyError = BodyError("ERR empty command");
 
 /// The parameter with the token.
-pub(in super::super) const TOKEN: &str = "_token";
+pub(crate) const TOKEN: &str = "_token";
 
 /// The command of a request.
 pub(super) fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Command, BodyError> {

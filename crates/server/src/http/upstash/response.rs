@@ -132,6 +132,11 @@ pub(super) fn words(status: StatusCode, words: &str) -> Reply {
     made(status, Form::default(), out)
 }
 
+/// A response whose body is encoded already.
+pub(super) fn encoded(status: StatusCode, form: Form, body: Vec<u8>) -> Reply {
+    made(status, form, body)
+}
+
 fn made(status: StatusCode, form: Form, body: Vec<u8>) -> Reply {
     let content_type = if form == Form::Resp2 { BYTES } else { JSON };
     reply::bytes(status, content_type, body)

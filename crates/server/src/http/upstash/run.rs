@@ -25,7 +25,7 @@ use crate::call::reply_budget::ReplyBudget;
 use crate::call::target::{self, Target};
 use crate::call::transaction::{Executed, Transaction, exec_in};
 
-const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
+pub(super) const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
 
 /// Runs one command.
 pub(super) async fn one(context: &HttpContext, rights: Rights, command: Command) -> Reply {
@@ -66,6 +66,11 @@ pub(super) async fn as_one(
             return Err(errors::NOT_IN_MULTI);
         }
         queue.push(Queued { spec, command });
+    }
+    if let Some(rejection) =
+        context.app.hub.cluster.get().and_then(|cluster| cluster.rejection_of_queue(&queue))
+    {
+        return Err(rejection.into());
     }
     until_unpaused(context, queue.iter().map(|queued| queued.spec)).await;
     context.app.hub.clients.commands.fetch_add(queue.len() as u64, Ordering::Relaxed);
@@ -115,6 +120,11 @@ pub(in crate::http) fn spec_of(
     command: &Command,
 ) -> std::result::Result<&'static Spec, Fail> {
     let spec = allowed(rights, command)?;
+    if let Some(cluster) = context.app.hub.cluster.get()
+        && let Some(rejection) = cluster.rejection(spec, command.args())
+    {
+        return Err(rejection.into());
+    }
     if !context.app.hub.monitors.is_empty() {
         let client = &context.session.borrow().client;
         context.app.hub.monitor(spec, &client.address, context.app.now(), command.args());
@@ -130,12 +140,15 @@ pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<
     }
     let spec = dispatch::resolve_in(Dialect::Upstash, args)?;
     if !spec.over_rest() {
-        let name = spec.full_name.to_uppercase().replace('|', " ");
-        return Err(Fail::text(format!(
-            "ERR Command is not available: '{name}'. It needs a connection of its own"
-        )));
+        return Err(unavailable(spec.full_name));
     }
     rights.denial(spec).map_or(Ok(spec), Err)
+}
+
+/// The error of a command that REST cannot run.
+pub(super) fn unavailable(full_name: &str) -> Fail {
+    let name = full_name.to_uppercase().replace('|', " ");
+    Fail::text(format!("ERR Command is not available: '{name}'. It needs a connection of its own"))
 }
 
 /// The commands of a request, and the replies so far.

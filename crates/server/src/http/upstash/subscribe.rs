@@ -28,19 +28,23 @@ pub(super) fn to_patterns(context: &HttpContext, request: &HttpRequest) -> Reply
     listen(context, request, Subscribed::Pattern, "psubscribe")
 }
 
-fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: &str) -> Reply {
-    let names = match path::segments(request.head.uri.path()) {
-        Ok(segments) => segments,
-        Err(error) => return response::bad_request(error),
-    };
+/// The channels or patterns in the path.
+pub(super) fn names_of(request: &HttpRequest) -> Result<Vec<Name>, BodyError> {
+    let names = path::segments(request.head.uri.path())?;
     let names = names.into_iter().skip(1).map(|name| Name::from(&*name)).filter(|name| !name.is_empty());
     let names: Vec<Name> = names.collect();
-    if names.is_empty() {
-        return response::bad_request(BodyError("ERR name a channel in the path: /subscribe/CHANNEL"));
+    match names.len() {
+        0 => Err(BodyError("ERR name a channel in the path: /subscribe/CHANNEL")),
+        count if count > REST_CHANNELS_MAX => Err(BodyError("ERR too many channels in one request")),
+        _ => Ok(names),
     }
-    if names.len() > REST_CHANNELS_MAX {
-        return response::bad_request(BodyError("ERR too many channels in one request"));
-    }
+}
+
+fn listen(context: &HttpContext, request: &HttpRequest, kind: Subscribed, word: &str) -> Reply {
+    let names = match names_of(request) {
+        Ok(names) => names,
+        Err(error) => return response::bad_request(error),
+    };
     let mut session = new_session(context);
     let mut first = Vec::new();
     for name in names {
@@ -117,7 +121,8 @@ impl Drop for Subscriber {
     }
 }
 
-fn message(message: &Message) -> String {
+/// The text of a message of a channel.
+pub(super) fn message(message: &Message) -> String {
     let (channel, content) =
         (String::from_utf8_lossy(&message.channel), String::from_utf8_lossy(&message.content));
     match &message.pattern {

@@ -36,7 +36,7 @@ pub(crate) const TEMPLATES: &[&str] = &[
     "ACL (WHOAMI|LIST|USERS|CAT|HELP|GETUSER default|GETUSER nobody|CAT transaction|CAT {bad}|{bad})",
     "ACL (DELUSER nobody|DELUSER default|DRYRUN default GET a|DRYRUN nobody GET a|DRYRUN default GET|DRYRUN default nosuch)",
     "ACL (LOG|LOG RESET|LOG {bad}|LOG 1|WHOAMI {bad}|LIST {bad}|USERS {bad})",
-    "! CLUSTER (INFO|NODES|SLOTS|MYID|KEYSLOT a)",
+    "! CLUSTER (HELP|INFO|NODES|SLOTS|SHARDS|MYID|KEYSLOT a|COUNTKEYSINSLOT 0|GETKEYSINSLOT 0 1)",
     "ASKING",
     "READONLY",
     "READWRITE",

@@ -43,7 +43,10 @@ fn run(ctx: &mut Ctx<'_>, key: &[u8], options: &Options<'_>) -> CommandResult {
     }
     let Some(destination) = options.store else {
         return Ok(Reply::Array(
-            output.into_iter().map(|item| item.map_or(Reply::Nil, Reply::Bulk)).collect(),
+            output
+                .into_iter()
+                .map(|item| item.map_or(Reply::Nil, |bytes| Reply::Bulk(bytes.into())))
+                .collect(),
         ));
     };
     let mut list = List::new();
@@ -118,7 +121,7 @@ fn in_own_order(
     })
 }
 
-/// Rejects patterns that may refer to keys of other shards, as Redis Cluster does: the result would be wrong.
+/// Rejects patterns that may refer to keys of other shards or nodes, as Redis Cluster does: the result would be wrong.
 fn check_shards(ctx: &Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<(), Fail> {
     let leads_away = |pattern: &Pattern<'_>| match pattern {
         Pattern::Itself | Pattern::Nothing => false,
@@ -126,7 +129,7 @@ fn check_shards(ctx: &Ctx<'_>, key: &[u8], options: &Options<'_>) -> Result<(), 
     };
     let by = options.by.as_ref().is_some_and(leads_away);
     let get = options.get.iter().any(leads_away);
-    if (by || get) && ctx.hub.host.shards() > 1 {
+    if (by || get) && (ctx.hub.host.shards() > 1 || ctx.hub.cluster.get().is_some()) {
         let option = if by { "BY" } else { "GET" };
         return Err(Fail::text(format!(
             "ERR {option} option of SORT denied in cluster mode when keys formed by the pattern may be in different slots."

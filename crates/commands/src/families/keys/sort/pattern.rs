@@ -47,7 +47,7 @@ impl<'a> Pattern<'a> {
         }
         let key = [prefix, element.as_slice(), postfix].concat();
         Ok(match (ctx.keys.value(&key, ctx.now)?, field) {
-            (Some(Value::Str(value)), None) => Some(value.clone()),
+            (Some(Value::Str(value)), None) => Some(value.to_bytes()),
             (Some(Value::Hash(hash)), Some(field)) => hash.get(field).map(Bytes::from),
             _ => None,
         })

@@ -65,9 +65,13 @@ pub(super) const SECTIONS: &[Section] = &[
     section("commandstats", "Commandstats", false, |_, _| {}),
     section("errorstats", "Errorstats", true, errorstats),
     section("latencystats", "Latencystats", false, |_, _| {}),
-    section("cluster", "Cluster", true, |_, out| fields(out, &[("cluster_enabled", &0)])),
+    section("cluster", "Cluster", true, cluster),
     section("keyspace", "Keyspace", true, keyspace),
 ];
+
+fn cluster(snapshot: &Snapshot<'_>, out: &mut String) {
+    fields(out, &[("cluster_enabled", &u8::from(snapshot.hub.cluster.get().is_some()))]);
+}
 
 /// One line per field.
 fn fields(out: &mut String, fields: &[(&str, &dyn std::fmt::Display)]) {
@@ -86,7 +90,7 @@ fn server(snapshot: &Snapshot<'_>, out: &mut String) {
             ("keystead_version", &facts.version),
             ("redis_git_sha1", &"00000000"),
             ("redis_git_dirty", &0),
-            ("redis_mode", &"standalone"),
+            ("redis_mode", &snapshot.hub.mode()),
             ("os", &format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)),
             ("arch_bits", &usize::BITS),
             ("process_id", &facts.process_id),
@@ -246,7 +250,7 @@ fn stats(snapshot: &Snapshot<'_>, out: &mut String) {
             ("total_net_output_bytes", &count(&clients.bytes_out)),
             ("instantaneous_input_kbps", &format!("{:.2}", rates.bytes_in / 1024.0)),
             ("instantaneous_output_kbps", &format!("{:.2}", rates.bytes_out / 1024.0)),
-            ("rejected_connections", &count(&clients.refused)),
+            ("rejected_connections", &count(&clients.rejected)),
             ("sync_full", &0),
             ("sync_partial_ok", &0),
             ("sync_partial_err", &0),

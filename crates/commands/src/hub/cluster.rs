@@ -1,0 +1,279 @@
+//! A server as a node of a cluster: which slots it serves, and who owns the others. It touches nothing.
+//!
+//! Without `--cluster` there is none of it, and a command pays one test for that. With it, a slot that this node serves costs one load;
+//! the table is read only to say where another slot is.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use keystead_cluster::bounds::SLOTS;
+use keystead_cluster::{Epoch, Node, SlotTable};
+use keystead_core::key;
+
+use crate::args::Args;
+use crate::errors::{self, Fail};
+use crate::keys_of::Keys;
+use crate::session::Queued;
+use crate::spec::{Spec, flag};
+
+/// This node, and its copy of the slot table.
+pub struct Cluster {
+    me: Node,
+    /// For each slot whether this node serves it. Written only under the lock of the table.
+    owned: Box<[AtomicBool]>,
+    table: RwLock<Arc<SlotTable>>,
+    redirects: AtomicU64,
+}
+
+/// Why a node does not run a command on some keys. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Another node owns the slot, as of an epoch.
+    Moved {
+        /// The slot.
+        slot: u16,
+        /// Its owner.
+        owner: Box<Node>,
+        /// The epoch of the table that says so.
+        epoch: Epoch,
+    },
+    /// The keys are in several slots.
+    CrossSlot,
+    /// Nobody owns the slot.
+    Unassigned(u16),
+}
+
+impl Cluster {
+    /// This node of a table. It serves the slots of its id, if the table has the same addresses for it.
+    #[must_use]
+    pub fn new(me: Node, table: Arc<SlotTable>) -> Cluster {
+        let owned = (0..SLOTS).map(|_| AtomicBool::new(false)).collect();
+        let cluster =
+            Cluster { me, owned, table: RwLock::new(Arc::clone(&table)), redirects: AtomicU64::new(0) };
+        cluster.learn(table);
+        cluster
+    }
+
+    /// Follows another table. The caller has checked that it may, and has persisted it.
+    pub fn learn(&self, table: Arc<SlotTable>) {
+        let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        for (slot, owned) in (0..).zip(&self.owned) {
+            owned.store(table.owner(slot).is_some_and(|owner| self.is_me(owner)), Ordering::Release);
+        }
+        *current = table;
+    }
+
+    /// This node, as it was started.
+    #[must_use]
+    pub fn me(&self) -> &Node {
+        &self.me
+    }
+
+    /// Whether a node of the table is this one: one id with other addresses is another server.
+    #[must_use]
+    pub fn is_me(&self, node: &Node) -> bool {
+        node.id == self.me.id && node.resp == self.me.resp && node.http == self.me.http
+    }
+
+    /// The table that this node follows.
+    #[must_use]
+    pub fn table(&self) -> Arc<SlotTable> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this node serves a slot.
+    #[inline]
+    #[must_use]
+    pub fn serves(&self, slot: u16) -> bool {
+        self.owned.get(usize::from(slot)).is_some_and(|owned| owned.load(Ordering::Acquire))
+    }
+
+    /// How many slots this node serves.
+    #[must_use]
+    pub fn slots_served(&self) -> usize {
+        self.owned.iter().filter(|owned| owned.load(Ordering::Relaxed)).count()
+    }
+
+    /// Requests that were sent to another node since the start.
+    #[must_use]
+    pub fn redirects(&self) -> u64 {
+        self.redirects.load(Ordering::Relaxed)
+    }
+
+    /// Why this node does not run a command; `None` if it does.
+    #[inline]
+    #[must_use]
+    pub fn rejection(&self, spec: &Spec, args: Args<'_>) -> Option<Rejection> {
+        if let Keys::At(index) = spec.keys {
+            return self.rejection_of([key::slot(args.at(index))]);
+        }
+        self.rejection_of(slots_of(spec, args))
+    }
+
+    /// Why this node does not run what has keys in these slots; `None` if it does. The order of the checks is that of Redis.
+    pub fn rejection_of(&self, slots: impl IntoIterator<Item = u16>) -> Option<Rejection> {
+        let mut slots = slots.into_iter();
+        let first = slots.next()?;
+        let moved = if self.serves(first) { None } else { self.moved(first) };
+        if matches!(moved, Some(Rejection::Unassigned(_))) {
+            return moved;
+        }
+        if slots.any(|slot| slot != first) {
+            return Some(Rejection::CrossSlot);
+        }
+        if moved.is_some() {
+            self.redirects.fetch_add(1, Ordering::Relaxed);
+        }
+        moved
+    }
+
+    /// Why this node does not run these commands as one; `None` if it does. All their keys must be in one slot.
+    #[must_use]
+    pub fn rejection_of_queue(&self, queue: &[Queued]) -> Option<Rejection> {
+        self.rejection_of(queue.iter().flat_map(|queued| slots_of(queued.spec, queued.command.args())))
+    }
+
+    #[cold]
+    fn moved(&self, slot: u16) -> Option<Rejection> {
+        let table = self.table();
+        match table.owner(slot) {
+            Some(owner) if self.is_me(owner) => None,
+            Some(owner) => {
+                Some(Rejection::Moved { slot, owner: Box::new(owner.clone()), epoch: table.epoch() })
+            }
+            None => Some(Rejection::Unassigned(slot)),
+        }
+    }
+}
+
+/// The slots of a command's keys, or of its shard channels. A command whose keys cannot be found reports that itself.
+pub(crate) fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<u16> {
+    if spec.flags.has(flag::PUBSUB) {
+        let channels = match spec.full_name {
+            "ssubscribe" | "sunsubscribe" => usize::MAX,
+            "spublish" => 1,
+            _ => 0,
+        };
+        return args.from(1).take(channels).map(key::slot).collect();
+    }
+    spec.keys(args).unwrap_or_default().into_iter().map(|at| key::slot(args.at(at))).collect()
+}
+
+/// Host and port of a URL `scheme://HOST:PORT`. The host of an IPv6 address has no brackets, as in Redis.
+#[must_use]
+pub fn endpoint(url: &str) -> Option<(&str, u16)> {
+    let (_, authority) = url.split_once("://")?;
+    let (host, port) = authority.trim_end_matches('/').rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#', ',', '[', ']']);
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    is_host.then_some((host, port))
+}
+
+impl From<Rejection> for Fail {
+    fn from(rejection: Rejection) -> Fail {
+        match rejection {
+            Rejection::CrossSlot => errors::CROSS_SLOT,
+            Rejection::Unassigned(_) => errors::SLOT_NOT_SERVED,
+            Rejection::Moved { slot, owner, .. } => {
+                // An empty host means the one that the client is connected to, but every address is checked before it is used.
+                let (host, port) = endpoint(&owner.resp).unwrap_or(("", 0));
+                Fail::text(format!("MOVED {slot} {host}:{port}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use keystead_cluster::NodeId;
+
+    use super::*;
+    use crate::Command;
+
+    pub(crate) fn node(id: &str, port: u16) -> Node {
+        let (resp, http) = (format!("redis://127.0.0.1:{port}"), format!("http://127.0.0.1:{}", port + 1));
+        Node::new(NodeId::new(id).unwrap(), resp, http)
+    }
+
+    /// Node `a` of a cluster of `a` and `b`, without an owner of slot 0.
+    pub(crate) fn member() -> Cluster {
+        let table = SlotTable::init("test", vec![node("a", 7000), node("b", 7002)]).unwrap();
+        let mut json = table.to_value();
+        let mut slots = json["slots"].as_array().unwrap().clone();
+        slots[0][0] = 1.into();
+        slots.push(serde_json::json!([0, 0, null]));
+        json["slots"] = slots.into();
+        Cluster::new(node("a", 7000), Arc::new(SlotTable::from_value(&json).unwrap()))
+    }
+
+    fn rejection(cluster: &Cluster, line: &str) -> Option<String> {
+        let command = Command::new(line.split(' '));
+        let spec = crate::dispatch::resolve(command.args()).unwrap();
+        cluster.rejection(spec, command.args()).map(|rejection| Fail::from(rejection).line().into_owned())
+    }
+
+    /// Keys of which the first is in a slot that passes the test, and the second in the same slot.
+    fn keys(wanted: impl Fn(u16) -> bool) -> [String; 2] {
+        let found = (0..).map(|n| format!("k{n}")).find(|name| wanted(key::slot(name.as_bytes()))).unwrap();
+        [format!("{{{found}}}"), format!("x{{{found}}}")]
+    }
+
+    #[test]
+    fn only_commands_on_keys_of_other_nodes_are_refused() {
+        let cluster = member();
+        let [mine, also_mine] = keys(|slot| cluster.serves(slot));
+        let [theirs, also_theirs] = keys(|slot| slot != 0 && !cluster.serves(slot));
+        let [nobodys, _] = keys(|slot| slot == 0);
+        let slot = key::slot(theirs.as_bytes());
+        let moved = Some(format!("MOVED {slot} 127.0.0.1:7002"));
+        let cross = Some("CROSSSLOT Keys in request don't hash to the same slot".to_owned());
+        let down = Some("CLUSTERDOWN Hash slot not served".to_owned());
+        for (line, expected) in [
+            (format!("GET {mine}"), None),
+            (format!("MSET {mine} 1 {also_mine} 2"), None),
+            ("PING".to_owned(), None),
+            ("DBSIZE".to_owned(), None),
+            ("LMPOP x a LEFT".to_owned(), None),
+            (format!("PUBLISH {theirs} m"), None),
+            (format!("GET {theirs}"), moved.clone()),
+            (format!("DEL {theirs} {also_theirs}"), moved.clone()),
+            (format!("EVAL s 1 {theirs} {mine}"), moved.clone()),
+            (format!("XREAD STREAMS {theirs} 0"), moved.clone()),
+            (format!("WATCH {theirs}"), moved.clone()),
+            (format!("SPUBLISH {theirs} {mine}"), moved.clone()),
+            (format!("SSUBSCRIBE {theirs} {also_theirs}"), moved),
+            (format!("DEL {mine} {theirs}"), cross.clone()),
+            (format!("DEL {theirs} {mine}"), cross.clone()),
+            (format!("MGET {mine} {nobodys}"), cross),
+            (format!("GET {nobodys}"), down.clone()),
+            (format!("MGET {nobodys} {mine}"), down),
+        ] {
+            assert_eq!(rejection(&cluster, &line), expected, "{line}");
+        }
+        assert_eq!(cluster.redirects(), 7);
+    }
+
+    #[test]
+    fn a_table_with_another_address_for_this_id_means_another_server() {
+        let cluster = member();
+        assert!(cluster.slots_served() > 8000);
+        let table = cluster.table();
+        cluster.learn(Arc::new(table.update(node("a", 9000)).unwrap()));
+        assert_eq!(cluster.slots_served(), 0);
+        let mine = (1..SLOTS).find(|slot| cluster.table().owner(*slot).unwrap().id == cluster.me().id);
+        let rejection = Fail::from(cluster.rejection_of([mine.unwrap()]).unwrap());
+        assert!(rejection.line().ends_with(" 127.0.0.1:9000"), "{}", rejection.line());
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        assert_eq!(endpoint("redis://db.internal:6379"), Some(("db.internal", 6379)));
+        assert_eq!(endpoint("rediss://[::1]:6379/"), Some(("::1", 6379)));
+        for bad in
+            ["redis://h", "redis://h:0", "redis://:1", "redis://h:x", "redis://u@h:1", "redis://h:70000"]
+        {
+            assert_eq!(endpoint(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The last slot table that a node has seen, in a file of its data directory. Touches that file.
+//!
+//! Invariant: the file is replaced atomically, and synced with its directory before the node acts on the table.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use keystead_cluster::SlotTable;
+use keystead_core::{Code, Error, Result};
+
+/// The name of the file. It holds the JSON form of the table.
+pub const FILE: &str = "cluster.json";
+
+/// For the owner only, as everything in the data directory.
+const FILE_MODE: u32 = 0o600;
+
+/// Writes a table to a directory.
+///
+/// # Errors
+/// `store_unavailable`; the table before stays.
+pub(super) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
+    let write = || {
+        let new = dir.join(format!("{FILE}.new"));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&new)?;
+        file.write_all(table.to_json().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, dir.join(FILE))?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(|e| Error::new(Code::StoreUnavailable, "the slot table cannot be written").with_source(e))
+}
+
+/// The table in a directory, if there is one.
+///
+/// # Errors
+/// `store_unavailable` when it cannot be read, or the error of what is wrong with it.
+pub(super) fn load(dir: &Path) -> Result<Option<SlotTable>> {
+    match fs::read_to_string(dir.join(FILE)) {
+        Ok(text) => Ok(Some(SlotTable::from_json(&text)?)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::new(Code::StoreUnavailable, "the slot table cannot be read").with_source(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_replaced_atomically_and_is_for_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(load(dir.path()).unwrap(), None);
+        for name in ["one", "two"] {
+            let table = SlotTable::init(name, Vec::new()).unwrap();
+            save(dir.path(), &table).unwrap();
+            assert_eq!(load(dir.path()).unwrap(), Some(table));
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+        let mode = fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(dir.path().join(FILE), r#"{"format":9}"#).unwrap();
+        assert_eq!(load(dir.path()).unwrap_err().code(), Code::Unsupported);
+    }
+}

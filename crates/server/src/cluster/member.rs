@@ -1,0 +1,279 @@
+//! Joining a cluster at the start, and following its slot table while the server runs. Touches the store of the table and its copy
+//! on disk.
+//!
+//! A store that is away changes nothing: the node goes on with the table that it has, also after a restart.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use keystead_cluster::{Node, SlotTable, TableError};
+use keystead_commands::hub::{Cluster, Hub};
+use keystead_core::{Code, Error, Result};
+use keystead_engine::Durability;
+use tokio::time::sleep;
+
+use super::address::Addresses;
+use super::copy::{self, FILE};
+use super::record::Record;
+use crate::app::App;
+use crate::bounds::CLUSTER_POLL_INTERVAL;
+use crate::failure::failure;
+use crate::settings::Settings;
+use crate::stores::StoreName;
+
+/// This server's membership of a cluster.
+pub struct Membership {
+    record: Record,
+    dir: PathBuf,
+    /// Why the last attempt to follow the table failed.
+    trouble: Mutex<Option<String>>,
+}
+
+/// Makes the server a node of the cluster of its settings, if they name one. Returns when it may serve.
+///
+/// # Errors
+/// `config_invalid` with the one line for the user.
+pub(crate) async fn join(app: &Arc<App>) -> Result<()> {
+    let settings = &app.settings;
+    let Some((url, me)) = node_of(settings)? else { return Ok(()) };
+    // Opening a store may block.
+    let opened = tokio::task::spawn_blocking(move || Record::open(&url)).await;
+    let opened = opened.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
+    let record = opened.map_err(|error| {
+        failure(format_args!("--cluster: {}", error.message()), "see docs/cluster-nodes.md")
+    })?;
+    let membership = Membership { record, dir: settings.data.clone(), trouble: Mutex::default() };
+    let table = membership.first_table(&me).await?;
+    let serving = table.slots_owned(&me.id);
+    tracing::info!(node = %me.id, cluster = table.cluster(), epoch = table.epoch().0, slots = serving, "joined");
+    // Both are set once.
+    let _ = app.hub.cluster.set(Cluster::new(me, table));
+    let _ = app.cluster.set(membership);
+    let app = Arc::clone(app);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = app.stopping() => {}
+            never = follow(&app) => match never {},
+        }
+    });
+    Ok(())
+}
+
+async fn follow(app: &App) -> std::convert::Infallible {
+    loop {
+        sleep(CLUSTER_POLL_INTERVAL).await;
+        if let Some(membership) = app.cluster.get() {
+            membership.poll(&app.hub).await;
+        }
+    }
+}
+
+/// The store and the node that the settings name, checked as far as possible without the table.
+fn node_of(settings: &Settings) -> Result<Option<(StoreName, Node)>> {
+    let Some(url) = settings.cluster.clone() else {
+        return match (&settings.node_id, &settings.advertise) {
+            (None, None) => Ok(None),
+            _ => Err(failure("--node-id and --advertise have no effect", "name the cluster with --cluster")),
+        };
+    };
+    let Some(id) = settings.node_id.clone() else {
+        return Err(failure(
+            "--cluster is set and --node-id is not",
+            "name this node, for example --node-id a",
+        ));
+    };
+    let Some(addresses) = &settings.advertise else {
+        return Err(failure("--cluster is set and --advertise is not", super::address::FORM));
+    };
+    if settings.durability == Durability::Memory {
+        return Err(failure(
+            "a node keeps its copy of the slot table on disk, and durability memory has none",
+            "use durability fsync or commit",
+        ));
+    }
+    if settings.upstream.is_some() {
+        return Err(failure("--cluster and --upstream are both set", "a node serves its own keys: keep one"));
+    }
+    let me = addresses.node(id).map_err(|error| failure(error.message(), super::address::FORM))?;
+    Ok(Some((url, me)))
+}
+
+impl Membership {
+    /// Why the last attempt to follow the table failed; `None` if it did not.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The kind of store that has the table.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        self.record.scheme()
+    }
+
+    /// Closes the store with the server.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub async fn close(&self) -> Result<()> {
+        self.record.close().await
+    }
+
+    /// The table of the start: that of the store, or else the copy on disk. It is on disk then.
+    async fn first_table(&self, me: &Node) -> Result<Arc<SlotTable>> {
+        let path = self.dir.join(FILE);
+        let advice = format!("{} is what this node has seen last", path.display());
+        let copy = copy::load(&self.dir).map_err(|error| failure(error, &advice))?;
+        let table = match (self.record.read().await, copy) {
+            (Ok(Some(table)), copy) => {
+                if let Some(copy) = &copy {
+                    check_next(copy, &table).map_err(|error| failure(error, &advice))?;
+                }
+                if copy.as_ref() != Some(&table) {
+                    save(&self.dir, &Arc::new(table.clone())).await?;
+                }
+                table
+            }
+            (Ok(None), None) => return Err(failure(TableError::NoTable, "see docs/cluster-nodes.md")),
+            (Ok(None), Some(copy)) => {
+                self.report(Some("the store has no slot table any more".to_owned()));
+                copy
+            }
+            (Err(error), Some(copy)) if is_away(&error) => {
+                self.report(Some(format!("the slot table cannot be read: {}", error.message())));
+                copy
+            }
+            (Err(error), _) => {
+                let what = format!("--cluster: the slot table cannot be read: {}", error.message());
+                return Err(failure(what, "see docs/cluster-nodes.md"));
+            }
+        };
+        check_me(&table, me)?;
+        Ok(Arc::new(table))
+    }
+
+    /// Reads the table, and follows it if it may be followed.
+    async fn poll(&self, hub: &Hub) {
+        let Some(cluster) = hub.cluster.get() else { return };
+        let trouble = match self.record.read().await {
+            Err(error) => Some(format!("the slot table cannot be read: {}", error.message())),
+            Ok(None) => Some("the store has no slot table any more".to_owned()),
+            Ok(Some(table)) => self.learn(cluster, table).await.err().map(|error| error.message().to_owned()),
+        };
+        self.report(trouble);
+    }
+
+    async fn learn(&self, cluster: &Cluster, table: SlotTable) -> Result<()> {
+        let current = cluster.table();
+        check_next(&current, &table)?;
+        let table = Arc::new(table);
+        if table != current {
+            save(&self.dir, &table).await?;
+            cluster.learn(Arc::clone(&table));
+            tracing::info!(
+                epoch = table.epoch().0,
+                slots = cluster.slots_served(),
+                "follows a new slot table"
+            );
+        }
+        check_me(&table, cluster.me())
+    }
+
+    /// Remembers the trouble of the last attempt, and logs it when it changes.
+    fn report(&self, trouble: Option<String>) {
+        let mut last = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        match &trouble {
+            Some(why) if last.as_ref() != Some(why) => {
+                tracing::warn!("{why}; this node goes on with the last one");
+            }
+            None if last.is_some() => tracing::warn!("the slot table can be read again"),
+            _ => {}
+        }
+        *last = trouble;
+    }
+}
+
+/// Whether the store is away, so that the copy on disk is used, or the table is one that must not be used.
+fn is_away(error: &Error) -> bool {
+    matches!(error.code(), Code::StoreUnavailable | Code::QueueFull)
+}
+
+/// Rejects a table that a node which has seen `current` must not follow.
+fn check_next(current: &SlotTable, next: &SlotTable) -> Result<()> {
+    current.may_be_followed_by(next)?;
+    if current.epoch() == next.epoch() && current != next {
+        let epoch = next.epoch();
+        let message =
+            format!("there are two slot tables of epoch {epoch}: was its store restored from a backup?");
+        return Err(Error::new(Code::ConfigInvalid, message));
+    }
+    Ok(())
+}
+
+/// Rejects a table that does not have this node. One id at two addresses is two servers.
+fn check_me(table: &SlotTable, me: &Node) -> Result<()> {
+    let cluster = table.cluster();
+    let Some(known) = table.node(&me.id) else {
+        let ids: Vec<&str> = table.nodes().iter().map(|node| node.id.as_str()).collect();
+        let what = format!("cluster '{cluster}' has no node '{}'", me.id);
+        return Err(failure(what, format_args!("its nodes are {}", ids.join(", "))));
+    };
+    let (known, mine) = (Addresses::of(known), Addresses::of(me));
+    match known == mine {
+        true => Ok(()),
+        false => {
+            let what =
+                format!("node '{}' of cluster '{cluster}' is at {known}, and --advertise is {mine}", me.id);
+            Err(failure(what, "another server has this id, or an address is wrong"))
+        }
+    }
+}
+
+async fn save(dir: &Path, table: &Arc<SlotTable>) -> Result<()> {
+    let (dir, table) = (dir.to_owned(), Arc::clone(table));
+    let saved = tokio::task::spawn_blocking(move || copy::save(&dir, &table)).await;
+    saved.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use keystead_cluster::NodeId;
+
+    use super::*;
+
+    fn node(id: &str, port: u16) -> Node {
+        let id = NodeId::new(id).unwrap();
+        Node::new(id, format!("redis://h:{port}"), format!("http://h:{}", port + 1))
+    }
+
+    fn table(cluster: &str) -> SlotTable {
+        SlotTable::init(cluster, vec![node("a", 1), node("b", 3)]).unwrap()
+    }
+
+    #[test]
+    fn only_a_later_table_of_the_same_cluster_is_followed() {
+        let first = table("shop");
+        let second = first.add(node("c", 5)).unwrap();
+        check_next(&first, &first).unwrap();
+        check_next(&first, &second).unwrap();
+        for (next, words) in [
+            (&first, "epoch 1, and epoch 2 was seen"),
+            (&table("other"), "cluster 'other'"),
+            (&first.add(node("d", 5)).unwrap(), "two slot tables of epoch 2"),
+        ] {
+            let error = check_next(&second, next).unwrap_err();
+            assert!(error.message().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_node_must_be_in_the_table_at_its_own_addresses() {
+        let table = table("shop");
+        check_me(&table, &node("a", 1)).unwrap();
+        let error = check_me(&table, &node("x", 1)).unwrap_err();
+        assert_eq!(error.message(), "cluster 'shop' has no node 'x': its nodes are a, b");
+        let error = check_me(&table, &node("a", 7)).unwrap_err();
+        let words = "node 'a' of cluster 'shop' is at redis://h:1,http://h:2, and --advertise is redis://h:7,http://h:8";
+        assert!(error.message().starts_with(words), "{error}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Servers of other projects in tests: started, killed and restarted from threads without a runtime.
+
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
+use keystead_testkit::servers::{Kind, OwnServer, Site, etcd, postgres, redis};
+use keystead_testkit::skip::found;
+use tokio::runtime::Runtime;
+
+/// A server of one test, with the URL of a store on it.
+pub(crate) struct Other {
+    server: OwnServer,
+    runtime: Runtime,
+    url: fn(&Site) -> String,
+}
+
+/// A kind of server that stores are tested on.
+#[derive(Clone, Copy)]
+pub(crate) struct OtherKind {
+    pub(crate) kind: &'static Kind,
+    url: fn(&Site) -> String,
+}
+
+pub(crate) const REDIS: OtherKind =
+    OtherKind { kind: &redis::REDIS_DURABLE, url: |site| format!("redis://{}/0", site.addresses()) };
+
+pub(crate) const POSTGRES: OtherKind = OtherKind {
+    kind: &postgres::POSTGRES,
+    url: |site| format!("postgres://postgres:{}@{}/postgres", postgres::PASSWORD, site.addresses()),
+};
+
+pub(crate) const ETCD: OtherKind =
+    OtherKind { kind: &etcd::ETCD, url: |site| format!("etcd://127.0.0.1:{}", site.port()) };
+
+/// Three nodes.
+pub(crate) const CLUSTER: OtherKind =
+    OtherKind { kind: &redis::REDIS_CLUSTER, url: |site| format!("redis+cluster://{}", site.addresses()) };
+
+/// Redis and PostgreSQL.
+pub(crate) const ALL: [OtherKind; 2] = [REDIS, POSTGRES];
+
+impl OtherKind {
+    /// A server of this kind, or `None` if it is not installed and not required.
+    pub(crate) fn start(self) -> Option<Other> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = found(self.kind.name, runtime.block_on(OwnServer::start(self.kind)))?;
+        Some(Other { server, runtime, url: self.url })
+    }
+}
+
+impl Other {
+    /// The URL of a store on it. The database of the tests may be slow, but it must not be taken for one that is stuck.
+    pub(crate) fn url(&self) -> String {
+        self.url_with("deadline=20s")
+    }
+
+    pub(crate) fn url_with(&self, parameters: &str) -> String {
+        format!("{}?{parameters}", (self.url)(self.server.site()))
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&mut self) {
+        self.server.kill().unwrap();
+    }
+
+    /// Starts it again with its data.
+    pub(crate) fn restart(&mut self) {
+        self.runtime.block_on(self.server.restart()).unwrap();
+    }
+
+    /// Makes it accept connections and reply to nothing.
+    pub(crate) fn pause(&self) {
+        self.server.pause().unwrap();
+    }
+
+    /// Makes it go on.
+    pub(crate) fn resume(&self) {
+        self.server.resume().unwrap();
+    }
+
+    /// Its ports.
+    pub(crate) fn ports(&self) -> &[u16] {
+        &self.server.site().ports
+    }
+}

@@ -1,0 +1,60 @@
+//! The parts of a server's URL: a login, addresses and a path. Pure.
+
+use keystead_core::{Result, parse_duration_ms};
+
+use crate::bounds::DEADLINE_MS;
+use crate::net::Address;
+use crate::url::Url;
+
+/// `//user:password@host:port,host:port/path`.
+pub(crate) struct Authority {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) addresses: Vec<Address>,
+    /// What follows the first slash, or nothing.
+    pub(crate) path: String,
+}
+
+impl Authority {
+    pub(crate) fn of(url: &Url<'_>, default_port: u16) -> Result<Authority> {
+        let rest = url.path.strip_prefix("//").ok_or_else(|| url.bad("the address is missing"))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (user, hosts),
+            None => ("", authority),
+        };
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        let addresses = hosts.split(',').map(|host| Address::parse(host, default_port));
+        let addresses = addresses.collect::<Option<Vec<_>>>();
+        Ok(Authority {
+            username: decoded(url, name)?,
+            password: decoded(url, password)?,
+            addresses: addresses.ok_or_else(|| url.bad("the address is not host:port"))?,
+            path: decoded(url, path)?.unwrap_or_default(),
+        })
+    }
+}
+
+/// The deadline of a call, in milliseconds.
+pub(crate) fn deadline_ms(url: &Url<'_>) -> Result<u64> {
+    url.take::<String>("deadline")?.map_or(Ok(DEADLINE_MS), |text| parse_duration_ms(&text))
+}
+
+/// The text of a percent-encoded part; `None` if it is empty.
+pub(crate) fn decoded(url: &Url<'_>, text: &str) -> Result<Option<String>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let value = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(value.ok_or_else(|| url.bad("a % in the user name, password or path is written %25"))?);
+        rest = &rest[2..];
+    }
+    let text = String::from_utf8(bytes).map_err(|_| url.bad("the user name or password is not UTF-8"))?;
+    Ok((!text.is_empty()).then_some(text))
+}

@@ -1,0 +1,118 @@
+//! PostgreSQL, also through PgBouncer in transaction mode. Accesses that server, and creates one table there.
+//!
+//! A key is a row with its version and the [text form](crate::cas::record) of its record. Every call is a statement without a name, or one
+//! transaction, so that it does not matter which server connection a pooler chooses. A step is atomic by compare-and-set on the version, or
+//! (`atomic=lock`) by an advisory lock that is held from the read to the write. Both ways may be mixed on one key.
+//!
+//! | To find                              | open      |
+//! |--------------------------------------|-----------|
+//! | connections and TLS                  | `pool`    |
+//! | the table, its creation, expired rows| `table`   |
+//! | compare-and-set                      | `backend` |
+//! | a step under an advisory lock        | `lock`    |
+//! | errors and their outcome             | `failure` |
+
+mod backend;
+mod failure;
+mod lock;
+mod pool;
+mod table;
+mod tls;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keystead_core::{Clock, Result, Store};
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use super::Scheme;
+use super::url::Url;
+use crate::authority::{Authority, deadline_ms};
+use crate::bounds::{DEADLINE_PARTS, POSTGRES_CONNECTIONS_MAX};
+use crate::cas::CasStore;
+use crate::net;
+use backend::PostgresBackend;
+use lock::LockStore;
+use pool::{Pool, Target};
+use table::Table;
+
+const PORT: u16 = 5432;
+const FORM: &str = "postgres://USER:PASSWORD@HOST:5432/DATABASE?table=keystead&atomic=cas&sslmode=disable&connections=16&deadline=5s";
+
+pub(super) const POSTGRES: Scheme =
+    Scheme { name: "postgres", form: FORM, about: "PostgreSQL; shared, as durable as the server", open };
+
+pub(super) const POSTGRESQL: Scheme = Scheme {
+    name: "postgresql",
+    form: "postgresql://USER:PASSWORD@HOST:5432/DATABASE?table=keystead&atomic=cas&sslmode=disable&connections=16&deadline=5s",
+    about: "the same",
+    open,
+};
+
+/// How a step is atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Atomic {
+    Cas,
+    Lock,
+}
+
+impl FromStr for Atomic {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Atomic, &'static str> {
+        match text {
+            "cas" => Ok(Atomic::Cas),
+            "lock" => Ok(Atomic::Lock),
+            _ => Err("it is cas or lock"),
+        }
+    }
+}
+
+fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    let Authority { username, password, mut addresses, path } = Authority::of(url, PORT)?;
+    let (Some(address), true) = (addresses.pop(), addresses.is_empty()) else {
+        return Err(url.bad("it has one address: the one of the primary, or of a pooler"));
+    };
+    let user = username.unwrap_or_else(|| "postgres".to_owned());
+    let database = if path.is_empty() { user.clone() } else { path };
+    let mut config = Config::new();
+    config.user(&user).dbname(&database).application_name("keystead");
+    if let Some(password) = password {
+        config.password(password);
+    }
+    let tls = match url.take::<String>("sslmode")?.as_deref() {
+        None | Some("disable") => None,
+        // Certificates are always checked: an encrypted connection to somebody else is worth nothing.
+        Some("require" | "verify-ca" | "verify-full") => {
+            Some(net::system_tls().map_err(|error| url.bad(&error))?)
+        }
+        Some(_) => return Err(url.bad("sslmode is disable or verify-full")),
+    };
+    config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+    let name = url.take::<String>("table")?.unwrap_or_else(|| "keystead".to_owned());
+    let table = Table::named(&name).ok_or_else(|| url.bad("table is NAME or SCHEMA.NAME"))?;
+    let atomic = url.take("atomic")?.unwrap_or(Atomic::Cas);
+    let connections: usize = url.take("connections")?.unwrap_or(16);
+    if !(1..=POSTGRES_CONNECTIONS_MAX).contains(&connections) {
+        return Err(url.bad(&format!("connections is 1 to {POSTGRES_CONNECTIONS_MAX}")));
+    }
+    if atomic == Atomic::Lock && connections < 2 {
+        return Err(url.bad("atomic=lock needs two connections: it checks first that one excludes the other"));
+    }
+    let deadline_ms = deadline_ms(url)?;
+    url.finish()?;
+    let target = Target { address, config, database, tls };
+    // A little less than a call may take, so that its error says why.
+    let patience = match atomic {
+        Atomic::Cas => Duration::from_millis(deadline_ms) / DEADLINE_PARTS as u32 * 9 / 10,
+        Atomic::Lock => Duration::from_millis(deadline_ms / 4),
+    };
+    let pool = Arc::new(Pool::new(target, table, connections, patience, atomic == Atomic::Lock));
+    let cas = CasStore::new(PostgresBackend::new(Arc::clone(&pool)), Arc::clone(&clock), deadline_ms)?;
+    Ok(match atomic {
+        Atomic::Cas => Arc::new(cas),
+        Atomic::Lock => Arc::new(LockStore::new(pool, clock, deadline_ms)),
+    })
+}

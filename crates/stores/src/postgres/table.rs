@@ -1,0 +1,182 @@
+//! The table: its name, its creation, and its statements.
+//!
+//! A row may be deleted after `reclaim_at`, in seconds since 1970 on the server's clock. It is rounded up to some minutes, so that most updates do
+//! not change it: then they change no index, and PostgreSQL puts the new row beside the old one (HOT).
+
+use keystead_core::{Code, Error, Key, Result};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
+
+use super::failure;
+use crate::bounds::{POSTGRES_NAME_BYTES_MAX, POSTGRES_SWEEP_ROWS_MAX, RECLAIM_MS_MAX};
+use crate::cas::{Stored, Swap, VersionToken};
+
+/// `reclaim_at` of a row that is written now, if `$4` milliseconds are left; null is never.
+const RECLAIM_AT: &str =
+    "ceil((extract(epoch FROM clock_timestamp())::float8 + $4 / 1000) / 300)::bigint * 300";
+
+/// A table, and its statements.
+pub(super) struct Table {
+    /// Quoted.
+    name: String,
+    create: String,
+    look: String,
+    read: String,
+    insert: String,
+    update: String,
+    sweep: String,
+}
+
+impl Table {
+    /// The table of this name, `NAME` or `SCHEMA.NAME`. `None` if it is none.
+    pub(super) fn named(text: &str) -> Option<Table> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let valid = |part: &&str| (1..=POSTGRES_NAME_BYTES_MAX).contains(&part.len()) && !part.contains('\0');
+        if parts.len() > 2 || !parts.iter().all(valid) {
+            return None;
+        }
+        let name = parts.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".");
+        let index = quoted(&format!("{}_reclaim", parts.last()?));
+        // Several processes may begin at once: IF NOT EXISTS alone does not prevent that both create it. The key of the lock is arbitrary.
+        let create = format!(
+            "SELECT pg_advisory_xact_lock(5210772398540187);
+             CREATE TABLE IF NOT EXISTS {name} (
+                 key bytea PRIMARY KEY, version bigint NOT NULL, record text NOT NULL, reclaim_at bigint
+             ) WITH (fillfactor = 70);
+             CREATE INDEX IF NOT EXISTS {index} ON {name} (reclaim_at) WHERE reclaim_at IS NOT NULL;"
+        );
+        Some(Table {
+            create,
+            look: format!("SELECT key, version, record, reclaim_at FROM {name} LIMIT 0"),
+            read: format!("SELECT version, record FROM {name} WHERE key = $1"),
+            insert: format!(
+                "INSERT INTO {name} (key, version, record, reclaim_at) VALUES ($1, $2, $3, {RECLAIM_AT})
+                 ON CONFLICT (key) DO NOTHING"
+            ),
+            update: format!(
+                "UPDATE {name} SET version = $2, record = $3, reclaim_at = {RECLAIM_AT}
+                 WHERE key = $1 AND version = $5"
+            ),
+            sweep: format!(
+                "DELETE FROM {name} WHERE key IN (
+                     SELECT key FROM {name} WHERE reclaim_at < extract(epoch FROM clock_timestamp())
+                     ORDER BY reclaim_at LIMIT {POSTGRES_SWEEP_ROWS_MAX} FOR UPDATE SKIP LOCKED)"
+            ),
+            name,
+        })
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Table {
+    /// Creates the table if there is none.
+    pub(super) async fn check(&self, client: &Client) -> Result<()> {
+        let standby = client.query_typed_one("SELECT pg_is_in_recovery()", &[]).await;
+        if standby.map_err(|error| failure::of_call(&error))?.get(0) {
+            let message =
+                "the PostgreSQL server is a standby, whose reads lag: use the address of the primary";
+            return Err(Error::new(Code::StoreUnavailable, message));
+        }
+        let Err(error) = client.query_typed(&self.look, &[]).await else { return Ok(()) };
+        let name = &self.name;
+        match error.code() {
+            Some(&SqlState::UNDEFINED_TABLE) => {
+                client.batch_execute(&self.create).await.map_err(|error| match error.code() {
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::INVALID_SCHEMA_NAME) => {
+                        let why = error.as_db_error().map_or("", |db| db.message());
+                        let message = format!(
+                            "the table {name} does not exist and cannot be created ({why}): create it as its owner with {}",
+                            self.create.split_whitespace().collect::<Vec<_>>().join(" ")
+                        );
+                        Error::new(Code::ConfigInvalid, message)
+                    }
+                    _ => failure::of_call(&error),
+                })
+            }
+            Some(&SqlState::UNDEFINED_COLUMN) => {
+                let message = format!("the table {name} is another one: choose a name with table=");
+                Err(Error::new(Code::ConfigInvalid, message))
+            }
+            _ => Err(failure::of_call(&error)),
+        }
+    }
+
+    /// The number of a key's advisory lock. Keys that share one only wait for each other.
+    pub(super) fn lock_id(&self, key: &Key) -> i64 {
+        // FNV-1a: every process must compute the same.
+        let bytes = self.name.bytes().chain([0]).chain(key.as_bytes().iter().copied());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        }) as i64
+    }
+
+    /// Reads the value of a key.
+    pub(super) async fn read(
+        &self,
+        client: &Client,
+        key: &Key,
+    ) -> Result<Option<Stored>, tokio_postgres::Error> {
+        let row = client.query_typed_opt(&self.read, &[(&key.as_bytes(), Type::BYTEA)]).await?;
+        row.map(|row| stored(&row)).transpose()
+    }
+
+    /// Replaces the value of a key if its version is the expected one. Returns whether it was.
+    pub(super) async fn swap(
+        &self,
+        client: &Client,
+        key: &Key,
+        swap: &Swap<'_>,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let version = swap.version as i64;
+        let reclaim_ms = swap.reclaim_ms.filter(|ms| *ms <= RECLAIM_MS_MAX).map(|ms| ms as f64);
+        let expected = swap.expected.map(|token| token.0 as i64);
+        let key = key.as_bytes();
+        let mut params: Vec<(&(dyn tokio_postgres::types::ToSql + Sync), Type)> = vec![
+            (&key, Type::BYTEA),
+            (&version, Type::INT8),
+            (&swap.text, Type::TEXT),
+            (&reclaim_ms, Type::FLOAT8),
+        ];
+        let statement = match &expected {
+            None => &self.insert,
+            Some(expected) => {
+                params.push((expected, Type::INT8));
+                &self.update
+            }
+        };
+        Ok(client.execute_typed(statement, &params).await? == 1)
+    }
+
+    /// Deletes rows that may be reclaimed, a bounded number of them.
+    pub(super) async fn sweep(&self, client: &Client) -> Result<u64, tokio_postgres::Error> {
+        client.execute_typed(&self.sweep, &[]).await
+    }
+}
+
+fn stored(row: &Row) -> Result<Stored, tokio_postgres::Error> {
+    let version: i64 = row.try_get(0)?;
+    Ok(Stored { token: VersionToken(version as u128), text: row.try_get(1)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted() {
+        for (text, name) in [
+            ("keystead", "\"keystead\""),
+            ("App.Limits", "\"App\".\"Limits\""),
+            ("a\"; DROP", "\"a\"\"; DROP\""),
+        ] {
+            assert_eq!(Table::named(text).unwrap().name, name);
+        }
+        for text in ["", ".", "a.", "a.b.c", &"x".repeat(POSTGRES_NAME_BYTES_MAX + 1)] {
+            assert!(Table::named(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Faults on the real servers: typed errors meanwhile, no hang, exact counts afterwards.
+//!
+//! | To find                                           | open      |
+//! |---------------------------------------------------|-----------|
+//! | a Redis that is killed, paused, cut off, flushed  | `redis`   |
+//! | a slot that moves while it is used                | `cluster` |
+//! | wrong passwords, wrong servers, wrong URLs        | `rejected` |
+//! | what every other server is put through            | `servers` |
+//! | a URL of one store at a server of another         | `kinds`   |
+//! | PostgreSQL, DynamoDB, Deno KV                     | `postgres`, `dynamodb`, `denokv` |
+//! | PostgreSQL through PgBouncer                      | `pgbouncer` |
+//! | NATS, etcd                                        | `nats`, `etcd` |
+//! | a server that replies as a test wants             | `fake`    |
+
+#![cfg(any(
+    feature = "redis",
+    feature = "postgres",
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "nats",
+    feature = "etcd"
+))]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
+
+#[cfg(feature = "redis")]
+mod cluster;
+#[cfg(feature = "redis")]
+mod combined;
+#[cfg(feature = "denokv")]
+mod denokv;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(any(feature = "dynamodb", feature = "denokv"))]
+mod fake;
+#[cfg(all(
+    feature = "redis",
+    feature = "postgres",
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "nats",
+    feature = "etcd"
+))]
+mod kinds;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "postgres")]
+mod pgbouncer;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "redis")]
+mod rejected;
+#[cfg(any(
+    feature = "postgres",
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "nats",
+    feature = "etcd"
+))]
+mod servers;
+
+use std::sync::Arc;
+
+use keystead_core::{Code, Error, Key, Outcome, Store, StoreExt, SystemClock, Ttl};
+use keystead_testkit::servers::{Kind, OwnServer};
+use keystead_testkit::skip::found;
+use keystead_testkit::steps::increment;
+
+/// The outcomes that callers of apply got, counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcomes {
+    applied: u64,
+    not_applied: u64,
+    unknown: u64,
+}
+
+impl Outcomes {
+    fn add(&mut self, result: &Result<u64, Error>) {
+        match result {
+            Ok(_) => self.applied += 1,
+            Err(error) if error.outcome() == Outcome::NotApplied => self.not_applied += 1,
+            Err(_) => self.unknown += 1,
+        }
+    }
+
+    /// Everything acknowledged is counted, nothing that was not applied is.
+    #[track_caller]
+    fn assert_exact(&self, count: u64) {
+        let range = self.applied..=self.applied + self.unknown;
+        assert!(range.contains(&count), "{count} is not in {range:?}: {self:?}");
+    }
+}
+
+/// A server of this test, or `None` if it is not installed and not required.
+async fn server(kind: &'static Kind) -> Option<OwnServer> {
+    found(kind.name, OwnServer::start(kind).await)
+}
+
+fn open(url: &str) -> Arc<dyn Store> {
+    keystead_stores::open_on(url, Arc::new(SystemClock)).unwrap()
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+/// The count, as soon as the server replies.
+async fn count(store: &dyn Store, key: &Key) -> u64 {
+    loop {
+        match store.get::<u64>(key).await {
+            Ok(count) => return count.unwrap_or(0),
+            Err(error) => assert_eq!(error.code(), Code::StoreUnavailable, "{error:?}"),
+        }
+    }
+}
+
+async fn add_1(store: &dyn Store, key: &Key) -> Result<u64, Error> {
+    store.apply(key, &increment(Ttl::Never)).await
+}

@@ -1,0 +1,147 @@
+//! Stores on the real servers of a test run: one line each.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::sync::Arc;
+
+use keystead_core::{Clock, Store};
+use keystead_testkit::NotOpened;
+#[cfg(feature = "denokv")]
+use keystead_testkit::servers::denokv;
+#[cfg(feature = "dynamodb")]
+use keystead_testkit::servers::dynamodb;
+#[cfg(feature = "etcd")]
+use keystead_testkit::servers::etcd;
+#[cfg(feature = "nats")]
+use keystead_testkit::servers::nats;
+use keystead_testkit::servers::{Kind, SharedServer, Site};
+#[cfg(feature = "redis")]
+use keystead_testkit::servers::{keystead, redis};
+#[cfg(feature = "postgres")]
+use keystead_testkit::servers::{pgbouncer, postgres};
+
+/// A store, and what must stay as long as it is used.
+pub(crate) struct Opened {
+    /// The store.
+    pub(crate) store: Arc<dyn Store>,
+    /// The server it is on.
+    pub(crate) _server: SharedServer,
+}
+
+/// A way to open a store on a server of this machine.
+#[derive(Clone, Copy)]
+pub(crate) struct OnServer {
+    /// Its label in test names. The first word is its family.
+    pub(crate) label: &'static str,
+    /// The server.
+    pub(crate) kind: &'static Kind,
+    /// The URL on that server.
+    pub(crate) url: fn(&Site) -> String,
+}
+
+/// These tests are about results, also on a machine that has no time for them.
+const DEADLINE: &str = "deadline=40s";
+
+/// Every store on a server.
+pub(crate) static ON_SERVERS: &[OnServer] = &[
+    #[cfg(feature = "redis")]
+    OnServer { label: "redis, script", kind: &redis::REDIS, url: |site| redis_url(site, "script", "client") },
+    #[cfg(feature = "redis")]
+    OnServer { label: "redis, cas", kind: &redis::REDIS, url: |site| redis_url(site, "cas", "client") },
+    #[cfg(feature = "redis")]
+    OnServer { label: "redis, watch", kind: &redis::REDIS, url: |site| redis_url(site, "watch", "client") },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis, server clock",
+        kind: &redis::REDIS,
+        url: |site| redis_url(site, "script", "server"),
+    },
+    #[cfg(feature = "redis")]
+    OnServer { label: "valkey", kind: &redis::VALKEY, url: |site| redis_url(site, "script", "client") },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis-cluster",
+        kind: &redis::REDIS_CLUSTER,
+        url: |site| format!("redis+cluster://{}?{DEADLINE}", site.addresses()),
+    },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "redis-cluster, watch",
+        kind: &redis::REDIS_CLUSTER,
+        url: |site| format!("redis+cluster://{}?atomic=watch&{DEADLINE}", site.addresses()),
+    },
+    #[cfg(feature = "redis")]
+    OnServer {
+        label: "upstash, of keystead",
+        kind: &keystead::KEYSTEAD,
+        url: |site| format!("upstash+http://{}@127.0.0.1:{}?{DEADLINE}", keystead::TOKEN, site.port()),
+    },
+    #[cfg(feature = "postgres")]
+    OnServer {
+        label: "postgres, cas",
+        kind: &postgres::POSTGRES,
+        url: |site| postgres_url(site, "?deadline=30s"),
+    },
+    #[cfg(feature = "postgres")]
+    OnServer {
+        label: "postgres, lock",
+        kind: &postgres::POSTGRES,
+        url: |site| postgres_url(site, "?atomic=lock&deadline=30s"),
+    },
+    #[cfg(feature = "postgres")]
+    OnServer {
+        label: "pgbouncer, cas",
+        kind: &pgbouncer::PGBOUNCER,
+        url: |site| postgres_url(site, "?deadline=30s"),
+    },
+    #[cfg(feature = "postgres")]
+    OnServer {
+        label: "pgbouncer, lock",
+        kind: &pgbouncer::PGBOUNCER,
+        url: |site| postgres_url(site, "?atomic=lock&deadline=30s"),
+    },
+    #[cfg(feature = "dynamodb")]
+    OnServer { label: "dynamodb", kind: &dynamodb::DYNAMODB, url: dynamodb_url },
+    #[cfg(feature = "dynamodb")]
+    OnServer { label: "dynalite", kind: &dynamodb::DYNALITE, url: dynamodb_url },
+    #[cfg(feature = "denokv")]
+    OnServer {
+        label: "denokv",
+        kind: &denokv::DENOKV,
+        url: |site| format!("denokv://{}@127.0.0.1:{}?{DEADLINE}", denokv::TOKEN, site.port()),
+    },
+    #[cfg(feature = "nats")]
+    OnServer { label: "nats", kind: &nats::NATS, url: |site| format!("nats://{}/tests", site.addresses()) },
+    #[cfg(feature = "etcd")]
+    OnServer {
+        label: "etcd",
+        kind: &etcd::ETCD,
+        // It syncs every write to disk: slow where others use the disk.
+        url: |site| format!("etcd://127.0.0.1:{}?deadline=60s", site.port()),
+    },
+];
+
+#[cfg(feature = "postgres")]
+fn postgres_url(site: &Site, parameters: &str) -> String {
+    format!("postgres://postgres:{}@127.0.0.1:{}/postgres{parameters}", postgres::PASSWORD, site.port())
+}
+
+#[cfg(feature = "dynamodb")]
+fn dynamodb_url(site: &Site) -> String {
+    let endpoint = format!("endpoint=http://127.0.0.1:{}", site.port());
+    format!("dynamodb://id:secret@tests?region=eu-west-1&{endpoint}&create=true&{DEADLINE}")
+}
+
+#[cfg(feature = "redis")]
+fn redis_url(site: &Site, atomic: &str, clock: &str) -> String {
+    format!("redis://{}/0?atomic={atomic}&clock={clock}&{DEADLINE}", site.addresses())
+}
+
+impl OnServer {
+    /// Opens the store on the server that all processes of the run share.
+    pub(crate) async fn open(&self, clock: Arc<dyn Clock>) -> Result<Opened, NotOpened> {
+        let server = SharedServer::get(self.kind).await?;
+        let store = keystead_stores::connect(&(self.url)(server.site()), clock).await?;
+        Ok(Opened { store, _server: server })
+    }
+}
