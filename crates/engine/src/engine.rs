@@ -246,6 +246,7 @@ impl Engine {
                 journal_full: is_full(journal_bytes, limit, &shard.vitals),
                 throttled: shard.vitals.is_throttled(),
                 memory_full: shard.vitals.memory_full(),
+                stalls: shard.vitals.stalls(),
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,

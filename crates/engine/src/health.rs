@@ -46,6 +46,8 @@ pub struct ShardHealth {
     pub throttled: bool,
     /// The memory bound is reached and no eviction helps, so writes that could add memory are rejected.
     pub memory_full: bool,
+    /// How often it has paused since the start, because values were written faster than the archive made them evictable.
+    pub stalls: u64,
     /// The last durable revision.
     pub durable: Revision,
     /// The last archived revision.
@@ -101,6 +103,7 @@ pub(crate) struct Vitals {
     keys_that_expire: AtomicU64,
     used_bytes: AtomicU64,
     memory_full: AtomicBool,
+    stalls: AtomicU64,
     expired: AtomicU64,
     /// When the loop began its current turn; 0 before the first one, and after the loop has ended.
     turn_began_ms: AtomicU64,
@@ -162,6 +165,14 @@ impl Vitals {
     /// Notes that a compaction begins.
     pub(crate) fn begin_compaction(&self) {
         self.is_compaction_requested.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn count_stall(&self) {
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stalls(&self) -> u64 {
+        self.stalls.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_throttled(&self) -> bool {

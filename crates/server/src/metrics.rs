@@ -68,6 +68,7 @@ struct Shards {
     keys: Family<ShardLabel, Gauge>,
     memory_used: Family<ShardLabel, Gauge>,
     memory_full: Family<ShardLabel, Gauge>,
+    stalls: Family<ShardLabel, Counter>,
 }
 
 impl Shards {
@@ -99,6 +100,7 @@ impl Shards {
             ),
             ("archive_keys", "Keys in them: many changes of a key are one", &self.archive_keys),
             ("archive_busy_ms", "Milliseconds that the archive was busy", &self.archive_busy_ms),
+            ("memory_stalls", "How often a shard has paused until values could be evicted", &self.stalls),
         ] {
             to.register(name, help, family.clone());
         }
@@ -128,6 +130,7 @@ impl Shards {
             set(&self.keys, health.size.keys);
             set(&self.memory_used, health.size.used_bytes);
             set(&self.memory_full, health.memory_full.into());
+            count(&self.stalls, health.stalls);
         }
     }
 }

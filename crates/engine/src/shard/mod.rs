@@ -459,6 +459,8 @@ impl Shard {
                 }
                 *revision > Revision::ZERO
             });
+        } else if stalled && !self.stalled {
+            self.shared.vitals.count_stall();
         }
         self.stalled = stalled;
     }
