@@ -35,6 +35,7 @@ mod record;
 mod replay;
 mod scalar;
 mod step;
+mod transfer;
 mod undo;
 mod walk;
 

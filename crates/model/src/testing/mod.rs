@@ -5,4 +5,5 @@ mod scans;
 mod sqlite;
 mod truth;
 
+pub(crate) use history::ops_by_name;
 pub(crate) use sqlite::{Files, SharedReader, Sqlite};
