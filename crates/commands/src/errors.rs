@@ -56,6 +56,8 @@ texts! {
     NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
     CROSS_SLOT = "CROSSSLOT Keys in request don't hash to the same slot";
     SLOT_NOT_SERVED = "CLUSTERDOWN Hash slot not served";
+    SLOTS_MOVING = "TRYAGAIN Slots are being moved to or from this node";
+    SLOT_MOVING = "TRYAGAIN The slot is being moved to another node";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     WATCHES_COMMANDS = "ERR Replica can't interact with the keyspace";
     QUEUE_TOO_LONG = "ERR too many commands in one transaction";
@@ -116,6 +118,8 @@ impl Fail {
         match self {
             Fail::Text(text) | Fail::Undone(text) if !text.contains(['\r', '\n']) => Cow::Borrowed(text),
             Fail::Text(text) | Fail::Undone(text) => Cow::Owned(text.replace(['\r', '\n'], " ")),
+            // Clients of a cluster send the request again.
+            Fail::Broken(error) if error.code() == Code::TryAgain => Cow::Owned(format!("TRYAGAIN {error}")),
             Fail::Broken(error) => Cow::Owned(format!("ERR {error}").replace(['\r', '\n'], " ")),
         }
     }

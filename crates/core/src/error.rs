@@ -24,6 +24,8 @@ pub enum Code {
     Conflict,
     /// A bounded queue is full; try again later.
     QueueFull,
+    /// The key is being moved to another node of the cluster; try again.
+    TryAgain,
     /// The store does not support this.
     Unsupported,
     /// A key, value, batch or body exceeds its bound.
@@ -40,13 +42,14 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Code; 12] = [
+    pub const ALL: [Code; 13] = [
         Code::StoreUnavailable,
         Code::ConfigInvalid,
         Code::BadRequest,
         Code::WrongType,
         Code::Conflict,
         Code::QueueFull,
+        Code::TryAgain,
         Code::Unsupported,
         Code::TooLarge,
         Code::OutOfMemory,
@@ -65,6 +68,7 @@ impl Code {
             Code::WrongType => "wrong_type",
             Code::Conflict => "conflict",
             Code::QueueFull => "queue_full",
+            Code::TryAgain => "try_again",
             Code::Unsupported => "unsupported",
             Code::TooLarge => "too_large",
             Code::OutOfMemory => "out_of_memory",

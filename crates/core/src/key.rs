@@ -114,7 +114,13 @@ pub fn slot(key: &[u8]) -> u16 {
 /// The shard of a key, of `shards` shards. Keys with the same `{tag}` are on the same shard.
 #[must_use]
 pub fn shard_of(key: &[u8], shards: usize) -> ShardId {
-    ShardId((usize::from(slot(key)) * shards) >> 14)
+    shard_of_slot(slot(key), shards)
+}
+
+/// The shard of a slot, of `shards` shards.
+#[must_use]
+pub fn shard_of_slot(slot: u16, shards: usize) -> ShardId {
+    ShardId((usize::from(slot) * shards) >> 14)
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, initial value 0.

@@ -59,6 +59,48 @@ pub const REST_CHANNELS_MAX: usize = 1_000;
 /// How often a node of a cluster reads the slot table. A change is known to all nodes after this time.
 pub const CLUSTER_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The same while slots move to or from the node, and how often a node or an operator continues a move that waits for another.
+pub const MIGRATION_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How often a target that has everything looks whether it needs more after all.
+pub const MIGRATION_IDLE: Duration = Duration::from_millis(50);
+
+/// How long a request waits for a slot that is handed over. After that it is rejected, *not applied*: `TRYAGAIN`, or 503 `try_again`.
+pub const PARKED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often an HTTP request for a slot that is handed over is tried again meanwhile.
+pub const PARKED_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long a source may take to seal. After that it serves again, and the hand over is tried again.
+pub const SEAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What expires within this time of a hand over is not compared: each node removes it by its own clock.
+pub const MIGRATION_CLOCK_SKEW: Duration = Duration::from_secs(60);
+
+/// Ids that are looked at in one turn of a shard to find the keys of a slot.
+pub const MIGRATION_SCAN_IDS: usize = 4_096;
+
+/// Most keys that are exported, compared or deleted in one turn of a shard.
+pub const MIGRATION_SLICE_KEYS: usize = 256;
+
+/// A turn that exports or stages keys ends with the key that reaches so many bytes.
+pub const MIGRATION_SLICE_BYTES: usize = 1 << 20;
+
+/// Most keys in one message to a target.
+pub const MIGRATION_BATCH_KEYS: usize = 2_048;
+
+/// A message to a target ends with the key that reaches so many bytes.
+pub const MIGRATION_BATCH_BYTES: usize = 4 << 20;
+
+/// Largest message that a target accepts: a batch, and one key. A larger one is an error of the migration.
+pub const MIGRATION_MESSAGE_BYTES_MAX: usize = 640 << 20;
+
+/// How long a source waits for changes before it says that there are none.
+pub const MIGRATION_TAIL_WAIT: Duration = Duration::from_millis(100);
+
+/// How long a node may take to answer another node or an operator about a migration.
+pub const MIGRATION_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long reading or changing the slot table may take. After that the store counts as away: a node goes on with the table it has.
 pub const CLUSTER_STORE_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -61,8 +61,10 @@ use crate::table::{MigrationId, SlotTable};
 pub struct Sealed {
     /// The last revision of the source's shard that may contain a change of the slots.
     pub revision: Revision,
-    /// What the slots contain then.
+    /// What the slots contain then, without what expires before `compares_after_ms`: each side removes that by its own clock.
     pub digest: Digest,
+    /// That time.
+    pub compares_after_ms: u64,
 }
 
 /// A message about one migration.

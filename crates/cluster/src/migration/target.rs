@@ -87,6 +87,26 @@ impl Target {
         self.stage
     }
 
+    /// Where the changes end, if the source has said so.
+    #[must_use]
+    pub fn sealed(&self) -> Option<Sealed> {
+        match self.note {
+            Note::Ends(sealed) => Some(sealed),
+            _ => None,
+        }
+    }
+
+    /// How far it is. `None`: it follows, and has not got a first batch.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        match self.stage {
+            TargetStage::Copying => Some(Progress::Copying),
+            TargetStage::Ready => Some(Progress::Ready),
+            TargetStage::Tailing(_) if self.note == Note::Differs => Some(Progress::Differs),
+            TargetStage::Tailing(_) => self.lag.map(|lag| Progress::Tailing { lag }),
+        }
+    }
+
     /// Whether everything is staged and only the comparison is left.
     #[must_use]
     pub fn is_comparing(&self) -> bool {

@@ -35,7 +35,7 @@ fn receive(member: &mut Member, id: MigrationId, body: Body) -> Vec<Output> {
 }
 
 fn sealed() -> Sealed {
-    Sealed { revision: Revision(9), digest: Digest::default() }
+    Sealed { revision: Revision(9), digest: Digest::default(), compares_after_ms: 0 }
 }
 
 /// A source that is frozen.
@@ -104,7 +104,7 @@ fn the_changes_end_at_the_seal_although_the_shard_goes_on() {
     let (table, _) = moving();
     let mut source = start("a", &table);
     receive(&mut source, ONE, Body::HandOver);
-    let at = Sealed { revision: Revision(5), digest: Digest::default() };
+    let at = Sealed { revision: Revision(5), digest: Digest::default(), compares_after_ms: 0 };
     source.sealed(ONE, 1, at, &mut Vec::new());
     let changes = receive(&mut source, ONE, Body::Tail { after: Revision(3) });
     let body = Body::Changes { after: Revision(3), through: Revision(5), sealed: Some(at) };

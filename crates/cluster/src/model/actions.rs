@@ -236,7 +236,8 @@ impl Model {
     fn seal(&self, world: &World, at: usize, id: MigrationId, next: &mut Vec<Next>) {
         let node = &world.nodes[at];
         if node.durable == node.data.len() || self.is(Broken::SealsBeforeDurable) {
-            let sealed = Sealed { revision: revision(&node.data), digest: digest(&node.data) };
+            let sealed =
+                Sealed { revision: revision(&node.data), digest: digest(&node.data), compares_after_ms: 0 };
             self.act(world, at, &[], "sealed", next, |member, out| {
                 // The only attempt under way is the last one.
                 (1..=3).for_each(|attempt| member.sealed(id, attempt, sealed, out));

@@ -2,8 +2,10 @@
 //!
 //! Without `--cluster` there is none of it, and a command pays one test for that. With it, a slot that this node serves costs one load;
 //! the table is read only to say where another slot is.
+//!
+//! What is checked here is checked before a request reaches its shard. The fence of the keyspace has the last word.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use keystead_cluster::bounds::SLOTS;
@@ -13,17 +15,26 @@ use keystead_core::key;
 use crate::args::Args;
 use crate::errors::{self, Fail};
 use crate::keys_of::Keys;
-use crate::session::Queued;
-use crate::spec::{Spec, flag};
+use crate::session::{Queued, Session};
+use crate::spec::{Control, Run, Spec, flag};
 
 /// This node, and its copy of the slot table.
 pub struct Cluster {
     me: Node,
-    /// For each slot whether this node serves it. Written only under the lock of the table.
-    owned: Box<[AtomicBool]>,
+    /// For each slot what requests for it do ([`ELSEWHERE`], [`SERVED`], [`PARKED`]).
+    slots: Box<[AtomicU8]>,
+    /// Whether slots are moving to or from this node.
+    is_moving: AtomicBool,
     table: RwLock<Arc<SlotTable>>,
     redirects: AtomicU64,
 }
+
+/// Another node has the slot, or none.
+const ELSEWHERE: u8 = 0;
+/// Requests run.
+const SERVED: u8 = 1;
+/// Requests wait: the slot is being handed over.
+const PARKED: u8 = 2;
 
 /// Why a node does not run a command on some keys. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,26 +52,60 @@ pub enum Rejection {
     CrossSlot,
     /// Nobody owns the slot.
     Unassigned(u16),
+    /// The slot is being handed over: the request waits, and if that takes too long, is sent again.
+    Parked(u16),
 }
 
 impl Cluster {
     /// This node of a table. It serves the slots of its id, if the table has the same addresses for it.
     #[must_use]
     pub fn new(me: Node, table: Arc<SlotTable>) -> Cluster {
-        let owned = (0..SLOTS).map(|_| AtomicBool::new(false)).collect();
-        let cluster =
-            Cluster { me, owned, table: RwLock::new(Arc::clone(&table)), redirects: AtomicU64::new(0) };
-        cluster.learn(table);
+        let slots = (0..SLOTS).map(|_| AtomicU8::new(ELSEWHERE)).collect();
+        let is_moving = AtomicBool::new(false);
+        let cluster = Cluster {
+            me,
+            slots,
+            is_moving,
+            table: RwLock::new(Arc::clone(&table)),
+            redirects: AtomicU64::new(0),
+        };
+        cluster.learn(table, |_| false);
         cluster
     }
 
-    /// Follows another table. The caller has checked that it may, and has persisted it.
-    pub fn learn(&self, table: Arc<SlotTable>) {
+    /// Follows another table. The caller has checked that it may, and has persisted it. Of the slots that this node owns, `is_parked` says
+    /// which do not serve requests now.
+    pub fn learn(&self, table: Arc<SlotTable>, is_parked: impl Fn(u16) -> bool) {
         let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        for (slot, owned) in (0..).zip(&self.owned) {
-            owned.store(table.owner(slot).is_some_and(|owner| self.is_me(owner)), Ordering::Release);
+        for (slot, state) in (0..).zip(&self.slots) {
+            let is_own = table.owner(slot).is_some_and(|owner| self.is_me(owner));
+            let next = match is_own {
+                false => ELSEWHERE,
+                true if is_parked(slot) => PARKED,
+                true => SERVED,
+            };
+            state.store(next, Ordering::Release);
         }
         *current = table;
+    }
+
+    /// Lets the requests for a slot that is served wait. Called on the thread of the slot's shard, so that no request is between its check
+    /// and its run there.
+    pub fn park(&self, slot: u16) {
+        if let Some(state) = self.slots.get(usize::from(slot)) {
+            let _ = state.compare_exchange(SERVED, PARKED, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Says whether slots are moving to or from this node.
+    pub fn set_moving(&self, moving: bool) {
+        self.is_moving.store(moving, Ordering::Release);
+    }
+
+    /// Whether slots are moving to or from this node: it may have keys that are not its own, or not yet.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.is_moving.load(Ordering::Acquire)
     }
 
     /// This node, as it was started.
@@ -85,13 +130,45 @@ impl Cluster {
     #[inline]
     #[must_use]
     pub fn serves(&self, slot: u16) -> bool {
-        self.owned.get(usize::from(slot)).is_some_and(|owned| owned.load(Ordering::Acquire))
+        self.state(slot) == SERVED
+    }
+
+    #[inline]
+    fn state(&self, slot: u16) -> u8 {
+        self.slots.get(usize::from(slot)).map_or(ELSEWHERE, |state| state.load(Ordering::Acquire))
+    }
+
+    /// Whether any of these slots is being handed over, so that requests for it wait.
+    #[must_use]
+    pub fn is_parked(&self, slots: &[u16]) -> bool {
+        slots.iter().any(|slot| self.state(*slot) == PARKED)
+    }
+
+    /// The slots of a request of this session: of its keys, or, for EXEC, of those of all queued commands.
+    #[must_use]
+    pub fn slots_of(&self, session: &Session, spec: &Spec, args: Args<'_>) -> Vec<u16> {
+        match (spec.run, &session.multi) {
+            (Run::Control(Control::Exec), Some(multi)) => self.slots_of_queue(&multi.queue),
+            _ => slots_of(spec, args),
+        }
+    }
+
+    /// The slots of the keys of a command; none if it is not one.
+    #[must_use]
+    pub fn slots_of_command(&self, args: Args<'_>) -> Vec<u16> {
+        crate::dispatch::resolve(args).map(|spec| slots_of(spec, args)).unwrap_or_default()
+    }
+
+    /// The slots of the keys of these commands.
+    #[must_use]
+    pub fn slots_of_queue(&self, queue: &[Queued]) -> Vec<u16> {
+        queue.iter().flat_map(|queued| slots_of(queued.spec, queued.command.args())).collect()
     }
 
     /// How many slots this node serves.
     #[must_use]
     pub fn slots_served(&self) -> usize {
-        self.owned.iter().filter(|owned| owned.load(Ordering::Relaxed)).count()
+        self.slots.iter().filter(|state| state.load(Ordering::Relaxed) != ELSEWHERE).count()
     }
 
     /// Requests that were sent to another node since the start.
@@ -121,7 +198,7 @@ impl Cluster {
         if slots.any(|slot| slot != first) {
             return Some(Rejection::CrossSlot);
         }
-        if moved.is_some() {
+        if matches!(moved, Some(Rejection::Moved { .. })) {
             self.redirects.fetch_add(1, Ordering::Relaxed);
         }
         moved
@@ -130,14 +207,16 @@ impl Cluster {
     /// Why this node does not run these commands as one; `None` if it does. All their keys must be in one slot.
     #[must_use]
     pub fn rejection_of_queue(&self, queue: &[Queued]) -> Option<Rejection> {
-        self.rejection_of(queue.iter().flat_map(|queued| slots_of(queued.spec, queued.command.args())))
+        self.rejection_of(self.slots_of_queue(queue))
     }
 
     #[cold]
     fn moved(&self, slot: u16) -> Option<Rejection> {
         let table = self.table();
         match table.owner(slot) {
-            Some(owner) if self.is_me(owner) => None,
+            // Served again since it was checked.
+            Some(owner) if self.is_me(owner) && self.serves(slot) => None,
+            Some(owner) if self.is_me(owner) => Some(Rejection::Parked(slot)),
             Some(owner) => {
                 Some(Rejection::Moved { slot, owner: Box::new(owner.clone()), epoch: table.epoch() })
             }
@@ -175,6 +254,7 @@ impl From<Rejection> for Fail {
         match rejection {
             Rejection::CrossSlot => errors::CROSS_SLOT,
             Rejection::Unassigned(_) => errors::SLOT_NOT_SERVED,
+            Rejection::Parked(_) => errors::SLOT_MOVING,
             Rejection::Moved { slot, owner, .. } => {
                 // An empty host means the one that the client is connected to, but every address is checked before it is used.
                 let (host, port) = endpoint(&owner.resp).unwrap_or(("", 0));
@@ -255,11 +335,33 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn requests_for_a_slot_that_is_handed_over_wait() {
+        let cluster = member();
+        let [mine, _] = keys(|slot| cluster.serves(slot));
+        let slot = key::slot(mine.as_bytes());
+        cluster.park(slot);
+        assert_eq!(cluster.rejection_of([slot]), Some(Rejection::Parked(slot)));
+        assert_eq!(
+            rejection(&cluster, &format!("GET {mine}")).unwrap(),
+            "TRYAGAIN The slot is being moved to another node"
+        );
+        assert_eq!(cluster.redirects(), 0);
+        cluster.learn(cluster.table(), |_| false);
+        assert_eq!(cluster.rejection_of([slot]), None);
+        let theirs = (1..SLOTS).find(|slot| !cluster.serves(*slot)).unwrap();
+        cluster.park(theirs);
+        assert!(
+            matches!(cluster.rejection_of([theirs]), Some(Rejection::Moved { .. })),
+            "it is not this node's"
+        );
+    }
+
+    #[test]
     fn a_table_with_another_address_for_this_id_means_another_server() {
         let cluster = member();
         assert!(cluster.slots_served() > 8000);
         let table = cluster.table();
-        cluster.learn(Arc::new(table.update(node("a", 9000)).unwrap()));
+        cluster.learn(Arc::new(table.update(node("a", 9000)).unwrap()), |_| false);
         assert_eq!(cluster.slots_served(), 0);
         let mine = (1..SLOTS).find(|slot| cluster.table().owner(*slot).unwrap().id == cluster.me().id);
         let rejection = Fail::from(cluster.rejection_of([mine.unwrap()]).unwrap());

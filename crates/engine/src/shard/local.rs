@@ -131,6 +131,13 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Runs jobs again that wait for these keys, although the keys have not changed. A job whose keys do not exist goes on waiting,
+    /// unless it is an error now to look at them.
+    pub fn retry_waits(&mut self, selects: impl Fn(&[u8]) -> bool) {
+        self.shard.waiting.wake(selects);
+        self.shard.serve_waiting(self.now);
+    }
+
     /// The id of the shard.
     #[must_use]
     pub fn shard(&self) -> ShardId {

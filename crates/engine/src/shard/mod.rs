@@ -83,7 +83,7 @@ pub(crate) struct Shard {
     gate: VecDeque<(Revision, Entry)>,
     /// Tasks on this loop that wait until a revision is durable, or (0) until the shard continues.
     sleepers: VecDeque<(Revision, Waker)>,
-    waiting: Waiting,
+    pub(crate) waiting: Waiting,
     effects: Vec<Effect>,
     /// Effects that [`Waiting`] has been notified of.
     noted: usize,
@@ -295,7 +295,7 @@ impl Shard {
     }
 
     /// Notes what has changed, and runs waiting jobs until none of them can continue.
-    fn serve_waiting(&mut self, now: Millis) {
+    pub(crate) fn serve_waiting(&mut self, now: Millis) {
         if self.waiting.is_idle() {
             return;
         }

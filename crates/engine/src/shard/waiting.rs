@@ -119,6 +119,11 @@ impl Waiting {
         }
     }
 
+    /// Lets the jobs that wait for these keys run again, although nothing has changed.
+    pub(crate) fn wake(&mut self, selects: impl Fn(&[u8]) -> bool) {
+        self.changed.extend(self.queues.keys().filter(|key| selects(key)).cloned());
+    }
+
     fn note_flush(&mut self) {
         self.changed.extend(self.queues.keys().cloned());
         self.watchers.retain(|_, watchers| {

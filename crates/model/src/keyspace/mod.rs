@@ -26,6 +26,7 @@ pub mod edit;
 pub mod eviction;
 mod expiry;
 mod facts;
+mod fence;
 mod garbage;
 mod key;
 mod memory;
@@ -54,6 +55,8 @@ use deletions::Deletions;
 pub use edit::{HashMut, ListMut, SetMut, StreamMut, ZSetMut};
 pub use eviction::{NoArchive, ValueReader};
 use expiry::FieldClock;
+use fence::Fence;
+pub use fence::SlotAccess;
 use garbage::Bin;
 pub use garbage::Garbage;
 pub use key::Renamed;
@@ -104,6 +107,8 @@ pub struct Keyspace {
     change_bytes_max: usize,
     /// Keys that were found expired since the start.
     expired: u64,
+    /// The slots that are out of reach, on a node of a cluster.
+    fence: Option<Box<Fence>>,
 }
 
 impl Keyspace {
@@ -128,6 +133,7 @@ impl Keyspace {
             deferred: HashSet::default(),
             change_bytes_max: usize::MAX,
             expired: 0,
+            fence: None,
         }
     }
 

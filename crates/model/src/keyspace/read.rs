@@ -255,6 +255,7 @@ impl Keyspace {
     /// The same for a job that is known to be within its bounds.
     #[inline]
     pub(super) fn find_ready(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
+        self.check_slot(key)?;
         let Some(id) = self.find_any(key) else {
             return Ok(None);
         };

@@ -65,6 +65,7 @@ impl Keyspace {
             next += 1;
             if self.settle_fields(id, now)?
                 && let (Some(key), Some(entry)) = (self.table.key(id), self.table.get(id))
+                && self.is_own(key)
             {
                 visit(key, entry.value.kind());
                 visited += 1;
@@ -88,7 +89,9 @@ impl Keyspace {
             (0..RANDOM_TRIES).map(|n| random.wrapping_add(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) % slots);
         let walk = (0..slots).map(|n| (random % slots + n) % slots);
         for id in jumps.chain(walk) {
-            if self.settle_fields(id as Id, now)? {
+            if self.settle_fields(id as Id, now)?
+                && self.table.key(id as Id).is_some_and(|key| self.is_own(key))
+            {
                 return Ok(self.table.key(id as Id).cloned());
             }
         }

@@ -28,7 +28,7 @@ use keystead_commands::errors::Fail;
 use keystead_commands::hub::Kind;
 use keystead_commands::{Command, Random, Spec};
 use keystead_core::{Code, Error, Result, Revision, ShardId};
-use keystead_engine::{Local, Turn};
+use keystead_engine::{Engine, Local, Turn};
 use tokio::sync::oneshot;
 
 use crate::app::App;
@@ -132,38 +132,55 @@ impl Caller {
         shard: ShardId,
         run: impl FnOnce(&mut Turn<'_>) -> (T, Revision) + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
-        let mut run = Some(run);
-        self.visit_in_turns(shard, move |turn| run.take().map(|run| run(turn)))
+        visit(&self.app.engine, shard, run)
     }
 
     /// The same for a long operation: it is called again in each turn of the shard until it has a result.
     pub(crate) fn visit_in_turns<T: Send + 'static>(
         &self,
         shard: ShardId,
-        mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
+        run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
     ) -> impl Future<Output = Result<T>> + 'static {
-        let (sender, received) = oneshot::channel();
-        let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
-            Box::pin(async move {
-                let (result, seen) = loop {
-                    let ran = poll_fn(|cx| match local.turn(cx.waker()) {
-                        Some(mut turn) => Poll::Ready(run(&mut turn)),
-                        None => Poll::Pending,
-                    });
-                    match ran.await {
-                        Some(ran) => break ran,
-                        None => tokio::task::yield_now().await,
-                    }
-                };
-                let durable = local.until_durable(seen).await;
-                let _ = sender.send(durable.map(|()| result));
-            })
-        };
-        let engine = self.app.engine.clone();
-        async move {
-            engine.spawn_when_free(shard, Box::new(task)).await?;
-            received.await.unwrap_or_else(|_| Err(ended()))
-        }
+        visit_in_turns(&self.app.engine, shard, run)
+    }
+}
+
+/// Runs a closure in a turn of a shard, and returns its result when that is durable.
+pub(crate) fn visit<T: Send + 'static>(
+    engine: &Engine,
+    shard: ShardId,
+    run: impl FnOnce(&mut Turn<'_>) -> (T, Revision) + Send + 'static,
+) -> impl Future<Output = Result<T>> + Send + 'static {
+    let mut run = Some(run);
+    visit_in_turns(engine, shard, move |turn| run.take().map(|run| run(turn)))
+}
+
+fn visit_in_turns<T: Send + 'static>(
+    engine: &Engine,
+    shard: ShardId,
+    mut run: impl FnMut(&mut Turn<'_>) -> Option<(T, Revision)> + Send + 'static,
+) -> impl Future<Output = Result<T>> + Send + 'static {
+    let (sender, received) = oneshot::channel();
+    let task = move |local: Local| -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            let (result, seen) = loop {
+                let ran = poll_fn(|cx| match local.turn(cx.waker()) {
+                    Some(mut turn) => Poll::Ready(run(&mut turn)),
+                    None => Poll::Pending,
+                });
+                match ran.await {
+                    Some(ran) => break ran,
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            let durable = local.until_durable(seen).await;
+            let _ = sender.send(durable.map(|()| result));
+        })
+    };
+    let engine = engine.clone();
+    async move {
+        engine.spawn_when_free(shard, Box::new(task)).await?;
+        received.await.unwrap_or_else(|_| Err(ended()))
     }
 }
 

@@ -21,16 +21,7 @@ const FILE_MODE: u32 = 0o600;
 /// # Errors
 /// `store_unavailable`; the table before stays.
 pub(super) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
-    let write = || {
-        let new = dir.join(format!("{FILE}.new"));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&new)?;
-        file.write_all(table.to_json().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, dir.join(FILE))?;
-        File::open(dir)?.sync_all()
-    };
-    write().map_err(|e| Error::new(Code::StoreUnavailable, "the slot table cannot be written").with_source(e))
+    replace(dir, FILE, &table.to_json())
 }
 
 /// The table in a directory, if there is one.
@@ -38,10 +29,39 @@ pub(super) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
 /// # Errors
 /// `store_unavailable` when it cannot be read, or the error of what is wrong with it.
 pub(super) fn load(dir: &Path) -> Result<Option<SlotTable>> {
-    match fs::read_to_string(dir.join(FILE)) {
-        Ok(text) => Ok(Some(SlotTable::from_json(&text)?)),
+    Ok(match read(dir, FILE)? {
+        Some(text) => Some(SlotTable::from_json(&text)?),
+        None => None,
+    })
+}
+
+/// Replaces a file, atomically.
+///
+/// # Errors
+/// `store_unavailable`; the file before stays.
+pub(super) fn replace(dir: &Path, name: &str, text: &str) -> Result<()> {
+    let write = || {
+        let new = dir.join(format!("{name}.new"));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, dir.join(name))?;
+        File::open(dir)?.sync_all()
+    };
+    write()
+        .map_err(|e| Error::new(Code::StoreUnavailable, format!("{name} cannot be written")).with_source(e))
+}
+
+/// The text of a file, if there is one.
+///
+/// # Errors
+/// `store_unavailable` when it cannot be read.
+pub(super) fn read(dir: &Path, name: &str) -> Result<Option<String>> {
+    match fs::read_to_string(dir.join(name)) {
+        Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::new(Code::StoreUnavailable, "the slot table cannot be read").with_source(e)),
+        Err(e) => Err(Error::new(Code::StoreUnavailable, format!("{name} cannot be read")).with_source(e)),
     }
 }
 

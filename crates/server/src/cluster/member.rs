@@ -4,19 +4,20 @@
 //! A store that is away changes nothing: the node goes on with the table that it has, also after a restart.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use keystead_cluster::{Node, SlotTable, TableError};
-use keystead_commands::hub::{Cluster, Hub};
+use keystead_commands::hub::Cluster;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::Durability;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::address::Addresses;
 use super::copy::{self, FILE};
+use super::migration::Mover;
 use super::record::Record;
 use crate::app::App;
-use crate::bounds::CLUSTER_POLL_INTERVAL;
+use crate::bounds::{CLUSTER_POLL_INTERVAL, MIGRATION_POLL_INTERVAL, PARKED_TIMEOUT};
 use crate::failure::failure;
 use crate::settings::Settings;
 use crate::stores::StoreName;
@@ -27,6 +28,9 @@ pub struct Membership {
     dir: PathBuf,
     /// Why the last attempt to follow the table failed.
     trouble: Mutex<Option<String>>,
+    polling: tokio::sync::Mutex<()>,
+    /// Set when it has joined.
+    mover: OnceLock<Arc<Mover>>,
 }
 
 /// Makes the server a node of the cluster of its settings, if they name one. Returns when it may serve.
@@ -42,12 +46,21 @@ pub(crate) async fn join(app: &Arc<App>) -> Result<()> {
     let record = opened.map_err(|error| {
         failure(format_args!("--cluster: {}", error.message()), "see docs/cluster-nodes.md")
     })?;
-    let membership = Membership { record, dir: settings.data.clone(), trouble: Mutex::default() };
+    let membership = Membership {
+        record,
+        dir: settings.data.clone(),
+        trouble: Mutex::default(),
+        polling: Default::default(),
+        mover: OnceLock::new(),
+    };
     let table = membership.first_table(&me).await?;
     let serving = table.slots_owned(&me.id);
     tracing::info!(node = %me.id, cluster = table.cluster(), epoch = table.epoch().0, slots = serving, "joined");
-    // Both are set once.
+    let mover = Mover::start(app, Arc::clone(&table), me.id.clone()).await?;
+    // All are set once.
     let _ = app.hub.cluster.set(Cluster::new(me, table));
+    mover.announce(app).await;
+    let _ = membership.mover.set(mover);
     let _ = app.cluster.set(membership);
     let app = Arc::clone(app);
     tokio::spawn(async move {
@@ -59,11 +72,17 @@ pub(crate) async fn join(app: &Arc<App>) -> Result<()> {
     Ok(())
 }
 
-async fn follow(app: &App) -> std::convert::Infallible {
+async fn follow(app: &Arc<App>) -> std::convert::Infallible {
     loop {
-        sleep(CLUSTER_POLL_INTERVAL).await;
-        if let Some(membership) = app.cluster.get() {
-            membership.poll(&app.hub).await;
+        let is_moving = app.hub.cluster.get().is_some_and(Cluster::is_moving);
+        sleep(if is_moving { MIGRATION_POLL_INTERVAL } else { CLUSTER_POLL_INTERVAL }).await;
+        let Some(membership) = app.cluster.get() else { continue };
+        membership.poll(app).await;
+        if is_moving
+            && let Some(mover) = membership.mover.get()
+            && let Err(error) = mover.tick(app).await
+        {
+            tracing::warn!(%error, "a migration does not go on");
         }
     }
 }
@@ -152,24 +171,43 @@ impl Membership {
         Ok(Arc::new(table))
     }
 
+    /// Waits until none of these slots is being handed over, or that takes too long.
+    pub(crate) async fn until_served(&self, cluster: &Cluster, slots: &[u16]) {
+        let Some(mover) = self.mover.get() else { return };
+        let mut changes = mover.changes();
+        let served = async { while cluster.is_parked(slots) && changes.changed().await.is_ok() {} };
+        // Then the request is rejected, not applied.
+        let _ = timeout(PARKED_TIMEOUT, served).await;
+    }
+
+    /// The slots that move to and from this node.
+    pub(crate) fn mover(&self) -> Option<&Arc<Mover>> {
+        self.mover.get()
+    }
+
     /// Reads the table, and follows it if it may be followed.
-    async fn poll(&self, hub: &Hub) {
-        let Some(cluster) = hub.cluster.get() else { return };
+    pub(crate) async fn poll(&self, app: &Arc<App>) {
+        let Some(cluster) = app.hub.cluster.get() else { return };
+        // One at a time: of two reads the older one may end last.
+        let _polling = self.polling.lock().await;
         let trouble = match self.record.read().await {
             Err(error) => Some(format!("the slot table cannot be read: {}", error.message())),
             Ok(None) => Some("the store has no slot table any more".to_owned()),
-            Ok(Some(table)) => self.learn(cluster, table).await.err().map(|error| error.message().to_owned()),
+            Ok(Some(table)) => {
+                self.learn(app, cluster, table).await.err().map(|error| error.message().to_owned())
+            }
         };
         self.report(trouble);
     }
 
-    async fn learn(&self, cluster: &Cluster, table: SlotTable) -> Result<()> {
+    async fn learn(&self, app: &Arc<App>, cluster: &Cluster, table: SlotTable) -> Result<()> {
         let current = cluster.table();
         check_next(&current, &table)?;
         let table = Arc::new(table);
-        if table != current {
-            save(&self.dir, &table).await?;
-            cluster.learn(Arc::clone(&table));
+        if table != current
+            && let Some(mover) = self.mover.get()
+        {
+            mover.learn(app, Arc::clone(&table)).await?;
             tracing::info!(
                 epoch = table.epoch().0,
                 slots = cluster.slots_served(),

@@ -5,6 +5,7 @@
 //! | joining at the start, following the table       | `member`    |
 //! | the record in the store, and which stores fit   | `record`    |
 //! | the copy on disk                                | `copy`      |
+//! | moving slots to and from this node              | `migration` |
 //! | addresses: `redis://HOST:PORT,http://HOST:PORT` | `address`   |
 //! | metrics                                         | `metrics`   |
 //!
@@ -17,6 +18,7 @@ mod address;
 mod copy;
 mod member;
 pub(crate) mod metrics;
+pub(crate) mod migration;
 mod record;
 
 pub use address::Addresses;

@@ -98,6 +98,10 @@ impl ApiError {
                 Rejection::CrossSlot => {
                     (StatusCode::BAD_REQUEST, Code::BadRequest.as_str(), CROSS_SLOT, None)
                 }
+                Rejection::Parked(_) => {
+                    let why = "the slot of this key is being moved to another node: try again";
+                    (StatusCode::SERVICE_UNAVAILABLE, Code::TryAgain.as_str(), why, None)
+                }
                 Rejection::Unassigned(_) => {
                     let why = "no node of the cluster owns the slot of this key";
                     (StatusCode::SERVICE_UNAVAILABLE, Code::StoreUnavailable.as_str(), why, None)
@@ -160,6 +164,8 @@ impl ApiError {
             HeaderValue::try_from(&owner.http).into_iter().for_each(|url| drop(headers.insert(OWNER, url)));
             headers.insert(EPOCH, HeaderValue::from(epoch));
         }
+        let is_moving = matches!(self, ApiError::NotServed(Rejection::Parked(_)));
+        reply::mark_try_again(&mut reply, is_moving);
         reply
     }
 }

@@ -28,6 +28,7 @@
 
 mod backup;
 pub mod body;
+mod cluster;
 mod context;
 pub(crate) mod cors;
 mod error;

@@ -240,10 +240,22 @@ pub fn error(error: &Error) -> Reply {
         body["error"]["outcome"] = json!(UNKNOWN);
     }
     let mut reply = json(status::of(error.code()), body);
-    if error.code() == Code::QueueFull {
+    if matches!(error.code(), Code::QueueFull | Code::TryAgain) {
         reply.headers_mut().insert(RETRY_AFTER, SOON);
     }
+    mark_try_again(&mut reply, error.code() == Code::TryAgain);
     reply
+}
+
+/// The mark of a response whose request was not applied because a slot is being handed over.
+#[derive(Clone, Copy)]
+pub(super) struct TryAgain;
+
+/// Marks a response.
+pub(super) fn mark_try_again(reply: &mut Reply, is_one: bool) {
+    if is_one {
+        reply.extensions_mut().insert(TryAgain);
+    }
 }
 
 /// The response for a request while the database loads.

@@ -11,15 +11,16 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
+use tokio::time::{sleep, timeout};
 
 use super::context::HttpContext;
 use super::error::ApiError;
-use super::reply::{self, Reply};
+use super::reply::{self, Reply, TryAgain};
 use super::rights::{self, AuthError, Rights};
 use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{body, cors, health, upstash};
 use crate::app::App;
-use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX};
+use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, PARKED_RETRY_INTERVAL, PARKED_TIMEOUT};
 use crate::starting::Starting;
 
 /// A request whose body has arrived.
@@ -205,9 +206,32 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
                 Takes::Nothing => 0,
             };
             let body = body::read(&context.app.bodies, context.bounds.body_timeout, most, body).await?;
-            Ok(route.handle(context, &HttpRequest { route, head, body, rights }).await)
+            Ok(handle(context, &HttpRequest { route, head, body, rights }).await)
         }
     }
+}
+
+async fn handle(context: &HttpContext, request: &HttpRequest) -> Reply {
+    let reply = request.route.handle(context, request).await;
+    match reply.extensions().get() {
+        None => reply,
+        // Boxed: it is rare, and the future of every request would be as large.
+        Some(TryAgain) => Box::pin(handle_again(context, request, reply)).await,
+    }
+}
+
+/// The slot of its key was being handed over. It was not applied, and this node may serve it again, or know who does.
+async fn handle_again(context: &HttpContext, request: &HttpRequest, reply: Reply) -> Reply {
+    let waited = timeout(PARKED_TIMEOUT, async {
+        loop {
+            sleep(PARKED_RETRY_INTERVAL).await;
+            let reply = request.route.handle(context, request).await;
+            if reply.extensions().get::<TryAgain>().is_none() {
+                return reply;
+            }
+        }
+    });
+    waited.await.unwrap_or(reply)
 }
 
 fn rights_of(

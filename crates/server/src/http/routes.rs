@@ -12,7 +12,7 @@ use super::context::HttpContext;
 use super::openapi::part::Description;
 use super::reply::{IntoReply, Reply};
 use super::request::HttpRequest;
-use super::{backup, health, kv, limit, metrics, openapi, upstash};
+use super::{backup, cluster, health, kv, limit, metrics, openapi, upstash};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,12 @@ routes! {
     Metrics: GET, "/metrics", Token, Nothing => metrics::metrics, metrics::describe;
     Openapi: GET, "/openapi.json", Open, Nothing => openapi::openapi, openapi::describe;
     Backup: POST, "/admin/backup", Token, Body => backup::backup, backup::describe;
+
+    ClusterReport: GET, "/admin/cluster", Token, Nothing => cluster::report, openapi::hidden;
+    ClusterRefresh: POST, "/admin/cluster/refresh", Token, Body => cluster::refresh, openapi::hidden;
+    ClusterCopy: POST, "/admin/cluster/migrations/{id}/copy" as "/admin/cluster/*", Token, Body => cluster::copy, openapi::hidden;
+    ClusterTail: POST, "/admin/cluster/migrations/{id}/tail" as "/admin/cluster/*", Token, Body => cluster::tail, openapi::hidden;
+    ClusterHandOver: POST, "/admin/cluster/migrations/{id}/hand-over" as "/admin/cluster/*", Token, Body => cluster::hand_over, openapi::hidden;
 
     KvList: GET, "/kv", Documents, Nothing => kv::list, kv::openapi::list;
     KvBatch: POST, "/kv:batch", Documents, Body => kv::batch, kv::openapi::batch;

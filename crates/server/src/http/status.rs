@@ -13,7 +13,7 @@ pub fn of(code: Code) -> StatusCode {
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
         Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
-        Code::QueueFull | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::QueueFull | Code::StoreUnavailable | Code::TryAgain => StatusCode::SERVICE_UNAVAILABLE,
         // A code that is not listed is a defect of this match, and `Code` may grow.
         Code::ConfigInvalid | Code::Corrupt | Code::Internal | _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -28,6 +28,7 @@ mod tests {
     fn every_code_has_a_deliberate_status() {
         let decided = [
             ("store_unavailable", 503),
+            ("try_again", 503),
             ("config_invalid", 500),
             ("bad_request", 400),
             ("wrong_type", 409),

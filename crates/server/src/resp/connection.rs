@@ -81,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let caller = Caller::new(app, local, Dialect::Redis, seed);
         Connection {
             stream,
-            worker: Worker { caller, session, watched: None },
+            worker: Worker { caller, session, watched: None, has_parked: false },
             input: Input::default(),
             output,
             pending: None,
@@ -261,7 +261,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if pipeline.is_open() && !resolved.may_overtake() {
             return Next::Waits;
         }
-        if let Some(pause) = worker.pause(args, turn.now().0) {
+        let parked = worker.park(resolved.spec.as_ref().ok().copied(), args);
+        if let Some(pause) = parked.or_else(|| worker.pause(args, turn.now().0)) {
             // What was sent to other shards is waited for first, and then the pause.
             if !pipeline.is_open() {
                 *pending = Some(Pending::Paused(pause));

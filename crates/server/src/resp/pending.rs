@@ -8,7 +8,6 @@ use keystead_commands::Reply;
 use keystead_commands::errors::Fail;
 use keystead_core::{Revision, ShardId};
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
 
 use super::unauthenticated::Delayed;
 use super::worker::Worker;
@@ -26,8 +25,8 @@ pub(super) enum Pending {
     Remote(Pin<Box<dyn Future<Output = Served>>>),
     /// A transaction on another shard.
     Exec(Pin<Box<dyn Future<Output = (Transaction, Executed)>>>),
-    /// The end of CLIENT PAUSE.
-    Paused(Pin<Box<Sleep>>),
+    /// The end of CLIENT PAUSE, or of the hand over of a slot. The request runs then.
+    Paused(Pin<Box<dyn Future<Output = ()>>>),
     /// A delayed reply to a wrong token.
     Delayed(Delayed),
 }

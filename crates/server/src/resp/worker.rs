@@ -2,7 +2,9 @@
 //!
 //! `execute` runs a request, `remote` waits for other shards, `unauthenticated` delays replies; each adds methods to [`Worker`].
 
+use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,9 +15,9 @@ use keystead_commands::session::{Replies, Session};
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::ProtocolError;
-use keystead_commands::{Args, Reply, dispatch};
+use keystead_commands::{Args, Reply, Spec, dispatch};
 use keystead_core::{Code, Millis, Outcome, Revision};
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 
 use super::output::Output;
 use crate::bounds::PAUSE_CHECK_INTERVAL;
@@ -23,11 +25,16 @@ use crate::call::Caller;
 use crate::call::job::Served;
 use crate::call::transaction::{Executed, Transaction, Watched};
 
+/// Ends when the next request may run.
+pub(super) type Paused = Pin<Box<dyn Future<Output = ()>>>;
+
 /// What a connection runs requests with.
 pub(super) struct Worker {
     pub(super) caller: Caller,
     pub(super) session: Session,
     pub(super) watched: Option<Watched>,
+    /// Whether the next request has waited for a slot that is handed over.
+    pub(super) has_parked: bool,
 }
 
 impl Worker {
@@ -78,9 +85,29 @@ impl Worker {
         }
     }
 
+    /// What a request must wait for because one of its slots is being handed over. It waits one time, for a bounded time.
+    #[inline]
+    pub(super) fn park(&mut self, spec: Option<&'static Spec>, args: Args<'_>) -> Option<Paused> {
+        let cluster = self.caller.app.hub.cluster.get()?;
+        if !cluster.is_moving() || std::mem::take(&mut self.has_parked) {
+            return None;
+        }
+        let slots = cluster.slots_of(&self.session, spec?, args);
+        if !cluster.is_parked(&slots) {
+            return None;
+        }
+        self.has_parked = true;
+        let app = Arc::clone(&self.caller.app);
+        Some(Box::pin(async move {
+            if let (Some(cluster), Some(membership)) = (app.hub.cluster.get(), app.cluster.get()) {
+                membership.until_served(cluster, &slots).await;
+            }
+        }))
+    }
+
     /// The time that a request must wait because of CLIENT PAUSE. CLIENT itself runs, or no client could end the pause.
     #[inline]
-    pub(super) fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Pin<Box<Sleep>>> {
+    pub(super) fn pause(&self, args: Args<'_>, now_ms: u64) -> Option<Paused> {
         let clients = &self.caller.app.hub.clients;
         let until = clients.paused_until.load(Ordering::Relaxed);
         if until <= now_ms || args.name().eq_ignore_ascii_case(b"CLIENT") {

@@ -168,9 +168,14 @@ impl Token {
         self.text().len() < TOKEN_BYTES_ADVISED
     }
 
-    /// The header with the token. Nothing else reveals the secret.
+    /// The header with the token. Nothing but this and its value reveals the secret.
     pub(crate) fn authorization(&self) -> String {
-        format!("Authorization: Bearer {}\r\n", self.text())
+        format!("Authorization: {}\r\n", self.bearer())
+    }
+
+    /// The value of that header.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.text())
     }
 
     /// Whether `offered` is this token. The time depends on the length only.

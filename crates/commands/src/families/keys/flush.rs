@@ -1,11 +1,17 @@
 //! `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`, `DBSIZE`. Both modes are complete when the reply is sent.
 
+use crate::errors;
+use crate::hub::Cluster;
 use crate::{Args, CommandResult, Ctx, Reply};
 
 pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     let mut options = args.cursor(1);
     let _ = options.accept("ASYNC") || options.accept("SYNC");
     options.finish()?;
+    // It would remove keys that are another node's until they have moved.
+    if ctx.hub.cluster.get().is_some_and(Cluster::is_moving) {
+        return Err(errors::SLOTS_MOVING);
+    }
     if !ctx.keys.is_empty() {
         ctx.keys.flush();
     }
@@ -13,7 +19,9 @@ pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
 }
 
 pub(super) fn dbsize(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
-    Ok(Reply::count(ctx.keys.len()))
+    // A node that gets slots, or has given some away, may have keys that it does not serve.
+    let is_moving = ctx.hub.cluster.get().is_some_and(Cluster::is_moving);
+    Ok(Reply::count(if is_moving { ctx.keys.count_own() } else { ctx.keys.len() }))
 }
 
 #[cfg(test)]

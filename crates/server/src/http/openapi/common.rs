@@ -106,7 +106,12 @@ pub(in crate::http) fn store_failures() -> [Common; 3] {
         (
             "503",
             "Unavailable",
-            busy(&[Code::QueueFull.as_str(), Code::StoreUnavailable.as_str(), code::LOADING]),
+            busy(&[
+                Code::QueueFull.as_str(),
+                Code::StoreUnavailable.as_str(),
+                Code::TryAgain.as_str(),
+                code::LOADING,
+            ]),
         ),
         ("507", "OutOfMemory", error_response(OUT_OF_MEMORY, &[Code::OutOfMemory.as_str()]).build()),
     ]

@@ -72,9 +72,12 @@ impl Form {
 pub(super) fn one(redis_reply: &RedisReply, form: Form) -> Reply {
     let (status, body) = one_in(redis_reply, form);
     let mut reply = made(status, form, body);
-    if matches!(redis_reply, RedisReply::Error(Fail::Broken(error)) if error.code() == Code::QueueFull) {
+    if matches!(redis_reply, RedisReply::Error(Fail::Broken(error)) if matches!(error.code(), Code::QueueFull | Code::TryAgain))
+    {
         reply.headers_mut().insert(RETRY_AFTER, reply::SOON);
     }
+    let is_moving = |fail: &Fail| fail.line().starts_with("TRYAGAIN ");
+    reply::mark_try_again(&mut reply, matches!(redis_reply, RedisReply::Error(fail) if is_moving(fail)));
     reply
 }
 

@@ -151,6 +151,17 @@ pub(super) fn unavailable(full_name: &str) -> Fail {
     Fail::text(format!("ERR Command is not available: '{name}'. It needs a connection of its own"))
 }
 
+/// Waits until no slot of these commands is being handed over: an error of one of them would not be for the client to repeat.
+async fn until_served(context: &HttpContext, commands: &[Command]) {
+    let app = &context.app;
+    let (Some(cluster), Some(membership)) = (app.hub.cluster.get(), app.cluster.get()) else { return };
+    if cluster.is_moving() {
+        let slots: Vec<u16> =
+            commands.iter().flat_map(|command| cluster.slots_of_command(command.args())).collect();
+        membership.until_served(cluster, &slots).await;
+    }
+}
+
 /// The commands of a request, and the replies so far.
 struct Work {
     rights: Rights,
@@ -160,6 +171,7 @@ struct Work {
 
 impl Work {
     async fn new(context: &HttpContext, rights: Rights, commands: Vec<Command>) -> Work {
+        until_served(context, &commands).await;
         let mut replies = Vec::with_capacity(commands.len());
         let commands: Vec<_> = commands
             .into_iter()
