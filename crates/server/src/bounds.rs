@@ -71,6 +71,18 @@ pub const PARKED_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often an HTTP request for a slot that is handed over is tried again meanwhile.
 pub const PARKED_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How long a hand over may take, seen by the operator. After that the migration is aborted, and begun again.
+pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often an operator asks the nodes how far they are.
+pub const OPERATOR_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long nothing may move before an operator's command ends with an error. It may be run again.
+pub const REBALANCE_STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long `keystead cluster add` waits for the new node. After that it ends with an error, and the node is in the table.
+pub const CLUSTER_ADD_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How long a source may take to seal. After that it serves again, and the hand over is tried again.
 pub const SEAL_TIMEOUT: Duration = Duration::from_secs(3);
 

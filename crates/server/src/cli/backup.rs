@@ -19,7 +19,7 @@ const PATH: &str = "/admin/backup";
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "backup",
     about: "Ask the running server for a consistent copy of its database",
-    operands: &[Operand { name: "DIR", help: "Where the server writes the copy: a new or empty directory" }],
+    operands: &[Operand { name: "DIR", help: "Where the server writes the copy: a new or empty directory", required: true }],
     flags: &[],
     takes: |_| true,
     details: "\

@@ -15,7 +15,7 @@ use crate::settings::size::show_bytes;
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "check",
     about: "Check the integrity of a database that no server has open",
-    operands: &[Operand { name: "DIR", help: "The data directory, or a backup" }],
+    operands: &[Operand { name: "DIR", help: "The data directory, or a backup", required: true }],
     flags: &[],
     takes: |_| true,
     details: "\

@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod health;
 mod limit;
+mod progress;
 mod router;
 mod serve;
 mod store;
@@ -51,10 +52,12 @@ struct Subcommand {
 struct Operand {
     name: &'static str,
     help: &'static str,
+    required: bool,
 }
 
 struct Flag {
     name: &'static str,
+    /// Empty for a flag without a value.
     value_name: &'static str,
     help: &'static str,
     required: bool,
@@ -164,15 +167,18 @@ fn command() -> Command {
 
 fn subcommand(row: &Subcommand) -> Command {
     let operands = row.operands.iter().map(|operand| {
-        Arg::new(operand.name).help(operand.help).required(true).value_parser(clap::value_parser!(OsString))
+        Arg::new(operand.name)
+            .help(operand.help)
+            .required(operand.required)
+            .value_parser(clap::value_parser!(OsString))
     });
     let flags = row.flags.iter().map(|flag| {
-        Arg::new(flag.name)
-            .long(flag.name)
-            .value_name(flag.value_name)
-            .help(flag.help)
-            .required(flag.required)
-            .action(if flag.many { ArgAction::Append } else { ArgAction::Set })
+        let arg = Arg::new(flag.name).long(flag.name).help(flag.help).required(flag.required);
+        match (flag.value_name, flag.many) {
+            ("", _) => arg.action(ArgAction::SetTrue),
+            (name, true) => arg.value_name(name).action(ArgAction::Append),
+            (name, false) => arg.value_name(name).action(ArgAction::Set),
+        }
     });
     // Every setting is a flag of every subcommand; help hides those that it does not use.
     let unused = SETTINGS.iter().filter(|setting| !(row.takes)(setting)).map(|s| argument(s).hide(true));

@@ -36,7 +36,7 @@ pub(super) fn run(url: &StoreName, nodes: &[String], name: Option<String>) -> Re
 }
 
 /// A node from `NAME=ADDRESSES`.
-fn node(text: &str) -> Result<Node> {
+pub(super) fn node(text: &str) -> Result<Node> {
     let bad = |why: &str| failure(format_args!("--node '{text}' {why}"), ADDRESS_FORM);
     let (id, addresses) = text.split_once('=').ok_or_else(|| bad("is not NAME=ADDRESSES"))?;
     let id =

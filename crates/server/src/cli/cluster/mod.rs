@@ -1,12 +1,16 @@
-//! `keystead cluster init` and `keystead cluster status`: the slot table of a cluster. Touches the store that `--cluster` names, the
-//! nodes (status), stdout and stderr.
+//! `keystead cluster`: the slot table of a cluster, and moving slots between its nodes. Touches the store that `--cluster` names, the
+//! nodes, stdout and stderr.
 //!
 //! | To find                       | open       |
 //! |-------------------------------|------------|
 //! | the first table               | [`init`]   |
 //! | slots per node, who answers   | [`status`] |
+//! | adding and removing nodes     | [`change`] |
+//! | moving slots                  | [`rebalance`] |
 
+mod change;
 mod init;
+mod rebalance;
 mod status;
 
 use std::ffi::OsString;
@@ -19,16 +23,25 @@ use super::store::runtime;
 use super::{Flag, Operand, Subcommand};
 use crate::cluster::Record;
 use crate::failure::failure;
+use crate::settings::Token;
 use crate::stores::StoreName;
 
 /// The flags that only `init` has.
 const NODE: &str = "node";
 const NAME: &str = "name";
 
+/// The flag that only `add`, `remove` and `rebalance` have.
+const DRY_RUN: &str = "dry-run";
+
+const ACTIONS: &str = "init, status, add, remove or rebalance";
+
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "cluster",
-    about: "Create the slot table of a cluster, and show it",
-    operands: &[Operand { name: "ACTION", help: "init or status" }],
+    about: "Create a cluster, show it, add and remove nodes, move slots",
+    operands: &[
+        Operand { name: "ACTION", help: ACTIONS, required: true },
+        Operand { name: "NODE", help: "add: NAME=ADDRESSES, as with --node; remove: NAME", required: false },
+    ],
     flags: &[
         Flag {
             name: NODE,
@@ -44,8 +57,15 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
             required: false,
             many: false,
         },
+        Flag {
+            name: DRY_RUN,
+            value_name: "",
+            help: "add, remove, rebalance: print what would move, and change nothing",
+            required: false,
+            many: false,
+        },
     ],
-    takes: |setting| matches!(setting.name, "cluster" | "config"),
+    takes: |setting| matches!(setting.name, "cluster" | "config" | "token" | "token-file"),
     details: "\
 init shares the 16,384 slots out among the nodes and writes the slot table, one record, to the store that --cluster names: etcd,
 PostgreSQL, Redis, DynamoDB, NATS; see docs/stores.md. It fails if the store has a table already. Then each node is started with
@@ -54,36 +74,64 @@ keystead serve --cluster URL --node-id NAME --advertise ADDRESSES.
 status prints the epoch, the slots of each node, and whether it answers. Exits with 0 when every slot has an owner and every node
 answers, 1 otherwise, 2 when the arguments are invalid.
 
+add writes a node into the table, waits until it answers, and moves its share of the slots to it. remove moves all slots of a node to
+the others, and then removes it from the table. rebalance gives every node its share, and continues what was interrupted. Clients go on
+meanwhile. The command may be stopped at any time, and run again. Nodes with a token need it here: KEYSTEAD_TOKEN.
+
 Examples:
   keystead cluster init --cluster etcd://10.0.0.9:2379 \\
     --node a=redis://10.0.0.1:6379,http://10.0.0.1:8080 --node b=redis://10.0.0.2:6379,http://10.0.0.2:8080
-  keystead cluster status --cluster etcd://10.0.0.9:2379",
+  keystead cluster status --cluster etcd://10.0.0.9:2379
+  keystead cluster add c=redis://10.0.0.3:6379,http://10.0.0.3:8080 --cluster etcd://10.0.0.9:2379
+  keystead cluster remove a --dry-run --cluster etcd://10.0.0.9:2379",
     run,
 };
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let action = matches.get_one::<OsString>("ACTION").cloned().unwrap_or_default();
+    let text = |name| matches.get_one::<OsString>(name).map(|text| text.to_string_lossy().into_owned());
+    let (action, node) = (text("ACTION").unwrap_or_default(), text("NODE"));
     let settings = super::load(matches)?.settings;
     let url = settings.cluster.ok_or_else(|| {
         failure("--cluster is missing", "name the store of the slot table, for example etcd://HOST:2379")
     })?;
-    match action.to_str() {
-        Some("init") => {
+    let is_dry = matches.get_flag(DRY_RUN);
+    let unused = [
+        (
+            action != "init" && (matches.contains_id(NODE) || matches.contains_id(NAME)),
+            "--node and --name have",
+        ),
+        (matches!(&*action, "init" | "status") && is_dry, "--dry-run has"),
+        (!matches!(&*action, "add" | "remove") && node.is_some(), "NODE has"),
+    ];
+    if let Some((_, what)) = unused.iter().find(|(is_unused, _)| *is_unused) {
+        return Err(failure(format_args!("{what} no effect on keystead cluster {action}"), "leave it out"));
+    }
+    let operator = Operator { url: &url, token: settings.token.as_ref(), is_dry };
+    match (&*action, node) {
+        ("init", _) => {
             let nodes: Vec<String> = matches.get_many(NODE).into_iter().flatten().cloned().collect();
             init::run(&url, &nodes, matches.get_one::<String>(NAME).cloned())
         }
-        Some("status") if matches.contains_id(NODE) || matches.contains_id(NAME) => {
-            Err(failure("--node and --name have no effect on keystead cluster status", "leave them out"))
+        ("status", _) => status::run(&url),
+        ("add", Some(node)) => change::add(&operator, init::node(&node)?),
+        ("remove", Some(node)) => change::remove(&operator, &node),
+        ("add" | "remove", None) => {
+            Err(failure("NODE is missing", format_args!("see the examples of keystead cluster --help")))
         }
-        Some("status") => status::run(&url),
-        _ => {
-            let action = action.to_string_lossy();
-            Err(failure(
-                format_args!("unknown action '{action}'"),
-                "write keystead cluster init or keystead cluster status",
-            ))
-        }
+        ("rebalance", _) => change::rebalance(&operator),
+        _ => Err(failure(
+            format_args!("unknown action '{action}'"),
+            format_args!("write keystead cluster {ACTIONS}"),
+        )),
     }
+}
+
+/// Who changes a cluster.
+struct Operator<'a> {
+    url: &'a StoreName,
+    token: Option<&'a Token>,
+    /// Whether it only prints what would move.
+    is_dry: bool,
 }
 
 /// Runs something with the record of the table, and closes its store.

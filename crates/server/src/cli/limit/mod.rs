@@ -32,7 +32,7 @@ use request::{Request, bad, each};
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "limit",
     about: "Try a rate limit on recorded traffic, without a server",
-    operands: &[Operand { name: "ACTION", help: "replay" }],
+    operands: &[Operand { name: "ACTION", help: "replay", required: true }],
     flags: &[
         Flag { name: "policy", value_name: "POLICY", help: "The policy to try: JSON, @FILE, or the NAME of one in the settings file", required: true, many: false },
         Flag { name: "compare", value_name: "POLICY", help: "Another one: prints only where they differ", required: false, many: false },

@@ -8,9 +8,9 @@ use clap::ArgMatches;
 use keystead_conformance::figures::{self, Figures, Load};
 use keystead_core::{Code, Error, Key, Result, Store};
 
-use super::progress::Progress;
 use super::target::{Target, random_prefix, runtime};
 use crate::bounds::BENCH_SECONDS_MAX;
+use crate::cli::progress::Progress;
 use crate::failure::failure;
 
 const SECONDS: u64 = 3;

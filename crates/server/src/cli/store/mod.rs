@@ -11,7 +11,6 @@
 //! | the line that shows how far it is     | [`progress`] |
 
 mod bench;
-mod progress;
 mod target;
 mod verify;
 
@@ -30,8 +29,8 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "store",
     about: "Check that a server of yours is a correct store, and measure it",
     operands: &[
-        Operand { name: "ACTION", help: "verify or bench" },
-        Operand { name: "URL", help: "The store, as in a policy: redis://..., postgres://...; see docs/stores.md" },
+        Operand { name: "ACTION", help: "verify or bench", required: true },
+        Operand { name: "URL", help: "The store, as in a policy: redis://..., postgres://...; see docs/stores.md", required: true },
     ],
     flags: &[Flag {
         name: "seconds",

@@ -15,9 +15,9 @@ use tokio::runtime::Runtime;
 
 use super::super::{EXIT_FAILED, print};
 use super::bench;
-use super::progress::Progress;
 use super::target::{Target, random_prefix, runtime};
 use crate::bounds::VERIFY_CASE_TIMEOUT;
+use crate::cli::progress::Progress;
 use crate::failure::{failure, one_line};
 
 const MEASURED_KEYS: usize = 1_000;

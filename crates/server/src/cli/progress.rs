@@ -4,18 +4,18 @@ use std::io::{IsTerminal, Write, stderr};
 
 use crate::failure::one_line;
 
-pub(super) struct Progress {
+pub(crate) struct Progress {
     on_terminal: bool,
     last: String,
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Progress { on_terminal: stderr().is_terminal(), last: String::new() }
     }
 
     /// Shows what is being done: `subject`, and on a terminal also the details, which change often.
-    pub(super) fn show(&mut self, subject: &str, details: &str) {
+    pub(crate) fn show(&mut self, subject: &str, details: &str) {
         // Without a stderr there is nobody to show it to.
         if self.on_terminal {
             let _ = write!(stderr(), "\r\x1b[K{}", one_line(&format!("{subject} {details}")));
@@ -27,7 +27,7 @@ impl Progress {
     }
 
     /// Removes the line, so that something else can be printed.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.on_terminal {
             let _ = write!(stderr(), "\r\x1b[K");
         }
