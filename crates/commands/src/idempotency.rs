@@ -29,6 +29,8 @@ pub struct IdempotencyKey {
     pub name: Bytes,
     /// The fingerprint that distinguishes it from other requests with the same key.
     pub fingerprint: u64,
+    /// On a node of a cluster: the slot of the change, with which the response moves to other nodes.
+    pub slot: Option<u16>,
 }
 
 /// A response that can be sent again.
@@ -92,13 +94,23 @@ impl IdempotencyKey {
             hash.update(&(part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        IdempotencyKey { name: Bytes::from(name), fingerprint: hash.digest() }
+        IdempotencyKey { name: Bytes::from(name), fingerprint: hash.digest(), slot: None }
+    }
+
+    /// The same, for a change in a slot of a cluster: its response is stored in that slot, and only requests for keys of that slot are
+    /// detected as others with the same key.
+    #[must_use]
+    pub fn in_slot(self, slot: u16) -> IdempotencyKey {
+        IdempotencyKey { slot: Some(slot), ..self }
     }
 
     /// The home shard of the key.
     #[must_use]
     pub fn home(&self, shards: usize) -> ShardId {
-        key::shard_of(&self.name, shards)
+        match self.slot {
+            Some(slot) => key::shard_of_slot(slot, shards),
+            None => key::shard_of(&self.name, shards),
+        }
     }
 
     /// Claims the key for this request, unless another has it.
@@ -128,7 +140,11 @@ impl IdempotencyKey {
 
     /// The key of its response on `shard`, of `shards` shards.
     fn key(&self, shard: ShardId, shards: usize) -> Vec<u8> {
-        let tag = (0u32..).map(|n| n.to_string()).find(|tag| key::shard_of(tag.as_bytes(), shards) == shard);
+        let is_tag = |tag: &String| match self.slot {
+            Some(slot) => key::slot(tag.as_bytes()) == slot,
+            None => key::shard_of(tag.as_bytes(), shards) == shard,
+        };
+        let tag = (0u32..).map(|n| n.to_string()).find(is_tag);
         let mut key = format!("{PREFIX}{{{}}}:", tag.unwrap_or_default()).into_bytes();
         key.extend_from_slice(&self.name);
         key
@@ -212,7 +228,8 @@ mod tests {
     #[test]
     fn the_first_response_is_stored_for_a_day() {
         let mut keys = Keyspace::in_memory();
-        let idempotency_key = IdempotencyKey { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX };
+        let idempotency_key =
+            IdempotencyKey { name: Bytes::from(b"n".as_slice()), fingerprint: u64::MAX, slot: None };
         let response = StoredResponse { status: 201, version: Some(1), body: b"\n{}\n\0\xff".to_vec() };
         assert_eq!(idempotency_key.look(&mut keys, ShardId(0), 1, NOW).unwrap(), Known::New);
         idempotency_key.keep(&mut keys, ShardId(0), 1, &response, NOW).unwrap();
@@ -276,8 +293,21 @@ mod tests {
     }
 
     #[test]
+    fn in_a_cluster_the_response_is_stored_in_the_slot_of_the_change() {
+        for slot in [0, 1, 5461, 16_383] {
+            let idempotency_key = IdempotencyKey::new(b"}{x", &[]).in_slot(slot);
+            for shards in [1, 4] {
+                let home = idempotency_key.home(shards);
+                let name = idempotency_key.key(home, shards);
+                assert_eq!((key::slot(&name), key::shard_of(&name, shards)), (slot, home));
+            }
+        }
+    }
+
+    #[test]
     fn the_response_is_stored_on_the_shard_of_the_change() {
-        let idempotency_key = IdempotencyKey { name: Bytes::from(b"}{x".as_slice()), fingerprint: 0 };
+        let idempotency_key =
+            IdempotencyKey { name: Bytes::from(b"}{x".as_slice()), fingerprint: 0, slot: None };
         for shards in [1, 2, 16, 256] {
             for shard in ShardId::all(shards) {
                 assert_eq!(key::shard_of(&idempotency_key.key(shard, shards), shards), shard);

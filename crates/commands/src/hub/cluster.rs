@@ -138,6 +138,12 @@ impl Cluster {
         self.slots.get(usize::from(slot)).map_or(ELSEWHERE, |state| state.load(Ordering::Acquire))
     }
 
+    /// Whether this node owns a slot, also while that is handed over.
+    #[must_use]
+    pub fn owns(&self, slot: u16) -> bool {
+        self.state(slot) != ELSEWHERE
+    }
+
     /// Whether any of these slots is being handed over, so that requests for it wait.
     #[must_use]
     pub fn is_parked(&self, slots: &[u16]) -> bool {

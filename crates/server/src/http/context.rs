@@ -10,6 +10,7 @@ use std::task::Poll;
 use keystead_commands::Random;
 use keystead_commands::ctx::Dialect;
 use keystead_commands::hub::Mailbox;
+use keystead_commands::idempotency::IdempotencyKey;
 use keystead_commands::session::Session;
 use keystead_core::{Millis, Result, Revision, ShardId, key};
 use keystead_engine::{Completion, Local, Turn};
@@ -74,6 +75,14 @@ impl HttpContext {
         match cluster.rejection_of(keys.into_iter().map(key::slot)) {
             Some(rejection) => Err(ApiError::NotServed(rejection)),
             None => Ok(()),
+        }
+    }
+
+    /// The idempotency key of a request that changes a key of the database: on a node of a cluster its response is stored in the same slot.
+    pub(super) fn with_slot(&self, idempotency_key: IdempotencyKey, name: &[u8]) -> IdempotencyKey {
+        match self.app.hub.cluster.get() {
+            Some(_) => idempotency_key.in_slot(key::slot(name)),
+            None => idempotency_key,
         }
     }
 

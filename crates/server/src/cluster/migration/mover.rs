@@ -202,7 +202,12 @@ impl Mover {
         self.open_and_close(app, inner).await?;
         self.begin_pulls(app, inner);
         let Inner { member, trackers, troubles, .. } = &mut **inner;
-        trackers.retain(|id, _| member.sources().iter().any(|source| source.migration().id == *id));
+        trackers.retain(|id, tracker| {
+            let source = member.sources().iter().find(|source| source.migration().id == *id);
+            tracker
+                .set_sealed(source.is_some_and(|source| matches!(source.phase(), SourcePhase::Durable(_))));
+            source.is_some()
+        });
         let is_known = |id: &MigrationId| member.table().migration(*id).is_some();
         troubles.retain(|id, _| is_known(id));
         Ok(())

@@ -78,10 +78,7 @@ impl Mover {
         after: Revision,
     ) -> Result<(Body, Vec<u8>)> {
         let tracker = self.tracker_of(app, id).await?;
-        let sealed = self.ask(app, id, Body::Tail { after }, Feed { oldest: after, through: after }).await?;
-        if !matches!(sealed, Some(Body::Changes { sealed: Some(_), .. })) {
-            let _ = timeout(MIGRATION_TAIL_WAIT, tracker.changed_after(after)).await;
-        }
+        let _ = timeout(MIGRATION_TAIL_WAIT, tracker.changed_after(after)).await;
         let batch = tracker.batch(after, MIGRATION_BATCH_KEYS);
         let names: Vec<Bytes> = batch.names.iter().map(|(_, name)| name.clone()).collect();
         let (count, data) = export(app, &names).await?;

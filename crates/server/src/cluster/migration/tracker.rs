@@ -39,6 +39,8 @@ struct Known {
     changed: HashMap<Bytes, Revision>,
     /// A feed has ended: nothing more is known.
     is_broken: bool,
+    /// The slots are closed, so there is no change to wait for.
+    is_sealed: bool,
 }
 
 impl Known {
@@ -71,6 +73,7 @@ impl Tracker {
             names: BTreeSet::new(),
             changed: HashMap::new(),
             is_broken: false,
+            is_sealed: false,
         };
         known.oldest = known.position();
         let shared =
@@ -130,9 +133,16 @@ impl Tracker {
         Batch { names, through, oldest: known.oldest }
     }
 
-    /// Waits until something has changed after a position.
+    /// Waits until something has changed after a position, or nothing will.
     pub(super) async fn changed_after(&self, after: Revision) {
-        self.wait_until(|known| known.changed.values().any(|changed_at| *changed_at > after)).await;
+        let has_changed = |known: &Known| known.changed.values().any(|changed_at| *changed_at > after);
+        self.wait_until(|known| known.is_sealed || has_changed(known)).await;
+    }
+
+    /// Says whether the slots are sealed.
+    pub(super) fn set_sealed(&self, sealed: bool) {
+        self.shared.lock().is_sealed = sealed;
+        self.shared.progressed.notify_waiters();
     }
 
     /// Waits until the feeds were read up to these revisions.

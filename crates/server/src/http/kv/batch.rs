@@ -46,6 +46,8 @@ pub(in super::super) async fn batch(context: &HttpContext, request: &HttpRequest
     if operations.iter().any(|operation| engine.shard_of(&operation.key) != shard) {
         return Err(ApiError::bad("the keys of a batch must be on one shard: give them the same {tag}"));
     }
+    let idempotency_key =
+        idempotency_key.zip(operations.first()).map(|(one, first)| context.with_slot(one, &first.key));
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
         let ran = run(&operations, keys, now);
         if ran.is_err() {

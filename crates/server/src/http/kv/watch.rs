@@ -1,18 +1,23 @@
 //! Changes of documents: the next one of a key (`wait=30s&sinceVersion=N`), or all of a key or prefix as server-sent events.
 //! Touches the shard of the key, and the change feeds of the shards.
 //!
-//! The id of an event is the revisions of the shards, so that a client that reconnects with `Last-Event-ID` misses nothing.
+//! The id of an event is the revisions of the shards, so that a client that reconnects with `Last-Event-ID` misses nothing. In a cluster
+//! they are those of one node, which is named: another node begins anew, with the current document.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes as Part;
 use hyper::header::HeaderName;
+use keystead_cluster::NodeId;
 use keystead_commands::documents::{self, Document};
+use keystead_commands::hub::Hub;
 use keystead_commands::idempotency;
-use keystead_core::{Code, Error, Millis, Result, Revision, ShardId};
+use keystead_core::{Code, Error, Millis, Result, Revision, ShardId, key};
 use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
@@ -124,16 +129,16 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
     let engine = &context.app.engine;
     let shard = engine.shard_of(&key);
     let mut first = Vec::new();
-    let (revisions, feed) = match last_event_id(request, engine.shards())? {
-        Some(revisions) => {
-            let feed = engine.subscribe(shard, revisions[shard.0])?;
-            (revisions, feed)
+    let (id, feed) = match last_event_id(context, request)? {
+        Some(id) => {
+            let feed = engine.subscribe(shard, id.revisions[shard.0])?;
+            (id, feed)
         }
         None => {
             // The feed begins before the document is read; changes that the read has seen are not sent again.
             let (_, feed) = from_now(engine, shard)?;
-            let mut revisions: Vec<Revision> =
-                engine.shard_ids().map(|shard| engine.revision(shard)).collect();
+            let mut id =
+                EventId::of(context, engine.shard_ids().map(|shard| engine.revision(shard)).collect());
             let name = key.clone();
             let look = move |keys: &mut Keyspace, now: Millis| {
                 let found = documents::get(keys, &name, now);
@@ -143,29 +148,31 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
             };
             let (found, seen) = context.run_at(shard, false, look).await?;
             let document = found?;
-            revisions[shard.0] = revisions[shard.0].max(seen?);
+            id.revisions[shard.0] = id.revisions[shard.0].max(seen?);
             let name = if document.is_some() { "put" } else { "delete" };
-            write_event(name, &revisions, &response::object(&key, document.as_ref()), &mut first);
-            (revisions, feed)
+            write_event(name, &id, &response::object(&key, document.as_ref()), &mut first);
+            (id, feed)
         }
     };
     let wanted = Wanted::Key(key);
     let feeds = vec![follow(shard, feed)];
-    Ok(events::stream(
-        &context.app,
-        Watching { wanted, revisions, feeds, first: Some(first.into()), unsent: 0 },
-    ))
+    let hub = Arc::clone(&context.app.hub);
+    let first = Some(first.into());
+    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, first, unsent: 0 }))
 }
 
 /// All changes of documents whose keys have this prefix.
 pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> ApiResult {
     let engine = &context.app.engine;
     let shards = engine.shards();
-    let known = last_event_id(request, shards)?;
+    let known = last_event_id(context, request)?;
     let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
     for shard in engine.shard_ids() {
         let (revision, feed) = match &known {
-            Some(known) => (known[shard.0], engine.subscribe(shard, known[shard.0])?),
+            Some(known) => {
+                let revision = known.revisions[shard.0];
+                (revision, engine.subscribe(shard, revision)?)
+            }
             None => from_now(engine, shard)?,
         };
         revisions.push(revision);
@@ -174,7 +181,8 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
     let wanted = Wanted::Prefix(prefix.to_vec());
     // A line at once, so that the client knows that the stream has begun.
     let first = Some(Part::from_static(b": listening\n\n"));
-    Ok(events::stream(&context.app, Watching { wanted, revisions, feeds, first, unsent: 0 }))
+    let (hub, id) = (Arc::clone(&context.app.hub), EventId::of(context, revisions));
+    Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, first, unsent: 0 }))
 }
 
 /// A feed of the next changes, and the revision that it begins after. Without a journal the changes in between are not stored, so
@@ -191,17 +199,47 @@ fn from_now(engine: &Engine, shard: ShardId) -> Result<(Revision, Feed)> {
     }
 }
 
-/// The revisions that a client has seen, one per shard.
+/// The id of an event: up to which revision the changes of each shard were sent.
+struct EventId {
+    /// The node, in a cluster.
+    node: Option<NodeId>,
+    revisions: Vec<Revision>,
+}
+
+impl EventId {
+    fn of(context: &HttpContext, revisions: Vec<Revision>) -> EventId {
+        EventId { node: context.app.hub.cluster.get().map(|cluster| cluster.me().id.clone()), revisions }
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = &self.node {
+            write!(f, "{node}:")?;
+        }
+        let revisions: Vec<String> = self.revisions.iter().map(Revision::to_string).collect();
+        f.write_str(&revisions.join("-"))
+    }
+}
+
+/// The last event that a client has seen. Another node of the cluster begins anew.
 fn last_event_id(
+    context: &HttpContext,
     request: &HttpRequest,
-    shards: usize,
-) -> std::result::Result<Option<Vec<Revision>>, ApiError> {
+) -> std::result::Result<Option<EventId>, ApiError> {
     let Some(value) = request.head.headers.get(&LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
+    let (node, text) = text.split_once(':').map_or((None, text), |(node, text)| (Some(node), text));
+    let id = EventId::of(context, Vec::new());
+    if id.node.as_ref().map(NodeId::as_str) != node {
+        return Ok(None);
+    }
     let revisions: Option<Vec<Revision>> =
         text.split('-').map(|revision| revision.parse().ok().map(Revision)).collect();
     match revisions {
-        Some(revisions) if revisions.len() == shards => Ok(Some(revisions)),
+        Some(revisions) if revisions.len() == context.app.engine.shards() => {
+            Ok(Some(EventId { revisions, ..id }))
+        }
         _ => Err(ApiError::bad("this Last-Event-ID is not the id of an event")),
     }
 }
@@ -232,8 +270,8 @@ fn follow(shard: ShardId, mut feed: Feed) -> Next {
 /// The stream of one watcher.
 struct Watching {
     wanted: Wanted,
-    /// Up to which revision the changes of each shard were sent.
-    revisions: Vec<Revision>,
+    hub: Arc<Hub>,
+    id: EventId,
     feeds: Vec<Next>,
     first: Option<Part>,
     /// Changes since the client was last sent its position.
@@ -253,12 +291,15 @@ impl Source for Watching {
                     Ok(changes) => changes,
                     Err(error) => return Poll::Ready(Some(Err(broken(&error)))),
                 };
+                if self.has_moved() {
+                    return Poll::Ready(Some(Err(io::Error::other("another node has this key now"))));
+                }
                 let mut out = Vec::new();
                 self.write_events(shard, &changes, &mut out);
                 self.unsent = if out.is_empty() { self.unsent + changes.len() } else { 0 };
                 if self.unsent >= UNREPORTED_CHANGES {
                     self.unsent = 0;
-                    write_id(&self.revisions, &mut out);
+                    write_id(&self.id, &mut out);
                     out.extend_from_slice(b"\n\n");
                 }
                 if !out.is_empty() {
@@ -283,6 +324,16 @@ fn broken(error: &Error) -> io::Error {
 }
 
 impl Watching {
+    /// Whether another node has the one key that is watched. The client connects again, and is sent there.
+    fn has_moved(&self) -> bool {
+        matches!(&self.wanted, Wanted::Key(name) if self.is_foreign(name))
+    }
+
+    /// Whether a key is another node's: copying it here, or deleting it after it has moved, is no change of it.
+    fn is_foreign(&self, name: &[u8]) -> bool {
+        self.hub.cluster.get().is_some_and(|cluster| !cluster.owns(key::slot(name)))
+    }
+
     /// Writes the events of some changes. Parts of one change share its version and make one event.
     fn write_events(&mut self, shard: ShardId, changes: &[Effect], out: &mut Vec<u8>) {
         let mut at = 0;
@@ -294,15 +345,15 @@ impl Watching {
             let change = &changes[at..at + parts];
             at += parts;
             let last = change.last().map_or(Revision::ZERO, |effect| effect.revision);
-            if last <= self.revisions[shard.0] {
+            if last <= self.id.revisions[shard.0] {
                 continue;
             }
-            self.revisions[shard.0] = last;
+            self.id.revisions[shard.0] = last;
             if matches!(first.fact, Fact::Flushed) {
-                write_event("flush", &self.revisions, "{}", out);
-            } else if self.wanted.has(&first.key) {
+                write_event("flush", &self.id, "{}", out);
+            } else if self.wanted.has(&first.key) && !self.is_foreign(&first.key) {
                 let (name, data) = described(change);
-                write_event(name, &self.revisions, &data, out);
+                write_event(name, &self.id, &data, out);
             }
         }
     }
@@ -336,13 +387,12 @@ fn described(change: &[Effect]) -> (&'static str, String) {
     ("change", format!("{{\"key\":{},\"version\":{version}}}", written::shown(key)))
 }
 
-fn write_event(name: &str, revisions: &[Revision], data: &str, out: &mut Vec<u8>) {
-    write_id(revisions, out);
+fn write_event(name: &str, id: &EventId, data: &str, out: &mut Vec<u8>) {
+    write_id(id, out);
     out.extend_from_slice(format!("\nevent: {name}\n").as_bytes());
     events::event(data, out);
 }
 
-fn write_id(revisions: &[Revision], out: &mut Vec<u8>) {
-    let id: Vec<String> = revisions.iter().map(Revision::to_string).collect();
-    out.extend_from_slice(format!("id: {}", id.join("-")).as_bytes());
+fn write_id(id: &EventId, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("id: {id}").as_bytes());
 }

@@ -91,6 +91,7 @@ async fn write(
     }
     context.require_served([&key[..]])?;
     let shard = context.app.engine.shard_of(&key);
+    let idempotency_key = idempotency_key.map(|one| context.with_slot(one, &key));
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
         let change = |expire| documents::change(keys, &key, &change, &condition, expire, now);
         let changed = expiry.at(now).map(change).transpose();

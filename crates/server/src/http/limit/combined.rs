@@ -338,6 +338,9 @@ async fn on_shard(
         (Arc::clone(&context.app.hub), Random::new(context.caller.borrow_mut().random.next()));
     let writes_nothing = matches!(then, Then::Nothing);
     let has_key = idempotency_key.is_some();
+    let idempotency_key = idempotency_key
+        .zip(questions.first())
+        .map(|(one, question)| context.with_slot(one, question.key().as_bytes()));
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keyspace, now| {
         let result = run(keyspace, now, rule, &questions, &then, (shard, random, &hub))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -129,6 +129,7 @@ pub(super) async fn change<T: Send + 'static>(
         });
         return Ok(Ran::New(ran.await??));
     }
+    let idempotency_key = idempotency_key.map(|one| context.with_slot(one, key.as_bytes()));
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keyspace, now| {
         let result = run(&mut Held { keyspace, now })?;
         Ok::<_, ApiError>((response(&result)?, Some(result)))

@@ -120,6 +120,12 @@ async fn at_most_once(
     (shape, form): (Shape, Form),
 ) -> Result<Reply, Undone> {
     let (queue, known) = queued(context, rights, commands, shape)?;
+    let slot =
+        context.app.hub.cluster.get().and_then(|cluster| cluster.slots_of_queue(&queue).first().copied());
+    let idempotency_key = match slot {
+        Some(slot) => idempotency_key.in_slot(slot),
+        None => idempotency_key,
+    };
     let engine = &context.app.engine;
     let shard = match target::shard_of_queue(engine, &queue, None) {
         Ok(shard) => shard.unwrap_or_else(|| idempotency_key.home(engine.shards())),
