@@ -69,19 +69,19 @@ impl Cluster {
             table: RwLock::new(Arc::clone(&table)),
             redirects: AtomicU64::new(0),
         };
-        cluster.learn(table, |_| false);
+        cluster.learn(table, |_, _| false);
         cluster
     }
 
     /// Follows another table. The caller has checked that it may, and has persisted it. Of the slots that this node owns, `is_parked` says
-    /// which do not serve requests now.
-    pub fn learn(&self, table: Arc<SlotTable>, is_parked: impl Fn(u16) -> bool) {
+    /// which do not serve requests now. Its second argument is whether the slot is parked already: only the thread of its shard may begin that.
+    pub fn learn(&self, table: Arc<SlotTable>, is_parked: impl Fn(u16, bool) -> bool) {
         let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
         for (slot, state) in (0..).zip(&self.slots) {
             let is_own = table.owner(slot).is_some_and(|owner| self.is_me(owner));
             let next = match is_own {
                 false => ELSEWHERE,
-                true if is_parked(slot) => PARKED,
+                true if is_parked(slot, state.load(Ordering::Acquire) == PARKED) => PARKED,
                 true => SERVED,
             };
             state.store(next, Ordering::Release);
@@ -352,7 +352,7 @@ pub(crate) mod tests {
             "TRYAGAIN The slot is being moved to another node"
         );
         assert_eq!(cluster.redirects(), 0);
-        cluster.learn(cluster.table(), |_| false);
+        cluster.learn(cluster.table(), |_, _| false);
         assert_eq!(cluster.rejection_of([slot]), None);
         let theirs = (1..SLOTS).find(|slot| !cluster.serves(*slot)).unwrap();
         cluster.park(theirs);
@@ -367,7 +367,7 @@ pub(crate) mod tests {
         let cluster = member();
         assert!(cluster.slots_served() > 8000);
         let table = cluster.table();
-        cluster.learn(Arc::new(table.update(node("a", 9000)).unwrap()), |_| false);
+        cluster.learn(Arc::new(table.update(node("a", 9000)).unwrap()), |_, _| false);
         assert_eq!(cluster.slots_served(), 0);
         let mine = (1..SLOTS).find(|slot| cluster.table().owner(*slot).unwrap().id == cluster.me().id);
         let rejection = Fail::from(cluster.rejection_of([mine.unwrap()]).unwrap());

@@ -6,6 +6,7 @@
 //! | the replies of a real Redis Cluster              | [`redis`]     |
 //! | ioredis, redis-py and redis-cli                  | [`clients`]   |
 //! | the table's store, its faults, what is rejected   | [`table`]     |
+//! | slots that move                                  | [`moving`]    |
 
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@ mod client;
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
+mod moving;
 #[path = "../common/others.rs"]
 mod others;
 mod ownership;

@@ -97,7 +97,7 @@ impl Mover {
     pub(crate) async fn announce(&self, app: &Arc<App>) {
         let inner = self.inner.lock().await;
         if let Some(cluster) = app.hub.cluster.get() {
-            let is_closed = |slot: u16| inner.applied[usize::from(slot)] == SlotAccess::Closed;
+            let is_closed = |slot: u16, _| inner.applied[usize::from(slot)] == SlotAccess::Closed;
             cluster.learn(Arc::clone(inner.member.table()), is_closed);
             cluster.set_moving(!inner.member.sources().is_empty() || !inner.member.targets().is_empty());
         }
@@ -330,7 +330,11 @@ impl Mover {
         }
         let (table, applied) = (Arc::clone(inner.member.table()), &inner.applied);
         if is_changed || *cluster.table() != *table {
-            cluster.learn(table, |slot| applied[usize::from(slot)] == SlotAccess::Closed);
+            // One that is being sealed has been closed, and that is noted a moment later.
+            cluster.learn(table, |slot, is_parked| {
+                applied[usize::from(slot)] == SlotAccess::Closed
+                    || is_parked && wanted(slot) == SlotAccess::Closed
+            });
             self.changed.send_modify(|count| *count += 1);
         }
         Ok(())

@@ -127,13 +127,12 @@ pub(super) async fn seal(
 ) {
     let result = match tracker {
         None => Done::NotSealed,
-        Some(tracker) => match timeout(SEAL_TIMEOUT, try_seal(&app, &mover, &slots, &tracker)).await {
-            Ok(Ok(sealed)) => Done::Sealed(attempt, sealed),
-            Ok(Err(error)) => {
+        Some(tracker) => match try_seal(&app, &mover, &slots, &tracker).await {
+            Ok(sealed) => Done::Sealed(attempt, sealed),
+            Err(error) => {
                 tracing::warn!(migration = id.0, %error, "a hand over failed, and is tried again");
                 Done::NotSealed
             }
-            Err(_) => Done::NotSealed,
         },
     };
     mover.done(&app, Work::Seal, id, result).await;
@@ -146,16 +145,21 @@ async fn try_seal(app: &Arc<App>, mover: &Mover, slots: &SlotSet, tracker: &Trac
             slots.iter().for_each(|slot| cluster.park(*slot));
         }
     };
-    let revisions = data::set_access(&app.engine, slots, SlotAccess::Closed, park).await?;
+    // Without a deadline, and noted even if it fails: what is closed here must be opened again.
+    let revisions = data::set_access(&app.engine, slots, SlotAccess::Closed, park).await;
     mover.closed(slots).await;
-    tracker.read_up_to(&revisions).await;
-    if tracker.is_broken() {
-        return Err(Error::new(Code::Gone, "the changes of the slots cannot be followed"));
-    }
-    let revision = tracker.position();
-    let after = app.now().plus_ms(MIGRATION_CLOCK_SKEW.as_millis() as u64);
-    let digest = data::digest(&app.engine, &tracker.names(), after).await?;
-    Ok(Sealed { revision, digest, compares_after_ms: after.0 })
+    let revisions = revisions?;
+    let sealed = timeout(SEAL_TIMEOUT, async {
+        tracker.read_up_to(&revisions).await;
+        if tracker.is_broken() {
+            return Err(Error::new(Code::Gone, "the changes of the slots cannot be followed"));
+        }
+        let revision = tracker.position();
+        let after = app.now().plus_ms(MIGRATION_CLOCK_SKEW.as_millis() as u64);
+        let digest = data::digest(&app.engine, &tracker.names(), after).await?;
+        Ok(Sealed { revision, digest, compares_after_ms: after.0 })
+    });
+    sealed.await.unwrap_or_else(|_| Err(Error::new(Code::StoreUnavailable, "sealing takes too long")))
 }
 
 /// Deletes what belongs to another node now.

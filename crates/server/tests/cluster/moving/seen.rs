@@ -1,0 +1,145 @@
+//! What clients and operators see while a slot moves: staged keys are invisible, what waits is sent on, and a move that cannot be is refused.
+
+use serde_json::json;
+
+use crate::resp::until;
+use crate::{Nodes, key_of};
+
+/// Nodes of which the first has a slot that moves to the second, and is copied. Returns the slot.
+fn moving() -> Option<(Nodes, u16)> {
+    let nodes = Nodes::start(&[])?;
+    let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
+    let tag = key_of(slot);
+    let mut first = nodes.resp(0);
+    for n in 0..20 {
+        first.expect(&[(&format!("SET {n}{{{tag}}} {n}"), "+OK")]);
+    }
+    nodes.begin_move(slot, "a", "b");
+    until("the keys are copied", || {
+        nodes.report(1)["migrations"][0]["progress"]["Tailing"]["lag"].is_number()
+    });
+    Some((nodes, slot))
+}
+
+#[test]
+fn what_is_staged_is_invisible_and_its_source_serves() {
+    let Some((nodes, slot)) = moving() else { return };
+    let (tag, mut source, mut target) = (key_of(slot), nodes.resp(0), nodes.resp(1));
+    let moved = format!("-MOVED {slot} 127.0.0.1:{}", nodes.ports[0]);
+    target.expect(&[
+        ("DBSIZE", ":0"),
+        ("KEYS *", "[]"),
+        ("SCAN 0", "[0 []]"),
+        ("RANDOMKEY", "$-1"),
+        (&format!("GET 1{{{tag}}}"), &moved),
+        (&format!("SET new{{{tag}}} 1"), &moved),
+        ("FLUSHALL", "-TRYAGAIN Slots are being moved to or from this node"),
+    ]);
+    assert_eq!(nodes.http(1).get("/kv?prefix=").json()["keys"], json!([]));
+    source.expect(&[
+        ("DBSIZE", ":20"),
+        (&format!("GET 1{{{tag}}}"), "1"),
+        (&format!("DEL 1{{{tag}}}"), ":1"),
+        (&format!("SET 2{{{tag}}} changed"), "+OK"),
+        ("FLUSHALL", "-TRYAGAIN Slots are being moved to or from this node"),
+    ]);
+    let (code, _, stderr) = nodes.cluster(&["rebalance"]);
+    assert_eq!(code, 0, "{stderr}");
+    let here = nodes.owner(slot);
+    let mut owner = nodes.resp(here);
+    owner.expect(&[
+        (&format!("EXISTS 1{{{tag}}}"), ":0"),
+        (&format!("GET 2{{{tag}}}"), "changed"),
+        (&format!("GET 3{{{tag}}}"), "3"),
+    ]);
+    assert_eq!(nodes.dbsize(), 19);
+}
+
+#[test]
+fn an_aborted_move_leaves_nothing_behind() {
+    let Some((nodes, slot)) = moving() else { return };
+    let id = nodes.report(1)["migrations"][0]["id"].as_u64().unwrap();
+    nodes.edit(keystead_cluster::Edit::Abort(keystead_cluster::MigrationId(id)));
+    until("the migration has ended", || {
+        (0..2).all(|node| nodes.report(node)["migrations"].as_array().unwrap().is_empty())
+    });
+    assert_eq!((nodes.owner(slot), nodes.dbsize()), (0, 20));
+    nodes.resp(1).expect(&[("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
+    nodes.resp(0).expect(&[("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
+}
+
+#[test]
+fn a_client_that_is_blocked_is_sent_on() {
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
+    let tag = key_of(slot);
+    let mut blocked = nodes.resp(0);
+    blocked.send(&format!("BLPOP list{{{tag}}} 0"));
+    nodes.begin_move(slot, "a", "b");
+    until("the slot is copied", || {
+        nodes.report(1)["migrations"][0]["progress"]["Tailing"]["lag"].is_number()
+    });
+    let handed = nodes.http(0).ask(
+        "POST",
+        &format!("/admin/cluster/migrations/{}/hand-over", nodes.report(1)["migrations"][0]["id"]),
+        &["keystead-cluster: test"],
+        b"",
+    );
+    assert_eq!(handed.status, 200, "{}", handed.text());
+    until("everything is there", || nodes.report(1)["migrations"][0]["progress"] == json!("Ready"));
+    // Handed over, and the table does not say yet who has it: requests wait.
+    let mut waits = nodes.resp(0);
+    waits.send(&format!("GET k{{{tag}}}"));
+    assert!(waits.is_silent());
+    let id = nodes.report(1)["migrations"][0]["id"].as_u64().unwrap();
+    nodes.edit(keystead_cluster::Edit::Finish(keystead_cluster::MigrationId(id)));
+    let moved = format!("-MOVED {slot} 127.0.0.1:{}", nodes.ports[2]);
+    assert_eq!(waits.receive(), moved);
+    assert_eq!(blocked.receive(), "-TRYAGAIN the slot of this key is being moved to another node: try again");
+    blocked.expect(&[(&format!("BLPOP list{{{tag}}} 1"), &moved)]);
+}
+
+#[test]
+fn versions_and_idempotent_responses_move_with_their_document() {
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
+    let path = format!("/kv/doc{{{}}}", key_of(slot)).replace('{', "%7B").replace('}', "%7D");
+    let idempotent = ["content-type: application/json", "idempotency-key: once"];
+    for n in 1..=3 {
+        let put = nodes.http(0).ask("PUT", &path, &["content-type: application/json"], b"{\"n\":1}");
+        assert_eq!(put.json()["version"], n, "{}", put.text());
+    }
+    let put = nodes.http(0).ask("PUT", &path, &idempotent, b"{\"n\":2}");
+    assert_eq!(put.json()["version"], 4, "{}", put.text());
+    nodes.begin_move(slot, "a", "b");
+    let (code, _, stderr) = nodes.cluster(&["rebalance"]);
+    assert_eq!(code, 0, "{stderr}");
+    let here = nodes.owner(slot);
+    let again = nodes.http(here).ask("PUT", &path, &idempotent, b"{\"n\":2}");
+    assert_eq!((again.status, again.text()), (put.status, put.text()), "the stored response");
+    let current = nodes.http(here).get(&path).json();
+    assert_eq!((&current["version"], &current["value"]["n"]), (&json!(4), &json!(2)));
+    let next =
+        nodes.http(here).ask("PUT", &path, &["content-type: application/json", "if-match: \"4\""], b"1");
+    assert_eq!(next.json()["version"], 5, "{}", next.text());
+}
+
+#[test]
+fn calls_of_others_are_refused_with_the_reason() {
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    let refused = nodes.http(0).ask("GET", "/admin/cluster", &["keystead-cluster: other"], b"");
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("this node is of cluster 'test'"), "{}", refused.text());
+    for action in ["copy", "tail", "hand-over"] {
+        let path = format!("/admin/cluster/migrations/7/{action}");
+        let refused = nodes.http(0).ask("POST", &path, &["keystead-cluster: test"], b"{\"after\":1}");
+        assert_eq!(refused.status, 409, "{}", refused.text());
+        assert!(refused.text().contains("not the source of migration 7"), "{}", refused.text());
+    }
+    let (code, _, stderr) = nodes.cluster(&["remove", "x"]);
+    assert_ne!(code, 0);
+    assert!(stderr.contains('x'), "{stderr}");
+    let (code, stdout, _) = nodes.cluster(&["rebalance"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("nothing to move"), "{stdout}");
+}
