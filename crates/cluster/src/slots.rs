@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use keystead_core::ShardId;
+use keystead_core::key::shard_of_slot;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::SLOTS;
@@ -127,9 +129,9 @@ impl SlotSet {
     /// Cuts it into sets of at most `slots_max` slots, none of which has slots of two of `shards` shards.
     #[must_use]
     pub fn chunks(&self, slots_max: usize, shards: u16) -> Vec<SlotSet> {
-        let mut chunks: Vec<(usize, Vec<u16>)> = Vec::new();
+        let mut chunks: Vec<(ShardId, Vec<u16>)> = Vec::new();
         for slot in self.iter() {
-            let shard = shard_of_slot(slot, shards);
+            let shard = shard_of_slot(slot, usize::from(shards));
             match chunks.last_mut() {
                 Some((of, chunk)) if *of == shard && chunk.len() < slots_max => chunk.push(slot),
                 _ => chunks.push((shard, vec![slot])),
@@ -137,11 +139,6 @@ impl SlotSet {
         }
         chunks.into_iter().map(|(_, chunk)| chunk.into_iter().collect()).collect()
     }
-}
-
-/// The shard of a slot, of `shards` shards, as `keystead_core::key::shard_of` has it for keys.
-pub(crate) fn shard_of_slot(slot: u16, shards: u16) -> usize {
-    (usize::from(slot) * usize::from(shards)) >> 14
 }
 
 impl FromIterator<u16> for SlotSet {
@@ -231,16 +228,5 @@ mod tests {
             assert!(shards.windows(2).all(|pair| pair[0] == pair[1]), "{chunk}");
         }
         assert!(chunks.iter().any(|chunk| chunk.first() == Some(4096)));
-    }
-
-    #[test]
-    fn a_slot_is_in_the_shard_of_its_keys() {
-        for key in ["a", "user:1", "foo"] {
-            let slot = keystead_core::key::slot(key.as_bytes());
-            for shards in [1, 3, 16] {
-                let shard = keystead_core::key::shard_of(key.as_bytes(), usize::from(shards));
-                assert_eq!(shard.0, shard_of_slot(slot, shards));
-            }
-        }
     }
 }

@@ -2,11 +2,13 @@
 //! there is no other way to change one. A change that names a migration applies to that one only: repeated, or late, it is
 //! `NoSuchMigration`.
 
+use keystead_core::key::shard_of_slot;
+
 use super::{Migration, MigrationId, NOBODY, SlotTable, TableError};
 use crate::bounds::{MIGRATION_SLOTS_MAX, MIGRATIONS_MAX, NODES_MAX};
 use crate::node::{Node, NodeId, NodeState};
 use crate::ring::Ring;
-use crate::slots::{SlotSet, shard_of_slot};
+use crate::slots::SlotSet;
 use crate::table::Epoch;
 
 /// Slots that should go from one node to another.
@@ -269,8 +271,9 @@ impl SlotTable {
         if let Some(slot) = slots.iter().find(|slot| usize::from(self.owners[usize::from(*slot)]) != source) {
             return Err(TableError::NotOwner { slot, node: from.clone() });
         }
-        let shard = slots.first().map(|slot| shard_of_slot(slot, shards));
-        if slots.iter().any(|slot| Some(shard_of_slot(slot, shards)) != shard) {
+        let shard_of = |slot| shard_of_slot(slot, usize::from(shards));
+        let shard = slots.first().map(shard_of);
+        if slots.iter().any(|slot| Some(shard_of(slot)) != shard) {
             return Err(TableError::SpansShards { node: from.clone(), shards });
         }
         for other in self.migrations.values() {

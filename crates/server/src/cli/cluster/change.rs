@@ -16,10 +16,10 @@ use crate::cluster::{Addresses, Record};
 use crate::failure::failure;
 
 /// Adds a node, waits until it answers, and gives it its share.
-pub(super) fn add(operator: &Operator<'_>, node: Node) -> Result<ExitCode> {
+pub(super) fn add(operator: &Operator<'_>, node: &Node) -> Result<ExitCode> {
     with_record(operator.url, async |record| {
         let table = read(record).await?;
-        let is_known = table.node(&node.id).is_some_and(|known| Addresses::of(known) == Addresses::of(&node));
+        let is_known = table.node(&node.id).is_some_and(|known| Addresses::of(known) == Addresses::of(node));
         if operator.is_dry {
             let joined = if is_known { table } else { table.add(node.clone()).map_err(refused)? };
             return print_plan(&joined);
@@ -27,7 +27,7 @@ pub(super) fn add(operator: &Operator<'_>, node: Node) -> Result<ExitCode> {
         if !is_known {
             change(record, Edit::Add(node.clone())).await?;
         }
-        until_it_answers(operator, &read(record).await?, &node).await?;
+        until_it_answers(operator, &read(record).await?, node).await?;
         Moving::new(operator, record).await?.run().await
     })
 }

@@ -113,7 +113,7 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
             init::run(&url, &nodes, matches.get_one::<String>(NAME).cloned())
         }
         ("status", _) => status::run(&url),
-        ("add", Some(node)) => change::add(&operator, init::node(&node)?),
+        ("add", Some(node)) => change::add(&operator, &init::node(&node)?),
         ("remove", Some(node)) => change::remove(&operator, &node),
         ("add" | "remove", None) => {
             Err(failure("NODE is missing", format_args!("see the examples of keystead cluster --help")))

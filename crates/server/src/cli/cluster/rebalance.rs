@@ -130,7 +130,7 @@ impl<'a> Moving<'a> {
         let rate = done as f64 / seconds.max(0.001);
         let remaining = if rate > 0.0 { left as f64 / rate } else { 0.0 };
         // Without a terminal a line for each tenth.
-        let tenth = if self.total == 0 { 10 } else { done * 10 / self.total };
+        let tenth = (done * 10).checked_div(self.total).unwrap_or(10);
         let subject = format!("moved {}0 % of {} slots", tenth, self.total);
         self.shown.show(&subject, &format!("({done} in {seconds:.0} s, about {remaining:.0} s to go)"));
     }

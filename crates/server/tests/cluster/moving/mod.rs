@@ -5,6 +5,7 @@ mod load;
 mod seen;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::process::{Child, Command, Stdio};
 
 use keystead_cluster::{Edit, Move, NodeId, TableStep};
@@ -60,11 +61,11 @@ impl Routed {
     }
 
     fn connection(&mut self, port: u16) -> Option<&mut Client> {
-        if !self.connections.contains_key(&port) {
+        if let Entry::Vacant(vacant) = self.connections.entry(port) {
             let stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
             stream.set_nodelay(true).unwrap();
             stream.set_read_timeout(Some(crate::resp::PATIENCE)).unwrap();
-            self.connections.insert(port, Client::over(stream));
+            vacant.insert(Client::over(stream));
         }
         self.connections.get_mut(&port)
     }
