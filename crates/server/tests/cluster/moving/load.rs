@@ -31,7 +31,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("set", "SADD set 1 2 3", "SMEMBERS set", "[1 2 3]"),
     ("zset", "ZADD zset 1.5 a -inf b", "ZRANGE zset 0 -1 WITHSCORES", "[b -inf a 1.5]"),
     ("stream", "XADD stream 5-1 f v", "XRANGE stream - +", "[[5-1 [f v]]]"),
-    ("json", r#"JSON.SET json $ {"a":[1,2]}"#, "JSON.GET json", r#"{"a":[1,2]}"#),
+    ("json", r#"JSON.SET json $ {"a":[1,2]}"#, "JSON.GET json", r#"{\"a\":[1,2]}"#),
 ];
 
 #[test]
