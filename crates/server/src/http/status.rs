@@ -28,12 +28,12 @@ mod tests {
     fn every_code_has_a_deliberate_status() {
         let decided = [
             ("store_unavailable", 503),
-            ("try_again", 503),
             ("config_invalid", 500),
             ("bad_request", 400),
             ("wrong_type", 409),
             ("conflict", 409),
             ("queue_full", 503),
+            ("try_again", 503),
             ("unsupported", 501),
             ("too_large", 413),
             ("out_of_memory", 507),

@@ -284,6 +284,12 @@ mod tests {
         let expected = [
             "GET /openapi.json",
             "POST /admin/backup",
+            // Nodes and operators talk to a node by its own address.
+            "GET /admin/cluster",
+            "POST /admin/cluster/refresh",
+            "POST /admin/cluster/migrations/{id}/copy",
+            "POST /admin/cluster/migrations/{id}/tail",
+            "POST /admin/cluster/migrations/{id}/hand-over",
             "GET /limit",
             "GET /limit/{policy}",
             "POST /limit/{policy}/{action...}",
