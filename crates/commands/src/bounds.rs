@@ -154,3 +154,32 @@ pub const LIBRARIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A script that uses more than this is not kept compiled, so that its memory is freed.
 pub const SCRIPT_MEMORY_SWEEP_BYTES: usize = 16 * 1024 * 1024;
+
+/// Mutations in one request of offline sync, and outcomes that are stored for a client in a slot. A request with more gets `400`; an
+/// older id is `refused` as `id_goes_back`.
+pub const SYNC_ITEMS_MAX: usize = 50;
+
+/// Bytes of the value of one mutation as JSON. A larger one is `refused` as `too_large`.
+pub const SYNC_VALUE_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of the name of a member that a mutation changes. A longer one is `refused` as `too_large`.
+pub const SYNC_FIELD_BYTES_MAX: usize = 512;
+
+/// Bytes of the name of a client. A longer one gets `400`.
+pub const SYNC_CLIENT_BYTES_MAX: usize = 64;
+
+/// Members of a document whose stamps are stored. A mutation of one more is `refused` as `too_many_fields`.
+pub const SYNC_FIELDS_MAX: usize = 1_000;
+
+/// Names of members that a result lists as lost. The others are left out.
+pub const SYNC_LOST_MAX: usize = 100;
+
+/// How far the time of a mutation may be ahead of the server's. One further ahead counts as made now, and its result says so.
+pub const SYNC_SKEW_MS_MAX: u64 = 60 * 1000;
+
+/// How long stamps and tombstones are stored: 30 days. An older mutation is `refused` as `too_old`.
+pub const SYNC_RETENTION_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// How long the ids of a client are stored after its last mutation in a slot. Later, only the stamps detect a mutation that is sent
+/// again.
+pub const SYNC_CLIENT_MS: u64 = SYNC_RETENTION_MS;

@@ -13,6 +13,7 @@
 //! | documents as trees, paths into them, merging     | [`json`]        |
 //! | versioned documents, patches                     | [`documents`]   |
 //! | idempotent requests                              | [`idempotency`] |
+//! | offline sync                                     | [`sync`]        |
 //! | docs/commands.md, and HELP of containers         | [`docs`]        |
 //! | a family of commands                             | its folder      |
 //!
@@ -42,6 +43,7 @@ pub mod scan;
 pub mod session;
 pub mod span;
 pub mod spec;
+pub mod sync;
 pub mod table;
 #[cfg(test)]
 mod testing;
