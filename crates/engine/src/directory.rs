@@ -35,7 +35,12 @@ pub(crate) struct Identity {
 impl Identity {
     /// The id as 16 bytes.
     pub(crate) fn id_bytes(&self) -> [u8; 16] {
-        u128::from_str_radix(&self.id, 16).unwrap_or(0).to_le_bytes()
+        self.id_number().to_le_bytes()
+    }
+
+    /// The id as a number.
+    pub(crate) fn id_number(&self) -> u128 {
+        u128::from_str_radix(&self.id, 16).unwrap_or(0)
     }
 
     pub(crate) fn new(shards: usize) -> Self {

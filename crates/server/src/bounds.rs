@@ -403,3 +403,23 @@ impl Default for Bounds {
         }
     }
 }
+
+/// Bytes of the value of a winning document in a result of `POST /sync`. A larger one is left out (`omitted`), and the client reads it.
+pub const SYNC_WINNER_BYTES_MAX: usize = 64 * 1024;
+
+/// Changes on one page of `GET /sync`, and the most that a request may ask for. More get `400`.
+pub const SYNC_PULL_LIMIT: usize = 500;
+/// See [`SYNC_PULL_LIMIT`].
+pub const SYNC_PULL_LIMIT_MAX: usize = 1_000;
+
+/// A page of `GET /sync` ends with the change that reaches so many bytes.
+pub const SYNC_PULL_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A page of `GET /sync` ends after so many changes of any keys, also if few of them are for the client.
+pub const SYNC_PULL_EFFECTS_MAX: usize = 20_000;
+
+/// Bytes of the shortest secret that signs tokens of offline clients. A shorter one is an error at start.
+pub const SYNC_SECRET_BYTES_MIN: usize = 32;
+
+/// Bytes of the longest token of an offline client. A longer one is a wrong token.
+pub const SYNC_TOKEN_BYTES_MAX: usize = 4 * 1024;

@@ -62,6 +62,7 @@ pub mod signals;
 pub mod starting;
 pub mod stores;
 mod suggest;
+pub mod sync_token;
 pub mod upstream;
 mod written;
 

@@ -20,6 +20,8 @@ use serde_json::Value;
 
 use crate::bounds::JSON_BYTES_MAX;
 use crate::families::json::document::{self, Flaw};
+use crate::idempotency;
+use crate::sync::names;
 use patch::Patch;
 
 /// A document.
@@ -93,6 +95,12 @@ pub enum Changed {
     Unfit(String),
     /// The result would be too deep or too large.
     Flawed(Flaw),
+}
+
+/// Whether a key holds a record of the server's own: lists and streams of documents leave it out.
+#[must_use]
+pub fn is_internal(key: &[u8]) -> bool {
+    idempotency::is_record(key) || names::is_record(key)
 }
 
 /// The document at a key.

@@ -36,7 +36,8 @@ pub struct Item {
 /// # Errors
 /// When the keyspace fails in the middle of a mutation: roll back, and apply the items one by one.
 pub fn apply(keys: &mut Keyspace, client: &str, items: &[Item], now: Millis) -> Result<Vec<Outcome>, Error> {
-    let mut request = Request { client: client.to_owned(), records: HashMap::new(), blocked: HashSet::new(), now };
+    let mut request =
+        Request { client: client.to_owned(), records: HashMap::new(), blocked: HashSet::new(), now };
     let outcomes = items.iter().map(|item| request.item(keys, item)).collect::<Result<_, Error>>()?;
     request.store(keys)?;
     Ok(outcomes)
@@ -109,8 +110,9 @@ impl Request {
         let until = Expire::At(self.now.plus_ms(SYNC_CLIENT_MS));
         for (slot, (record, changed)) in self.records {
             if changed {
-                let text = serde_json::to_vec(&record)
-                    .map_err(|error| Error::new(Code::Internal, format!("a record cannot be written: {error}")))?;
+                let text = serde_json::to_vec(&record).map_err(|error| {
+                    Error::new(Code::Internal, format!("a record cannot be written: {error}"))
+                })?;
                 keys.set_str(&names::client(slot, &self.client), Bytes::from(text), until, self.now)?;
             }
         }
@@ -143,7 +145,9 @@ impl Request {
         let stamp = Stamp { ms, client: self.client.clone(), id: mutation.id };
         found.clocks.drop_old(self.now);
         if self.is_full(&found.clocks, &mutation.edit) {
-            let words = format!("over {SYNC_FIELDS_MAX} members of the document were changed recently: write all of it");
+            let words = format!(
+                "over {SYNC_FIELDS_MAX} members of the document were changed recently: write all of it"
+            );
             return Ok(new(Settled::rejected(code::TOO_MANY_FIELDS, words), None));
         }
         let merged = found.clocks.merge(found.tree.clone(), mutation.edit.clone(), stamp);
@@ -289,7 +293,9 @@ fn write(
         Ok(Changed::Done { document, .. }) => Ok(Some(document.version)),
         Ok(_) => Ok(None),
         Err(Miss::Failed(error)) => Err(error),
-        Err(Miss::WrongType(_)) => Err(Error::new(Code::WrongType, "the key holds a value that is not a document")),
+        Err(Miss::WrongType(_)) => {
+            Err(Error::new(Code::WrongType, "the key holds a value that is not a document"))
+        }
     }
 }
 

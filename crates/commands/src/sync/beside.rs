@@ -36,7 +36,8 @@ impl Beside {
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Beside> {
         let Record { document, whole, is_deleted, fields } = serde_json::from_slice(text).ok()?;
-        let fields = fields.into_iter().map(|(name, stamp, is_deleted)| (name, FieldClock { stamp, is_deleted }));
+        let fields =
+            fields.into_iter().map(|(name, stamp, is_deleted)| (name, FieldClock { stamp, is_deleted }));
         Some(Beside { clocks: Clocks { whole, is_deleted, fields: fields.collect() }, document })
     }
 
@@ -44,7 +45,8 @@ impl Beside {
     #[must_use]
     pub fn text(clocks: &Clocks, document: Option<&[u8]>) -> Option<(Vec<u8>, Millis)> {
         let newest = clocks.newest()?;
-        let field = |(name, field): (&String, &FieldClock)| (name.clone(), field.stamp.clone(), field.is_deleted);
+        let field =
+            |(name, field): (&String, &FieldClock)| (name.clone(), field.stamp.clone(), field.is_deleted);
         let record = Record {
             document: document.map(fingerprint),
             whole: clocks.whole.clone(),
@@ -66,7 +68,9 @@ mod tests {
         let stamp = Stamp { ms: 7, client: "a".into(), id: u64::MAX };
         let mut clocks = Clocks::unknown(true);
         for name in ["$serde_json::private::Number", "$serde_json::private::RawValue", "", "\0\u{ffff}"] {
-            clocks.fields.insert(name.to_owned(), FieldClock { stamp: stamp.clone(), is_deleted: name.is_empty() });
+            clocks
+                .fields
+                .insert(name.to_owned(), FieldClock { stamp: stamp.clone(), is_deleted: name.is_empty() });
         }
         let (text, until) = Beside::text(&clocks, Some(b"{}")).unwrap();
         assert_eq!(until, Millis(8 + SYNC_RETENTION_MS));

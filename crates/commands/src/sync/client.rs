@@ -49,14 +49,19 @@ impl ClientRecord {
             return Known::New;
         }
         match self.settled.iter().find(|entry| entry.id == mutation.id) {
-            Some(entry) if entry.fingerprint == mutation.fingerprint() => Known::Settled(entry.settled.clone()),
+            Some(entry) if entry.fingerprint == mutation.fingerprint() => {
+                Known::Settled(entry.settled.clone())
+            }
             Some(_) => Known::Invalid(Settled::rejected(
                 code::ID_REUSED,
                 format!("another mutation had the id {}: ids are never used again", mutation.id),
             )),
             None => Known::Invalid(Settled::rejected(
                 code::ID_GOES_BACK,
-                format!("the id {} goes back: {} was settled already, and this one is not known", mutation.id, self.last),
+                format!(
+                    "the id {} goes back: {} was settled already, and this one is not known",
+                    mutation.id, self.last
+                ),
             )),
         }
     }

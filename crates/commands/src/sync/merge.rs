@@ -91,7 +91,8 @@ impl Clocks {
                 let mut members = members(document);
                 members.shift_remove(&field);
                 self.fields.insert(field, FieldClock { stamp, is_deleted: true });
-                let is_left = exists && (!self.is_deleted || self.fields.values().any(|field| !field.is_deleted));
+                let is_left =
+                    exists && (!self.is_deleted || self.fields.values().any(|field| !field.is_deleted));
                 Merged::Changed { document: is_left.then_some(Value::Object(members)), lost: Vec::new() }
             }
         }
@@ -210,7 +211,8 @@ mod tests {
                 .map(|(n, (edit, ms, client))| (edit, Stamp { ms, client: client.into(), id: n as u64 }))
                 .collect();
             let count = all.len();
-            let order = (Just((0..count).collect::<Vec<_>>()).prop_shuffle(), prop::collection::vec(0..count, 0..6));
+            let order =
+                (Just((0..count).collect::<Vec<_>>()).prop_shuffle(), prop::collection::vec(0..count, 0..6));
             (Just(all), order.prop_map(|(first, again)| [first, again].concat()))
         })
     }

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn records_are_in_the_slot_of_the_document() {
-        for document in [&b"a"[..], b"{tag}x", b"x{}y", b"}{", b"a}b", b"\xff{", &[b'k'; SYNC_KEY_BYTES_MAX]] {
+        for document in [&b"a"[..], b"{tag}x", b"x{}y", b"}{", b"a}b", b"\xff{", &[b'k'; SYNC_KEY_BYTES_MAX]]
+        {
             let beside = beside(document);
             assert_eq!(key::slot(&beside), key::slot(document));
             assert!(is_record(&beside) && beside.len() <= KEY_BYTES_MAX);

@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn stamps_are_ordered_by_time_then_client_then_id() {
         let stamp = |ms, client: &str, id| Stamp { ms, client: client.into(), id };
-        let sorted = [Stamp::outside(5), stamp(5, "a", 9), stamp(5, "b", 1), stamp(5, "b", 2), Stamp::outside(6)];
+        let sorted =
+            [Stamp::outside(5), stamp(5, "a", 9), stamp(5, "b", 1), stamp(5, "b", 2), Stamp::outside(6)];
         assert!(sorted.is_sorted());
     }
 }

@@ -14,6 +14,7 @@ mod progress;
 mod router;
 mod serve;
 mod store;
+mod sync;
 mod usage;
 
 use std::ffi::OsString;
@@ -65,7 +66,7 @@ struct Flag {
     many: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 9] = [
+const SUBCOMMANDS: [Subcommand; 10] = [
     serve::SUBCOMMAND,
     config::SUBCOMMAND,
     health::SUBCOMMAND,
@@ -73,6 +74,7 @@ const SUBCOMMANDS: [Subcommand; 9] = [
     check::SUBCOMMAND,
     limit::SUBCOMMAND,
     store::SUBCOMMAND,
+    sync::SUBCOMMAND,
     router::SUBCOMMAND,
     cluster::SUBCOMMAND,
 ];
@@ -98,6 +100,7 @@ Examples:
   keystead check /backups/monday             check the integrity of a copy
   keystead limit replay --policy POLICY      try a rate limit on recorded traffic
   keystead store verify redis://localhost    check that a server of yours is a correct store
+  keystead sync token --client c --prefix p  a token for an offline client
   keystead router --nodes URL,URL            one address for several servers
   keystead cluster status --cluster URL      show the nodes and slots of a cluster";
 
@@ -252,6 +255,7 @@ mod tests {
             &["keystead", "check", "d"],
             &["keystead", "limit", "replay", "--policy", "{}"],
             &["keystead", "store", "verify", "memory:"],
+            &["keystead", "sync", "token", "--client", "c", "--prefix", "p"],
             &["keystead", "router"],
             &["keystead", "cluster", "status"],
         ] {

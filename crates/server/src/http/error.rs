@@ -37,6 +37,8 @@ pub(super) enum ApiError {
     Unprocessable(String),
     TooLarge(String),
     ReadOnly,
+    /// The token of an offline client is for another prefix.
+    OutsidePrefix,
     /// This node of a cluster does not serve the keys.
     NotServed(Rejection),
     /// The operation of a batch that failed, and why.
@@ -88,6 +90,12 @@ impl ApiError {
             ApiError::TooLarge(why) => (StatusCode::PAYLOAD_TOO_LARGE, Code::TooLarge.as_str(), why, None),
             ApiError::Operation(_, error) => error.parts(),
             ApiError::ReadOnly => (StatusCode::FORBIDDEN, code::FORBIDDEN, "this token may only read", None),
+            ApiError::OutsidePrefix => (
+                StatusCode::FORBIDDEN,
+                code::FORBIDDEN,
+                "the prefix does not begin with the prefix of the token",
+                None,
+            ),
             ApiError::NotServed(rejection) => match rejection {
                 Rejection::Moved { .. } => (
                     StatusCode::MISDIRECTED_REQUEST,

@@ -16,6 +16,7 @@
 //! | server-sent events                    | [`events`]     |
 //! | the Upstash-compatible REST API       | `upstash`      |
 //! | versioned documents                   | `kv`           |
+//! | offline sync                          | `sync`         |
 //! | rate limits                           | `limit`        |
 //! | the `Idempotency-Key` header          | `idempotency`  |
 //! | the OpenAPI document                  | `openapi`      |
@@ -50,6 +51,7 @@ pub mod request;
 pub mod rights;
 pub mod routes;
 pub mod status;
+mod sync;
 pub(crate) mod upstash;
 pub(crate) mod url;
 

@@ -276,6 +276,10 @@ pub fn request_error(error: &RequestError) -> Reply {
             "a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned(),
         ),
+        RequestError::Unauthorized(AuthError::ExpiredToken) => (
+            code::UNAUTHORIZED,
+            "the token of this client has expired: make another one with keystead sync token".to_owned(),
+        ),
         RequestError::Unauthorized(_) => (
             code::UNAUTHORIZED,
             "send the server's token in a header: Authorization: Bearer TOKEN".to_owned(),

@@ -22,6 +22,7 @@ use super::{body, cors, health, upstash};
 use crate::app::App;
 use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, PARKED_RETRY_INTERVAL, PARKED_TIMEOUT};
 use crate::starting::Starting;
+use crate::sync_token::Scope;
 
 /// A request whose body has arrived.
 pub struct HttpRequest {
@@ -33,6 +34,8 @@ pub struct HttpRequest {
     pub body: Bytes,
     /// Its rights.
     pub rights: Rights,
+    /// What the token of an offline client allows, if it has one.
+    pub scope: Option<Scope>,
 }
 
 impl HttpRequest {
@@ -45,7 +48,7 @@ impl HttpRequest {
     #[cfg(test)]
     pub(super) fn for_test(head: Parts, body: &'static str) -> HttpRequest {
         let Match::Route(route) = Match::find(&head.method, head.uri.path()) else { panic!("no route") };
-        HttpRequest { route, head, body: body.into(), rights: Rights::All }
+        HttpRequest { route, head, body: body.into(), rights: Rights::All, scope: None }
     }
 
     /// Fails for a read-only token.
@@ -161,7 +164,7 @@ pub(super) fn while_loading(starting: &Starting, at: IpAddr, request: &Request<I
             };
             health.unwrap_or_else(|| match found.access() {
                 Access::Upstash => upstash::loading(),
-                Access::Open | Access::Token | Access::Documents => reply::loading(),
+                Access::Open | Access::Token | Access::Documents | Access::Sync => reply::loading(),
             })
         }
     };
@@ -183,7 +186,7 @@ fn unserved(app: &App, why: Unserved, request: &Request<Incoming>) -> Reply {
     let error = Error::new(Code::QueueFull, words);
     match found.access() {
         Access::Upstash => upstash::failed(error),
-        Access::Open | Access::Token | Access::Documents => reply::error(&error),
+        Access::Open | Access::Token | Access::Documents | Access::Sync => reply::error(&error),
     }
 }
 
@@ -193,7 +196,7 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
     if found.is_for_pages() && request.method() == Method::OPTIONS {
         return Ok(cors::preflight(request.headers(), &routes::allow(request.uri().path())));
     }
-    let rights = rights_of(context, found.access(), &request).map_err(RequestError::Unauthorized)?;
+    let (rights, scope) = rights_of(context, found.access(), &request).map_err(RequestError::Unauthorized)?;
     if found.access() != Access::Open {
         context.auth_failures.set(0);
     }
@@ -206,7 +209,7 @@ async fn run(context: &HttpContext, found: Match, request: Request<Incoming>) ->
                 Takes::Nothing => 0,
             };
             let body = body::read(&context.app.bodies, context.bounds.body_timeout, most, body).await?;
-            Ok(handle(context, &HttpRequest { route, head, body, rights }).await)
+            Ok(handle(context, &HttpRequest { route, head, body, rights, scope }).await)
         }
     }
 }
@@ -238,19 +241,20 @@ fn rights_of(
     context: &HttpContext,
     access: Access,
     request: &Request<Incoming>,
-) -> Result<Rights, AuthError> {
+) -> Result<(Rights, Option<Scope>), AuthError> {
     let settings = &context.app.settings;
-    match access {
+    let in_query = || upstash::token_in(request.uri().query());
+    let rights = match access {
+        Access::Sync => return rights::of_sync(settings, request.headers(), context.app.now(), in_query),
         Access::Open => Ok(Rights::All),
-        Access::Upstash | Access::Documents => {
-            rights::of(settings, request.headers(), || upstash::token_in(request.uri().query()))
-        }
+        Access::Upstash | Access::Documents => rights::of(settings, request.headers(), in_query),
         // Metrics and backups are not for a token that may only read keys.
         Access::Token => match rights::of(settings, request.headers(), || None)? {
             Rights::All => Ok(Rights::All),
             Rights::ReadOnly => Err(AuthError::MissingToken),
         },
-    }
+    };
+    rights.map(|rights| (rights, None))
 }
 
 async fn error_reply(context: &HttpContext, found: Match, error: &RequestError) -> Reply {
@@ -273,7 +277,7 @@ async fn error_reply(context: &HttpContext, found: Match, error: &RequestError) 
     };
     let mut reply = match found.access() {
         Access::Upstash => upstash::request_error(error),
-        Access::Open | Access::Token | Access::Documents => reply::request_error(error),
+        Access::Open | Access::Token | Access::Documents | Access::Sync => reply::request_error(error),
     };
     if is_last {
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

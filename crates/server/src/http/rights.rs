@@ -9,10 +9,12 @@ use std::net::IpAddr;
 
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use keystead_core::Millis;
 
 use crate::bounds::HOST_SHOWN_BYTES;
 use crate::settings::Settings;
 use crate::settings::value::is_host_name;
+use crate::sync_token::{self, Invalid, Scope};
 
 pub use keystead_commands::ctx::Rights;
 
@@ -23,6 +25,8 @@ pub enum AuthError {
     MissingToken,
     /// It has a token that is not one of the server's.
     WrongToken,
+    /// It has a token of an offline client that has expired.
+    ExpiredToken,
     /// It was sent by a page of another site, and the server has no token.
     ForeignPage,
 }
@@ -51,6 +55,33 @@ pub(crate) fn of(
         (true, _) => Ok(Rights::All),
         (_, true) => Ok(Rights::ReadOnly),
         _ => Err(AuthError::WrongToken),
+    }
+}
+
+/// The rights of a request of offline sync: as [`of`], or with a token that the server's secret signed, and what that allows.
+///
+/// # Errors
+/// When it is not authorised.
+pub(crate) fn of_sync(
+    settings: &Settings,
+    headers: &HeaderMap,
+    now: Millis,
+    elsewhere: impl FnOnce() -> Option<Vec<u8>>,
+) -> Result<(Rights, Option<Scope>), AuthError> {
+    let offered = match headers.get(AUTHORIZATION) {
+        Some(value) => bearer(value).map(<[u8]>::to_vec),
+        None => elsewhere(),
+    };
+    match offered {
+        Some(offered) if sync_token::is_one(&offered) => {
+            let secret = settings.sync_secret.as_ref().ok_or(AuthError::WrongToken)?;
+            match secret.open(&offered, now) {
+                Ok(scope) => Ok((Rights::All, Some(scope))),
+                Err(Invalid::Expired) => Err(AuthError::ExpiredToken),
+                Err(Invalid::Forged) => Err(AuthError::WrongToken),
+            }
+        }
+        offered => of(settings, headers, || offered).map(|rights| (rights, None)),
     }
 }
 

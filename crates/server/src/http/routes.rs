@@ -12,7 +12,7 @@ use super::context::HttpContext;
 use super::openapi::part::Description;
 use super::reply::{IntoReply, Reply};
 use super::request::HttpRequest;
-use super::{backup, cluster, health, kv, limit, metrics, openapi, upstash};
+use super::{backup, cluster, health, kv, limit, metrics, openapi, sync, upstash};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Access {
     Upstash,
     /// As `Upstash`, with errors in Keystead's own form.
     Documents,
+    /// As `Documents`, and offline clients with a token of their own.
+    Sync,
 }
 
 /// Whether a route takes a body.
@@ -124,6 +126,9 @@ routes! {
     KvPut: PUT, "/kv/{key...}" as "/kv/*", Documents, Body => kv::put, kv::openapi::put;
     KvPatch: PATCH, "/kv/{key...}" as "/kv/*", Documents, Body => kv::patch, kv::openapi::patch;
     KvDelete: DELETE, "/kv/{key...}" as "/kv/*", Documents, Body => kv::delete, kv::openapi::delete;
+
+    SyncPush: POST, "/sync", Sync, Body => sync::push, sync::openapi::push;
+    SyncPull: GET, "/sync", Sync, Nothing => sync::pull, sync::openapi::pull;
 
     LimitList: GET, "/limit", Documents, Nothing => limit::list, limit::openapi::list;
     LimitCombined: POST, "/limit", Documents, Body => limit::combined, limit::openapi::combined;
@@ -283,7 +288,7 @@ impl Match {
     /// Whether pages in browsers may call it, too.
     #[must_use]
     pub fn is_for_pages(self) -> bool {
-        matches!(self.access(), Access::Upstash | Access::Documents)
+        matches!(self.access(), Access::Upstash | Access::Documents | Access::Sync)
     }
 }
 
@@ -406,6 +411,7 @@ mod tests {
             ("/kv", "/kv"),
             ("/kv/a", "/kv/*"),
             ("/kv:batch", "/kv:batch"),
+            ("/sync", "/sync"),
             ("/limit", "/limit"),
             ("/limit/p", "/limit/*"),
             ("/limit/p/acquire", "/limit/*"),

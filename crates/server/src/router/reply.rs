@@ -104,7 +104,7 @@ pub(super) fn failed(access: Access, error: &CallError, has_effect: bool) -> Rep
     let words = words(error, has_effect);
     let mut reply = match access {
         Access::Upstash => upstash::error_words(error.status(), &format!("ERR {words}")),
-        Access::Open | Access::Token | Access::Documents => {
+        Access::Open | Access::Token | Access::Documents | Access::Sync => {
             let mut body = json!({ "error": { "code": error.code(), "message": words } });
             if error.is_unknown() && has_effect {
                 body["error"]["outcome"] = json!(UNKNOWN);
@@ -122,7 +122,7 @@ pub(super) fn failed(access: Access, error: &CallError, has_effect: bool) -> Rep
 pub(super) fn rejected(access: Access, status: StatusCode, code: &str, words: &str) -> Reply {
     match access {
         Access::Upstash => upstash::error_words(status, &format!("ERR {words}")),
-        Access::Open | Access::Token | Access::Documents => {
+        Access::Open | Access::Token | Access::Documents | Access::Sync => {
             reply::json(status, json!({ "error": { "code": code, "message": words } }))
         }
     }

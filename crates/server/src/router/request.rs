@@ -74,7 +74,7 @@ async fn run(
     }
     if found.access() != Access::Open {
         let in_query = || match found.access() {
-            Access::Upstash | Access::Documents => upstash::token_in(request.uri().query()),
+            Access::Upstash | Access::Documents | Access::Sync => upstash::token_in(request.uri().query()),
             Access::Open | Access::Token => None,
         };
         match (rights::of(settings, request.headers(), in_query), found.access()) {
@@ -255,7 +255,7 @@ async fn error_reply(connection: &Connection, found: Match, error: &RequestError
     };
     let mut reply: hyper::Response<Body> = match found.access() {
         Access::Upstash => upstash::request_error(error),
-        Access::Open | Access::Token | Access::Documents => reply::request_error(error),
+        Access::Open | Access::Token | Access::Documents | Access::Sync => reply::request_error(error),
     };
     if is_last {
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -37,6 +37,7 @@ use crate::cluster::Addresses;
 use crate::policies::file::Definition;
 use crate::router::NodeList;
 use crate::stores::StoreName;
+use crate::sync_token::SyncSecret;
 
 /// The effective values, checked and typed.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// The file that the read-only token was read from.
     pub read_only_token_file: Option<PathBuf>,
+    /// The secret that signs the tokens of offline clients.
+    pub sync_secret: Option<SyncSecret>,
     /// Host names besides localhost that HTTP requests may use where no token is set.
     pub allowed_hosts: Vec<String>,
     /// The form of the log lines.
@@ -134,6 +137,7 @@ impl Settings {
             read_only_token: None,
             token_file: None,
             read_only_token_file: None,
+            sync_secret: None,
             allowed_hosts: Vec::new(),
             log: LogFormat::Json,
             log_file: None,

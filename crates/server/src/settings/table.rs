@@ -8,6 +8,7 @@ use super::value::{
     path, shards, store_name, upstream,
 };
 use crate::router::NodeList;
+use crate::sync_token::SyncSecret;
 
 /// One setting.
 pub struct Setting {
@@ -226,6 +227,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Text,
         secret: false,
         set: |s, text| path(text).map(|v| s.read_only_token_file = Some(v)),
+    },
+    Setting {
+        name: "sync-secret",
+        value_name: "SECRET",
+        default: None,
+        help: "The secret that signs the tokens of offline clients (keystead sync token); better in KEYSTEAD_SYNC_SECRET",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| SyncSecret::parse(text).map(|v| s.sync_secret = Some(v)),
     },
     Setting {
         name: "allowed-hosts",

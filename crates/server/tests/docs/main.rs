@@ -47,6 +47,7 @@ const PAGES: &[&str] = &[
     "docs/redis.md",
     "docs/upstash.md",
     "docs/documents.md",
+    "docs/sync.md",
     "docs/limit-api.md",
     "docs/engine.md",
     "docs/openapi.md",

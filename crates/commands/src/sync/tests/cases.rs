@@ -38,14 +38,25 @@ fn put(keys: &mut Keyspace, text: &str, now: Millis) {
 fn ids_that_go_back_or_are_reused_change_nothing() {
     let mut keys = Keyspace::in_memory();
     assert_eq!(status(&mut keys, "a", set(5, "x", json!(1), NOW.0), NOW), Status::Applied);
-    assert_eq!(status(&mut keys, "a", set(9, "x", json!(2), NOW.0), NOW), Status::Applied, "gaps are allowed");
+    assert_eq!(
+        status(&mut keys, "a", set(9, "x", json!(2), NOW.0), NOW),
+        Status::Applied,
+        "gaps are allowed"
+    );
     let revision = keys.revision();
     let goes_back = one(&mut keys, "a", set(7, "x", json!(3), NOW.0), NOW);
-    assert_eq!((goes_back.settled.status, reason(&goes_back.settled)), (Status::Rejected, code::ID_GOES_BACK));
+    assert_eq!(
+        (goes_back.settled.status, reason(&goes_back.settled)),
+        (Status::Rejected, code::ID_GOES_BACK)
+    );
     let reused = one(&mut keys, "a", set(9, "x", json!(3), NOW.0), NOW);
     assert_eq!(reason(&reused.settled), code::ID_REUSED);
     assert_eq!(keys.revision(), revision);
-    assert_eq!(status(&mut keys, "b", set(1, "y", json!(3), NOW.0), NOW), Status::Applied, "of another client");
+    assert_eq!(
+        status(&mut keys, "b", set(1, "y", json!(3), NOW.0), NOW),
+        Status::Applied,
+        "of another client"
+    );
     assert_eq!(read(&mut keys, "k", NOW), Some(json!({"x":2,"y":3})));
 }
 
@@ -84,7 +95,10 @@ fn without_the_stored_ids_a_resend_would_win() {
 fn a_mutation_older_than_the_tombstones_is_rejected() {
     let mut keys = Keyspace::in_memory();
     status(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
-    assert_eq!(status(&mut keys, "a", mutation(2, "k", Edit::Delete, NOW.0 + 2), NOW.plus_ms(2)), Status::Applied);
+    assert_eq!(
+        status(&mut keys, "a", mutation(2, "k", Edit::Delete, NOW.0 + 2), NOW.plus_ms(2)),
+        Status::Applied
+    );
     assert_eq!(read(&mut keys, "k", NOW), None);
     let old = set(1, "x", json!("old"), NOW.0 + 1);
     let end = Millis(NOW.0 + 1 + SYNC_RETENTION_MS);
@@ -102,12 +116,17 @@ fn a_mutation_older_than_the_tombstones_is_rejected() {
 fn a_condition_that_holds_has_seen_everything() {
     let mut keys = Keyspace::in_memory();
     status(&mut keys, "a", set(1, "x", json!(1), NOW.0), NOW);
-    let conditional = |id, version| Mutation { if_version: Some(version), ..set(id, "x", json!(id), NOW.0 - 9) };
+    let conditional =
+        |id, version| Mutation { if_version: Some(version), ..set(id, "x", json!(id), NOW.0 - 9) };
     let conflict = one(&mut keys, "b", conditional(1, 7), NOW);
     assert_eq!(conflict.settled.status, Status::Conflict);
     let winner = conflict.winner.unwrap();
     assert_eq!((winner.value, winner.version), (Some(json!({"x":1})), Some(1)));
-    assert_eq!(status(&mut keys, "b", conditional(2, 1), NOW), Status::Applied, "although it was made before");
+    assert_eq!(
+        status(&mut keys, "b", conditional(2, 1), NOW),
+        Status::Applied,
+        "although it was made before"
+    );
     assert_eq!(status(&mut keys, "b", conditional(3, 0), NOW), Status::Conflict);
     assert_eq!(read(&mut keys, "k", NOW), Some(json!({"x":2})));
     let absent = Mutation { key: Bytes::from(b"other".as_slice()), ..conditional(4, 0) };
@@ -164,7 +183,10 @@ fn a_full_memory_settles_nothing_and_holds_back_what_comes_after() {
     keys.set_memory_bound(1024, false);
     let chunk = [set(1, "x", json!(1), NOW.0), set(2, "x", json!(2), NOW.0)];
     let outcomes = send(&mut keys, "a", &chunk, NOW);
-    assert_eq!(outcomes.iter().map(|o| reason(&o.settled)).collect::<Vec<_>>(), ["out_of_memory", code::AFTER_RETRY]);
+    assert_eq!(
+        outcomes.iter().map(|o| reason(&o.settled)).collect::<Vec<_>>(),
+        ["out_of_memory", code::AFTER_RETRY]
+    );
     assert!(outcomes.iter().all(|outcome| outcome.settled.status == Status::Retry));
     keys.set_memory_bound(1 << 20, false);
     let outcomes = send(&mut keys, "a", &chunk, NOW);

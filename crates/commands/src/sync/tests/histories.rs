@@ -20,9 +20,16 @@ const CHUNK: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Event {
-    Edit { client: usize, key: usize, edit: Edit },
+    Edit {
+        client: usize,
+        key: usize,
+        edit: Edit,
+    },
     /// The request arrives and so does its response, or it is lost, or the response is.
-    Send { client: usize, fate: Fate },
+    Send {
+        client: usize,
+        fate: Fate,
+    },
     /// A request that was thought to be lost arrives.
     Late(usize),
     Wait(u64),
@@ -105,7 +112,8 @@ impl World {
             }
             if outcome.settled.status == Status::Stale {
                 let winner = outcome.winner.as_ref().expect("a loser is reported with what won");
-                let own = Stamp { ms: outcome.settled.ts.unwrap(), client: CLIENTS[n].into(), id: mutation.id };
+                let own =
+                    Stamp { ms: outcome.settled.ts.unwrap(), client: CLIENTS[n].into(), id: mutation.id };
                 assert!(winner.stamp.as_ref().is_some_and(|stamp| *stamp > own), "{winner:?} {own:?}");
             }
         }

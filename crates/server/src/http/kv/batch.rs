@@ -170,7 +170,7 @@ pub(in crate::http) fn operation(one: Value) -> Result<Operation, ApiError> {
 }
 
 /// The key of an operation: text, or `{"base64":"..."}` as in responses, where a key is not text.
-fn key(object: &mut Map<String, Value>) -> Result<Vec<u8>, ApiError> {
+pub(in crate::http) fn key(object: &mut Map<String, Value>) -> Result<Vec<u8>, ApiError> {
     match object.remove("key") {
         Some(Value::String(text)) => Ok(text.into_bytes()),
         Some(Value::Object(key)) if key.len() == 1 => {

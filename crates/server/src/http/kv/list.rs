@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::{documents, idempotency};
+use keystead_commands::documents;
 use keystead_core::{Millis, Result, ShardId};
 use keystead_engine::Completion;
 use keystead_model::Bytes as Name;
@@ -47,17 +47,17 @@ const SHARD_BITS: u32 = 8;
 
 /// What is listed.
 #[derive(Clone)]
-struct Wanted {
-    prefix: Vec<u8>,
-    values: bool,
-    lines: bool,
+pub(in crate::http) struct Wanted {
+    pub(in crate::http) prefix: Vec<u8>,
+    pub(in crate::http) values: bool,
+    pub(in crate::http) lines: bool,
 }
 
 /// The position of a scan of all shards.
-#[derive(Clone, Copy)]
-struct ScanPosition {
-    shard: ShardId,
-    cursor: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct ScanPosition {
+    pub(in crate::http) shard: ShardId,
+    pub(in crate::http) cursor: u64,
 }
 
 /// Some of the items, and where the scan continues.
@@ -102,8 +102,27 @@ fn position(cursor: u64, shards: usize) -> std::result::Result<ScanPosition, Api
 
 /// One page, with the cursor of the next in a header. It ends early if the documents are large.
 async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: usize) -> ApiResult {
+    let lines = wanted.lines;
+    let (items, next) = collect(context, wanted, from, limit, LIST_BYTES_MAX).await?;
+    let body = written(&items, lines, true, true);
+    let mut reply = reply::bytes(StatusCode::OK, content_type(lines), body);
+    if let Some(next) = next {
+        let cursor = next.cursor << SHARD_BITS | next.shard.0 as u64;
+        reply.headers_mut().insert(CURSOR, HeaderValue::from(cursor));
+    }
+    Ok(reply)
+}
+
+/// At most `limit` items of about so many bytes, and where the scan continues.
+pub(in crate::http) async fn collect(
+    context: &HttpContext,
+    wanted: Wanted,
+    from: ScanPosition,
+    limit: usize,
+    bytes_max: usize,
+) -> Result<(Vec<String>, Option<ScanPosition>)> {
     let (mut items, mut next, mut bytes) = (Vec::new(), Some(from), 0);
-    while let Some(position) = next.filter(|_| items.len() < limit && bytes < LIST_BYTES_MAX) {
+    while let Some(position) = next.filter(|_| items.len() < limit && bytes < bytes_max) {
         let (wanted, most, shards) = (wanted.clone(), limit - items.len(), context.app.engine.shards());
         let run = move |keys: &mut Keyspace, now: Millis| {
             (slice(keys, &wanted, position, most, shards, now), Completion::Commit)
@@ -113,13 +132,7 @@ async fn page(context: &HttpContext, wanted: Wanted, from: ScanPosition, limit: 
         items.extend(slice.items);
         next = slice.next;
     }
-    let body = written(&items, wanted.lines, true, true);
-    let mut reply = reply::bytes(StatusCode::OK, content_type(wanted.lines), body);
-    if let Some(next) = next {
-        let cursor = next.cursor << SHARD_BITS | next.shard.0 as u64;
-        reply.headers_mut().insert(CURSOR, HeaderValue::from(cursor));
-    }
-    Ok(reply)
+    Ok((items, next))
 }
 
 /// All items, streamed.
@@ -195,7 +208,7 @@ fn names(
     let cursor = keys.scan(position.cursor, count, now, |key, kind| {
         if matches!(kind, Kind::Json | Kind::Str)
             && key.starts_with(&wanted.prefix)
-            && !idempotency::is_record(key)
+            && !documents::is_internal(key)
         {
             names.push(key.clone());
         }

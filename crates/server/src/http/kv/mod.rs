@@ -15,13 +15,13 @@
 //! Touches the shard of the key, or the store of the documents. What a change means is in `keystead_commands::documents`.
 
 pub(super) mod batch;
-mod list;
+pub(super) mod list;
 pub(super) mod openapi;
 pub(super) mod params;
-mod read;
+pub(super) mod read;
 pub(super) mod response;
 pub(super) mod shared;
-mod watch;
+pub(super) mod watch;
 mod write;
 
 pub(super) use batch::batch;

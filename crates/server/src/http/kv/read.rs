@@ -81,7 +81,7 @@ fn not_modified(version: u64) -> Reply {
 }
 
 /// Whether a request accepts events.
-pub(super) fn wants_events(request: &HttpRequest) -> bool {
+pub(in crate::http) fn wants_events(request: &HttpRequest) -> bool {
     accepts(request, events::MEDIA)
 }
 

@@ -33,7 +33,7 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Sto
 const END_BYTES: usize = 96;
 
 /// `{"key":...,"value":...,"version":...}`; without a document only the key.
-pub(super) fn object(key: &[u8], document: Option<&Document>) -> String {
+pub(in crate::http) fn object(key: &[u8], document: Option<&Document>) -> String {
     let mut text = format!("{{\"key\":{}", written::shown(key));
     if let Some(document) = document {
         // A large text is copied once, with what comes behind it.

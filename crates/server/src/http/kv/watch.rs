@@ -16,7 +16,6 @@ use hyper::header::HeaderName;
 use keystead_cluster::NodeId;
 use keystead_commands::documents::{self, Document};
 use keystead_commands::hub::Hub;
-use keystead_commands::idempotency;
 use keystead_core::{Code, Error, Millis, Result, Revision, ShardId, key};
 use keystead_engine::{Changes, Completion, Engine, Feed, Job, Local, Ran, Wait};
 use keystead_model::Bytes;
@@ -27,6 +26,7 @@ use tokio::sync::oneshot;
 use super::super::context::HttpContext;
 use super::super::error::{ApiError, ApiResult};
 use super::super::events::{self, Source};
+use super::super::reply::Reply;
 use super::super::request::HttpRequest;
 use super::read;
 use super::response;
@@ -39,7 +39,7 @@ const SILENT_BATCHES: usize = 16;
 /// Other changes after which a watcher is sent its current position, so that it is not too old when the client reconnects.
 const UNREPORTED_CHANGES: usize = 1000;
 
-pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Waits until a document has another version than `since` (0: until it exists).
 pub(super) async fn next_change(
@@ -163,14 +163,25 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
 
 /// All changes of documents whose keys have this prefix.
 pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> ApiResult {
+    let known = last_event_id(context, request)?;
+    let begin = EventId::of(context, Vec::new());
+    Ok(of_prefix_since(context, prefix, known.map(|known| known.revisions), begin)?)
+}
+
+/// The same after these revisions, or from now on. The id of an event begins as `begin` does.
+pub(in crate::http) fn of_prefix_since(
+    context: &HttpContext,
+    prefix: &[u8],
+    known: Option<Vec<Revision>>,
+    begin: EventId,
+) -> Result<Reply> {
     let engine = &context.app.engine;
     let shards = engine.shards();
-    let known = last_event_id(context, request)?;
     let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
     for shard in engine.shard_ids() {
         let (revision, feed) = match &known {
             Some(known) => {
-                let revision = known.revisions[shard.0];
+                let revision = known[shard.0];
                 (revision, engine.subscribe(shard, revision)?)
             }
             None => from_now(engine, shard)?,
@@ -181,7 +192,7 @@ pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[
     let wanted = Wanted::Prefix(prefix.to_vec());
     // A line at once, so that the client knows that the stream has begun.
     let first = Some(Part::from_static(b": listening\n\n"));
-    let (hub, id) = (Arc::clone(&context.app.hub), EventId::of(context, revisions));
+    let (hub, id) = (Arc::clone(&context.app.hub), EventId { revisions, ..begin });
     Ok(events::stream(&context.app, Watching { wanted, hub, id, feeds, first, unsent: 0 }))
 }
 
@@ -200,15 +211,18 @@ fn from_now(engine: &Engine, shard: ShardId) -> Result<(Revision, Feed)> {
 }
 
 /// The id of an event: up to which revision the changes of each shard were sent.
-struct EventId {
+pub(in crate::http) struct EventId {
     /// The node, in a cluster.
-    node: Option<NodeId>,
-    revisions: Vec<Revision>,
+    pub(in crate::http) node: Option<NodeId>,
+    /// The database, in a cursor of offline sync.
+    pub(in crate::http) database: Option<String>,
+    pub(in crate::http) revisions: Vec<Revision>,
 }
 
 impl EventId {
     fn of(context: &HttpContext, revisions: Vec<Revision>) -> EventId {
-        EventId { node: context.app.hub.cluster.get().map(|cluster| cluster.me().id.clone()), revisions }
+        let node = context.app.hub.cluster.get().map(|cluster| cluster.me().id.clone());
+        EventId { node, database: None, revisions }
     }
 }
 
@@ -216,6 +230,9 @@ impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(node) = &self.node {
             write!(f, "{node}:")?;
+        }
+        if let Some(database) = &self.database {
+            write!(f, "{database}.")?;
         }
         let revisions: Vec<String> = self.revisions.iter().map(Revision::to_string).collect();
         f.write_str(&revisions.join("-"))
@@ -253,7 +270,7 @@ impl Wanted {
     fn has(&self, key: &[u8]) -> bool {
         match self {
             Wanted::Key(wanted) => *wanted == *key,
-            Wanted::Prefix(prefix) => key.starts_with(prefix) && !idempotency::is_record(key),
+            Wanted::Prefix(prefix) => key.starts_with(prefix) && !documents::is_internal(key),
         }
     }
 }
@@ -317,6 +334,11 @@ impl Source for Watching {
     }
 }
 
+/// Whether a key is another node's.
+pub(in crate::http) fn is_foreign(hub: &Hub, name: &[u8]) -> bool {
+    hub.cluster.get().is_some_and(|cluster| !cluster.owns(key::slot(name)))
+}
+
 /// The client reconnects with its `Last-Event-ID`, and gets 410 if that is too old.
 fn broken(error: &Error) -> io::Error {
     let too_slow = error.code() == Code::Gone;
@@ -331,7 +353,7 @@ impl Watching {
 
     /// Whether a key is another node's: copying it here, or deleting it after it has moved, is no change of it.
     fn is_foreign(&self, name: &[u8]) -> bool {
-        self.hub.cluster.get().is_some_and(|cluster| !cluster.owns(key::slot(name)))
+        is_foreign(&self.hub, name)
     }
 
     /// Writes the events of some changes. Parts of one change share its version and make one event.

@@ -146,7 +146,7 @@ pub(super) fn complete(operation: &mut Operation, access: Access) {
     let responses = match access {
         Access::Upstash => upstash::openapi::request_errors(),
         Access::Open => request_errors(),
-        Access::Token | Access::Documents => {
+        Access::Token | Access::Documents | Access::Sync => {
             let mut responses = request_errors();
             responses.push(unauthorized());
             responses
@@ -162,7 +162,9 @@ pub(super) fn complete(operation: &mut Operation, access: Access) {
     operation.security = match access {
         Access::Open => Some(Vec::new()),
         Access::Token => Some(vec![bearer(), SecurityRequirement::default()]),
-        Access::Upstash | Access::Documents => Some(vec![bearer(), query(), SecurityRequirement::default()]),
+        Access::Upstash | Access::Documents | Access::Sync => {
+            Some(vec![bearer(), query(), SecurityRequirement::default()])
+        }
     };
 }
 

@@ -25,7 +25,7 @@ use super::context::HttpContext;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use super::routes::{ROUTES, Route};
-use super::{kv, limit, upstash};
+use super::{kv, limit, sync, upstash};
 use crate::VERSION;
 use part::{Description, Shape};
 
@@ -43,6 +43,11 @@ struct ApiGroup {
 const API_GROUPS: &[ApiGroup] = &[
     ApiGroup { tag: SERVER, about: "Health, metrics, backups.", schemas: common::schemas },
     ApiGroup { tag: kv::openapi::TAG, about: "JSON documents with versions.", schemas: kv::openapi::schemas },
+    ApiGroup {
+        tag: sync::openapi::TAG,
+        about: "Offline clients: their edits, and the changes since their last visit.",
+        schemas: sync::openapi::schemas,
+    },
     ApiGroup { tag: limit::openapi::TAG, about: "Rate limits.", schemas: limit::openapi::schemas },
     ApiGroup {
         tag: upstash::openapi::TAG,

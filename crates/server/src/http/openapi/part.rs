@@ -68,6 +68,21 @@ pub(in crate::http) fn matching(pattern: &str) -> ObjectBuilder {
     string().pattern(Some(pattern))
 }
 
+/// True or false.
+pub(in crate::http) fn boolean() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean)
+}
+
+/// True, for a member that is left out otherwise.
+pub(in crate::http) fn fixed_true() -> ObjectBuilder {
+    boolean().enum_values(Some([true]))
+}
+
+/// A whole number, also below 0.
+pub(in crate::http) fn integer() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer)
+}
+
 /// One of these strings.
 pub(in crate::http) fn one_of(words: &[&str]) -> ObjectBuilder {
     string().enum_values(Some(words.iter().copied()))

@@ -188,7 +188,7 @@ pub(crate) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
 pub(crate) fn request_error(error: &RequestError) -> Reply {
     let words = match error {
         RequestError::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
-        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken) => "WRONGPASS invalid or missing auth token".to_owned(),
+        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken | AuthError::ExpiredToken) => "WRONGPASS invalid or missing auth token".to_owned(),
         RequestError::Unauthorized(AuthError::ForeignPage) => {
             "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned()
