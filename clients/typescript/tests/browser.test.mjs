@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, beforeEach, afterEach, test } from "node:test";
@@ -122,6 +123,17 @@ test("edits of two tabs offline, a reload and a crash: each arrives one time, in
   // Every edit made one version: 6 documents, a text and a mark.
   assert.equal(stored.reduce((sum, { version }) => sum + version, 0), 8);
   assert.equal(stored.find(({ value }) => value.text === "eggs").value.done, true);
+
+  // With two tabs open and online, one of them sends the edits of both.
+  const leads = (tab) => tab.evaluate(async () => (await sync.status()).leads);
+  assert.deepEqual([await leads(two), await leads(again)], [true, false]);
+  proxy.requests.length = 0;
+  for (let n = 0; n < 10; n++) {
+    await Promise.all([two, again].map((tab) => tab.evaluate((n) => sync.set("todo:both", "at", n), n)));
+  }
+  await until("all is sent", async () => (await all()).find(({ key }) => key === "todo:both")?.version === 20);
+  const ids = proxy.uploads.flat().map((item) => item.id);
+  assert.deepEqual([ids.length, new Set(ids).size], [20, 20]);
 });
 
 test("a chunk that the server fails is sent again, and no other", async () => {
@@ -141,12 +153,34 @@ test("a chunk that the server fails is sent again, and no other", async () => {
   assert.deepEqual((await all()).map(({ version, value }) => [version, value.at]), [[40, 120], [40, 118], [40, 119]]);
 });
 
+/** A browser of our own, which can be killed. */
+async function launch() {
+  const port = path.join(profile, "DevToolsActivePort");
+  await rm(port, { force: true });
+  const args = [...ARGS, "--headless", "--remote-debugging-port=0", `--user-data-dir=${profile}`, "about:blank"];
+  const child = spawn(CHROMIUM, args, { stdio: "ignore" });
+  let address;
+  await until("the browser is ready", async () => {
+    address = (await readFile(port, "utf8").catch(() => "")).split("\n")[0];
+    return address !== "";
+  });
+  const browser = await chromium.connectOverCDP(`http://127.0.0.1:${address}`);
+  return { child, browser };
+}
+
 test("the browser is killed, and what was queued is sent after the next start", async () => {
+  await context.close();
+  const first = await launch();
+  [context] = first.browser.contexts();
   const tab = await openTab();
   await until("it has begun", async () => (await words(tab)) === "all saved");
   await context.setOffline(true);
   for (const text of ["one", "two", "three"]) await add(tab, text);
-  await context.close();
+  first.child.kill("SIGKILL");
+  await once(first.child, "exit");
+  await first.browser.close().catch(() => undefined);
+  for (const name of ["SingletonLock", "SingletonCookie", "SingletonSocket"]) await rm(path.join(profile, name), { force: true });
+  assert.equal((await all()).length, 0);
   context = await chromium.launchPersistentContext(profile, { executablePath: CHROMIUM, headless: true, args: ARGS });
   const next = await openTab();
   await until("all is saved", async () => (await words(next)) === "all saved");
@@ -172,6 +206,7 @@ test("an edit that loses is shown with what won", async () => {
   await add(tab, "bread");
   await add(tab, "a parcel for the neighbours, which must be there before Friday");
   await tab.check("li:nth-child(2) .done");
+  await until("it is done on the server, too", async () => (await all()).some(({ value }) => value.done));
   await until("all is saved", async () => (await words(tab)) === "all saved");
   await context.setOffline(true);
   await add(tab, "written on a train");

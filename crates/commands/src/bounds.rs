@@ -162,6 +162,12 @@ pub const SYNC_ITEMS_MAX: usize = 50;
 /// Bytes of the value of one mutation as JSON. A larger one is `refused` as `too_large`.
 pub const SYNC_VALUE_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of a document that is synchronised. A mutation of a larger one, or that would make one, is `refused` as `too_large`.
+pub const SYNC_DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of documents that the mutations of a request read and write in one step. The rest is applied in the next one.
+pub const SYNC_STEP_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// Bytes of the name of a member that a mutation changes. A longer one is `refused` as `too_large`.
 pub const SYNC_FIELD_BYTES_MAX: usize = 512;
 

@@ -62,7 +62,7 @@ function draw(items, { pending, error }) {
     const node = old.get(item.key) ?? create(item.key);
     const edit = node.querySelector(".edit");
     // What is being typed is not overwritten.
-    if (edit !== document.activeElement) edit.value = item.value.text ?? "";
+    if (edit !== document.activeElement) edit.value = edit.title = item.value.text ?? "";
     node.querySelector(".done").checked = item.value.done === true;
     node.classList.toggle("is-pending", item.isPending);
     return node;

@@ -18,7 +18,9 @@ use super::client::{ClientRecord, Known};
 use super::merge::{Clocks, Merged};
 use super::stamp::{Counted, Stamp, counted};
 use super::{Edit, Mutation, Outcome, Settled, Status, Winner, code, fingerprint, names};
-use crate::bounds::{SYNC_CLIENT_MS, SYNC_FIELDS_MAX, SYNC_LOST_MAX};
+use crate::bounds::{
+    SYNC_CLIENT_MS, SYNC_DOCUMENT_BYTES_MAX, SYNC_FIELDS_MAX, SYNC_LOST_MAX, SYNC_STEP_BYTES_MAX,
+};
 use crate::documents::{self, Changed, Condition, Document, DocumentChange};
 use crate::families::json::document::{self, Flaw};
 
@@ -31,14 +33,26 @@ pub struct Item {
     pub rejected: Option<Settled>,
 }
 
-/// Applies the items of a client, whose ids ascend, to the shard of their keys.
+/// Applies the items of a client, whose ids ascend, to the shard of their keys: the first of them, at least one, until so much text was
+/// read and written that others should have their turn. `blocked` are slots where an earlier mutation has to be sent again.
 ///
 /// # Errors
 /// When the keyspace fails in the middle of a mutation: roll back, and apply the items one by one.
-pub fn apply(keys: &mut Keyspace, client: &str, items: &[Item], now: Millis) -> Result<Vec<Outcome>, Error> {
-    let mut request =
-        Request { client: client.to_owned(), records: HashMap::new(), blocked: HashSet::new(), now };
-    let outcomes = items.iter().map(|item| request.item(keys, item)).collect::<Result<_, Error>>()?;
+pub fn apply(
+    keys: &mut Keyspace,
+    client: &str,
+    items: &[Item],
+    blocked: HashSet<u16>,
+    now: Millis,
+) -> Result<Vec<Outcome>, Error> {
+    let mut request = Request { client: client.to_owned(), records: HashMap::new(), blocked, bytes: 0, now };
+    let mut outcomes = Vec::with_capacity(items.len());
+    for item in items {
+        outcomes.push(request.item(keys, item)?);
+        if request.bytes >= SYNC_STEP_BYTES_MAX {
+            break;
+        }
+    }
     request.store(keys)?;
     Ok(outcomes)
 }
@@ -50,6 +64,8 @@ struct Request {
     records: HashMap<u16, (ClientRecord, bool)>,
     /// Slots where a mutation has to be sent again, and so must those behind it.
     blocked: HashSet<u16>,
+    /// The text of documents that was read and written.
+    bytes: usize,
     now: Millis,
 }
 
@@ -119,7 +135,7 @@ impl Request {
         Ok(())
     }
 
-    fn mutate(&self, keys: &mut Keyspace, mutation: &Mutation) -> Result<Outcome, Error> {
+    fn mutate(&mut self, keys: &mut Keyspace, mutation: &Mutation) -> Result<Outcome, Error> {
         let (ms, clamped) = match counted(mutation.ts, self.now) {
             Counted::AsSent(ms) => (ms, false),
             Counted::Clamped(ms) => (ms, true),
@@ -135,6 +151,7 @@ impl Request {
             Ok(found) => found,
             Err(settled) => return Ok(new(settled, None)),
         };
+        self.bytes += found.text().map_or(0, <[u8]>::len);
         let version = found.version();
         if mutation.if_version.is_some_and(|wanted| wanted != version.unwrap_or(0)) {
             let settled = Settled { version, ts: Some(ms), clamped, ..bare(Status::Conflict) };
@@ -161,6 +178,11 @@ impl Request {
             Ok(text) => text.map(|text| Bytes::from(text.into_bytes())),
             Err(flaw) => return Ok(new(too_large(&flaw), None)),
         };
+        let bytes = text.as_ref().map_or(0, Bytes::len);
+        self.bytes += bytes;
+        if bytes > SYNC_DOCUMENT_BYTES_MAX {
+            return Ok(new(too_large(&Flaw::TooLong), None));
+        }
         lost.truncate(SYNC_LOST_MAX);
         settled = Settled { status: Status::Applied, lost, ..settled };
         settled.version = write(keys, mutation, text.clone(), self.now)?;
@@ -247,7 +269,7 @@ pub fn failed(error: &Error) -> Settled {
 fn too_large(flaw: &Flaw) -> Settled {
     let words = match flaw {
         Flaw::TooDeep => "the document would be nested too deeply",
-        Flaw::TooLong | Flaw::NotJson(_) => "the document would be too large",
+        Flaw::TooLong | Flaw::NotJson(_) => "the document is too large to be synchronised",
     };
     Settled::rejected(Code::TooLarge.as_str(), words)
 }
@@ -260,6 +282,9 @@ fn find(keys: &mut Keyspace, name: &[u8], now: Millis) -> Result<Found, Settled>
         }
         Miss::Failed(error) => failed(&error),
     })?;
+    if document.as_ref().is_some_and(|document| document.text.len() > SYNC_DOCUMENT_BYTES_MAX) {
+        return Err(too_large(&Flaw::TooLong));
+    }
     let tree = document.as_ref().map(|document| document::parse(&document.text)).transpose();
     let tree = tree.map_err(|flaw| too_large(&flaw))?;
     let text = record(keys, &names::beside(name), now).map_err(|error| failed(&error))?;

@@ -290,6 +290,8 @@ mod tests {
             "POST /admin/cluster/migrations/{id}/copy",
             "POST /admin/cluster/migrations/{id}/tail",
             "POST /admin/cluster/migrations/{id}/hand-over",
+            "POST /sync",
+            "GET /sync",
             "GET /limit",
             "GET /limit/{policy}",
             "POST /limit/{policy}/{action...}",

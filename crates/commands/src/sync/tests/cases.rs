@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::super::{Edit, Mutation, Outcome, Settled, Status, code, names};
 use super::{NOW, mutation, read, send};
-use crate::bounds::{SYNC_CLIENT_MS, SYNC_FIELDS_MAX, SYNC_ITEMS_MAX, SYNC_RETENTION_MS};
+use crate::bounds::{
+    SYNC_CLIENT_MS, SYNC_DOCUMENT_BYTES_MAX, SYNC_FIELDS_MAX, SYNC_ITEMS_MAX, SYNC_RETENTION_MS,
+};
 use crate::documents::{self, Condition, DocumentChange};
 
 const YEAR_MS: u64 = 365 * 24 * 60 * 60 * 1000;
@@ -208,4 +210,24 @@ fn the_members_with_a_stamp_are_bounded() {
     let after = mutation(next + 2, "k", Edit::SetField("g".into(), json!(1)), NOW.0 + 2);
     assert_eq!(status(&mut keys, "a", after, NOW.plus_ms(2)), Status::Applied);
     assert_eq!(read(&mut keys, "k", NOW), Some(json!({"f1":2,"g":1})));
+}
+
+#[test]
+fn documents_are_bounded_and_large_ones_take_several_steps() {
+    let mut keys = Keyspace::in_memory();
+    let text = |bytes: usize| json!("x".repeat(bytes));
+    let part = SYNC_DOCUMENT_BYTES_MAX / 8;
+    let chunk: Vec<Mutation> = (1..=9).map(|id| set(id, &format!("f{id}"), text(part), NOW.0)).collect();
+    let mut outcomes = Vec::new();
+    let mut steps = 0;
+    while outcomes.len() < chunk.len() {
+        steps += 1;
+        outcomes.extend(send(&mut keys, "a", &chunk[outcomes.len()..], NOW));
+    }
+    assert!(steps > 1, "{steps}");
+    let rejected: Vec<&str> = outcomes.iter().map(|outcome| reason(&outcome.settled)).collect();
+    assert_eq!(rejected, ["", "", "", "", "", "", "", "too_large", "too_large"]);
+    put(&mut keys, &text(SYNC_DOCUMENT_BYTES_MAX).to_string(), NOW);
+    let outcome = one(&mut keys, "a", set(10, "x", json!(1), NOW.0), NOW);
+    assert_eq!(reason(&outcome.settled), "too_large");
 }

@@ -3,6 +3,8 @@
 mod cases;
 mod histories;
 
+use std::collections::HashSet;
+
 use keystead_core::Millis;
 use keystead_model::Bytes;
 use keystead_model::keyspace::Keyspace;
@@ -22,7 +24,7 @@ fn mutation(id: u64, key: &str, edit: Edit, ts: u64) -> Mutation {
 fn send(keys: &mut Keyspace, client: &str, mutations: &[Mutation], now: Millis) -> Vec<Outcome> {
     let items: Vec<Item> =
         mutations.iter().map(|mutation| Item { mutation: mutation.clone(), rejected: None }).collect();
-    apply(keys, client, &items, now).unwrap()
+    apply(keys, client, &items, HashSet::new(), now).unwrap()
 }
 
 fn read(keys: &mut Keyspace, key: &str, now: Millis) -> Option<Value> {

@@ -165,21 +165,21 @@ pub(super) async fn of_key(context: &HttpContext, request: &HttpRequest, key: By
 pub(super) fn of_prefix(context: &HttpContext, request: &HttpRequest, prefix: &[u8]) -> ApiResult {
     let known = last_event_id(context, request)?;
     let begin = EventId::of(context, Vec::new());
-    Ok(of_prefix_since(context, prefix, known.map(|known| known.revisions), begin)?)
+    Ok(of_prefix_since(context, prefix, known.as_ref().map(|known| &known.revisions[..]), begin)?)
 }
 
 /// The same after these revisions, or from now on. The id of an event begins as `begin` does.
 pub(in crate::http) fn of_prefix_since(
     context: &HttpContext,
     prefix: &[u8],
-    known: Option<Vec<Revision>>,
+    known: Option<&[Revision]>,
     begin: EventId,
 ) -> Result<Reply> {
     let engine = &context.app.engine;
     let shards = engine.shards();
     let (mut revisions, mut feeds) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
     for shard in engine.shard_ids() {
-        let (revision, feed) = match &known {
+        let (revision, feed) = match known {
             Some(known) => {
                 let revision = known[shard.0];
                 (revision, engine.subscribe(shard, revision)?)

@@ -80,7 +80,7 @@ fn events(context: &HttpContext, request: &HttpRequest, prefix: &[u8], since: Op
     let last = request.head.headers.get(watch::LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     // A client that reconnects has seen more than at its first request.
     let since = last.and_then(|last| Cursor::parse(last, engine)).or(since);
-    let known = since.map(|cursor| cursor.revisions);
+    let known = since.as_ref().map(|cursor| &cursor.revisions[..]);
     Ok(watch::of_prefix_since(context, prefix, known, cursor::event_id(engine))?)
 }
 

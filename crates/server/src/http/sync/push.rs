@@ -1,7 +1,7 @@
 //! `POST /sync`: applies the mutations of a client, each on the shard of its key. Touches those shards.
 //!
-//! The items of one shard are one atomic step, and all shards work and wait for their disks at the same time. If the step fails, it is
-//! undone, and its items are applied one by one, so that a bad one does not hold back the others. Invariant: a result is sent when it
+//! The items of one shard are one atomic step, or a few where documents are large, and all shards work and wait for their disks at the
+//! same time. If a step fails, it is undone, and its items are applied one by one, so that a bad one does not hold back the others. Invariant: a result is sent when it
 //! is durable; an item without a result, for whatever reason, is `retry`.
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use std::task::Poll;
 
 use hyper::StatusCode;
 use keystead_commands::sync::apply::{self, Item, failed};
-use keystead_commands::sync::{Outcome, Settled, Status, code};
+use keystead_commands::sync::{Outcome, Settled, Status};
 use keystead_core::{Error, Millis, ShardId, key};
 use keystead_engine::Completion;
 use keystead_model::keyspace::Keyspace;
@@ -94,47 +94,52 @@ fn served(context: &HttpContext, item: &Item) -> Result<(), Settled> {
     })
 }
 
-/// Applies the items of a shard in one step; one by one if that fails.
+/// Applies the items of a shard: in one step, or in a few if the documents are large; one by one if a step fails.
 async fn apply_group(context: &HttpContext, client: &str, group: Group) -> Vec<Outcome> {
     let (shard, items): (_, Arc<[Item]>) = (group.shard, group.items.into());
-    match apply_at(context, shard, client, &items, 0..items.len()).await {
-        Ok(outcomes) => return outcomes,
-        Err(error) if items.len() == 1 => return vec![without_effect(failed(&error))],
-        Err(error) => tracing::debug!(%error, "the mutations of a request are applied one by one"),
-    }
     // Those behind one that has to be sent again must not overtake it.
-    let mut blocked = HashSet::new();
+    let mut blocked: HashSet<u16> = HashSet::new();
     let mut outcomes = Vec::with_capacity(items.len());
-    for (n, item) in items.iter().enumerate() {
-        let slot = key::slot(&item.mutation.key);
-        if blocked.contains(&slot) {
-            let words = "an earlier mutation of this slot has to be sent again first";
-            outcomes.push(without_effect(Settled::because(Status::Retry, code::AFTER_RETRY, words)));
-            continue;
-        }
-        let outcome = match apply_at(context, shard, client, &items, n..n + 1).await {
-            Ok(mut outcomes) => outcomes.pop(),
-            Err(error) => Some(without_effect(failed(&error))),
+    let mut one_by_one = false;
+    while outcomes.len() < items.len() {
+        let first = outcomes.len();
+        let end = if one_by_one { first + 1 } else { items.len() };
+        let step = Step {
+            client: client.to_owned(),
+            items: Arc::clone(&items),
+            range: first..end,
+            blocked: blocked.clone(),
         };
-        let Some(outcome) = outcome else { continue };
-        if !outcome.settled.is_final() {
-            blocked.insert(slot);
-        }
-        outcomes.push(outcome);
+        let applied = match apply_at(context, shard, step).await {
+            Ok(applied) => applied,
+            Err(error) if end - first == 1 => vec![without_effect(failed(&error))],
+            Err(error) => {
+                tracing::debug!(%error, "the mutations of a request are applied one by one");
+                one_by_one = true;
+                continue;
+            }
+        };
+        let held = items[first..].iter().zip(&applied).filter(|(_, outcome)| !outcome.settled.is_final());
+        blocked.extend(held.map(|(item, _)| key::slot(&item.mutation.key)));
+        outcomes.extend(applied);
     }
     outcomes
 }
 
-async fn apply_at(
-    context: &HttpContext,
-    shard: ShardId,
-    client: &str,
-    items: &Arc<[Item]>,
+/// Items that are applied in one step.
+struct Step {
+    client: String,
+    items: Arc<[Item]>,
     range: Range<usize>,
-) -> Result<Vec<Outcome>, Error> {
-    let (client, items) = (client.to_owned(), Arc::clone(items));
+    /// Slots where an earlier mutation has to be sent again.
+    blocked: HashSet<u16>,
+}
+
+/// Returns the outcomes of the first items, at least of one.
+async fn apply_at(context: &HttpContext, shard: ShardId, step: Step) -> Result<Vec<Outcome>, Error> {
     let run = move |keys: &mut Keyspace, now: Millis| {
-        let applied = apply::apply(keys, &client, &items[range], now);
+        let Step { client, items, range, blocked } = step;
+        let applied = apply::apply(keys, &client, &items[range], blocked, now);
         let completion = Completion::commit_if(applied.is_ok());
         (applied, completion)
     };
