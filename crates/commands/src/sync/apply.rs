@@ -159,6 +159,8 @@ impl Request {
             return Ok(new(settled, Some(winner)));
         }
         let ms = found.resolve(mutation, ms, self.now);
+        // A client's own earlier mutation never wins, whatever its clock did in between: the ids of a client ascend.
+        let ms = found.clocks.own(&self.client, mutation.edit.field()).map_or(ms, |own| own.max(ms));
         let stamp = Stamp { ms, client: self.client.clone(), id: mutation.id };
         found.clocks.drop_old(self.now);
         if self.is_full(&found.clocks, &mutation.edit) {

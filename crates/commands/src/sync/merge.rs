@@ -61,6 +61,18 @@ impl Clocks {
         field.or(self.whole.as_ref())
     }
 
+    /// The time of the newest stamp of a client that a mutation of this member, or of the document, is about.
+    #[must_use]
+    pub fn own(&self, client: &str, field: Option<&str>) -> Option<u64> {
+        let others = self.fields.values().filter(|_| field.is_none()).map(|field| &field.stamp);
+        self.of(field)
+            .into_iter()
+            .chain(others)
+            .filter(|stamp| stamp.client == client)
+            .map(|stamp| stamp.ms)
+            .max()
+    }
+
     /// The newest stamp of all.
     #[must_use]
     pub fn newest(&self) -> Option<&Stamp> {

@@ -7,7 +7,8 @@ use keystead_commands::bounds::{
     ARGUMENTS_MAX, COMMAND_STEPS_MAX, IDEMPOTENCY_RESPONSE_BYTES_MAX, IDEMPOTENCY_RESPONSE_MS,
     JSON_BYTES_MAX, JSON_COPIED_BYTES_MAX, JSON_DEPTH_MAX, PATCH_COPIED_BYTES_MAX, PATCH_OPERATIONS_MAX,
     REPEATED_BYTES_MAX, REPLIES_WAITING_BYTES_MAX, REPLY_BYTES_MAX, STRING_BYTES_MAX,
-    UNAUTHENTICATED_ARGUMENTS_MAX, UNAUTHENTICATED_BULK_BYTES_MAX,
+    SYNC_DOCUMENT_BYTES_MAX, SYNC_ITEMS_MAX, SYNC_VALUE_BYTES_MAX, UNAUTHENTICATED_ARGUMENTS_MAX,
+    UNAUTHENTICATED_BULK_BYTES_MAX,
 };
 use keystead_engine::bounds::JOB_BYTES_MAX;
 use keystead_limit::bounds::{CHECK_MANY_MAX, COMBINED_MAX};
@@ -163,6 +164,11 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
         ("operations of one `/kv:batch`", vec![count(BATCH_OPERATIONS_MAX)]),
         ("the response to a `/kv:batch`", vec![bytes(REST_RESPONSE_BYTES_MAX)]),
         ("documents on a page of `GET /kv`", vec![count(LIST_LIMIT_MAX), bytes(LIST_BYTES_MAX)]),
+        (
+            "items of one `POST /sync`; the value of one; the document",
+            vec![count(SYNC_ITEMS_MAX), bytes(SYNC_VALUE_BYTES_MAX), bytes(SYNC_DOCUMENT_BYTES_MAX)],
+        ),
+        ("changes on a page of `GET /sync`", vec![count(SYNC_PULL_LIMIT_MAX), bytes(SYNC_PULL_BYTES_MAX)]),
         ("wait for the next change of a document", vec![ms(WAIT_MS_MAX)]),
         (
             "operations of a JSON patch; what they copy",
@@ -291,6 +297,11 @@ const NOT_ON_THE_PAGE: &[&str] = &[
     "RESP_PIPELINE_REQUESTS_MAX",
     "RESP_PIPELINE_BYTES_MAX",
     "RESP_PART_TURN",
+    "SYNC_WINNER_BYTES_MAX",
+    "SYNC_PULL_LIMIT",
+    "SYNC_PULL_EFFECTS_MAX",
+    "SYNC_SECRET_BYTES_MIN",
+    "SYNC_TOKEN_BYTES_MAX",
 ];
 
 #[test]

@@ -18,19 +18,20 @@ fn each_mutation_has_its_own_result() {
         let items = [
             json!({ "id": 1, "key": "a", "value": { "x": 1, "y": 1 }, "ts": now }),
             json!({ "id": 2, "key": "a", "field": "x", "value": 2, "ts": now + 1 }),
-            json!({ "id": 5, "key": "a", "field": "x", "value": 3, "ts": now - 1000 }),
+            json!({ "id": 5, "key": "s", "field": "x", "value": 3, "ts": now - 1000 }),
             json!({ "id": 6, "key": "b", "field": "z", "value": [], "ts": now, "ifVersion": 7 }),
             json!({ "id": 7, "key": "c", "value": "x".repeat(300_000), "ts": now }),
             json!({ "id": 8, "key": "d", "field": "ahead", "value": 1, "ts": now + YEAR_MS }),
             json!({ "id": 9, "key": "e", "value": 1, "ts": now - YEAR_MS }),
         ];
+        http.sync("c2", &[json!({ "id": 1, "key": "s", "field": "x", "value": 2, "ts": now })]);
         let response = http.sync("c1", &items);
         let results = response["results"].as_array().unwrap();
         let statuses: Vec<&str> = results.iter().map(|result| result["status"].as_str().unwrap()).collect();
         assert_eq!(statuses, ["applied", "applied", "stale", "conflict", "refused", "applied", "refused"]);
         assert_eq!(response["lastId"], 9);
         assert_eq!(results[1], json!({ "id": 2, "status": "applied", "version": 2, "ts": now + 1 }));
-        let winner = json!({ "value": 2, "version": 2, "ts": now + 1, "client": "c1" });
+        let winner = json!({ "value": 2, "version": 1, "ts": now, "client": "c2" });
         assert_eq!(results[2]["winner"], winner);
         assert_eq!(results[3]["winner"], json!({ "deleted": true, "version": null }));
         assert_eq!(results[4]["error"]["code"], "too_large");

@@ -67,8 +67,9 @@ fn the_outcomes_of_a_whole_request_are_known_when_it_is_sent_again() {
     let mut keys = Keyspace::in_memory();
     let chunk: Vec<Mutation> =
         (1..=SYNC_ITEMS_MAX as u64).map(|id| set(id, "x", json!(id), NOW.0 - id)).collect();
+    one(&mut keys, "b", set(1, "x", json!(0), NOW.0), NOW);
     let first = send(&mut keys, "a", &chunk, NOW);
-    assert!(first[1..].iter().all(|outcome| outcome.settled.status == Status::Stale));
+    assert!(first.iter().all(|outcome| outcome.settled.status == Status::Stale));
     let revision = keys.revision();
     let again = send(&mut keys, "a", &chunk, NOW);
     assert!(again.iter().zip(&first).all(|(again, first)| again.again && again.settled == first.settled));
@@ -210,6 +211,23 @@ fn the_members_with_a_stamp_are_bounded() {
     let after = mutation(next + 2, "k", Edit::SetField("g".into(), json!(1)), NOW.0 + 2);
     assert_eq!(status(&mut keys, "a", after, NOW.plus_ms(2)), Status::Applied);
     assert_eq!(read(&mut keys, "k", NOW), Some(json!({"f1":2,"g":1})));
+}
+
+/// A clock that is corrected goes back.
+#[test]
+fn an_own_earlier_mutation_never_wins() {
+    let mut keys = Keyspace::in_memory();
+    assert!(one(&mut keys, "a", set(1, "x", json!(1), NOW.0 + YEAR_MS), NOW).settled.clamped);
+    let corrected = one(&mut keys, "a", set(2, "x", json!(2), NOW.0 - 5), NOW);
+    assert_eq!((corrected.settled.status, corrected.settled.ts), (Status::Applied, Some(NOW.0)));
+    let whole = one(&mut keys, "a", mutation(3, "k", Edit::Put(json!({"y":3})), NOW.0 - 9), NOW);
+    assert_eq!((whole.settled.status, whole.settled.lost), (Status::Applied, vec![]));
+    assert_eq!(read(&mut keys, "k", NOW), Some(json!({"y":3})));
+    assert_eq!(
+        status(&mut keys, "b", set(1, "y", json!(4), NOW.0 - 5), NOW),
+        Status::Stale,
+        "another client's does"
+    );
 }
 
 #[test]

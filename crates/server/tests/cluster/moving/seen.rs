@@ -124,6 +124,34 @@ fn versions_and_idempotent_responses_move_with_their_document() {
     assert_eq!(next.json()["version"], 5, "{}", next.text());
 }
 
+/// The stamps and ids of offline sync are in the slot of the document.
+#[test]
+fn offline_edits_have_their_effect_one_time_although_their_slot_moves() {
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
+    let key = format!("doc{{{}}}", key_of(slot));
+    // Far ahead, so each counts as made when it arrives: applied again, it would win again.
+    let edit =
+        |id: u64| json!({ "id": id, "key": key, "field": "n", "value": id, "ts": 9_000_000_000_000u64 });
+    let body = json!({ "client": "c", "items": [edit(1), edit(2)] }).to_string();
+    let sent = |node: usize, body: &str| nodes.http(node).ask("POST", "/sync", &[], body.as_bytes()).json();
+    let first = sent(0, &body);
+    assert_eq!(first["results"][1]["status"], "applied", "{first}");
+    assert_eq!(sent(1, &body)["results"][0]["error"]["code"], "moved", "another node has the slot");
+    nodes.begin_move(slot, "a", "b");
+    let (code, _, stderr) = nodes.cluster(&["rebalance"]);
+    assert_eq!(code, 0, "{stderr}");
+    let there = nodes.owner(slot);
+    let again = sent(there, &body);
+    for (again, first) in
+        again["results"].as_array().unwrap().iter().zip(first["results"].as_array().unwrap())
+    {
+        assert_eq!((&again["again"], &again["ts"]), (&json!(true), &first["ts"]), "{again}");
+    }
+    let next = sent(there, &json!({ "client": "c", "items": [edit(3)] }).to_string());
+    assert_eq!(next["results"][0]["version"], 3, "{next}");
+}
+
 #[test]
 fn calls_of_others_are_refused_with_the_reason() {
     let Some(nodes) = Nodes::start(&[]) else { return };
