@@ -1,5 +1,5 @@
-//! The TypeScript client in `clients/typescript` against the real server: its types, its tests in Node, and the demo page in a real
-//! Chromium.
+//! The TypeScript client in `clients/typescript` against the real server: its types, its tests in Node and in a Worker, and the demo
+//! page in a real Chromium.
 //!
 //! It is compiled in a copy of the package in `target/typescript`, with the packages of `target/peers`. What is not installed is
 //! skipped with the reason, unless `REQUIRE=` names it; `./test` installs all of it.
@@ -25,28 +25,41 @@ const NO_NODE: &str = "node is not installed (apt-get install nodejs npm)";
 const NO_PACKAGES: &str = "the client's packages are not installed (npm install --prefix target/peers typescript idb playwright-core)";
 const NO_CHROMIUM: &str = "Chromium is not installed (apt-get install chromium)";
 
+const NO_WORKERD: &str = "Miniflare is not installed (npm install --prefix target/peers miniflare)";
+
 /// Debian's.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// The tests of the package, with whether they need Chromium.
-const SCRIPTS: [(&str, &str, bool); 3] = [
-    ("typescript-client", "tests/client.test.mjs", false),
-    ("typescript-tokens", "tests/tokens.test.mjs", false),
-    ("typescript-chromium", "tests/browser.test.mjs", true),
+/// What a script needs besides Node.
+#[derive(Clone, Copy)]
+enum Needs {
+    Nothing,
+    Chromium,
+    Workerd,
+}
+
+/// The tests of the package.
+const SCRIPTS: [(&str, &str, Needs); 4] = [
+    ("typescript-client", "tests/client.test.mjs", Needs::Nothing),
+    ("typescript-tokens", "tests/tokens.test.mjs", Needs::Nothing),
+    ("typescript-workers", "tests/workers.test.mjs", Needs::Workerd),
+    ("typescript-chromium", "tests/browser.test.mjs", Needs::Chromium),
 ];
 
 fn main() -> ExitCode {
     let mut trials = vec![
-        trial("typescript-build", missing(false), || Ok(fs::remove_dir_all(build("typescript-build")?)?)),
+        trial("typescript-build", missing(Needs::Nothing), || {
+            Ok(fs::remove_dir_all(build("typescript-build")?)?)
+        }),
         Trial::test("typescript-scripts", every_script_is_run),
     ];
-    for (name, script, in_chromium) in SCRIPTS {
-        trials.push(trial(name, missing(in_chromium), move || run(name, script)));
+    for (name, script, needs) in SCRIPTS {
+        trials.push(trial(name, missing(needs), move || run(name, script)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn missing(in_chromium: bool) -> Option<&'static str> {
+fn missing(needs: Needs) -> Option<&'static str> {
     let has_node = Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success());
     let has = |package: &str| peers().join("node_modules").join(package).join("package.json").is_file();
     if !has_node {
@@ -55,7 +68,11 @@ fn missing(in_chromium: bool) -> Option<&'static str> {
     if !["typescript", "idb", "playwright-core"].into_iter().all(has) {
         return Some(NO_PACKAGES);
     }
-    (in_chromium && !Path::new(CHROMIUM).is_file()).then_some(NO_CHROMIUM)
+    match needs {
+        Needs::Chromium if !Path::new(CHROMIUM).is_file() => Some(NO_CHROMIUM),
+        Needs::Workerd if !has("miniflare") => Some(NO_WORKERD),
+        Needs::Nothing | Needs::Chromium | Needs::Workerd => None,
+    }
 }
 
 fn package() -> PathBuf {
