@@ -39,6 +39,11 @@ struct RouteLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StoreLabel {
     store: &'static str,
 }
@@ -193,6 +198,7 @@ pub struct Metrics {
     documents_store_broken: Family<StoreLabel, Gauge>,
     upstream_broken: Family<StoreLabel, Gauge>,
     upstream_errors: Counter,
+    sync_mutations: Family<ResultLabel, Counter>,
     /// Metrics of a node of a cluster.
     pub(crate) cluster: ClusterMetrics,
     /// Metrics of rate limits.
@@ -220,6 +226,7 @@ impl Metrics {
             documents_store_broken: Family::default(),
             upstream_broken: Family::default(),
             upstream_errors: Counter::default(),
+            sync_mutations: Family::default(),
             cluster: ClusterMetrics::default(),
             policies: PolicyMetrics::new(),
             http_connections: Gauge::default(),
@@ -275,6 +282,11 @@ impl Metrics {
             "REST requests that failed because of the upstream",
             self.upstream_errors.clone(),
         );
+        to.register(
+            "sync_mutations",
+            "Mutations of offline clients, by result; again: settled before",
+            self.sync_mutations.clone(),
+        );
         self.shards.register(to);
         self.resp.register(to);
         self.cluster.register(to);
@@ -292,6 +304,11 @@ impl Metrics {
     ) {
         self.requests.get_or_create(&RequestLabels { route, method, status }).inc();
         self.durations.get_or_create(&RouteLabel { route }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a mutation of an offline client.
+    pub(crate) fn record_mutation(&self, result: &'static str) {
+        self.sync_mutations.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Sets the metrics of the other servers that this one uses.

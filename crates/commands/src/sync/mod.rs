@@ -116,6 +116,20 @@ pub enum Status {
     Retry,
 }
 
+impl Status {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Applied => "applied",
+            Status::Stale => "stale",
+            Status::Conflict => "conflict",
+            Status::Rejected => "refused",
+            Status::Retry => "retry",
+        }
+    }
+}
+
 /// Why a mutation is rejected, or may be sent again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {

@@ -44,6 +44,11 @@ fn each_mutation_has_its_own_result() {
             first["again"] = json!(true);
             assert_eq!(*again, first, "sent again, it has the same results");
         }
+        let metrics = http.get("/metrics");
+        for (result, count) in [("applied", 4), ("stale", 1), ("conflict", 1), ("refused", 2), ("again", 7)] {
+            let line = format!("keystead_sync_mutations_total{{result=\"{result}\"}} {count}\n");
+            assert!(metrics.text().contains(&line), "{line}{}", metrics.text());
+        }
         assert_eq!(http.get("/kv/a").text().trim_end(), r#"{"key":"a","value":{"x":2,"y":1},"version":2}"#);
     }
 }

@@ -58,7 +58,12 @@ pub(in super::super) async fn push(context: &HttpContext, request: &HttpRequest)
     let outcomes = outcomes.into_iter().map(|outcome| {
         outcome.unwrap_or_else(|| without_effect(Settled::because(Status::Retry, "internal", "no result")))
     });
-    let body = results::body(&ids, outcomes.collect(), client_ts, context.app.now());
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    for outcome in &outcomes {
+        let result = if outcome.again { "again" } else { outcome.settled.status.as_str() };
+        context.app.metrics.record_mutation(result);
+    }
+    let body = results::body(&ids, outcomes, client_ts, context.app.now());
     Ok(reply::json(StatusCode::OK, body))
 }
 

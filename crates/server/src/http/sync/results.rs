@@ -27,7 +27,7 @@ fn result(id: u64, outcome: Outcome) -> Value {
     let Outcome { settled, again, winner } = outcome;
     let mut result = Map::new();
     result.insert("id".to_owned(), json!(id));
-    result.insert("status".to_owned(), json!(settled.status));
+    result.insert("status".to_owned(), json!(settled.status.as_str()));
     if matches!(settled.status, Status::Applied | Status::Stale | Status::Conflict) {
         result.insert("version".to_owned(), json!(settled.version));
     }
