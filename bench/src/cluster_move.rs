@@ -51,8 +51,12 @@ pub(crate) fn run() {
         others("Valkey, CLUSTER MIGRATESLOTS", &valkey, migrate_slots),
         others("Redis, redis-cli --cluster reshard", &"redis-server".into(), reshard),
     ];
-    println!("\n{KEYS} keys of 100 bytes, {SLOTS} of 16,384 slots to a fourth node, 2 clients with pipelines of 32 INCR:\n");
-    println!("| server | took | keys moved | keys/s | errors | writes/s before | during | p99 before | p99 during | longest |");
+    println!(
+        "\n{KEYS} keys of 100 bytes, {SLOTS} of 16,384 slots to a fourth node, 2 clients with pipelines of 32 INCR:\n"
+    );
+    println!(
+        "| server | took | keys moved | keys/s | errors | writes/s before | during | p99 before | p99 during | longest |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut first = None;
     for row in rows.into_iter().flatten() {

@@ -149,7 +149,9 @@ impl Writers {
                 let (key, expected) = (name(number, n), value.to_string());
                 let found = reader.ask(&key, &["GET", &key])?;
                 if found != expected {
-                    return Err(io::Error::other(format!("{key} is {found}, and {expected} was acknowledged")));
+                    return Err(io::Error::other(format!(
+                        "{key} is {found}, and {expected} was acknowledged"
+                    )));
                 }
             }
         }
@@ -237,7 +239,13 @@ impl Client {
     }
 
     /// Whether a write was acknowledged. If not, it is sent again.
-    fn take(&mut self, n: usize, reply: &str, window: &mut Window, has_errors: &mut bool) -> io::Result<bool> {
+    fn take(
+        &mut self,
+        n: usize,
+        reply: &str,
+        window: &mut Window,
+        has_errors: &mut bool,
+    ) -> io::Result<bool> {
         let next = self.values[n] + 1;
         if let Some(error) = reply.strip_prefix('-') {
             let mut words = error.split(' ');

@@ -89,12 +89,7 @@ impl Keyspace {
 
     /// As [`scan_all`](Keyspace::scan_all), with two estimates: the bytes that each key uses without its value, and with what of its value
     /// is in memory.
-    pub fn scan_sizes(
-        &self,
-        cursor: u64,
-        count: usize,
-        mut visit: impl FnMut(&Bytes, usize, usize),
-    ) -> u64 {
+    pub fn scan_sizes(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Bytes, usize, usize)) -> u64 {
         self.see(self.revision);
         let slots = self.table.slots() as u64;
         let end = cursor.saturating_add(count as u64).min(slots);

@@ -196,7 +196,11 @@ impl Membership {
 
     /// Runs something again whenever slots were opened, closed or given away, until it has a result, or that takes too long, or too many
     /// wait already. Slots may change without a notice for what runs, so it runs again after a while in any case.
-    pub(crate) async fn retry<T>(&self, again_after: Duration, run: impl AsyncFn() -> Option<T>) -> Option<T> {
+    pub(crate) async fn retry<T>(
+        &self,
+        again_after: Duration,
+        run: impl AsyncFn() -> Option<T>,
+    ) -> Option<T> {
         let (Some(mover), Some(_parked)) = (self.mover.get(), self.park()) else { return None };
         let mut changes = mover.changes();
         let retried = async {

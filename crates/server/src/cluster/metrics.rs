@@ -59,7 +59,11 @@ impl ClusterMetrics {
                 &self.troubled,
             ),
             ("cluster_parked_requests", "Requests that wait for a slot that is handed over", &self.parked),
-            ("cluster_move_lag_keys", "Keys of moving slots that have changed and are not on this target yet", &self.lag),
+            (
+                "cluster_move_lag_keys",
+                "Keys of moving slots that have changed and are not on this target yet",
+                &self.lag,
+            ),
         ] {
             to.register(name, help, family.clone());
         }

@@ -25,7 +25,8 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 pub(super) async fn report(context: &HttpContext, request: &HttpRequest) -> Reply {
     match mover(context, request) {
         Ok(mover) => {
-            let rate = request.head.headers.get(RATE_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
+            let rate =
+                request.head.headers.get(RATE_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
             if let Some(rate) = rate {
                 mover.set_rate(rate);
             }
@@ -129,7 +130,9 @@ fn mover<'a>(context: &'a HttpContext, request: &HttpRequest) -> Result<&'a Arc<
     };
     let format = request.head.headers.get(FORMAT_HEADER).and_then(|value| value.to_str().ok());
     if let Some(other) = format.filter(|format| *format != FORMAT) {
-        let message = format!("slots are moved in format {FORMAT} by this node, and in {other} by the other: run the same version on both");
+        let message = format!(
+            "slots are moved in format {FORMAT} by this node, and in {other} by the other: run the same version on both"
+        );
         return Err(Error::new(Code::Unsupported, message));
     }
     let table = cluster.table();

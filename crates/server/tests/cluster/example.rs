@@ -25,7 +25,9 @@ fn the_script_without_docker_runs() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    for line in ["4096 slots were moved in ", "visits: {\"result\":\"20\"}", "== done: 20 requests, 20 visits"] {
+    for line in
+        ["4096 slots were moved in ", "visits: {\"result\":\"20\"}", "== done: 20 requests, 20 visits"]
+    {
         assert!(stdout.contains(line), "'{line}' is missing in\n{stdout}");
     }
 }
@@ -37,7 +39,10 @@ fn the_compose_file_names_what_there_is() {
     let help = Command::new(env!("CARGO_BIN_EXE_keystead")).args(["help"]).output().unwrap();
     let cluster = Command::new(env!("CARGO_BIN_EXE_keystead")).args(["cluster", "--help"]).output().unwrap();
     let router = Command::new(env!("CARGO_BIN_EXE_keystead")).args(["router", "--help"]).output().unwrap();
-    let help: String = [help, cluster, router].iter().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).collect();
+    let help: String = [help, cluster, router]
+        .iter()
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .collect();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     for line in &lines {
         let setting = line.trim().split(':').next().unwrap();
@@ -54,7 +59,8 @@ fn the_compose_file_names_what_there_is() {
         let addresses = format!("redis://node-{node}:6379,http://node-{node}:8080");
         assert_eq!(text.matches(&addresses).count(), 2, "in the table and in its service: {addresses}");
     }
-    let init = |name: &str| text.contains(&format!("\n  {name}:\n")) || text.contains(&format!("\n  {name}: &"));
+    let init =
+        |name: &str| text.contains(&format!("\n  {name}:\n")) || text.contains(&format!("\n  {name}: &"));
     for service in ["table", "init", "node-a", "node-b", "node-c", "router"] {
         assert!(init(service), "{service}");
     }

@@ -86,7 +86,9 @@ async fn print_plan(operator: &Operator<'_>, record: &Record, next: &SlotTable) 
     crate::cli::print(&plan.text(sizes.as_ref().ok()));
     match sizes {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Error::new(error.code(), format!("their sizes are not known: {}", error.message()))),
+        Err(error) => {
+            Err(Error::new(error.code(), format!("their sizes are not known: {}", error.message())))
+        }
     }
 }
 

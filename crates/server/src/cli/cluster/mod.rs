@@ -132,7 +132,8 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some((_, what)) = unused.iter().find(|(is_unused, _)| *is_unused) {
         return Err(failure(format_args!("{what} no effect on keystead cluster {action}"), "leave it out"));
     }
-    let operator = Operator { url: &url, token: settings.token.as_ref(), is_dry, rate: Some(rate.unwrap_or(0)) };
+    let operator =
+        Operator { url: &url, token: settings.token.as_ref(), is_dry, rate: Some(rate.unwrap_or(0)) };
     match (&*action, node) {
         ("init", _) => {
             let nodes: Vec<String> = matches.get_many(NODE).into_iter().flatten().cloned().collect();

@@ -81,8 +81,8 @@ pub(super) struct Moving<'a> {
     handing_over: BTreeMap<MigrationId, Stopwatch>,
     /// Why migrations wait.
     troubles: BTreeMap<MigrationId, String>,
-    /// A node has refused a migration for a reason that does not go away: nothing more begins.
-    refused: Option<String>,
+    /// A node has no room, or has refused a migration for another reason that does not go away: nothing more begins.
+    refused: Option<Error>,
     sizes: Sizes,
     /// What is to be moved, and the target of each slot when it has.
     wanted: Vec<Move>,
@@ -101,7 +101,9 @@ impl<'a> Moving<'a> {
         let plan = planned(&table);
         let sizes = Sizes::read(&mut peers, &table, &plan.moves).await?;
         crate::cli::print(&plan.text(Some(&sizes)));
-        sizes.check(&plan.moves)?;
+        // What is under way is brought to its end all the same.
+        let refused = sizes.check(&plan.moves).err();
+        let moves = if refused.is_some() { Vec::new() } else { plan.moves.clone() };
         let slots = plan.slots();
         let under_way = table.migrations().map(|Migration { slots, from, to, .. }| Move {
             slots: slots.clone(),
@@ -110,14 +112,14 @@ impl<'a> Moving<'a> {
         });
         let wanted = under_way.chain(plan.moves.iter().cloned()).collect();
         let (size, slots) = (sizes.of(&slots), slots.len());
-        let coordinator = Coordinator::new(Arc::new(table)).with_moves(plan.moves, CONCURRENT_MIGRATIONS);
+        let coordinator = Coordinator::new(Arc::new(table)).with_moves(moves, CONCURRENT_MIGRATIONS);
         Ok(Moving {
             record,
             coordinator,
             peers,
             handing_over: BTreeMap::new(),
             troubles: BTreeMap::new(),
-            refused: None,
+            refused,
             sizes,
             wanted,
             shown: Shown::new(),
@@ -151,11 +153,12 @@ impl<'a> Moving<'a> {
     }
 
     async fn until_moved(&mut self) -> Result<()> {
-        let (mut least, mut since_progress) = (usize::MAX, Stopwatch::start());
+        // The least slots that were left, and the most keys that targets had then.
+        let (mut best, mut since_progress) = ((usize::MAX, 0), Stopwatch::start());
         loop {
             if self.coordinator.is_done() {
-                if let Some(why) = self.refused.take() {
-                    return Err(Error::new(Code::StoreUnavailable, format!("a move was refused: {why}")));
+                if let Some(refused) = self.refused.take() {
+                    return Err(refused);
                 }
                 // What was aborted is planned again.
                 let moves = planned(self.coordinator.table()).moves;
@@ -171,8 +174,8 @@ impl<'a> Moving<'a> {
             self.learn().await;
             let (left, staged) = self.left();
             self.show(&left, staged);
-            if left.len() < least || staged > 0 && !self.has_trouble() {
-                (least, since_progress) = (left.len(), Stopwatch::start());
+            if left.len() < best.0 || left.len() == best.0 && staged > best.1 {
+                (best, since_progress) = ((left.len(), staged), Stopwatch::start());
             }
             if since_progress.elapsed() > REBALANCE_STALL_TIMEOUT {
                 let why = self.troubles.values().next().map_or("no node says why", String::as_str);
@@ -182,10 +185,6 @@ impl<'a> Moving<'a> {
             }
             sleep(OPERATOR_INTERVAL).await;
         }
-    }
-
-    fn has_trouble(&self) -> bool {
-        !self.troubles.is_empty()
     }
 
     /// The slots that are not where they are to be, and how many keys of them are staged there.
@@ -272,7 +271,9 @@ impl<'a> Moving<'a> {
     /// Aborts a migration that cannot succeed, and begins no other.
     fn refuse(&mut self, id: MigrationId, node: &Value, why: &str, orders: &mut Vec<Order>) {
         if self.refused.is_none() {
-            self.refused = Some(format!("node '{}' says: {why}", node.as_str().unwrap_or_default()));
+            let node = node.as_str().unwrap_or_default();
+            let what = format!("a move was refused: node '{node}' says: {why}");
+            self.refused = Some(Error::new(Code::StoreUnavailable, what));
             self.coordinator = Coordinator::new(Arc::clone(self.coordinator.table()));
         }
         self.coordinator.abort(id, orders);

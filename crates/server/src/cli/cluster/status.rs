@@ -87,7 +87,8 @@ fn text(table: &SlotTable, answers: &[Answer]) -> String {
         };
         let (resp, http) = (&node.resp, &node.http);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {id:<width$}  {slots:>5} slots  {resp}  {http}  {answers}{redirects}{parked}");
+        let _ =
+            writeln!(text, "  {id:<width$}  {slots:>5} slots  {resp}  {http}  {answers}{redirects}{parked}");
     }
     let moves = table.migrations();
     if moves.len() > 0 {

@@ -64,10 +64,6 @@ impl KeyDigests {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0 = HashMap::new();
-    }
-
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use keystead_cluster::bounds::SLOTS;
+use keystead_cluster::migration::target::TargetStage;
 use keystead_cluster::{Access, NodeId, SlotSet};
 use keystead_core::Result;
 use keystead_model::keyspace::SlotAccess;
@@ -45,12 +46,17 @@ impl Mover {
                 slots.iter().for_each(|slot| inner.applied[usize::from(slot)] = access);
             }
         }
-        let (table, applied) = (Arc::clone(inner.member.table()), &inner.applied);
-        if is_changed || *cluster.table() != *table {
+        let table = Arc::clone(inner.member.table());
+        let ready = inner.member.targets().iter().filter(|target| target.stage() == TargetStage::Ready);
+        let expected: SlotSet = ready.flat_map(|target| target.migration().slots.iter()).collect();
+        let is_expected_now = std::mem::replace(&mut inner.expected, expected) != inner.expected;
+        let (applied, expected) = (&inner.applied, &inner.expected);
+        if is_changed || is_expected_now || *cluster.table() != *table {
             // One that is being sealed has been closed, and that is noted a moment later.
             cluster.learn(table, |slot, is_parked| {
                 applied[usize::from(slot)] == SlotAccess::Closed
                     || is_parked && wanted(slot) == SlotAccess::Closed
+                    || expected.contains(slot)
             });
             self.changed.send_modify(|count| *count += 1);
         }
@@ -78,5 +84,4 @@ impl Mover {
         slots.iter().for_each(|slot| inner.applied[usize::from(slot)] = SlotAccess::Closed);
         self.changed.send_modify(|count| *count += 1);
     }
-
 }

@@ -53,6 +53,8 @@ pub(super) struct Inner {
     dir: PathBuf,
     /// What requests may do with each slot, as the shards have it.
     pub(super) applied: Vec<SlotAccess>,
+    /// The slots that this node has and that the table does not give to it yet, as requests have it.
+    pub(super) expected: SlotSet,
     /// Of the migrations from this node.
     pub(super) trackers: BTreeMap<MigrationId, Arc<Tracker>>,
     follower: Weak<Follower>,
@@ -105,6 +107,7 @@ impl Mover {
             records,
             dir,
             applied: vec![SlotAccess::Open; usize::from(SLOTS)],
+            expected: SlotSet::default(),
             trackers: BTreeMap::new(),
             follower: Weak::new(),
             pulls: BTreeMap::new(),
@@ -235,15 +238,10 @@ impl Mover {
     }
 
     /// Executes outputs after those that could not be, and what they lead to, then makes the fence follow the machine.
-    async fn finish(
-        self: &Arc<Self>,
-        app: &Arc<App>,
-        inner: &mut Inner,
-        outputs: Vec<Output>,
-    ) -> Result<()> {
+    async fn finish(self: &Arc<Self>, app: &Arc<App>, inner: &mut Inner, outputs: Vec<Output>) -> Result<()> {
         inner.pending.extend(outputs);
         while let Some(output) = inner.pending.front().cloned() {
-            inner.is_dirty |= !matches!(output, Output::Send(..) | Output::Stage(_) | Output::Compare(_));
+            inner.is_dirty |= may_change_access(&output);
             let more = self.execute(app, inner, output).await?;
             inner.pending.pop_front();
             inner.pending.extend(more);
@@ -441,6 +439,15 @@ impl Mover {
         inner.trackers.insert(id, Arc::clone(&tracker));
         inner.is_dirty = true;
         Ok(tracker)
+    }
+}
+
+/// Whether the fence, or what is expected of this node, may be another one after this.
+fn may_change_access(output: &Output) -> bool {
+    match output {
+        Output::Send(..) | Output::Stage(_) | Output::Compare(_) => false,
+        Output::PersistTarget(record) => record.stage == TargetStage::Ready,
+        _ => true,
     }
 }
 

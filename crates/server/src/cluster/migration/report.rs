@@ -41,7 +41,8 @@ impl Mover {
         let targets = inner.member.targets().iter().map(|target| {
             // What is not durable yet may not be acted on.
             let progress = target.progress().filter(|_| inner.is_settled());
-            let staged = inner.pulls.get(&target.migration().id).and_then(|staged| staged.try_lock().ok()?.keys());
+            let staged =
+                inner.pulls.get(&target.migration().id).and_then(|staged| staged.try_lock().ok()?.keys());
             let stage = match target {
                 target if target.is_promoting() => "promoting",
                 target if target.is_comparing() => "comparing",

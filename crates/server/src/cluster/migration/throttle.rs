@@ -23,7 +23,12 @@ pub(super) struct Throttle {
 
 impl Default for Throttle {
     fn default() -> Self {
-        Throttle { rate: AtomicU64::new(0), since: Stopwatch::start(), paid: Mutex::default(), is_other: Notify::new() }
+        Throttle {
+            rate: AtomicU64::new(0),
+            since: Stopwatch::start(),
+            paid: Mutex::default(),
+            is_other: Notify::new(),
+        }
     }
 }
 
@@ -64,7 +69,11 @@ mod tests {
     #[test]
     fn what_all_take_together_has_the_rate() {
         let (throttle, second) = (Throttle::default(), Duration::from_secs(1));
-        assert_eq!(throttle.take_at(usize::MAX / 2, second), Duration::ZERO, "without a rate there is no limit");
+        assert_eq!(
+            throttle.take_at(usize::MAX / 2, second),
+            Duration::ZERO,
+            "without a rate there is no limit"
+        );
         throttle.set(1000);
         let waits: Vec<u128> = (0..3).map(|_| throttle.take_at(500, second).as_millis()).collect();
         assert_eq!(waits, [400, 900, 1400]);

@@ -31,7 +31,7 @@ impl Routed {
     /// Sends a request on a key to its owner. An error that says that nothing was applied is followed.
     pub(super) fn ask(&mut self, key: &str, line: &str) -> Reply {
         let (slot, mut first) = (slot(key.as_bytes()), self.ports.clone().into_iter().cycle());
-        for _ in 0..2000 {
+        for attempt in 0..6000 {
             let port = self.owners.get(&slot).copied().or_else(|| first.next()).unwrap();
             let Some(client) = self.connection(port) else {
                 self.owners.remove(&slot);
@@ -45,7 +45,13 @@ impl Routed {
                 return Reply::Unknown;
             };
             match reply.strip_prefix("-MOVED ").and_then(|moved| moved.rsplit_once(':')) {
-                Some((_, port)) => drop(self.owners.insert(slot, port.parse().unwrap())),
+                Some((_, port)) => {
+                    self.owners.insert(slot, port.parse().unwrap());
+                    if attempt > 4 {
+                        // The owner does not know yet that it is: it does not reach the store of the table.
+                        std::thread::park_timeout(std::time::Duration::from_millis(5));
+                    }
+                }
                 None => return Reply::Text(reply),
             }
         }
@@ -121,7 +127,7 @@ pub(super) fn counter(client: usize, n: usize) -> String {
 pub(super) fn check_counters(ports: Vec<u16>, counted: &[(Vec<Count>, Vec<String>)]) -> usize {
     let (mut routed, mut keys) = (Routed::new(ports), 0);
     for (client, (counts, wrong)) in counted.iter().enumerate() {
-        assert_eq!(wrong, &[] as &[String]);
+        assert_eq!(wrong.iter().take(5).collect::<Vec<_>>(), [] as [&String; 0]);
         for (n, count) in counts.iter().enumerate() {
             let key = counter(client, n);
             let Reply::Text(reply) = routed.ask(&key, &format!("GET {key}")) else { panic!("{key}: lost") };

@@ -42,7 +42,8 @@ fn add_behind_proxies(nodes: &mut Nodes) -> Proxies {
 
 #[test]
 fn connections_that_are_cut_or_hang_lose_nothing() {
-    let times: usize = std::env::var("KEYSTEAD_KILLS").map_or(1, |text| text.parse::<usize>().unwrap().div_ceil(6));
+    let times: usize =
+        std::env::var("KEYSTEAD_KILLS").map_or(1, |text| text.parse::<usize>().unwrap().div_ceil(6));
     let Some(mut nodes) = Nodes::start(&[]) else { return };
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     println!("KEYSTEAD_SEED={seed}");
@@ -51,7 +52,8 @@ fn connections_that_are_cut_or_hang_lose_nothing() {
     let faults = [Traffic::RepliesLost, Traffic::RequestsLost, Traffic::Held];
     // To the node, as a source and as a target; from the node to the store; and of all to the store.
     let links: [&[&Proxy]; 3] = [&[&proxies.http], &[&proxies.store], &[&proxies.http, &proxies.store]];
-    let rounds = (0..times).flat_map(|_| links.iter().flat_map(|link| faults.iter().map(move |fault| (link, fault))));
+    let rounds =
+        (0..times).flat_map(|_| links.iter().flat_map(|link| faults.iter().map(move |fault| (link, fault))));
     while_clients_increment(&mut nodes, 2, |nodes| {
         for (round, (link, fault)) in rounds.enumerate() {
             let d = NodeId::new("d").unwrap();

@@ -45,9 +45,11 @@ impl Client {
         let body = response.json();
         let member = |name: &str| body["value"].get(name).map_or(0, |value| value.as_u64().unwrap());
         Said::Outcome(match response.status {
-            200 | 201 => {
-                Outcome::Is(Doc { version: body["version"].as_u64().unwrap(), a: member("a"), b: member("b") })
-            }
+            200 | 201 => Outcome::Is(Doc {
+                version: body["version"].as_u64().unwrap(),
+                a: member("a"),
+                b: member("b"),
+            }),
             404 => Outcome::Absent,
             409 => Outcome::Conflict(body["error"]["current"].as_u64()),
             421 => {
@@ -123,7 +125,7 @@ impl Client {
             }
             record.histories[key].lock().unwrap().push(Event { start, end, call, outcome });
             // So that a history is long in time and not in events, which the checker has to order.
-            crate::resp::pause(self.rng.below(6));
+            crate::resp::pause(5 + self.rng.below(20));
         }
     }
 }

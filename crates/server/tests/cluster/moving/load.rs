@@ -57,15 +57,17 @@ fn check(nodes: &Nodes, keys: usize, ports: Vec<u16>) {
 }
 
 /// Changes documents with `ifVersion` at the node that owns them, and follows 421. Returns how many changes there were, and what went wrong.
-fn change_documents(ports: Vec<u16>, stop: &AtomicBool) -> (u64, Vec<String>) {
+fn change_documents(ports: &[u16], stop: &AtomicBool) -> (u64, Vec<String>) {
     const DOCUMENTS: usize = 20;
-    let (mut versions, mut ats, mut wrong, mut changes) = ([0u64; DOCUMENTS], [ports[0]; DOCUMENTS], Vec::new(), 0);
+    let (mut versions, mut ats, mut wrong, mut changes) =
+        ([0u64; DOCUMENTS], [ports[0]; DOCUMENTS], Vec::new(), 0);
     let mut connections = std::collections::HashMap::new();
     for n in (0..DOCUMENTS).cycle() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let path = format!("/kv/document:{n}?ifVersion={}", versions[n]);
+        let condition = if versions[n] == 0 { String::new() } else { format!("?ifVersion={}", versions[n]) };
+        let path = format!("/kv/document:{n}{condition}");
         loop {
             let http = connections
                 .entry(ats[n])
@@ -109,9 +111,9 @@ fn nodes_join_and_leave_while_clients_write() {
     let options = Options { ports, clients, keys: 200, pipeline: 64, swaps: true };
     let (mut writers, stop) = (Writers::start(options), AtomicBool::new(false));
     let ((changes, wrong), moved) = std::thread::scope(|scope| {
-        let https = nodes.ports.iter().skip(1).step_by(2).copied().collect();
+        let https: Vec<u16> = nodes.ports.iter().skip(1).step_by(2).copied().collect();
         let stop = &stop;
-        let documents = scope.spawn(move || change_documents(https, stop));
+        let documents = scope.spawn(move || change_documents(&https, stop));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             std::thread::park_timeout(Duration::from_secs(1));
             report("before", writers.mark());
@@ -129,7 +131,10 @@ fn nodes_join_and_leave_while_clients_write() {
                 let (code, stdout, stderr) = nodes.cluster(&["remove", name]);
                 assert_eq!(code, 0, "{stderr}");
                 print!("{stdout}");
-                assert!(stdout.ends_with(&format!("node {name} has been removed: it may be stopped\n")), "{stdout}");
+                assert!(
+                    stdout.ends_with(&format!("node {name} has been removed: it may be stopped\n")),
+                    "{stdout}"
+                );
             }
             report("4 -> 2", writers.mark());
             let status = nodes.cluster(&["status"]).1;
@@ -142,7 +147,7 @@ fn nodes_join_and_leave_while_clients_write() {
         (documents.join().unwrap(), ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let written = writers.stop_and_check().unwrap();
-    assert_eq!(wrong, [] as [String; 0], "documents");
+    assert_eq!(wrong.iter().take(5).collect::<Vec<_>>(), [] as [&String; 0], "documents");
     println!("{changes} changes of documents with ifVersion, none lost or repeated");
     println!("{:.1} % of the keys moved to the fourth node", moved * 100.0);
     assert!((0.15..0.35).contains(&moved), "about a quarter");

@@ -12,7 +12,8 @@ mod states;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use client::{Reply, Routed};
+use client::Reply;
+use keystead_cluster::table::Stored;
 use keystead_cluster::{Edit, MigrationId, Move, NodeId, SlotTable, TableError, TableStep};
 use keystead_core::{Key, StoreExt};
 use keystead_testkit::servers::free_ports;
@@ -63,6 +64,17 @@ impl Nodes {
     /// Changes the table as an operator would.
     fn edit(&self, edit: Edit) -> Arc<SlotTable> {
         self.try_edit(edit).unwrap()
+    }
+
+    /// The table as the store has it.
+    fn table(&self) -> SlotTable {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.unwrap().block_on(async {
+            let store = keystead_stores::open(&url(&self.store)).unwrap();
+            let stored = store.get::<Stored>(&Key::new("keystead:cluster").unwrap()).await.unwrap().unwrap();
+            store.close().await.unwrap();
+            stored.table().unwrap()
+        })
     }
 
     fn try_edit(&self, edit: Edit) -> Result<Arc<SlotTable>, TableError> {

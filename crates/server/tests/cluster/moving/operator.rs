@@ -12,6 +12,10 @@ use super::kills::while_clients_increment;
 use crate::resp::until;
 use crate::{Nodes, key_of};
 
+/// The least limit that a node accepts, and names that need more when all of a slot, or a quarter of all, come.
+const LEAST_MEMORY: &str = "1mb";
+const LONG_NAMES: usize = 300;
+
 fn fill(nodes: &Nodes, keys: usize, bytes: usize) {
     let (mut routed, value) = (Routed::new(nodes.resp_ports()), "v".repeat(bytes));
     for n in 0..keys {
@@ -31,7 +35,10 @@ fn a_dry_run_says_what_would_move_and_how_large_it_is() {
     let keys: usize = lines
         .iter()
         .map(|line| {
-            assert!(line.contains(" slots from ") && line.contains(" to d: ") && line.ends_with("kb"), "{line}");
+            assert!(
+                line.contains(" slots from ") && line.contains(" to d: ") && line.ends_with("kb"),
+                "{line}"
+            );
             line.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse::<usize>().unwrap()
         })
         .sum();
@@ -58,13 +65,16 @@ fn a_rate_slows_a_move_down_and_an_interrupted_one_is_continued() {
     let Some(mut nodes) = Nodes::start(&[]) else { return };
     fill(&nodes, 400, 1000);
     nodes.add_node();
-    for wrong in [&["rebalance", "--rate", "0b"][..], &["rebalance", "--rate", "64"], &["status", "--rate", "1mb"]] {
+    for wrong in
+        [&["rebalance", "--rate", "0b"][..], &["rebalance", "--rate", "64"], &["status", "--rate", "1mb"]]
+    {
         let (code, _, stderr) = nodes.cluster(wrong);
         assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
     }
     // About 100 keys of 1 kB move: at 10 kB/s that takes ten seconds.
     let mut slow = nodes.command(&["rebalance", "--rate", "10kb"]);
-    let child = slow.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let child =
+        slow.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     until("something moves", || nodes.report(3)["received_keys"].as_u64().unwrap() > 0);
     let status = nodes.cluster(&["status"]).1;
     assert!(status.contains(" moves are under way\n") && status.contains(" slots from a to d, "), "{status}");
@@ -86,29 +96,38 @@ fn a_rate_slows_a_move_down_and_an_interrupted_one_is_continued() {
 #[test]
 fn a_node_without_room_is_refused_before_anything_moves() {
     let Some(mut nodes) = Nodes::start(&[]) else { return };
-    fill(&nodes, 3000, 10);
-    // The names of a quarter of the keys need more.
-    nodes.add_node_with(&["--memory", "20kb"]);
+    // Values can be evicted, so long names are what needs memory. About a quarter of them would move.
+    let (mut routed, long) = (Routed::new(nodes.resp_ports()), "n".repeat(30_000));
+    for n in 0..LONG_NAMES {
+        routed.expect(&format!("{n}:{long}"), &format!("SET {n}:{long} v"), "+OK");
+    }
+    nodes.add_node_with(&["--memory", LEAST_MEMORY]);
     let table = nodes.cluster(&["status"]).1;
     let (code, _, stderr) = nodes.cluster(&["rebalance"]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("nothing moves: node 'd' has ") && stderr.contains(" of memory left"), "{stderr}");
+    assert!(
+        stderr.contains("nothing moves: node 'd' has ") && stderr.contains(" of memory left"),
+        "{stderr}"
+    );
     let epoch = |text: &str| text.lines().next().unwrap().to_owned();
     assert_eq!(epoch(&nodes.cluster(&["status"]).1), epoch(&table), "the table has not changed");
     // One that was begun all the same is refused by the node, and aborted.
-    let slots: Vec<u16> = (0..16_384).filter(|slot| slot % 3 == 0).collect();
-    let own: Vec<u16> = slots.into_iter().filter(|slot| nodes.owner(*slot) == 0).take(64).collect();
-    for slot in own.iter().take(3) {
-        let tag = key_of(*slot);
-        for n in 0..200 {
-            nodes.resp(0).expect(&[(&format!("SET big:{n}:{{{tag}}} v"), "+OK")]);
-        }
+    let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
+    let (tag, mut first) = (key_of(slot), nodes.resp(0));
+    for n in 0..LONG_NAMES {
+        first.expect(&[(&format!("SET {{{tag}}}{n}:{long} v"), "+OK")]);
     }
-    let id = nodes.begin_moves(own, "a", "d");
+    let id = nodes.begin_move(slot, "a", "d");
     until("the node has no memory left", || nodes.row(3, id)["refused"] == json!(true));
     let (code, _, stderr) = nodes.cluster(&["rebalance"]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("memory"), "{stderr}");
+    assert!(stderr.contains("nothing moves: node 'd' has "), "{stderr}");
+    nodes.until_settled();
+    assert_eq!(
+        (nodes.owner(slot), nodes.dbsize()),
+        (0, 2 * LONG_NAMES),
+        "aborted, and nothing is left there"
+    );
 }
 
 #[test]
@@ -126,7 +145,8 @@ fn long_names_and_large_values_move() {
     let Some(nodes) = Nodes::start(&[]) else { return };
     let slot = (1_000..).find(|slot| nodes.owner(*slot) == 0).unwrap();
     let tag = key_of(slot);
-    let names: Vec<String> = (0..4).map(|n| format!("{{{tag}}}{}", format!("{n}\u{1}").repeat(15_000))).collect();
+    let names: Vec<String> =
+        (0..4).map(|n| format!("{{{tag}}}{}", format!("{n}\u{1}").repeat(15_000))).collect();
     let large = "v".repeat(9 << 20);
     let mut first = nodes.resp(0);
     for name in &names {
@@ -134,7 +154,10 @@ fn long_names_and_large_values_move() {
     }
     assert_eq!(first.ask_words(&["SET", &format!("large{{{tag}}}"), &large]), "+OK");
     for n in 0..20 {
-        first.expect(&[(&format!("RPUSH list{{{tag}}} {}", format!("{n} ").repeat(5000).trim_end()), &format!(":{}", (n + 1) * 5000))]);
+        first.expect(&[(
+            &format!("RPUSH list{{{tag}}} {}", format!("{n} ").repeat(5000).trim_end()),
+            &format!(":{}", (n + 1) * 5000),
+        )]);
     }
     let id = nodes.begin_move(slot, "a", "b");
     until("the keys are copied", || nodes.row(1, id)["progress"]["Tailing"].is_object());
@@ -176,9 +199,10 @@ fn nothing_is_revealed_that_is_not_durable() {
     assert_eq!(nodes.owner(slot), 0, "the table has not changed");
     std::fs::remove_dir(block(1)).unwrap();
     let mut routed = Routed::new(nodes.resp_ports());
-    until("somebody serves the slot", || {
-        matches!(routed.ask(&key, &format!("SET {key} v")), Reply::Text(reply) if reply == "+OK")
-    });
+    until(
+        "somebody serves the slot",
+        || matches!(routed.ask(&key, &format!("SET {key} v")), Reply::Text(reply) if reply == "+OK"),
+    );
 }
 
 /// An operator that is killed at any moment leaves no slot that nobody serves, and clients see no error.
@@ -209,7 +233,9 @@ fn nobody_waits_for_an_operator_that_was_killed() {
                 let is_served = |at: usize| {
                     let report = nodes.report(at);
                     let rows = report["migrations"].as_array().unwrap();
-                    rows.iter().all(|row| !["sealing", "frozen", "waiting"].iter().any(|phase| row["phase"] == *phase))
+                    rows.iter().all(|row| {
+                        !["sealing", "frozen", "waiting"].iter().any(|phase| row["phase"] == *phase)
+                    })
                 };
                 (0..4).all(is_served)
             });

@@ -183,7 +183,9 @@ impl Scene<'_> {
 /// The slots of a node that clients write to, with other keys in them.
 fn busy_slots(nodes: &Nodes, owner: usize) -> Vec<u16> {
     let slots = (0..2).flat_map(|client| (0..40).map(move |n| slot(counter(client, n).as_bytes())));
-    let mut slots: Vec<u16> = slots.filter(|slot| nodes.owner(*slot) == owner).collect();
+    let table = nodes.table();
+    let is_own = |slot: &u16| table.owner(*slot).is_some_and(|node| node.id.as_str() == IDS[owner]);
+    let mut slots: Vec<u16> = slots.filter(is_own).collect();
     slots.sort_unstable();
     slots.dedup();
     slots
