@@ -108,7 +108,7 @@ fn command(dir: &Path, level: &str, http_port: u16, port: u16) -> Command {
     command
 }
 
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("KEYSTEAD_BIN")
         .map_or_else(|| std::env::current_exe().unwrap().with_file_name("keystead"), PathBuf::from)
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod cluster;
+mod cluster_move;
 mod codec;
 mod cpu;
 mod engine;
@@ -65,6 +66,12 @@ const BENCHES: &[Bench] = &[
         "virtual nodes against uniformity, keys moved and ns per lookup, compared with slot % nodes",
         &[],
         cluster::run,
+    ),
+    (
+        "cluster-move",
+        "a quarter of the slots moves while clients write, compared with Valkey's atomic slot migration and Redis's resharding",
+        &["redis-server", "redis-cli"],
+        cluster_move::run,
     ),
     (
         "resp",

@@ -33,7 +33,7 @@ pub const VIRTUAL_NODES_MAX: usize = 4096;
 /// Most requests that wait for one migration on a node. The next one is rejected at once, *not applied*.
 pub const PARKED_MAX: usize = 10_000;
 
-/// A slot is handed over when the last batch of changes had at most so many: what is left takes about one round trip.
+/// A slot is handed over when at most so many of its keys changed since the target asked before: what is left takes about one round trip.
 pub const HAND_OVER_LAG_MAX: u64 = 1000;
 
 /// Migrations that a coordinator has under way at a time. Further moves wait.

@@ -68,8 +68,11 @@ pub const MIGRATION_IDLE: Duration = Duration::from_millis(50);
 /// How long a request waits for a slot that is handed over. After that it is rejected, *not applied*: `TRYAGAIN`, or 503 `try_again`.
 pub const PARKED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often an HTTP request for a slot that is handed over is tried again meanwhile.
-pub const PARKED_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often an HTTP request for a slot that is handed over is tried again, if no slot has changed hands meanwhile.
+pub const PARKED_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most requests of a node that wait for slots that are handed over. One more is rejected at once, *not applied*: `TRYAGAIN`, or 503.
+pub const PARKED_MAX: usize = 10_000;
 
 /// How long a hand over may take, seen by the operator. After that the migration is aborted, and begun again.
 pub const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,11 +83,21 @@ pub const OPERATOR_INTERVAL: Duration = Duration::from_millis(20);
 /// How long nothing may move before an operator's command ends with an error. It may be run again.
 pub const REBALANCE_STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How long `keystead cluster` waits for the nodes to say how large their slots are. After that nothing moves.
+pub const SIZES_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes on disk for a byte of keys and values that a node takes in: the journal, and the archive.
+pub const MIGRATION_DISK_FACTOR: u64 = 2;
+
 /// How long `keystead cluster add` waits for the new node. After that it ends with an error, and the node is in the table.
 pub const CLUSTER_ADD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a source may take to seal. After that it serves again, and the hand over is tried again.
-pub const SEAL_TIMEOUT: Duration = Duration::from_secs(3);
+pub const SEAL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a source leaves slots that it has sealed without an owner who serves them. After that it ends the migration itself and serves
+/// again. Together with [`SEAL_TIMEOUT`] less than [`PARKED_TIMEOUT`], so that requests wait for it and see no error.
+pub const FROZEN_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// What expires within this time of a hand over is not compared: each node removes it by its own clock.
 pub const MIGRATION_CLOCK_SKEW: Duration = Duration::from_secs(60);
@@ -107,7 +120,13 @@ pub const MIGRATION_BATCH_BYTES: usize = 4 << 20;
 /// Largest message that a target accepts: a batch, and one key. A larger one is an error of the migration.
 pub const MIGRATION_MESSAGE_BYTES_MAX: usize = 640 << 20;
 
-/// How long a source waits for changes before it says that there are none.
+/// Most keys whose change a source remembers for a target. If more change before that takes them, it copies again.
+pub const MIGRATION_CHANGED_MAX: usize = 1_000_000;
+
+/// How much of `--rate` a target may take at once after a pause.
+pub const MIGRATION_RATE_BURST: Duration = Duration::from_millis(100);
+
+/// How long a source collects changes before it sends them.
 pub const MIGRATION_TAIL_WAIT: Duration = Duration::from_millis(100);
 
 /// How long a node may take to answer another node or an operator about a migration.

@@ -23,12 +23,14 @@
 //! | stores that break the contract   | [`broken`]      |
 //! | the server in a test             | [`server`]      |
 //! | servers of others, to test stores| [`servers`]     |
+//! | clients that write to a cluster  | [`cluster_writers`] |
 //! | tests that cannot run            | [`skip`]        |
 //!
 //! This crate uses temporary directories and child processes. Cases and harnesses return a [`Failure`] and never panic, so that the
 //! suite can be tested with broken stores.
 
 pub mod broken;
+pub mod cluster_writers;
 pub mod conformance;
 pub mod server;
 pub mod servers;

@@ -128,6 +128,9 @@ impl Member {
 
     /// Sends again what has got no answer. Call it regularly.
     pub fn tick(&self, out: &mut Vec<Output>) {
+        for source in &self.sources {
+            source.tick(out);
+        }
         for target in &self.targets {
             target.tick(out);
         }

@@ -97,6 +97,8 @@ pub enum Body {
         after: Revision,
         /// up to this one.
         through: Revision,
+        /// How many keys have changed after the first revision, also those that did not fit.
+        lag: u64,
         /// Where the changes end, when the source accepts no more.
         sealed: Option<Sealed>,
     },
@@ -113,7 +115,7 @@ pub enum Body {
 pub enum Progress {
     /// It copies.
     Copying,
-    /// It follows, and the last batch had so many revisions.
+    /// It follows, and so many keys had changed when it asked last.
     Tailing {
         /// That number.
         lag: u64,

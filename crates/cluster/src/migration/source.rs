@@ -53,6 +53,8 @@ pub struct Feed {
     pub oldest: Revision,
     /// The last durable revision, or the last one that fits into a batch.
     pub through: Revision,
+    /// How many keys have changed after what the target has. A source with a hundred other slots has many revisions and no lag.
+    pub lag: u64,
 }
 
 /// The source of one migration. See the [module](self).
@@ -113,9 +115,13 @@ impl Source {
         let through = sealed.map_or(feed.through, |sealed| feed.through.min(sealed.revision));
         match *body {
             Body::Copy => self.send(Body::Snapshot { through }, out),
+            // After the seal there is nothing, so that a restarted source, which has no older changes either, can say that as well.
+            Body::Tail { after } if sealed.is_some_and(|sealed| sealed.revision == after) => {
+                self.send(Body::Changes { after, through: after, lag: 0, sealed }, out);
+            }
             // A target that is ahead has what a crash has undone here: it begins again.
             Body::Tail { after } if after < feed.oldest || after > through => self.send(Body::Discarded, out),
-            Body::Tail { after } => self.send(Body::Changes { after, through, sealed }, out),
+            Body::Tail { after } => self.send(Body::Changes { after, through, lag: feed.lag, sealed }, out),
             Body::HandOver if self.phase == SourcePhase::Serving => {
                 self.phase = SourcePhase::Sealing;
                 self.attempt += 1;
@@ -149,6 +155,13 @@ impl Source {
         }
         self.phase = SourcePhase::Serving;
         self.parked.release(self.migration.id, Release::Run, out);
+    }
+
+    /// Says again what is left to do: deleting may fail.
+    pub(crate) fn tick(&self, out: &mut Vec<Output>) {
+        if self.phase == SourcePhase::Durable(SourceStage::Cleaning) {
+            out.push(Output::Delete(self.id()));
+        }
     }
 
     /// The table has ended the migration, and another node owns the slots.

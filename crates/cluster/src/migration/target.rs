@@ -53,7 +53,7 @@ pub struct Target {
     migration: Migration,
     stage: TargetStage,
     note: Note,
-    /// Revisions of the last batch.
+    /// Keys that had changed when it asked last.
     lag: Option<u64>,
     pub(crate) parked: Parked,
 }
@@ -160,12 +160,12 @@ impl Target {
                 self.persist(TargetStage::Tailing(through), out);
             }
             // Only what continues exactly where it is: others are late or repeated.
-            (TargetStage::Tailing(at), Body::Changes { after, through, sealed }) if at == after => {
+            (TargetStage::Tailing(at), Body::Changes { after, through, lag, sealed }) if at == after => {
                 if through > after {
                     out.push(Output::Stage(self.id()));
                     self.persist(TargetStage::Tailing(through), out);
                 }
-                self.lag = Some(through.0 - after.0);
+                self.lag = Some(lag);
                 if let (Some(sealed), Note::None) = (sealed, self.note) {
                     self.note = Note::Ends(sealed);
                 }

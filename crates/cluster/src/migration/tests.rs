@@ -29,7 +29,7 @@ fn learn(member: &mut Member, table: &SlotTable) -> Vec<Output> {
 
 fn receive(member: &mut Member, id: MigrationId, body: Body) -> Vec<Output> {
     let mut out = Vec::new();
-    let feed = Feed { oldest: Revision(0), through: Revision(9) };
+    let feed = Feed { oldest: Revision(0), through: Revision(9), lag: 0 };
     member.receive(&Message { id, body }, feed, &mut out);
     out
 }
@@ -50,7 +50,7 @@ fn frozen(table: &SlotTable) -> Member {
 fn ready(table: &SlotTable) -> Member {
     let mut target = start("b", table);
     receive(&mut target, ONE, Body::Snapshot { through: Revision(9) });
-    let ends = Body::Changes { after: Revision(9), through: Revision(9), sealed: Some(sealed()) };
+    let ends = Body::Changes { after: Revision(9), through: Revision(9), lag: 0, sealed: Some(sealed()) };
     assert_eq!(receive(&mut target, ONE, ends), [Output::Compare(ONE)]);
     target.compared(ONE, Digest::default(), &mut Vec::new());
     target
@@ -107,8 +107,37 @@ fn the_changes_end_at_the_seal_although_the_shard_goes_on() {
     let at = Sealed { revision: Revision(5), digest: Digest::default(), compares_after_ms: 0 };
     source.sealed(ONE, 1, at, &mut Vec::new());
     let changes = receive(&mut source, ONE, Body::Tail { after: Revision(3) });
-    let body = Body::Changes { after: Revision(3), through: Revision(5), sealed: Some(at) };
+    let body = Body::Changes { after: Revision(3), through: Revision(5), lag: 0, sealed: Some(at) };
     assert_eq!(changes, [Output::Send(Recipient::Node(node("b")), Message { id: ONE, body })]);
+}
+
+#[test]
+fn a_restarted_source_repeats_where_the_changes_end() {
+    let (table, _) = moving();
+    let mut source = frozen(&table);
+    // Its feed begins anew, after what other slots have changed since the seal.
+    let feed = Feed { oldest: Revision(20), through: Revision(21), lag: 3 };
+    let mut asked = |after| {
+        let mut out = Vec::new();
+        source.receive(&Message { id: ONE, body: Body::Tail { after } }, feed, &mut out);
+        match out.as_slice() {
+            [Output::Send(_, message)] => message.body,
+            other => panic!("{other:?}"),
+        }
+    };
+    let ends = Body::Changes { after: Revision(9), through: Revision(9), lag: 0, sealed: Some(sealed()) };
+    assert_eq!(asked(Revision(9)), ends);
+    assert_eq!(asked(Revision(8)), Body::Discarded);
+}
+
+#[test]
+fn what_could_not_be_deleted_is_deleted_later() {
+    let (table, _) = moving();
+    let mut source = frozen(&table);
+    learn(&mut source, &table.finish(ONE).unwrap());
+    let mut out = Vec::new();
+    source.tick(&mut out);
+    assert_eq!(out, [Output::Delete(ONE)]);
 }
 
 #[test]
@@ -116,7 +145,7 @@ fn a_feed_that_is_discarded_after_the_seal_is_copied_again() {
     let (table, _) = moving();
     let mut target = start("b", &table);
     receive(&mut target, ONE, Body::Snapshot { through: Revision(3) });
-    let some = Body::Changes { after: Revision(3), through: Revision(5), sealed: Some(sealed()) };
+    let some = Body::Changes { after: Revision(3), through: Revision(5), lag: 0, sealed: Some(sealed()) };
     receive(&mut target, ONE, some);
     assert!(receive(&mut target, ONE, Body::Discarded).contains(&Output::ClearStaging(ONE)));
     assert_eq!(target.targets()[0].stage(), target::TargetStage::Copying);

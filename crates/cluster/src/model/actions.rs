@@ -78,7 +78,8 @@ impl Model {
                 continue;
             };
             let body = envelope.message.body;
-            let feed = Feed { oldest: Revision(0), through: Revision(world.nodes[at].durable as u64) };
+            let feed =
+                Feed { oldest: Revision(0), through: Revision(world.nodes[at].durable as u64), lag: 0 };
             self.act(world, at, &envelope.payload, body_name(&body), next, |member, out| {
                 member.receive(&envelope.message, feed, out);
             });

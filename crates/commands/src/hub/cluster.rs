@@ -21,7 +21,7 @@ use crate::spec::{Control, Run, Spec, flag};
 /// This node, and its copy of the slot table.
 pub struct Cluster {
     me: Node,
-    /// For each slot what requests for it do ([`ELSEWHERE`], [`SERVED`], [`PARKED`]).
+    /// For each slot what requests for it do ([`ELSEWHERE`], [`SERVED`], [`PARKED`], [`EXPECTED`]).
     slots: Box<[AtomicU8]>,
     /// Whether slots are moving to or from this node.
     is_moving: AtomicBool,
@@ -35,6 +35,9 @@ const ELSEWHERE: u8 = 0;
 const SERVED: u8 = 1;
 /// Requests wait: the slot is being handed over.
 const PARKED: u8 = 2;
+/// Requests wait: this node has everything of the slot, and does not know yet that it owns it. Who sends them may know, and would
+/// otherwise be sent to and fro.
+const EXPECTED: u8 = 3;
 
 /// Why a node does not run a command on some keys. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,16 +76,18 @@ impl Cluster {
         cluster
     }
 
-    /// Follows another table. The caller has checked that it may, and has persisted it. Of the slots that this node owns, `is_parked` says
-    /// which do not serve requests now. Its second argument is whether the slot is parked already: only the thread of its shard may begin that.
+    /// Follows another table. The caller has checked that it may, and has persisted it. `is_parked` says for which slots requests wait now: of
+    /// those that this node owns, or is about to own. Its second argument is whether the slot is parked already: only the thread of its shard may begin that.
     pub fn learn(&self, table: Arc<SlotTable>, is_parked: impl Fn(u16, bool) -> bool) {
         let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
         for (slot, state) in (0..).zip(&self.slots) {
             let is_own = table.owner(slot).is_some_and(|owner| self.is_me(owner));
-            let next = match is_own {
-                false => ELSEWHERE,
-                true if is_parked(slot, state.load(Ordering::Acquire) == PARKED) => PARKED,
-                true => SERVED,
+            let is_parked = is_parked(slot, state.load(Ordering::Acquire) == PARKED);
+            let next = match (is_own, is_parked) {
+                (false, false) => ELSEWHERE,
+                (false, true) => EXPECTED,
+                (true, false) => SERVED,
+                (true, true) => PARKED,
             };
             state.store(next, Ordering::Release);
         }
@@ -141,13 +146,13 @@ impl Cluster {
     /// Whether this node owns a slot, also while that is handed over.
     #[must_use]
     pub fn owns(&self, slot: u16) -> bool {
-        self.state(slot) != ELSEWHERE
+        matches!(self.state(slot), SERVED | PARKED)
     }
 
     /// Whether any of these slots is being handed over, so that requests for it wait.
     #[must_use]
     pub fn is_parked(&self, slots: &[u16]) -> bool {
-        slots.iter().any(|slot| self.state(*slot) == PARKED)
+        slots.iter().any(|slot| matches!(self.state(*slot), PARKED | EXPECTED))
     }
 
     /// The slots of a request of this session: of its keys, or, for EXEC, of those of all queued commands.
@@ -174,7 +179,7 @@ impl Cluster {
     /// How many slots this node serves.
     #[must_use]
     pub fn slots_served(&self) -> usize {
-        self.slots.iter().filter(|state| state.load(Ordering::Relaxed) != ELSEWHERE).count()
+        self.slots.iter().filter(|state| matches!(state.load(Ordering::Relaxed), SERVED | PARKED)).count()
     }
 
     /// Requests that were sent to another node since the start.
@@ -223,6 +228,7 @@ impl Cluster {
             // Served again since it was checked.
             Some(owner) if self.is_me(owner) && self.serves(slot) => None,
             Some(owner) if self.is_me(owner) => Some(Rejection::Parked(slot)),
+            Some(_) if self.state(slot) == EXPECTED => Some(Rejection::Parked(slot)),
             Some(owner) => {
                 Some(Rejection::Moved { slot, owner: Box::new(owner.clone()), epoch: table.epoch() })
             }
@@ -355,6 +361,15 @@ pub(crate) mod tests {
         cluster.learn(cluster.table(), |_, _| false);
         assert_eq!(cluster.rejection_of([slot]), None);
         let theirs = (1..SLOTS).find(|slot| !cluster.serves(*slot)).unwrap();
+        let served = cluster.slots_served();
+        cluster.learn(cluster.table(), |slot, _| slot == theirs);
+        assert_eq!(
+            cluster.rejection_of([theirs]),
+            Some(Rejection::Parked(theirs)),
+            "it is about to be this node's"
+        );
+        assert!(cluster.is_parked(&[theirs]) && !cluster.owns(theirs) && cluster.slots_served() == served);
+        cluster.learn(cluster.table(), |_, _| false);
         cluster.park(theirs);
         assert!(
             matches!(cluster.rejection_of([theirs]), Some(Rejection::Moved { .. })),

@@ -87,6 +87,20 @@ impl Keyspace {
         if end < slots { end } else { 0 }
     }
 
+    /// As [`scan_all`](Keyspace::scan_all), with two estimates: the bytes that each key uses without its value, and with what of its value
+    /// is in memory.
+    pub fn scan_sizes(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Bytes, usize, usize)) -> u64 {
+        self.see(self.revision);
+        let slots = self.table.slots() as u64;
+        let end = cursor.saturating_add(count as u64).min(slots);
+        for id in cursor..end {
+            if let (Some(name), Some(bytes)) = (self.table.key(id as Id), self.bytes_at(id as Id)) {
+                visit(name, super::memory::entry_bytes(name), bytes);
+            }
+        }
+        if end < slots { end } else { 0 }
+    }
+
     /// How many keys are this node's. It goes through all of them, and is for a node that has others.
     #[must_use]
     pub fn count_own(&self) -> usize {

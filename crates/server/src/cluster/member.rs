@@ -4,9 +4,11 @@
 //! A store that is away changes nothing: the node goes on with the table that it has, also after a restart.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use keystead_cluster::{Node, SlotTable, TableError};
+use keystead_cluster::{Node, SlotTable, TableError, TableStep};
 use keystead_commands::hub::Cluster;
 use keystead_core::{Code, Error, Result};
 use keystead_engine::Durability;
@@ -17,7 +19,7 @@ use super::copy::{self, FILE};
 use super::migration::Mover;
 use super::record::Record;
 use crate::app::App;
-use crate::bounds::{CLUSTER_POLL_INTERVAL, MIGRATION_POLL_INTERVAL, PARKED_TIMEOUT};
+use crate::bounds::{CLUSTER_POLL_INTERVAL, MIGRATION_POLL_INTERVAL, PARKED_MAX, PARKED_TIMEOUT};
 use crate::failure::failure;
 use crate::settings::Settings;
 use crate::stores::StoreName;
@@ -31,6 +33,17 @@ pub struct Membership {
     polling: tokio::sync::Mutex<()>,
     /// Set when it has joined.
     mover: OnceLock<Arc<Mover>>,
+    /// Requests that wait for a slot.
+    parked: AtomicUsize,
+}
+
+/// A request that waits.
+struct Parked<'a>(&'a AtomicUsize);
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Makes the server a node of the cluster of its settings, if they name one. Returns when it may serve.
@@ -52,6 +65,7 @@ pub(crate) async fn join(app: &Arc<App>) -> Result<()> {
         trouble: Mutex::default(),
         polling: Default::default(),
         mover: OnceLock::new(),
+        parked: AtomicUsize::new(0),
     };
     let table = membership.first_table(&me).await?;
     let serving = table.slots_owned(&me.id);
@@ -171,13 +185,58 @@ impl Membership {
         Ok(Arc::new(table))
     }
 
-    /// Waits until none of these slots is being handed over, or that takes too long.
+    /// Waits until none of these slots is being handed over, or that takes too long, or too many wait already.
     pub(crate) async fn until_served(&self, cluster: &Cluster, slots: &[u16]) {
-        let Some(mover) = self.mover.get() else { return };
+        let (Some(mover), Some(_parked)) = (self.mover.get(), self.park()) else { return };
         let mut changes = mover.changes();
         let served = async { while cluster.is_parked(slots) && changes.changed().await.is_ok() {} };
         // Then the request is rejected, not applied.
         let _ = timeout(PARKED_TIMEOUT, served).await;
+    }
+
+    /// Runs something again whenever slots were opened, closed or given away, until it has a result, or that takes too long, or too many
+    /// wait already. Slots may change without a notice for what runs, so it runs again after a while in any case.
+    pub(crate) async fn retry<T>(
+        &self,
+        again_after: Duration,
+        run: impl AsyncFn() -> Option<T>,
+    ) -> Option<T> {
+        let (Some(mover), Some(_parked)) = (self.mover.get(), self.park()) else { return None };
+        let mut changes = mover.changes();
+        let retried = async {
+            loop {
+                let _ = timeout(again_after, changes.changed()).await;
+                if let Some(result) = run().await {
+                    return result;
+                }
+            }
+        };
+        timeout(PARKED_TIMEOUT, retried).await.ok()
+    }
+
+    fn park(&self) -> Option<Parked<'_>> {
+        let parked = Parked(&self.parked);
+        (self.parked.fetch_add(1, Ordering::Relaxed) < PARKED_MAX).then_some(parked)
+    }
+
+    /// How many requests wait for a slot.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.parked.load(Ordering::Relaxed)
+    }
+
+    /// Changes the table, and follows it. Whether the change was made; if it was rejected, the table is read instead.
+    pub(crate) async fn change(&self, app: &Arc<App>, step: &TableStep) -> Result<bool> {
+        let changed = self.record.change(step).await?;
+        let is_made = changed.is_ok();
+        match (changed, app.hub.cluster.get()) {
+            (Ok(table), Some(cluster)) => {
+                let _polling = self.polling.lock().await;
+                self.learn(app, cluster, table).await?;
+            }
+            _ => self.poll(app).await,
+        }
+        Ok(is_made)
     }
 
     /// The slots that move to and from this node.
@@ -194,16 +253,15 @@ impl Membership {
             Err(error) => Some(format!("the slot table cannot be read: {}", error.message())),
             Ok(None) => Some("the store has no slot table any more".to_owned()),
             Ok(Some(table)) => {
-                self.learn(app, cluster, table).await.err().map(|error| error.message().to_owned())
+                self.learn(app, cluster, Arc::new(table)).await.err().map(|error| error.message().to_owned())
             }
         };
         self.report(trouble);
     }
 
-    async fn learn(&self, app: &Arc<App>, cluster: &Cluster, table: SlotTable) -> Result<()> {
+    async fn learn(&self, app: &Arc<App>, cluster: &Cluster, table: Arc<SlotTable>) -> Result<()> {
         let current = cluster.table();
         check_next(&current, &table)?;
-        let table = Arc::new(table);
         if table != current
             && let Some(mover) = self.mover.get()
         {

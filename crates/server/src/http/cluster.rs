@@ -1,8 +1,9 @@
 //! `/admin/cluster`: what nodes of a cluster and `keystead cluster` ask each other while slots move. Touches the shards and the store of the
 //! slot table, through the cluster's modules.
 //!
-//! `GET /admin/cluster` reports the migrations of this node; `POST .../refresh` reads the slot table now; `copy`, `tail` and
-//! `hand-over` of a migration are asked of its source. All need the token, and the name of the cluster in a header.
+//! `GET /admin/cluster` reports the migrations of this node, and sets how fast it takes slots in, if the operator says that; `sizes` is how
+//! many keys and bytes its slots have; `POST .../refresh` reads the slot table now; `copy`, `tail` and `hand-over` of a migration are asked of
+//! its source. All need the token, and the name of the cluster in a header.
 
 use std::sync::Arc;
 
@@ -10,21 +11,35 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use keystead_cluster::MigrationId;
 use keystead_core::{Code, Error, Result};
-use keystead_model::Bytes;
 use serde_json::json;
 
 use super::context::HttpContext;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use crate::cluster::migration::Mover;
-use crate::cluster::migration::call::{CLUSTER_HEADER, MESSAGE_HEADER};
+use crate::cluster::migration::call::{CLUSTER_HEADER, FORMAT, FORMAT_HEADER, MESSAGE_HEADER, RATE_HEADER};
 use crate::cluster::migration::target::{Ask, Sent};
 
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 pub(super) async fn report(context: &HttpContext, request: &HttpRequest) -> Reply {
     match mover(context, request) {
-        Ok(mover) => reply::json(StatusCode::OK, mover.report().await),
+        Ok(mover) => {
+            let rate =
+                request.head.headers.get(RATE_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
+            if let Some(rate) = rate {
+                mover.set_rate(rate);
+            }
+            reply::json(StatusCode::OK, mover.report(&context.app).await)
+        }
+        Err(error) => reply::error(&error),
+    }
+}
+
+pub(super) async fn sizes(context: &HttpContext, request: &HttpRequest) -> Reply {
+    let sizes = async { mover(context, request)?.sizes(&context.app).await };
+    match sizes.await {
+        Ok(sizes) => reply::json(StatusCode::OK, sizes),
         Err(error) => reply::error(&error),
     }
 }
@@ -48,9 +63,9 @@ pub(super) async fn refresh(context: &HttpContext, request: &HttpRequest) -> Rep
 pub(super) async fn copy(context: &HttpContext, request: &HttpRequest) -> Reply {
     let copied = async {
         let (mover, id, ask) = asked(context, request)?;
-        let page = mover.copy(&context.app, id, ask.name.map(Bytes::from), ask.began).await?;
-        let name = page.last.map(|name| name.to_vec());
-        Ok((Sent { name, began: Some(page.began), message: page.message }, page.data))
+        let page = ask.page.ok_or_else(|| Error::new(Code::BadRequest, "'page' is missing"))?;
+        let (part, message) = mover.copy(&context.app, id, page).await?;
+        Ok((Sent { message }, part.bytes))
     };
     sent(copied.await)
 }
@@ -59,8 +74,8 @@ pub(super) async fn tail(context: &HttpContext, request: &HttpRequest) -> Reply 
     let tailed = async {
         let (mover, id, ask) = asked(context, request)?;
         let after = ask.after.ok_or_else(|| Error::new(Code::BadRequest, "'after' is missing"))?;
-        let (message, data) = mover.tail(&context.app, id, after).await?;
-        Ok((Sent { name: None, began: None, message: Some(message) }, data))
+        let (message, data) = mover.tail(&context.app, id, after, ask.waits).await?;
+        Ok((Sent { message: Some(message) }, data))
     };
     sent(tailed.await)
 }
@@ -113,6 +128,13 @@ fn mover<'a>(context: &'a HttpContext, request: &HttpRequest) -> Result<&'a Arc<
     let Some((cluster, mover)) = joined else {
         return Err(Error::new(Code::Unsupported, "this server is not a node of a cluster"));
     };
+    let format = request.head.headers.get(FORMAT_HEADER).and_then(|value| value.to_str().ok());
+    if let Some(other) = format.filter(|format| *format != FORMAT) {
+        let message = format!(
+            "slots are moved in format {FORMAT} by this node, and in {other} by the other: run the same version on both"
+        );
+        return Err(Error::new(Code::Unsupported, message));
+    }
     let table = cluster.table();
     let named = request.head.headers.get(CLUSTER_HEADER).and_then(|value| value.to_str().ok());
     match named {

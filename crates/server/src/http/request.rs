@@ -11,7 +11,6 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use keystead_core::{Code, Error, Stopwatch};
-use tokio::time::{sleep, timeout};
 
 use super::context::HttpContext;
 use super::error::ApiError;
@@ -20,7 +19,7 @@ use super::rights::{self, AuthError, Rights};
 use super::routes::{self, Access, Match, Route, Takes, method_label};
 use super::{body, cors, health, upstash};
 use crate::app::App;
-use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, PARKED_RETRY_INTERVAL, PARKED_TIMEOUT};
+use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, PARKED_RETRY_INTERVAL};
 use crate::starting::Starting;
 use crate::sync_token::Scope;
 
@@ -225,16 +224,12 @@ async fn handle(context: &HttpContext, request: &HttpRequest) -> Reply {
 
 /// The slot of its key was being handed over. It was not applied, and this node may serve it again, or know who does.
 async fn handle_again(context: &HttpContext, request: &HttpRequest, reply: Reply) -> Reply {
-    let waited = timeout(PARKED_TIMEOUT, async {
-        loop {
-            sleep(PARKED_RETRY_INTERVAL).await;
-            let reply = request.route.handle(context, request).await;
-            if reply.extensions().get::<TryAgain>().is_none() {
-                return reply;
-            }
-        }
-    });
-    waited.await.unwrap_or(reply)
+    let Some(membership) = context.app.cluster.get() else { return reply };
+    let again = async || {
+        let reply = request.route.handle(context, request).await;
+        reply.extensions().get::<TryAgain>().is_none().then_some(reply)
+    };
+    membership.retry(PARKED_RETRY_INTERVAL, again).await.unwrap_or(reply)
 }
 
 fn rights_of(

@@ -115,6 +115,7 @@ routes! {
     Backup: POST, "/admin/backup", Token, Body => backup::backup, backup::describe;
 
     ClusterReport: GET, "/admin/cluster", Token, Nothing => cluster::report, openapi::hidden;
+    ClusterSizes: GET, "/admin/cluster/sizes", Token, Nothing => cluster::sizes, openapi::hidden;
     ClusterRefresh: POST, "/admin/cluster/refresh", Token, Body => cluster::refresh, openapi::hidden;
     ClusterCopy: POST, "/admin/cluster/migrations/{id}/copy" as "/admin/cluster/*", Token, Body => cluster::copy, openapi::hidden;
     ClusterTail: POST, "/admin/cluster/migrations/{id}/tail" as "/admin/cluster/*", Token, Body => cluster::tail, openapi::hidden;

@@ -7,6 +7,7 @@
 //! | ioredis, redis-py and redis-cli                  | [`clients`]   |
 //! | the table's store, its faults, what is rejected   | [`table`]     |
 //! | slots that move                                  | [`moving`]    |
+//! | the example without Docker                       | [`example`]   |
 
 #![allow(
     clippy::unwrap_used,
@@ -14,12 +15,15 @@
     reason = "a test that cannot go on has failed; one without its server says so"
 )]
 
+#[path = "../kv/linear/checker.rs"]
+mod checker;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../upstash/client.rs"]
 mod client;
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
+mod example;
 mod moving;
 #[path = "../common/others.rs"]
 mod others;

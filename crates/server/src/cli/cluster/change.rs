@@ -4,11 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
-use keystead_cluster::{Edit, Node, NodeId, SlotTable, TableError, TableStep};
+use keystead_cluster::{Edit, Move, Node, NodeId, SlotTable, TableError, TableStep};
 use keystead_core::{Code, Error, Result, Stopwatch};
 use tokio::time::sleep;
 
+use super::peers::Peers;
 use super::rebalance::{Moving, planned};
+use super::sizes::Sizes;
 use super::{Operator, with_record};
 use crate::bounds::{CLUSTER_ADD_TIMEOUT, MIGRATION_POLL_INTERVAL};
 use crate::cluster::migration::call::{PATH, Peer};
@@ -22,7 +24,7 @@ pub(super) fn add(operator: &Operator<'_>, node: &Node) -> Result<ExitCode> {
         let is_known = table.node(&node.id).is_some_and(|known| Addresses::of(known) == Addresses::of(node));
         if operator.is_dry {
             let joined = if is_known { table } else { table.add(node.clone()).map_err(refused)? };
-            return print_plan(&joined);
+            return print_plan(operator, record, &joined).await;
         }
         if !is_known {
             change(record, Edit::Add(node.clone())).await?;
@@ -38,9 +40,12 @@ pub(super) fn remove(operator: &Operator<'_>, name: &str) -> Result<ExitCode> {
     with_record(operator.url, async |record| {
         let table = read(record).await?;
         if operator.is_dry {
-            return print_plan(&table.leave(&id).map_err(refused)?);
+            return print_plan(operator, record, &table.leave(&id).map_err(refused)?).await;
         }
-        if table.node(&id).is_some_and(|node| node.effective_weight() > 0) || table.node(&id).is_none() {
+        if table.node(&id).is_none_or(|node| node.effective_weight() > 0) {
+            // Before it is marked as leaving: if the others have no room, nothing has changed.
+            let moves = planned(&table.leave(&id).map_err(refused)?).moves;
+            Sizes::read(&mut Peers::new(operator), &table, &moves).await?.check(&moves)?;
             change(record, Edit::Leave(id.clone())).await?;
         }
         Moving::new(operator, record).await?.run().await?;
@@ -54,7 +59,7 @@ pub(super) fn remove(operator: &Operator<'_>, name: &str) -> Result<ExitCode> {
 pub(super) fn rebalance(operator: &Operator<'_>) -> Result<ExitCode> {
     with_record(operator.url, async |record| {
         if operator.is_dry {
-            return print_plan(&read(record).await?);
+            return print_plan(operator, record, &read(record).await?).await;
         }
         Moving::new(operator, record).await?.run().await
     })
@@ -72,10 +77,19 @@ fn refused(error: TableError) -> Error {
     failure(error, "see keystead cluster status")
 }
 
-fn print_plan(table: &SlotTable) -> Result<ExitCode> {
-    let (_, text) = planned(table);
-    crate::cli::print(&text);
-    Ok(ExitCode::SUCCESS)
+/// With the sizes of what would move, if the nodes that have it answer.
+async fn print_plan(operator: &Operator<'_>, record: &Record, next: &SlotTable) -> Result<ExitCode> {
+    let (plan, table) = (planned(next), read(record).await?);
+    // A node that is to be added is not there yet.
+    let moves = plan.moves.iter().cloned().map(|moved| Move { to: moved.from.clone(), ..moved });
+    let sizes = Sizes::read(&mut Peers::new(operator), &table, &moves.collect::<Vec<Move>>()).await;
+    crate::cli::print(&plan.text(sizes.as_ref().ok()));
+    match sizes {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            Err(Error::new(error.code(), format!("their sizes are not known: {}", error.message())))
+        }
+    }
 }
 
 /// A node starts when it is in the table, so it may be started now.

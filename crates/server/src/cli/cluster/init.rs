@@ -11,7 +11,12 @@ use crate::cluster::{ADDRESS_FORM, Addresses};
 use crate::failure::failure;
 use crate::stores::StoreName;
 
-pub(super) fn run(url: &StoreName, nodes: &[String], name: Option<String>) -> Result<ExitCode> {
+pub(super) fn run(
+    url: &StoreName,
+    nodes: &[String],
+    name: Option<String>,
+    if_missing: bool,
+) -> Result<ExitCode> {
     let nodes: Vec<Node> = nodes.iter().map(|text| node(text)).collect::<Result<_>>()?;
     if nodes.is_empty() {
         return Err(failure(
@@ -22,6 +27,10 @@ pub(super) fn run(url: &StoreName, nodes: &[String], name: Option<String>) -> Re
     let cluster = name.unwrap_or_else(|| format!("keystead-{:016x}", RandomState::new().hash_one(0u8)));
     let step = TableStep::from(Edit::Init { cluster, nodes });
     let table = with_record(url, async |record| record.change(&step).await)?;
+    if let (true, Err(error @ TableError::Exists(_))) = (if_missing, &table) {
+        crate::cli::print(&format!("{error}: nothing to do\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
     let table = table.map_err(|error| match error {
         TableError::Exists(_) => Error::from(error),
         error => failure(error, "see keystead cluster --help"),

@@ -7,10 +7,14 @@
 //! | slots per node, who answers   | [`status`] |
 //! | adding and removing nodes     | [`change`] |
 //! | moving slots                  | [`rebalance`] |
+//! | how large they are            | [`sizes`]  |
+//! | calls of nodes                | [`peers`]  |
 
 mod change;
 mod init;
+mod peers;
 mod rebalance;
+mod sizes;
 mod status;
 
 use std::ffi::OsString;
@@ -24,14 +28,17 @@ use super::{Flag, Operand, Subcommand};
 use crate::cluster::Record;
 use crate::failure::failure;
 use crate::settings::Token;
+use crate::settings::size::parse_size_bytes;
 use crate::stores::StoreName;
 
 /// The flags that only `init` has.
 const NODE: &str = "node";
 const NAME: &str = "name";
+const IF_MISSING: &str = "if-missing";
 
-/// The flag that only `add`, `remove` and `rebalance` have.
+/// The flags that only `add`, `remove` and `rebalance` have.
 const DRY_RUN: &str = "dry-run";
+const RATE: &str = "rate";
 
 const ACTIONS: &str = "init, status, add, remove or rebalance";
 
@@ -58,9 +65,23 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
             many: false,
         },
         Flag {
+            name: IF_MISSING,
+            value_name: "",
+            help: "init: if the store has a table already, leave it as it is and succeed",
+            required: false,
+            many: false,
+        },
+        Flag {
             name: DRY_RUN,
             value_name: "",
             help: "add, remove, rebalance: print what would move, and change nothing",
+            required: false,
+            many: false,
+        },
+        Flag {
+            name: RATE,
+            value_name: "SIZE",
+            help: "add, remove, rebalance: most bytes a second that each node takes in, for example 64mb [default: no limit]",
             required: false,
             many: false,
         },
@@ -68,7 +89,7 @@ pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     takes: |setting| matches!(setting.name, "cluster" | "config" | "token" | "token-file"),
     details: "\
 init shares the 16,384 slots out among the nodes and writes the slot table, one record, to the store that --cluster names: etcd,
-PostgreSQL, Redis, DynamoDB, NATS; see docs/stores.md. It fails if the store has a table already. Then each node is started with
+PostgreSQL, Redis, DynamoDB, NATS; see docs/stores.md. It fails if the store has a table already, unless --if-missing is set. Then each node is started with
 keystead serve --cluster URL --node-id NAME --advertise ADDRESSES.
 
 status prints the epoch, the slots of each node, and whether it answers. Exits with 0 when every slot has an owner and every node
@@ -76,7 +97,9 @@ answers, 1 otherwise, 2 when the arguments are invalid.
 
 add writes a node into the table, waits until it answers, and moves its share of the slots to it. remove moves all slots of a node to
 the others, and then removes it from the table. rebalance gives every node its share, and continues what was interrupted. Clients go on
-meanwhile. The command may be stopped at any time, and run again. Nodes with a token need it here: KEYSTEAD_TOKEN.
+meanwhile. The command may be stopped at any time, and run again. A node that has too little memory or disk left for what it would get is
+refused before anything moves. --rate spares the clients: without it slots move as fast as the nodes can. Nodes with a token need it here:
+KEYSTEAD_TOKEN.
 
 Examples:
   keystead cluster init --cluster etcd://10.0.0.9:2379 \\
@@ -95,24 +118,29 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
         failure("--cluster is missing", "name the store of the slot table, for example etcd://HOST:2379")
     })?;
     let is_dry = matches.get_flag(DRY_RUN);
+    let rate = matches.get_one::<String>(RATE).map(|text| rate(text)).transpose()?;
     let unused = [
         (
             action != "init" && (matches.contains_id(NODE) || matches.contains_id(NAME)),
             "--node and --name have",
         ),
+        (action != "init" && matches.get_flag(IF_MISSING), "--if-missing has"),
         (matches!(&*action, "init" | "status") && is_dry, "--dry-run has"),
+        (matches!(&*action, "init" | "status") && rate.is_some(), "--rate has"),
         (!matches!(&*action, "add" | "remove") && node.is_some(), "NODE has"),
     ];
     if let Some((_, what)) = unused.iter().find(|(is_unused, _)| *is_unused) {
         return Err(failure(format_args!("{what} no effect on keystead cluster {action}"), "leave it out"));
     }
-    let operator = Operator { url: &url, token: settings.token.as_ref(), is_dry };
+    let operator =
+        Operator { url: &url, token: settings.token.as_ref(), is_dry, rate: Some(rate.unwrap_or(0)) };
     match (&*action, node) {
         ("init", _) => {
             let nodes: Vec<String> = matches.get_many(NODE).into_iter().flatten().cloned().collect();
-            init::run(&url, &nodes, matches.get_one::<String>(NAME).cloned())
+            let name = matches.get_one::<String>(NAME).cloned();
+            init::run(&url, &nodes, name, matches.get_flag(IF_MISSING))
         }
-        ("status", _) => status::run(&url),
+        ("status", _) => status::run(&Operator { rate: None, ..operator }),
         ("add", Some(node)) => change::add(&operator, &init::node(&node)?),
         ("remove", Some(node)) => change::remove(&operator, &node),
         ("add" | "remove", None) => {
@@ -132,6 +160,16 @@ struct Operator<'a> {
     token: Option<&'a Token>,
     /// Whether it only prints what would move.
     is_dry: bool,
+    /// How many bytes a second a node takes in, 0 for no limit; `None` leaves that as it is.
+    rate: Option<u64>,
+}
+
+fn rate(text: &str) -> Result<u64> {
+    match parse_size_bytes(text) {
+        Ok(0) => Err(failure("--rate '0' would move nothing", "leave it out for no limit")),
+        Ok(bytes) => Ok(bytes),
+        Err(invalid) => Err(failure(format_args!("--rate '{text}' {}", invalid.why), invalid.fix)),
+    }
 }
 
 /// Runs something with the record of the table, and closes its store.

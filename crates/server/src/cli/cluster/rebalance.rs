@@ -11,7 +11,7 @@ use hyper::Method;
 use keystead_cluster::bounds::CONCURRENT_MIGRATIONS;
 use keystead_cluster::migration::{Body, Progress, Recipient};
 use keystead_cluster::{
-    Coordinator, Message, Migration, MigrationId, Move, NodeId, Order, Ring, SlotTable, TableStep,
+    Coordinator, Message, Migration, MigrationId, Move, NodeId, Order, Ring, SlotSet, SlotTable, TableStep,
 };
 use keystead_core::{Code, Error, Result, Stopwatch};
 use serde_json::Value;
@@ -19,77 +19,151 @@ use tokio::time::sleep;
 
 use super::Operator;
 use super::change::read;
+use super::peers::Peers;
+use super::sizes::{Size, Sizes};
 use crate::bounds::{HAND_OVER_TIMEOUT, OPERATOR_INTERVAL, REBALANCE_STALL_TIMEOUT};
 use crate::cli::progress::Progress as Shown;
 use crate::cluster::Record;
-use crate::cluster::migration::call::{PATH, Peer};
+use crate::cluster::migration::call::PATH;
+use crate::settings::size::show_bytes;
 
-/// What would move, and the text for the user.
-pub(super) fn planned(table: &SlotTable) -> (Vec<Move>, String) {
+/// What would move.
+pub(super) struct Planned {
+    pub(super) moves: Vec<Move>,
+    under_way: SlotSet,
+    transfers: Vec<(NodeId, NodeId, SlotSet)>,
+}
+
+/// What would move between the nodes of a table.
+pub(super) fn planned(table: &SlotTable) -> Planned {
     let plan = Ring::of(table.nodes()).plan(table);
-    let mut text = String::new();
-    for transfer in plan.transfers() {
-        if let (Some(from), Some(to)) = (&transfer.from, &transfer.to) {
+    let transfers = plan.transfers().into_iter();
+    let transfers = transfers.filter_map(|moved| Some((moved.from?, moved.to?, moved.slots))).collect();
+    let under_way = table.migrations().flat_map(|migration| migration.slots.iter()).collect();
+    Planned { moves: plan.moves(table), under_way, transfers }
+}
+
+impl Planned {
+    /// The text for the user, with sizes if they are known.
+    pub(super) fn text(&self, sizes: Option<&Sizes>) -> String {
+        let mut text = String::new();
+        let size_of = |slots: &SlotSet| match sizes.map(|sizes| sizes.of(slots)) {
+            Some(Size { keys, bytes, .. }) => format!(": {keys} keys, {}", show_bytes(bytes)),
+            None => String::new(),
+        };
+        for (from, to, slots) in &self.transfers {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {} slots from {from} to {to}", transfer.slots.len());
+            let _ = writeln!(text, "  {} slots from {from} to {to}{}", slots.len(), size_of(slots));
         }
+        if !self.under_way.is_empty() {
+            let (slots, size) = (self.under_way.len(), size_of(&self.under_way));
+            let _ = writeln!(text, "  {slots} slots are under way{size}");
+        }
+        if text.is_empty() {
+            text.push_str("  nothing to move: every node has its share\n");
+        }
+        text
     }
-    let under_way: usize = table.migrations().map(|migration| migration.slots.len()).sum();
-    if under_way > 0 {
-        let _ = writeln!(text, "  {under_way} slots are under way");
+
+    /// Everything that is to be moved.
+    fn slots(&self) -> SlotSet {
+        let moving = self.moves.iter().flat_map(|moved| moved.slots.iter());
+        moving.chain(self.under_way.iter()).collect()
     }
-    if text.is_empty() {
-        text.push_str("  nothing to move: every node has its share\n");
-    }
-    (plan.moves(table), text)
 }
 
 /// The slots that move.
 pub(super) struct Moving<'a> {
-    operator: &'a Operator<'a>,
     record: &'a Record,
     coordinator: Coordinator,
-    peers: BTreeMap<NodeId, Peer>,
+    peers: Peers<'a>,
     /// Since when a migration is handed over.
     handing_over: BTreeMap<MigrationId, Stopwatch>,
     /// Why migrations wait.
     troubles: BTreeMap<MigrationId, String>,
+    /// A node has no room, or has refused a migration for another reason that does not go away: nothing more begins.
+    refused: Option<Error>,
+    sizes: Sizes,
+    /// What is to be moved, and the target of each slot when it has.
+    wanted: Vec<Move>,
     shown: Shown,
     took: Stopwatch,
-    /// Slots to move, at the beginning.
-    total: usize,
+    /// Keys that targets have of what is not theirs yet.
+    staged: u64,
+    /// At the beginning.
+    slots: usize,
+    size: Size,
 }
 
 impl<'a> Moving<'a> {
     pub(super) async fn new(operator: &'a Operator<'a>, record: &'a Record) -> Result<Moving<'a>> {
-        let table = read(record).await?;
-        let (moves, text) = planned(&table);
-        crate::cli::print(&text);
-        let under_way: usize = table.migrations().map(|migration| migration.slots.len()).sum();
-        let total = moves.iter().map(|moved| moved.slots.len()).sum::<usize>() + under_way;
+        let (table, mut peers) = (read(record).await?, Peers::new(operator));
+        let plan = planned(&table);
+        let sizes = Sizes::read(&mut peers, &table, &plan.moves).await?;
+        crate::cli::print(&plan.text(Some(&sizes)));
+        // What is under way is brought to its end all the same.
+        let refused = sizes.check(&plan.moves).err();
+        let moves = if refused.is_some() { Vec::new() } else { plan.moves.clone() };
+        let slots = plan.slots();
+        let under_way = table.migrations().map(|Migration { slots, from, to, .. }| Move {
+            slots: slots.clone(),
+            from: from.clone(),
+            to: to.clone(),
+        });
+        let wanted = under_way.chain(plan.moves.iter().cloned()).collect();
+        let (size, slots) = (sizes.of(&slots), slots.len());
         let coordinator = Coordinator::new(Arc::new(table)).with_moves(moves, CONCURRENT_MIGRATIONS);
         Ok(Moving {
-            operator,
             record,
             coordinator,
-            peers: BTreeMap::new(),
+            peers,
             handing_over: BTreeMap::new(),
             troubles: BTreeMap::new(),
+            refused,
+            sizes,
+            wanted,
             shown: Shown::new(),
             took: Stopwatch::start(),
-            total,
+            staged: 0,
+            slots,
+            size,
         })
     }
 
-    /// Moves until nothing is left.
+    /// Moves until nothing is left. Interrupted, it says what is left.
     pub(super) async fn run(mut self) -> Result<ExitCode> {
-        let (mut least, mut since_progress) = (usize::MAX, Stopwatch::start());
+        tokio::select! {
+            ended = self.until_moved() => ended?,
+            _ = tokio::signal::ctrl_c() => {
+                let (left, _) = self.left();
+                let (done, under_way) = (self.slots - left.len(), self.coordinator.table().migrations().len());
+                self.shown.clear();
+                let what = format!("interrupted: {done} of {} slots were moved, {under_way} moves are under way", self.slots);
+                return Err(Error::new(Code::Conflict, format!("{what}: continue with keystead cluster rebalance")));
+            }
+        }
+        self.shown.clear();
+        let seconds = self.took.elapsed().as_secs_f64();
+        let (keys, bytes) = (self.size.keys, show_bytes(self.size.bytes));
+        crate::cli::print(&format!(
+            "{} slots were moved in {seconds:.1} s, with {keys} keys ({bytes})\n",
+            self.slots
+        ));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn until_moved(&mut self) -> Result<()> {
+        // The least slots that were left, and the most keys that targets had then.
+        let (mut best, mut since_progress) = ((usize::MAX, 0), Stopwatch::start());
         loop {
             if self.coordinator.is_done() {
+                if let Some(refused) = self.refused.take() {
+                    return Err(refused);
+                }
                 // What was aborted is planned again.
-                let (moves, _) = planned(self.coordinator.table());
+                let moves = planned(self.coordinator.table()).moves;
                 if moves.is_empty() {
-                    break;
+                    return Ok(());
                 }
                 let table = Arc::clone(self.coordinator.table());
                 self.coordinator = Coordinator::new(table).with_moves(moves, CONCURRENT_MIGRATIONS);
@@ -98,50 +172,59 @@ impl<'a> Moving<'a> {
             self.coordinator.tick(&mut orders);
             self.execute(orders).await;
             self.learn().await;
-            self.show();
-            let left = self.left();
-            if left < least {
-                (least, since_progress) = (left, Stopwatch::start());
+            let (left, staged) = self.left();
+            self.show(&left, staged);
+            if left.len() < best.0 || left.len() == best.0 && staged > best.1 {
+                (best, since_progress) = ((left.len(), staged), Stopwatch::start());
             }
             if since_progress.elapsed() > REBALANCE_STALL_TIMEOUT {
                 let why = self.troubles.values().next().map_or("no node says why", String::as_str);
-                let message = format!("{left} slots are left, and nothing moves: {why}: run it again later");
+                let message =
+                    format!("{} slots are left, and nothing moves: {why}: run it again later", left.len());
                 return Err(Error::new(Code::StoreUnavailable, message));
             }
             sleep(OPERATOR_INTERVAL).await;
         }
-        self.shown.clear();
-        let seconds = self.took.elapsed().as_secs_f64();
-        crate::cli::print(&format!("{} slots were moved in {seconds:.1} s\n", self.total));
-        Ok(ExitCode::SUCCESS)
     }
 
-    fn left(&self) -> usize {
+    /// The slots that are not where they are to be, and how many keys of them are staged there.
+    fn left(&self) -> (SlotSet, u64) {
         let table = self.coordinator.table();
-        let (moves, _) = planned(table);
-        let waiting: usize = moves.iter().map(|moved| moved.slots.len()).sum();
-        waiting + table.migrations().map(|migration| migration.slots.len()).sum::<usize>()
+        let is_there = |slot, to: &NodeId| table.owner(slot).is_some_and(|owner| owner.id == *to);
+        let left = self.wanted.iter().flat_map(|moved| {
+            moved.slots.iter().filter(|slot| !is_there(*slot, &moved.to)).collect::<Vec<u16>>()
+        });
+        (left.collect(), self.staged)
     }
 
-    fn show(&mut self) {
-        let left = self.left();
-        let done = self.total.saturating_sub(left);
-        let seconds = self.took.elapsed().as_secs_f64();
-        let rate = done as f64 / seconds.max(0.001);
-        let remaining = if rate > 0.0 { left as f64 / rate } else { 0.0 };
+    fn show(&mut self, left: &SlotSet, staged: u64) {
+        let (done, left_size) = (self.slots - left.len(), self.sizes.of(left));
+        let seconds = self.took.elapsed().as_secs_f64().max(0.001);
+        let keys = (self.size.keys - left_size.keys.min(self.size.keys) + staged).min(self.size.keys);
+        // By keys, as slots may be of any size; by slots if there are none.
+        let (part, whole) = match self.size.keys {
+            0 => (done as f64, self.slots as f64),
+            all => (keys as f64, all as f64),
+        };
+        let remaining = if part > 0.0 { (whole - part) * seconds / part } else { 0.0 };
+        let bytes = (self.size.bytes as f64 * part / whole.max(1.0) / seconds) as u64;
         // Without a terminal a line for each tenth.
-        let tenth = (done * 10).checked_div(self.total).unwrap_or(10);
-        let subject = format!("moved {}0 % of {} slots", tenth, self.total);
-        self.shown.show(&subject, &format!("({done} in {seconds:.0} s, about {remaining:.0} s to go)"));
+        let tenth = (done * 10).checked_div(self.slots).unwrap_or(10);
+        let subject = format!("moved {}0 % of {} slots", tenth, self.slots);
+        let rate = format!("{:.0} keys/s, {}/s", keys as f64 / seconds, show_bytes(bytes));
+        let details = format!("({done} in {seconds:.0} s, {rate}, about {remaining:.0} s to go)");
+        self.shown.show(&subject, &details);
     }
 
     /// What targets say, and what follows from it.
     async fn progress(&mut self) -> Vec<Order> {
-        let migrations: Vec<Migration> = self.coordinator.table().migrations().cloned().collect();
+        let table = Arc::clone(self.coordinator.table());
+        let migrations: Vec<Migration> = table.migrations().cloned().collect();
         let nodes: BTreeSet<NodeId> = migrations.iter().map(|migration| migration.to.clone()).collect();
         let mut orders = Vec::new();
+        self.staged = 0;
         for node in nodes {
-            match self.call(&node, Method::GET, PATH).await {
+            match self.peers.call(&table, &node, Method::GET, PATH).await {
                 Ok(report) => self.take_report(&report, &mut orders),
                 Err(error) => {
                     let of_node = migrations.iter().filter(|migration| migration.to == node);
@@ -150,15 +233,12 @@ impl<'a> Moving<'a> {
                 }
             }
         }
+        self.troubles.retain(|id, _| table.migration(*id).is_some());
         // A hand over that takes too long is undone: the slots are not served meanwhile. It may have finished all the same.
-        self.handing_over.retain(|id, _| migrations.iter().any(|migration| migration.id == *id));
-        let late: Vec<MigrationId> = self
-            .handing_over
-            .iter()
-            .filter(|(_, since)| since.elapsed() > HAND_OVER_TIMEOUT)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in late {
+        self.handing_over.retain(|id, _| table.migration(*id).is_some());
+        let is_late = |since: &Stopwatch| since.elapsed() > HAND_OVER_TIMEOUT;
+        let late = self.handing_over.iter().filter(|(_, since)| is_late(since)).map(|(id, _)| *id);
+        for id in late.collect::<Vec<MigrationId>>() {
             self.coordinator.abort(id, &mut orders);
         }
         orders
@@ -168,8 +248,17 @@ impl<'a> Moving<'a> {
         for reported in report["migrations"].as_array().into_iter().flatten() {
             let Some(id) = reported["id"].as_u64().map(MigrationId) else { continue };
             match reported["trouble"].as_str() {
-                Some(why) => drop(self.troubles.insert(id, why.to_owned())),
+                Some(why) => {
+                    self.troubles.insert(id, why.to_owned());
+                    if reported["refused"] == true && self.coordinator.table().migration(id).is_some() {
+                        self.refuse(id, &report["node"], why, orders);
+                        continue;
+                    }
+                }
                 None => drop(self.troubles.remove(&id)),
+            }
+            if reported["role"] == "target" && self.coordinator.table().migration(id).is_some() {
+                self.staged += reported["keys"].as_u64().unwrap_or(0);
             }
             if let Ok(Some(progress)) =
                 serde_json::from_value::<Option<Progress>>(reported["progress"].clone())
@@ -177,6 +266,17 @@ impl<'a> Moving<'a> {
                 self.coordinator.receive(&Message { id, body: Body::Progress(progress) }, orders);
             }
         }
+    }
+
+    /// Aborts a migration that cannot succeed, and begins no other.
+    fn refuse(&mut self, id: MigrationId, node: &Value, why: &str, orders: &mut Vec<Order>) {
+        if self.refused.is_none() {
+            let node = node.as_str().unwrap_or_default();
+            let what = format!("a move was refused: node '{node}' says: {why}");
+            self.refused = Some(Error::new(Code::StoreUnavailable, what));
+            self.coordinator = Coordinator::new(Arc::clone(self.coordinator.table()));
+        }
+        self.coordinator.abort(id, orders);
     }
 
     /// Whether an order had an effect is seen in the table, and in what targets say.
@@ -197,7 +297,8 @@ impl<'a> Moving<'a> {
                 Order::Send(Recipient::Node(node), message) => {
                     let path = format!("{PATH}/migrations/{}/hand-over", message.id.0);
                     self.handing_over.entry(message.id).or_insert_with(Stopwatch::start);
-                    if let Err(error) = self.call(&node, Method::POST, &path).await {
+                    let table = Arc::clone(self.coordinator.table());
+                    if let Err(error) = self.peers.call(&table, &node, Method::POST, &path).await {
                         self.troubles.insert(message.id, error.message().to_owned());
                     }
                 }
@@ -224,20 +325,7 @@ impl<'a> Moving<'a> {
             .flat_map(|migration| [migration.to.clone(), migration.from.clone()])
             .collect();
         for node in nodes {
-            let _ = self.call(&node, Method::POST, &format!("{PATH}/refresh")).await;
+            let _ = self.peers.call(table, &node, Method::POST, &format!("{PATH}/refresh")).await;
         }
-    }
-
-    async fn call(&mut self, node: &NodeId, method: Method, path: &str) -> Result<Value> {
-        let table = self.coordinator.table();
-        let Some(known) = table.node(node) else {
-            return Err(Error::new(Code::Conflict, format!("node '{node}' is not in the table")));
-        };
-        let peer = self
-            .peers
-            .entry(node.clone())
-            .or_insert_with(|| Peer::new(known.clone(), table.cluster(), self.operator.token));
-        let answered = peer.call(method, path, Vec::new()).await?;
-        Ok(serde_json::from_slice(&answered.body).unwrap_or_default())
     }
 }

@@ -1,47 +1,62 @@
-//! `keystead cluster status`: epoch, slots per node, and which nodes answer. Touches the store of the table, a connection to each
-//! node, and stdout.
+//! `keystead cluster status`: epoch, slots per node, which nodes answer, and the moves of slots. Touches the store of the table, connections
+//! to each node, and stdout.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use keystead_cluster::{Node, SlotTable, TableError};
+use hyper::Method;
+use keystead_cluster::{Migration, MigrationId, Node, NodeId, SlotTable, TableError};
 use keystead_commands::hub::endpoint;
 use keystead_core::Result;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::with_record;
+use super::{Operator, with_record};
 use crate::bounds::CLUSTER_PROBE_TIMEOUT;
 use crate::cli::EXIT_FAILED;
-use crate::stores::StoreName;
+use crate::cluster::migration::call::{PATH, Peer};
 
-pub(super) fn run(url: &StoreName) -> Result<ExitCode> {
-    let (table, answers) = with_record(url, async |record| {
+pub(super) fn run(operator: &Operator<'_>) -> Result<ExitCode> {
+    let (table, answers) = with_record(operator.url, async |record| {
         let table = record.read().await?.ok_or(TableError::NoTable)?;
-        let answers = answers(&table).await;
+        let answers = answers(&table, operator).await;
         Ok((table, answers))
     })?;
     crate::cli::print(&text(&table, &answers));
     let is_complete = table.ranges().all(|(_, owner)| owner.is_some());
-    Ok(match is_complete && answers.iter().all(|answers| *answers) {
+    Ok(match is_complete && answers.iter().all(|answer| answer.is_there) {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_FAILED),
     })
 }
 
+/// What a node says.
+#[derive(Clone, Default)]
+struct Answer {
+    is_there: bool,
+    /// Its report, if it accepts this operator's token.
+    report: Option<Value>,
+}
+
 /// Which nodes answer, in their order. All are asked at the same time.
-async fn answers(table: &SlotTable) -> Vec<bool> {
+async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Answer> {
     let mut asked = JoinSet::new();
     for (n, node) in table.nodes().iter().cloned().enumerate() {
+        let mut peer = Peer::new(node.clone(), table.cluster(), operator.token);
         asked.spawn(async move {
-            (n, timeout(CLUSTER_PROBE_TIMEOUT, ask(&node)).await.is_ok_and(|answer| answer))
+            let reported = timeout(CLUSTER_PROBE_TIMEOUT, peer.call(Method::GET, PATH, Vec::new()));
+            let (is_there, reported) = tokio::join!(timeout(CLUSTER_PROBE_TIMEOUT, ask(&node)), reported);
+            let report = reported.ok().and_then(Result::ok);
+            let report = report.and_then(|answered| serde_json::from_slice(&answered.body).ok());
+            (n, Answer { is_there: is_there.is_ok_and(|answer| answer), report })
         });
     }
-    let mut all = vec![false; table.nodes().len()];
-    for (n, answers) in asked.join_all().await {
-        all[n] = answers;
+    let mut all = vec![Answer::default(); table.nodes().len()];
+    for (n, answer) in asked.join_all().await {
+        all[n] = answer;
     }
     all
 }
@@ -58,14 +73,29 @@ async fn ask(node: &Node) -> bool {
     asked.is_ok() && stream.read_exact(&mut reply).await.is_ok() && matches!(reply[0], b'+' | b'-')
 }
 
-fn text(table: &SlotTable, answers: &[bool]) -> String {
+fn text(table: &SlotTable, answers: &[Answer]) -> String {
     let mut text = format!("cluster {}, epoch {}\n", table.cluster(), table.epoch());
     let width = table.nodes().iter().map(|node| node.id.as_str().len()).max().unwrap_or(0);
-    for (node, answers) in table.nodes().iter().zip(answers) {
+    for (node, answer) in table.nodes().iter().zip(answers) {
         let (id, slots) = (node.id.as_str(), table.slots_owned(&node.id));
-        let answers = if *answers { "answers" } else { "does not answer" };
+        let answers = if answer.is_there { "answers" } else { "does not answer" };
+        let number = |name: &str| answer.report.as_ref().and_then(|report| report[name].as_u64());
+        let redirects = number("redirects").map_or(String::new(), |count| format!(", {count} redirects"));
+        let parked = match number("parked") {
+            None | Some(0) => String::new(),
+            Some(count) => format!(", {count} requests wait"),
+        };
+        let (resp, http) = (&node.resp, &node.http);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {id:<width$}  {slots:>5} slots  {}  {}  {answers}", node.resp, node.http);
+        let _ =
+            writeln!(text, "  {id:<width$}  {slots:>5} slots  {resp}  {http}  {answers}{redirects}{parked}");
+    }
+    let moves = table.migrations();
+    if moves.len() > 0 {
+        let _ = writeln!(text, "{} moves are under way", moves.len());
+    }
+    for migration in moves {
+        let _ = writeln!(text, "  {}", move_line(table, answers, migration));
     }
     let unowned: usize = table
         .ranges()
@@ -76,4 +106,36 @@ fn text(table: &SlotTable, answers: &[bool]) -> String {
         let _ = writeln!(text, "  {unowned} slots have no owner");
     }
     text
+}
+
+/// `7: 64 slots from a to d, 1200 keys there, 3 behind`.
+fn move_line(table: &SlotTable, answers: &[Answer], migration: &Migration) -> String {
+    let Migration { id, slots, from, to } = migration;
+    let mut line = format!("{}: {} slots from {from} to {to}", id.0, slots.len());
+    let Some(row) = row_of(table, answers, to, *id) else { return line + ", not begun" };
+    if let Some(keys) = row["keys"].as_u64() {
+        let _ = write!(line, ", {keys} keys there");
+    }
+    match &row["progress"] {
+        Value::String(name) => line += &format!(", {}", name.to_lowercase()),
+        progress => {
+            if let Some(lag) = progress["Tailing"]["lag"].as_u64().filter(|lag| *lag < u64::MAX) {
+                let _ = write!(line, ", {lag} behind");
+            }
+        }
+    }
+    if row_of(table, answers, from, *id).is_some_and(|row| row["phase"] == "frozen") {
+        line += ", handed over";
+    }
+    if let Some(why) = row["trouble"].as_str() {
+        let _ = write!(line, ": {why}");
+    }
+    line
+}
+
+/// What a node says about a migration.
+fn row_of<'a>(table: &SlotTable, answers: &'a [Answer], node: &NodeId, id: MigrationId) -> Option<&'a Value> {
+    let at = table.nodes().iter().position(|known| known.id == *node)?;
+    let rows = answers.get(at)?.report.as_ref()?["migrations"].as_array()?;
+    rows.iter().find(|row| row["id"].as_u64() == Some(id.0))
 }

@@ -24,6 +24,13 @@ pub(crate) const CLUSTER_HEADER: &str = "keystead-cluster";
 /// The header with the message of a response that has data as its body.
 pub(crate) const MESSAGE_HEADER: &str = "keystead-migration";
 
+/// The header with the format of what nodes send each other about migrations, and the format of this version.
+pub(crate) const FORMAT_HEADER: &str = "keystead-migration-format";
+pub(crate) const FORMAT: &str = "1";
+
+/// The header with the rate at which a node takes slots in, from an operator: bytes a second, 0 for no limit.
+pub(crate) const RATE_HEADER: &str = "keystead-migration-rate";
+
 /// The path of all calls.
 pub(crate) const PATH: &str = "/admin/cluster";
 
@@ -37,6 +44,7 @@ pub(crate) struct Peer {
     node: Node,
     cluster: String,
     authorization: Option<HeaderValue>,
+    rate: Option<u64>,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -54,7 +62,13 @@ impl Peer {
             value.set_sensitive(true);
             Some(value)
         });
-        Peer { node, cluster: cluster.to_owned(), authorization, connection: None }
+        Peer { node, cluster: cluster.to_owned(), authorization, rate: None, connection: None }
+    }
+
+    /// Names in every call how fast it may take slots in.
+    pub(crate) fn with_rate(mut self, bytes_per_second: u64) -> Peer {
+        self.rate = Some(bytes_per_second);
+        self
     }
 
     /// Calls the node. An error says what the node said, or that it cannot be reached; a call may be repeated.
@@ -88,7 +102,12 @@ impl Peer {
             let said: Value = serde_json::from_slice(&body).unwrap_or_default();
             let words = said["error"]["message"].as_str().unwrap_or("an error without a message").to_owned();
             let message = format!("node '{}' says: {words} ({})", self.node.id, head.status.as_u16());
-            return Err(Error::new(Code::StoreUnavailable, message));
+            let code = match said["error"]["code"].as_str() {
+                Some("gone") => Code::Gone,
+                Some("unsupported") => Code::Unsupported,
+                _ => Code::StoreUnavailable,
+            };
+            return Err(Error::new(code, message));
         }
         let message = head.headers.get(MESSAGE_HEADER).and_then(|value| value.to_str().ok());
         let message = message.and_then(|text| serde_json::from_str(text).ok());
@@ -117,8 +136,12 @@ impl Peer {
             .uri(path)
             .header(HOST, authority)
             .header(CLUSTER_HEADER, &self.cluster)
+            .header(FORMAT_HEADER, FORMAT)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+        if let Some(rate) = self.rate {
+            request.headers_mut().insert(RATE_HEADER, HeaderValue::from(rate));
+        }
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }

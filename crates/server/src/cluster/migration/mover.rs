@@ -3,24 +3,29 @@
 //! Invariant: an output is done, and what it persists is durable, before the next one begins. What takes long is begun here, and
 //! reported to the machine when it is done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use keystead_cluster::bounds::SLOTS;
 use keystead_cluster::migration::source::{Feed, SourcePhase};
 use keystead_cluster::migration::{Body, Sealed};
-use keystead_cluster::{Access, Digest, Member, Message, MigrationId, NodeId, Output, SlotSet, SlotTable};
-use keystead_core::{Code, Error, Result};
+use keystead_cluster::{Digest, Member, Message, MigrationId, NodeId, Output, SlotSet, SlotTable};
+use keystead_core::{Code, Error, Result, Stopwatch};
 use keystead_model::keyspace::SlotAccess;
-use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, watch};
 
 use super::call::Peer;
+use super::counts::Counts;
+use super::follower::Follower;
 use super::records::Records;
+use super::source::not_source;
+use super::target::{Staged, TargetStage};
+use super::throttle::Throttle;
 use super::tracker::Tracker;
 use super::{data, source, target};
 use crate::app::App;
@@ -30,26 +35,52 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The migrations of this node.
 pub(crate) struct Mover {
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
     /// Counts the times that slots were opened, closed or given away.
-    changed: watch::Sender<u64>,
+    pub(super) changed: watch::Sender<u64>,
     runtime: Handle,
+    pub(super) throttle: Throttle,
+    pub(crate) counts: Counts,
 }
 
-struct Inner {
-    member: Member,
+pub(super) struct Inner {
+    pub(super) member: Member,
+    /// What the machine has said and what is not done yet. After an error it is tried again, and nothing follows before.
+    pending: VecDeque<Output>,
+    /// Whether the fence may differ from what the machine says.
+    is_dirty: bool,
     records: Records,
     dir: PathBuf,
     /// What requests may do with each slot, as the shards have it.
-    applied: Vec<SlotAccess>,
+    pub(super) applied: Vec<SlotAccess>,
+    /// The slots that this node has and that the table does not give to it yet, as requests have it.
+    pub(super) expected: SlotSet,
     /// Of the migrations from this node.
-    trackers: BTreeMap<MigrationId, Arc<Tracker>>,
-    /// For each migration to this node that has a task, whether that may still stage.
-    pulls: BTreeMap<MigrationId, Arc<Mutex<bool>>>,
+    pub(super) trackers: BTreeMap<MigrationId, Arc<Tracker>>,
+    follower: Weak<Follower>,
+    /// What is staged of the migrations to this node. Each has a task.
+    pub(super) pulls: BTreeMap<MigrationId, Arc<Mutex<Staged>>>,
     /// Long work that has begun and not ended.
-    busy: BTreeSet<(Work, MigrationId)>,
+    pub(super) busy: BTreeSet<(Work, MigrationId)>,
+    /// Since when the slots of a migration from this node are not served.
+    pub(super) frozen: BTreeMap<MigrationId, Stopwatch>,
     /// Why a migration does not go on.
-    troubles: BTreeMap<MigrationId, String>,
+    pub(super) troubles: BTreeMap<MigrationId, Error>,
+}
+
+impl Inner {
+    /// Whether everything that the machine has said is done: only then may others see how far it is.
+    pub(super) fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
+
+/// How far a target is.
+pub(super) struct TargetNow {
+    pub(super) stage: TargetStage,
+    pub(super) is_comparing: bool,
+    /// Whether it knows how far it is behind.
+    pub(super) has_asked: bool,
 }
 
 /// What takes long.
@@ -58,6 +89,7 @@ pub(super) enum Work {
     Seal,
     Compare,
     Delete,
+    Conclude,
 }
 
 impl Mover {
@@ -70,18 +102,25 @@ impl Mover {
             Member::restart(id, table, records.sources.clone(), records.targets.clone(), &mut outputs);
         let inner = Inner {
             member,
+            pending: VecDeque::new(),
+            is_dirty: true,
             records,
             dir,
             applied: vec![SlotAccess::Open; usize::from(SLOTS)],
+            expected: SlotSet::default(),
             trackers: BTreeMap::new(),
+            follower: Weak::new(),
             pulls: BTreeMap::new(),
             busy: BTreeSet::new(),
+            frozen: BTreeMap::new(),
             troubles: BTreeMap::new(),
         };
         let mover = Arc::new(Mover {
             inner: Mutex::new(inner),
             changed: watch::Sender::new(0),
             runtime: Handle::current(),
+            throttle: Throttle::default(),
+            counts: Counts::default(),
         });
         let mut inner = mover.inner.lock().await;
         // Behind the fence from the first moment: what this node must not serve, it does not.
@@ -108,6 +147,11 @@ impl Mover {
         self.changed.subscribe()
     }
 
+    /// How many bytes a second this node takes in; 0: no limit.
+    pub(crate) fn set_rate(&self, bytes_per_second: u64) {
+        self.throttle.set(bytes_per_second);
+    }
+
     /// The server's runtime.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
@@ -124,7 +168,9 @@ impl Mover {
             member.tick(out);
             Ok(())
         })
-        .await
+        .await?;
+        self.begin_conclusions(app, &mut *self.inner.lock().await);
+        Ok(())
     }
 
     /// Gives the machine something, and executes what follows.
@@ -136,6 +182,7 @@ impl Mover {
         // Boxed, here and below, because what follows may begin a task that calls it.
         Box::pin(async move {
             let mut inner = self.inner.lock().await;
+            self.finish(app, &mut inner, Vec::new()).await?;
             let mut outputs = Vec::new();
             run(&mut inner.member, &mut outputs)?;
             self.finish(app, &mut inner, outputs).await
@@ -151,6 +198,7 @@ impl Mover {
         feed: Feed,
     ) -> Result<Option<Body>> {
         let mut inner = self.inner.lock().await;
+        self.finish(app, &mut inner, Vec::new()).await?;
         let mut outputs = Vec::new();
         inner.member.receive(&Message { id, body }, feed, &mut outputs);
         let reply = outputs.iter().find_map(|output| match output {
@@ -179,37 +227,49 @@ impl Mover {
                 Done::Compared(digest) => inner.member.compared(id, digest, &mut outputs),
                 Done::Deleted => inner.member.deleted(id, &mut outputs),
                 Done::Failed(error) => {
-                    inner.troubles.insert(id, error.message().to_owned());
+                    inner.troubles.insert(id, error);
                 }
             }
+            inner.is_dirty = true;
             if let Err(error) = self.finish(app, &mut inner, outputs).await {
                 tracing::warn!(migration = id.0, %error, "a migration does not go on");
             }
         })
     }
 
-    /// Executes outputs, and what they lead to, then makes the fence follow the machine.
-    async fn finish(
-        self: &Arc<Self>,
-        app: &Arc<App>,
-        inner: &mut MutexGuard<'_, Inner>,
-        outputs: Vec<Output>,
-    ) -> Result<()> {
-        let mut outputs: std::collections::VecDeque<Output> = outputs.into();
-        while let Some(output) = outputs.pop_front() {
-            outputs.extend(self.execute(app, inner, output).await?);
+    /// Executes outputs after those that could not be, and what they lead to, then makes the fence follow the machine.
+    async fn finish(self: &Arc<Self>, app: &Arc<App>, inner: &mut Inner, outputs: Vec<Output>) -> Result<()> {
+        inner.pending.extend(outputs);
+        while let Some(output) = inner.pending.front().cloned() {
+            inner.is_dirty |= may_change_access(&output);
+            let more = self.execute(app, inner, output).await?;
+            inner.pending.pop_front();
+            inner.pending.extend(more);
+        }
+        if !inner.is_dirty {
+            return Ok(());
         }
         self.open_and_close(app, inner).await?;
+        inner.is_dirty = false;
         self.begin_pulls(app, inner);
-        let Inner { member, trackers, troubles, .. } = &mut **inner;
-        trackers.retain(|id, tracker| {
+        let Inner { member, trackers, troubles, frozen, .. } = inner;
+        let frozen_now = |id: &MigrationId| {
             let source = member.sources().iter().find(|source| source.migration().id == *id);
-            tracker
-                .set_sealed(source.is_some_and(|source| matches!(source.phase(), SourcePhase::Durable(_))));
-            source.is_some()
+            source.map(|source| matches!(source.phase(), SourcePhase::Durable(_)))
+        };
+        trackers.retain(|id, tracker| {
+            let is_frozen = frozen_now(id);
+            tracker.following().set_sealed(is_frozen == Some(true));
+            is_frozen.is_some()
         });
+        let all_frozen = member.sources().iter().map(|source| source.migration().id);
+        for id in all_frozen.filter(|id| frozen_now(id) == Some(true)) {
+            frozen.entry(id).or_insert_with(Stopwatch::start);
+        }
+        frozen.retain(|id, _| frozen_now(id) == Some(true));
         let is_known = |id: &MigrationId| member.table().migration(*id).is_some();
         troubles.retain(|id, _| is_known(id));
+        self.begin_conclusions(app, inner);
         Ok(())
     }
 
@@ -235,27 +295,35 @@ impl Mover {
                 save(records, dir).await?;
             }
             Output::PersistTarget(record) => {
-                records.put_target(record);
-                save(records, dir).await?;
+                // A position need not be durable: an older one is as good, because what was staged since is durable, and is staged again.
+                if !records.put_target(record) {
+                    save(records, dir).await?;
+                }
             }
             Output::ForgetTarget(id) => {
                 records.forget_target(id);
                 save(records, dir).await?;
             }
             Output::ClearStaging(id) => {
-                // The task itself asks for it when it must copy again. When the migration has ended, nothing may be staged any more.
-                if !member.targets().iter().any(|target| target.migration().id == id)
-                    && let Some(may_stage) = inner.pulls.remove(&id)
-                {
-                    *may_stage.lock().await = false;
+                // Where the migration goes on, its task does that before it copies. Where it has ended, nothing may be staged any more.
+                if member.targets().iter().any(|target| target.migration().id == id) {
+                    return Ok(more);
+                }
+                if let Some(staged) = inner.pulls.get(&id) {
+                    staged.lock().await.has_ended = true;
                 }
                 let slots = inner.records.targets.iter().find(|record| record.migration.id == id);
                 if let Some(slots) = slots.map(|record| record.migration.slots.clone()) {
                     data::delete(&app.engine, &slots).await?;
+                    self.counts.aborted.fetch_add(1, Ordering::Relaxed);
                 }
+                inner.pulls.remove(&id);
             }
             // It is in the keyspace already, behind the fence.
-            Output::Promote(id) => member.promoted(id, &mut more),
+            Output::Promote(id) => {
+                self.counts.finished.fetch_add(1, Ordering::Relaxed);
+                member.promoted(id, &mut more);
+            }
             Output::Seal(id, attempt) => {
                 let source = member.sources().iter().find(|source| source.migration().id == id);
                 if let Some(source) = source
@@ -278,8 +346,15 @@ impl Mover {
                 if let Some((target, sealed)) = target.and_then(|target| Some((target, target.sealed()?)))
                     && busy.insert((Work::Compare, id))
                 {
-                    let slots = target.migration().slots.clone();
-                    self.runtime.spawn(target::compare(Arc::clone(app), Arc::clone(self), id, slots, sealed));
+                    let (slots, staged) = (target.migration().slots.clone(), inner.pulls.get(&id).cloned());
+                    self.runtime.spawn(target::compare(
+                        Arc::clone(app),
+                        Arc::clone(self),
+                        id,
+                        slots,
+                        sealed,
+                        staged,
+                    ));
                 }
             }
             Output::Delete(id) => {
@@ -298,70 +373,6 @@ impl Mover {
         Ok(more)
     }
 
-    /// Opens and closes slots as the machine says. Only sealing closes an open slot, on the thread of its shard.
-    async fn open_and_close(&self, app: &Arc<App>, inner: &mut Inner) -> Result<()> {
-        let Some(cluster) = app.hub.cluster.get() else { return self.open_first(app, inner).await };
-        let is_me = |id: &NodeId| inner.member.table().node(id).is_some_and(|node| cluster.is_me(node));
-        let serves = is_me(inner.member.id());
-        let wanted = |slot: u16| match inner.member.access(slot) {
-            Access::Serve if serves => SlotAccess::Open,
-            Access::Park(_) if serves => SlotAccess::Closed,
-            _ => SlotAccess::Foreign,
-        };
-        let is_moving = !inner.member.sources().is_empty() || !inner.member.targets().is_empty();
-        let mut next = [const { Vec::new() }; 3];
-        for slot in 0..SLOTS {
-            match (inner.applied[usize::from(slot)], wanted(slot)) {
-                // A slot that is sealed closes itself.
-                (before, after)
-                    if before == after || before == SlotAccess::Open && after == SlotAccess::Closed => {}
-                (_, after) => next[after as usize].push(slot),
-            }
-        }
-        cluster.set_moving(is_moving);
-        let is_changed = next.iter().any(|slots| !slots.is_empty());
-        for access in [SlotAccess::Foreign, SlotAccess::Closed, SlotAccess::Open] {
-            let slots: SlotSet = next[access as usize].iter().copied().collect();
-            if !slots.is_empty() {
-                // Foreign first for requests, then for the shard; open first for the shard, then for requests.
-                data::set_access(&app.engine, &slots, access, |_| {}).await?;
-                slots.iter().for_each(|slot| inner.applied[usize::from(slot)] = access);
-            }
-        }
-        let (table, applied) = (Arc::clone(inner.member.table()), &inner.applied);
-        if is_changed || *cluster.table() != *table {
-            // One that is being sealed has been closed, and that is noted a moment later.
-            cluster.learn(table, |slot, is_parked| {
-                applied[usize::from(slot)] == SlotAccess::Closed
-                    || is_parked && wanted(slot) == SlotAccess::Closed
-            });
-            self.changed.send_modify(|count| *count += 1);
-        }
-        Ok(())
-    }
-
-    /// Before the node is in the cluster: its slots are open for the moment when it is.
-    async fn open_first(&self, app: &Arc<App>, inner: &mut Inner) -> Result<()> {
-        for access in [SlotAccess::Open, SlotAccess::Closed] {
-            let is_wanted = |slot: &u16| match inner.member.access(*slot) {
-                Access::Serve => access == SlotAccess::Open,
-                Access::Park(_) => access == SlotAccess::Closed,
-                _ => false,
-            };
-            let slots: SlotSet = (0..SLOTS).filter(is_wanted).collect();
-            data::set_access(&app.engine, &slots, access, |_| {}).await?;
-            slots.iter().for_each(|slot| inner.applied[usize::from(slot)] = access);
-        }
-        Ok(())
-    }
-
-    /// A slot is closed on its shard's thread, with the requests for it.
-    pub(super) async fn closed(&self, slots: &SlotSet) {
-        let mut inner = self.inner.lock().await;
-        slots.iter().for_each(|slot| inner.applied[usize::from(slot)] = SlotAccess::Closed);
-        self.changed.send_modify(|count| *count += 1);
-    }
-
     /// Every migration to this node has a task that copies and follows.
     fn begin_pulls(self: &Arc<Self>, app: &Arc<App>, inner: &mut Inner) {
         let Inner { member, pulls, .. } = inner;
@@ -370,28 +381,40 @@ impl Mover {
             let migration = target.migration();
             let Some(from) = member.table().node(&migration.from) else { continue };
             pulls.entry(migration.id).or_insert_with(|| {
-                let may_stage = Arc::new(Mutex::new(true));
+                let staged = Arc::new(Mutex::new(Staged::default()));
                 let pull = target::Pull {
                     app: Arc::clone(app),
                     mover: Arc::clone(self),
                     migration: migration.clone(),
                     source: Peer::new(from.clone(), member.table().cluster(), app.settings.token.as_ref()),
-                    may_stage: Arc::clone(&may_stage),
+                    staged: Arc::clone(&staged),
+                    page: 0,
                 };
                 self.runtime.spawn(pull.run());
-                may_stage
+                staged
             });
         }
     }
 
-    /// What a target is doing; `None` if there is no such migration to this node.
-    pub(super) async fn target_stage(&self, id: MigrationId) -> Option<(target::TargetStage, bool)> {
-        let inner = self.inner.lock().await;
-        let target = inner.member.targets().iter().find(|target| target.migration().id == id)?;
-        Some((target.stage(), target.is_comparing()))
+    /// How far a target is; `None` if there is no such migration to this node. What is not done yet is tried before.
+    pub(super) async fn target_now(
+        self: &Arc<Self>,
+        app: &Arc<App>,
+        id: MigrationId,
+    ) -> Result<Option<TargetNow>> {
+        let mut inner = self.inner.lock().await;
+        if !inner.is_settled() {
+            self.finish(app, &mut inner, Vec::new()).await?;
+        }
+        let target = inner.member.targets().iter().find(|target| target.migration().id == id);
+        Ok(target.map(|target| TargetNow {
+            stage: target.stage(),
+            is_comparing: target.is_comparing(),
+            has_asked: target.progress().is_some(),
+        }))
     }
 
-    pub(super) async fn trouble(&self, id: MigrationId, trouble: Option<String>) {
+    pub(super) async fn trouble(&self, id: MigrationId, trouble: Option<Error>) {
         let mut inner = self.inner.lock().await;
         match trouble {
             Some(why) => drop(inner.troubles.insert(id, why)),
@@ -399,47 +422,32 @@ impl Mover {
         }
     }
 
-    /// The tracker of a migration from this node, if it has begun; or the slots, if this node is the source and there is none yet.
-    pub(super) async fn tracker(
-        &self,
-        id: MigrationId,
-    ) -> Option<std::result::Result<Arc<Tracker>, SlotSet>> {
-        let inner = self.inner.lock().await;
-        let source = inner.member.sources().iter().find(|source| source.migration().id == id)?;
-        let tracker = inner.trackers.get(&id).filter(|tracker| !tracker.is_broken());
-        Some(tracker.cloned().ok_or_else(|| source.migration().slots.clone()))
+    /// The tracker of a migration from this node. It begins with the first request for it.
+    pub(super) async fn tracker_of(&self, app: &App, id: MigrationId) -> Result<Arc<Tracker>> {
+        let mut inner = self.inner.lock().await;
+        let source = inner.member.sources().iter().find(|source| source.migration().id == id);
+        let slots = source.ok_or_else(|| not_source(id))?.migration().slots.clone();
+        if let Some(tracker) = inner.trackers.get(&id).filter(|tracker| !tracker.following().is_broken()) {
+            return Ok(Arc::clone(tracker));
+        }
+        let follower = match inner.follower.upgrade().filter(|follower| !follower.is_broken()) {
+            Some(follower) => follower,
+            None => Follower::start(&app.engine)?,
+        };
+        inner.follower = Arc::downgrade(&follower);
+        let tracker = Arc::new(Tracker::start(&app.engine, &slots, &follower));
+        inner.trackers.insert(id, Arc::clone(&tracker));
+        inner.is_dirty = true;
+        Ok(tracker)
     }
+}
 
-    pub(super) async fn put_tracker(&self, id: MigrationId, tracker: Arc<Tracker>) {
-        self.inner.lock().await.trackers.insert(id, tracker);
-    }
-
-    /// For operators: the migrations of this node, and how far they are.
-    pub(crate) async fn report(&self) -> Value {
-        let inner = self.inner.lock().await;
-        let trouble = |id: MigrationId| inner.troubles.get(&id);
-        let sources = inner.member.sources().iter().map(|source| {
-            let id = source.migration().id;
-            let phase = match source.phase() {
-                SourcePhase::Serving => "serving",
-                SourcePhase::Sealing => "sealing",
-                SourcePhase::Durable(stage) => match stage {
-                    keystead_cluster::migration::source::SourceStage::Frozen(_) => "frozen",
-                    keystead_cluster::migration::source::SourceStage::Cleaning => "cleaning",
-                },
-            };
-            let keys = inner.trackers.get(&id).map(|tracker| tracker.keys());
-            json!({ "id": id, "role": "source", "phase": phase, "keys": keys, "trouble": trouble(id) })
-        });
-        let targets = inner.member.targets().iter().map(|target| {
-            let id = target.migration().id;
-            json!({ "id": id, "role": "target", "progress": target.progress(), "trouble": trouble(id) })
-        });
-        json!({
-            "node": inner.member.id().as_str(),
-            "epoch": inner.member.table().epoch().0,
-            "migrations": sources.chain(targets).collect::<Vec<_>>(),
-        })
+/// Whether the fence, or what is expected of this node, may be another one after this.
+fn may_change_access(output: &Output) -> bool {
+    match output {
+        Output::Send(..) | Output::Stage(_) | Output::Compare(_) => false,
+        Output::PersistTarget(record) => record.stage == TargetStage::Ready,
+        _ => true,
     }
 }
 

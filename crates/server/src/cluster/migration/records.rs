@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use keystead_cluster::MigrationId;
+use keystead_cluster::migration::target::TargetStage;
 use keystead_cluster::migration::{SourceRecord, TargetRecord};
 use keystead_core::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,14 @@ impl Records {
         self.sources.push(record);
     }
 
-    pub(super) fn put_target(&mut self, record: TargetRecord) {
+    /// Whether only the position is another one.
+    pub(super) fn put_target(&mut self, record: TargetRecord) -> bool {
+        let is_position = |stage: TargetStage| matches!(stage, TargetStage::Tailing(_));
+        let old = self.targets.iter().find(|old| old.migration.id == record.migration.id);
+        let only_moves = old.is_some_and(|old| is_position(old.stage) && is_position(record.stage));
         self.targets.retain(|old| old.migration.id != record.migration.id);
         self.targets.push(record);
+        only_moves
     }
 
     pub(super) fn forget_source(&mut self, id: MigrationId) {

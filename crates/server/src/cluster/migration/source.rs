@@ -1,122 +1,77 @@
 //! The node that has the slots: what it sends to the target, how it seals, how it deletes. Touches the shards.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use keystead_cluster::migration::source::Feed;
 use keystead_cluster::migration::{Body, Sealed};
 use keystead_cluster::{MigrationId, SlotSet};
 use keystead_core::{Code, Error, Result, Revision};
-use keystead_model::Bytes;
 use keystead_model::keyspace::SlotAccess;
 use tokio::time::timeout;
 
 use super::data;
 use super::mover::{Done, Mover, Work};
-use super::tracker::Tracker;
+use super::tracker::{Part, Tracker};
 use crate::app::App;
-use crate::bounds::{
-    MIGRATION_BATCH_BYTES, MIGRATION_BATCH_KEYS, MIGRATION_CLOCK_SKEW, MIGRATION_TAIL_WAIT, SEAL_TIMEOUT,
-};
-
-/// A part of a copy.
-pub(crate) struct Page {
-    /// The last name in it; `None`: this was everything.
-    pub(crate) last: Option<Bytes>,
-    /// The position at which the copy began.
-    pub(crate) began: Revision,
-    /// With the last page: what the protocol says.
-    pub(crate) message: Option<Body>,
-    pub(crate) data: Vec<u8>,
-}
+use crate::bounds::{MIGRATION_CLOCK_SKEW, MIGRATION_TAIL_WAIT, SEAL_TIMEOUT};
 
 impl Mover {
-    async fn tracker_of(&self, app: &App, id: MigrationId) -> Result<Arc<Tracker>> {
-        match self.tracker(id).await {
-            None => Err(not_source(id)),
-            Some(Ok(tracker)) => Ok(tracker),
-            Some(Err(slots)) => {
-                let tracker = Arc::new(Tracker::start(&app.engine, &slots).await?);
-                self.put_tracker(id, Arc::clone(&tracker)).await;
-                Ok(tracker)
-            }
-        }
-    }
-
-    /// The next part of a copy that began at a position, after the last name that the target has.
+    /// A page of a copy, and with the last one what the protocol says.
     pub(crate) async fn copy(
         self: &Arc<Self>,
         app: &Arc<App>,
         id: MigrationId,
-        after: Option<Bytes>,
-        began: Option<Revision>,
-    ) -> Result<Page> {
+        page: u64,
+    ) -> Result<(Part, Option<Body>)> {
         let tracker = self.tracker_of(app, id).await?;
-        let began = match began {
-            // A tracker that began later does not know what has changed since the copy began.
-            Some(began) if began >= tracker.oldest() => began,
-            Some(_) => return Err(Error::new(Code::Gone, "the changes since this copy began are not known")),
-            None => tracker.position(),
-        };
-        let names = tracker.names_after(after.as_ref(), MIGRATION_BATCH_KEYS);
-        let (count, data) = export(app, &names).await?;
-        let last = names.get(count.wrapping_sub(1)).cloned();
-        let message = match last {
-            Some(_) => None,
-            None => {
-                let feed = Feed { oldest: tracker.oldest(), through: began };
-                self.ask(app, id, Body::Copy, feed).await?.ok_or_else(|| not_source(id)).map(Some)?
-            }
-        };
-        Ok(Page { last, began, message, data })
+        let part = tracker.page(page).await?;
+        self.count_sent(part.keys, part.bytes.len());
+        if !part.is_last {
+            return Ok((part, None));
+        }
+        let feed = Feed { oldest: tracker.following().oldest, through: part.began, lag: 0 };
+        let message = self.ask(app, id, Body::Copy, feed).await?.ok_or_else(|| not_source(id))?;
+        Ok((part, Some(message)))
     }
 
-    /// What has changed after a position. Waits a little for the first change.
+    /// What has changed after a position. If the target wants that, it waits a little, so that more changes are sent together.
     pub(crate) async fn tail(
         self: &Arc<Self>,
         app: &Arc<App>,
         id: MigrationId,
         after: Revision,
+        waits: bool,
     ) -> Result<(Body, Vec<u8>)> {
         let tracker = self.tracker_of(app, id).await?;
-        let _ = timeout(MIGRATION_TAIL_WAIT, tracker.changed_after(after)).await;
-        let batch = tracker.batch(after, MIGRATION_BATCH_KEYS);
-        let names: Vec<Bytes> = batch.names.iter().map(|(_, name)| name.clone()).collect();
-        let (count, data) = export(app, &names).await?;
-        let through = match batch.names.get(count.wrapping_sub(1)) {
-            Some((changed_at, _)) if count < names.len() => *changed_at,
-            _ => batch.through,
-        };
-        let feed = Feed { oldest: batch.oldest, through };
+        if waits {
+            let _ = timeout(MIGRATION_TAIL_WAIT, tracker.following().until_sealed()).await;
+        }
+        let tail = tracker.tail(after).await?;
+        self.count_sent(tail.keys, tail.bytes.len());
+        let feed = Feed { oldest: tracker.following().oldest, through: tail.through, lag: tail.lag };
         let message = self.ask(app, id, Body::Tail { after }, feed).await?.ok_or_else(|| not_source(id))?;
-        Ok((message, data))
+        Ok((message, tail.bytes))
+    }
+
+    fn count_sent(&self, keys: usize, bytes: usize) {
+        self.counts.sent_keys.fetch_add(keys as u64, Ordering::Relaxed);
+        self.counts.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// The operator wants the slots handed over.
     pub(crate) async fn hand_over(self: &Arc<Self>, app: &Arc<App>, id: MigrationId) -> Result<()> {
         // So that sealing only has to read what changes meanwhile.
-        self.tracker_of(app, id).await?;
+        self.tracker_of(app, id).await?.prepare().await?;
         self.ask(app, id, Body::HandOver, Feed::default()).await.map(drop)
     }
 }
 
-/// The keys of these names, up to a bound: how many of the names, and their bytes.
-async fn export(app: &App, names: &[Bytes]) -> Result<(usize, Vec<u8>)> {
-    let (mut done, mut bytes) = (0, Vec::new());
-    while done < names.len() && bytes.len() < MIGRATION_BATCH_BYTES {
-        let shard = app.engine.shard_of(&names[done]);
-        let run = names[done..].iter().take_while(|name| app.engine.shard_of(name) == shard);
-        let (count, part) = data::export(&app.engine, shard, run.cloned().collect()).await?;
-        done += count;
-        bytes.extend(part);
-    }
-    Ok((done, bytes))
-}
-
-fn not_source(id: MigrationId) -> Error {
+pub(super) fn not_source(id: MigrationId) -> Error {
     Error::new(Code::Conflict, format!("this node is not the source of migration {} now", id.0))
 }
 
-/// Closes the slots, waits until everything before that is durable and known, and compares.
+/// Closes the slots, waits until everything before that is durable and known, and computes their digest.
 pub(super) async fn seal(
     app: Arc<App>,
     mover: Arc<Mover>,
@@ -150,13 +105,9 @@ async fn try_seal(app: &Arc<App>, mover: &Mover, slots: &SlotSet, tracker: &Trac
     mover.closed(slots).await;
     let revisions = revisions?;
     let sealed = timeout(SEAL_TIMEOUT, async {
-        tracker.read_up_to(&revisions).await;
-        if tracker.is_broken() {
-            return Err(Error::new(Code::Gone, "the changes of the slots cannot be followed"));
-        }
-        let revision = tracker.position();
+        tracker.following().read_up_to(&revisions).await;
         let after = app.now().plus_ms(MIGRATION_CLOCK_SKEW.as_millis() as u64);
-        let digest = data::digest(&app.engine, &tracker.names(), after).await?;
+        let (revision, digest) = tracker.seal(after).await?;
         Ok(Sealed { revision, digest, compares_after_ms: after.0 })
     });
     sealed.await.unwrap_or_else(|_| Err(Error::new(Code::StoreUnavailable, "sealing takes too long")))

@@ -1,21 +1,21 @@
 //! The node that gets the slots: it copies and follows until it has everything, then compares. Touches the shards and the source.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hyper::Method;
 use keystead_cluster::migration::source::Feed;
 use keystead_cluster::migration::{Body, Sealed};
 use keystead_cluster::{Member, Message, Migration, MigrationId, Output, SlotSet};
 use keystead_core::{Code, Error, Millis, Result, Revision};
-use keystead_model::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::call::{Peer, path_of};
 use super::data;
-use super::mover::{Done, Mover, Work};
+use super::digests::{KeyDigests, Names};
+use super::mover::{Done, Mover, TargetNow, Work};
 use crate::app::App;
 use crate::bounds::{MIGRATION_IDLE, MIGRATION_POLL_INTERVAL};
 
@@ -24,29 +24,38 @@ pub(super) use keystead_cluster::migration::target::TargetStage;
 /// What a target asks for.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ask {
-    /// A copy: after this name. A name may be any bytes.
+    /// A copy: which page. Page 0 begins a new copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<Vec<u8>>,
-    /// A copy: the position at which it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) began: Option<Revision>,
+    pub(crate) page: Option<u64>,
     /// Changes: after this position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Revision>,
+    /// Changes: whether to wait a little for more.
+    #[serde(default)]
+    pub(crate) waits: bool,
 }
 
-/// What comes with the data.
+/// What comes with the data: with changes, and with the last page of a copy, what the protocol says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// A copy: the last name in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<Vec<u8>>,
-    /// A copy: the position at which it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) began: Option<Revision>,
-    /// What the protocol says: with changes, and with the last part of a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<Body>,
+}
+
+/// What is staged of one migration.
+#[derive(Default)]
+pub(super) struct Staged {
+    /// The migration has ended: nothing may be staged any more.
+    pub(super) has_ended: bool,
+    names: Names,
+    /// Of everything that is staged; nothing where an earlier process has staged it.
+    digests: Option<KeyDigests>,
+}
+
+impl Staged {
+    pub(super) fn keys(&self) -> Option<usize> {
+        self.digests.as_ref().map(KeyDigests::len)
+    }
 }
 
 /// The task of one migration to this node.
@@ -55,58 +64,80 @@ pub(super) struct Pull {
     pub(super) mover: Arc<Mover>,
     pub(super) migration: Migration,
     pub(super) source: Peer,
-    /// Not after the migration has ended. Held while something is staged.
-    pub(super) may_stage: Arc<Mutex<bool>>,
+    pub(super) staged: Arc<Mutex<Staged>>,
+    /// The next page of the copy.
+    pub(super) page: u64,
 }
 
 impl Pull {
     /// Copies and follows until everything is there. Ends with the migration.
     pub(super) async fn run(mut self) {
         let id = self.migration.id;
-        while let Some((stage, is_comparing)) = self.mover.target_stage(id).await {
-            let pulled = match stage {
-                TargetStage::Ready => Ok(Pulled::Nothing),
-                TargetStage::Tailing(_) if is_comparing => Ok(Pulled::Nothing),
-                TargetStage::Copying => self.copy().await,
-                TargetStage::Tailing(after) => self.tail(after).await,
+        loop {
+            let pulled = match self.mover.target_now(&self.app, id).await {
+                Ok(None) => return,
+                Ok(Some(now)) => self.pull(&now).await,
+                Err(error) => Err(error),
             };
             match pulled {
                 Ok(Pulled::Something) => {}
                 Ok(Pulled::Nothing) => sleep(MIGRATION_IDLE).await,
                 Err(error) => {
                     tracing::debug!(migration = id.0, %error, "a migration waits");
-                    self.mover.trouble(id, Some(error.message().to_owned())).await;
+                    if error.code() == Code::Gone {
+                        self.page = 0;
+                    }
+                    self.mover.trouble(id, Some(error)).await;
                     sleep(MIGRATION_POLL_INTERVAL).await;
                 }
             }
         }
     }
 
-    /// Stages all keys. What an attempt before has staged is removed: the source may have deleted some of it since.
-    async fn copy(&mut self) -> Result<Pulled> {
-        let mut ask = Ask::default();
-        let may_stage = self.may_stage.lock().await;
-        if *may_stage {
-            data::delete(&self.app.engine, &self.migration.slots).await?;
-        }
-        drop(may_stage);
-        loop {
-            let (sent, data) = call(&mut self.source, self.migration.id, "copy", &ask).await?;
-            self.stage(&data).await?;
-            if let Some(message) = sent.message {
-                self.receive(message).await?;
-                return Ok(Pulled::Something);
-            }
-            (ask.name, ask.began) = (sent.name, sent.began);
+    async fn pull(&mut self, now: &TargetNow) -> Result<Pulled> {
+        match now.stage {
+            TargetStage::Ready => Ok(Pulled::Nothing),
+            TargetStage::Tailing(_) if now.is_comparing => Ok(Pulled::Nothing),
+            TargetStage::Copying => self.copy().await,
+            TargetStage::Tailing(after) => self.tail(after, now).await,
         }
     }
 
+    /// Stages a page of the copy. Before the first one, what an attempt before has staged is removed: the source may have deleted some of
+    /// it since. A page that did not arrive is asked for again.
+    async fn copy(&mut self) -> Result<Pulled> {
+        if self.page == 0 {
+            let mut staged = self.staged.lock().await;
+            if !staged.has_ended {
+                data::delete(&self.app.engine, &self.migration.slots).await?;
+                staged.digests = Some(KeyDigests::default());
+            }
+        }
+        let ask = Ask { page: Some(self.page), ..Ask::default() };
+        let (sent, data) = call(&mut self.source, self.migration.id, "copy", &ask).await?;
+        self.mover.throttle.take(data.len()).await;
+        self.stage(&data).await?;
+        self.page += 1;
+        let Some(message) = sent.message else {
+            self.mover.trouble(self.migration.id, None).await;
+            return Ok(Pulled::Something);
+        };
+        self.page = 0;
+        self.receive(message).await?;
+        Ok(Pulled::Something)
+    }
+
     /// Stages what has changed.
-    async fn tail(&mut self, after: Revision) -> Result<Pulled> {
-        let ask = Ask { after: Some(after), ..Ask::default() };
+    async fn tail(&mut self, after: Revision, now: &TargetNow) -> Result<Pulled> {
+        // The first time the answer is how far behind it is, and that is not worth waiting for.
+        let ask = Ask { after: Some(after), waits: now.has_asked, page: None };
         let (sent, data) = call(&mut self.source, self.migration.id, "tail", &ask).await?;
         let message = sent.message.ok_or_else(|| bad("a message is missing"))?;
-        if let Body::Changes { .. } = message {
+        if let Body::Changes { sealed, .. } = message {
+            if sealed.is_none() {
+                // Not when it is handed over: requests wait for it.
+                self.mover.throttle.take(data.len()).await;
+            }
             self.stage(&data).await?;
         }
         self.receive(message).await?;
@@ -114,11 +145,18 @@ impl Pull {
     }
 
     async fn stage(&self, data: &[u8]) -> Result<()> {
-        let may_stage = self.may_stage.lock().await;
-        match *may_stage {
-            true => data::stage(&self.app.engine, &self.migration.slots, data).await,
-            false => Err(Error::new(Code::Conflict, "the migration has ended")),
+        let mut staged = self.staged.lock().await;
+        if staged.has_ended {
+            return Err(Error::new(Code::Conflict, "the migration has ended"));
         }
+        let (engine, slots) = (&self.app.engine, &self.migration.slots);
+        let (keys, digested) = data::stage(engine, slots, data, &staged.names).await?;
+        if let Some(digests) = &mut staged.digests {
+            digests.put(digested);
+        }
+        self.mover.counts.received_keys.fetch_add(keys as u64, Ordering::Relaxed);
+        self.mover.counts.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     async fn receive(&self, body: Body) -> Result<()> {
@@ -156,18 +194,26 @@ pub(super) async fn compare(
     id: MigrationId,
     slots: SlotSet,
     sealed: Sealed,
+    staged: Option<Arc<Mutex<Staged>>>,
 ) {
-    let result = match staged(&app, &slots, Millis(sealed.compares_after_ms)).await {
+    let result = match digest(&app, &slots, Millis(sealed.compares_after_ms), staged).await {
         Ok(digest) => Done::Compared(digest),
         Err(error) => Done::Failed(error),
     };
     mover.done(&app, Work::Compare, id, result).await;
 }
 
-async fn staged(app: &App, slots: &SlotSet, after: Millis) -> Result<keystead_cluster::Digest> {
-    let mut names: BTreeSet<Bytes> = BTreeSet::new();
-    for shard in data::shards(&app.engine, slots) {
-        names.extend(data::names(&app.engine, shard, slots).await?);
+async fn digest(
+    app: &App,
+    slots: &SlotSet,
+    after: Millis,
+    staged: Option<Arc<Mutex<Staged>>>,
+) -> Result<keystead_cluster::Digest> {
+    let Some(staged) = staged else { return Err(bad("nothing is staged")) };
+    let mut staged = staged.lock().await;
+    if staged.digests.is_none() {
+        // It was staged by a process before this one.
+        staged.digests = Some(data::digest_all(&app.engine, slots, &staged.names).await?);
     }
-    data::digest(&app.engine, &names, after).await
+    Ok(staged.digests.as_ref().map(|digests| digests.sum(after)).unwrap_or_default())
 }

@@ -1,88 +1,32 @@
 //! Slots that move between nodes: while clients write, with processes killed at any moment, and what is seen of them meanwhile.
 
+mod client;
+mod faults;
 mod kills;
+mod linear;
 mod load;
+mod operator;
 mod seen;
+mod states;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use keystead_cluster::{Edit, Move, NodeId, TableStep};
-use keystead_core::key::slot;
+use client::Reply;
+use keystead_cluster::table::Stored;
+use keystead_cluster::{Edit, MigrationId, Move, NodeId, SlotTable, TableError, TableStep};
 use keystead_core::{Key, StoreExt};
 use keystead_testkit::servers::free_ports;
 
-use crate::resp::Client;
 use crate::{Nodes, addresses, common, node, url};
-
-/// A client of the cluster: it follows MOVED, and counts other errors.
-struct Routed {
-    /// The RESP ports of nodes that it may ask first.
-    ports: Vec<u16>,
-    owners: HashMap<u16, u16>,
-    connections: HashMap<u16, Client>,
-}
-
-/// What became of a request.
-enum Reply {
-    Text(String),
-    /// The connection was lost after it was sent: nobody knows.
-    Unknown,
-}
-
-impl Routed {
-    fn new(ports: Vec<u16>) -> Routed {
-        Routed { ports, owners: HashMap::new(), connections: HashMap::new() }
-    }
-
-    /// Sends a request on a key to its owner. An error that says that nothing was applied is followed.
-    fn ask(&mut self, key: &str, line: &str) -> Reply {
-        let (slot, mut first) = (slot(key.as_bytes()), self.ports.clone().into_iter().cycle());
-        for _ in 0..2000 {
-            let port = self.owners.get(&slot).copied().or_else(|| first.next()).unwrap();
-            let Some(client) = self.connection(port) else {
-                self.owners.remove(&slot);
-                std::thread::park_timeout(std::time::Duration::from_millis(10));
-                continue;
-            };
-            client.send(line);
-            let Ok(reply) = client.try_receive() else {
-                self.connections.remove(&port);
-                self.owners.remove(&slot);
-                return Reply::Unknown;
-            };
-            match reply.strip_prefix("-MOVED ").and_then(|moved| moved.rsplit_once(':')) {
-                Some((_, port)) => drop(self.owners.insert(slot, port.parse().unwrap())),
-                None => return Reply::Text(reply),
-            }
-        }
-        Reply::Text("-ERR no node served the request".to_owned())
-    }
-
-    fn connection(&mut self, port: u16) -> Option<&mut Client> {
-        if let Entry::Vacant(vacant) = self.connections.entry(port) {
-            let stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
-            stream.set_nodelay(true).unwrap();
-            stream.set_read_timeout(Some(crate::resp::PATIENCE)).unwrap();
-            vacant.insert(Client::over(stream));
-        }
-        self.connections.get_mut(&port)
-    }
-
-    /// The reply to a request whose outcome must be known.
-    #[track_caller]
-    fn expect(&mut self, key: &str, line: &str, expected: &str) {
-        match self.ask(key, line) {
-            Reply::Text(reply) => assert_eq!(reply, expected, "{line}"),
-            Reply::Unknown => panic!("{line}: the connection was lost"),
-        }
-    }
-}
 
 impl Nodes {
     /// Starts a fourth node, which is not in the table yet, as soon as it is.
     fn add_node(&mut self) -> String {
+        self.add_node_with(&[])
+    }
+
+    fn add_node_with(&mut self, arguments: &[&str]) -> String {
         let ports = free_ports(2).unwrap();
         let text = format!("d={}", addresses(&ports));
         let (code, _, stderr) = self.cluster(&["add", &text, "--dry-run"]);
@@ -92,7 +36,8 @@ impl Nodes {
             format!("redis://127.0.0.1:{}", ports[0]),
             format!("http://127.0.0.1:{}", ports[1]),
         )));
-        self.servers.push(node(&url(&self.store), "d", &ports).start().unwrap());
+        let launch = node(&url(&self.store), "d", &ports).args(arguments.iter().copied());
+        self.servers.push(launch.start().unwrap());
         self.ports.extend(ports);
         text
     }
@@ -117,21 +62,63 @@ impl Nodes {
     }
 
     /// Changes the table as an operator would.
-    fn edit(&self, edit: Edit) {
+    fn edit(&self, edit: Edit) -> Arc<SlotTable> {
+        self.try_edit(edit).unwrap()
+    }
+
+    /// The table as the store has it.
+    fn table(&self) -> SlotTable {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.unwrap().block_on(async {
+            let store = keystead_stores::open(&url(&self.store)).unwrap();
+            let stored = store.get::<Stored>(&Key::new("keystead:cluster").unwrap()).await.unwrap().unwrap();
+            store.close().await.unwrap();
+            stored.table().unwrap()
+        })
+    }
+
+    fn try_edit(&self, edit: Edit) -> Result<Arc<SlotTable>, TableError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.unwrap().block_on(async {
             let store = keystead_stores::open(&url(&self.store)).unwrap();
             let key = Key::new("keystead:cluster").unwrap();
-            store.apply(&key, &TableStep::from(edit)).await.unwrap().unwrap();
+            let table = store.apply(&key, &TableStep::from(edit)).await.unwrap();
             store.close().await.unwrap();
-        });
+            table
+        })
     }
 
     /// Begins to move a slot, without an operator who would hand it over.
-    fn begin_move(&self, moved: u16, from: &str, to: &str) {
+    fn begin_move(&self, moved: u16, from: &str, to: &str) -> MigrationId {
+        self.begin_moves([moved], from, to)
+    }
+
+    fn begin_moves(&self, moved: impl IntoIterator<Item = u16>, from: &str, to: &str) -> MigrationId {
         let id = |name| NodeId::new(name).unwrap();
-        let slots = std::iter::once(moved).collect();
-        self.edit(Edit::Begin(vec![Move { slots, from: id(from), to: id(to) }]));
+        let slots = moved.into_iter().collect();
+        let table = self.edit(Edit::Begin(vec![Move { slots, from: id(from), to: id(to) }]));
+        table.migrations().map(|migration| migration.id).max().unwrap()
+    }
+
+    /// What a node reports of a migration.
+    fn row(&self, at: usize, id: MigrationId) -> serde_json::Value {
+        let report = self.report(at);
+        let rows = report["migrations"].as_array().unwrap();
+        rows.iter().find(|row| row["id"] == id.0).cloned().unwrap_or_default()
+    }
+
+    fn hand_over(&self, source: usize, id: MigrationId) {
+        let path = format!("/admin/cluster/migrations/{}/hand-over", id.0);
+        let handed = self.http(source).ask("POST", &path, &["keystead-cluster: test"], b"");
+        assert_eq!(handed.status, 200, "{}", handed.text());
+    }
+
+    /// Waits until no node has anything to do with a migration.
+    #[track_caller]
+    fn until_settled(&self) {
+        crate::resp::until("all nodes have cleaned up", || {
+            (0..self.servers.len()).all(|at| self.report(at)["migrations"].as_array().unwrap().is_empty())
+        });
     }
 
     fn resp_ports(&self) -> Vec<u16> {
