@@ -90,7 +90,9 @@ fn connect(port: u16) -> Option<Connection> {
 
 fn words(connection: &mut Connection, words: &[String]) -> redis::RedisResult<Value> {
     let mut command = redis::cmd(&words[0]);
-    words[1..].iter().for_each(|word| drop(command.arg(word)));
+    for word in &words[1..] {
+        command.arg(word);
+    }
     command.query(connection)
 }
 
@@ -109,7 +111,9 @@ fn measure(name: &'static str, ports: &[u16], run_move: impl FnOnce() -> Option<
     let value = "v".repeat(100);
     for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1000) {
         let mut pipe = redis::cluster::cluster_pipe();
-        chunk.iter().for_each(|n| drop(pipe.cmd("SET").arg(format!("fill:{n}")).arg(&value).ignore()));
+        for n in chunk {
+            pipe.cmd("SET").arg(format!("fill:{n}")).arg(&value).ignore();
+        }
         pipe.query::<()>(&mut fill).ok()?;
     }
     let options = Options { ports: ports[..3].to_vec(), clients: 2, keys: 2000, pipeline: 32, swaps: false };
@@ -136,19 +140,19 @@ fn measure(name: &'static str, ports: &[u16], run_move: impl FnOnce() -> Option<
 
 fn keystead() -> Option<Row> {
     let (dir, ports) = (tempfile::tempdir().ok()?, free_ports(9).ok()?);
-    let binary = crate::keystead::binary();
+    let (binary, root) = (crate::keystead::binary(), dir.path().to_owned());
     let table = format!("redis://127.0.0.1:{}", ports[8]);
     let addresses = |n: usize| format!("redis://127.0.0.1:{},http://127.0.0.1:{}", ports[n], ports[4 + n]);
     let start = |arguments: &[String]| {
         let mut command = Command::new(&binary);
-        command.args(arguments).env("KEYSTEAD_CLUSTER", &table).current_dir(dir.path());
+        command.args(arguments).env("KEYSTEAD_CLUSTER", &table).current_dir(&root);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
     };
     let run = |arguments: &[String]| start(arguments)?.wait().ok()?.success().then_some(());
     let store = Command::new(&binary)
         .args(["--durability", "commit", "--data", "table", "--http", "off", "--resp"])
         .arg(format!("127.0.0.1:{}", ports[8]))
-        .current_dir(dir.path())
+        .current_dir(&root)
         .stdout(Stdio::null())
         .spawn()
         .ok()?;
@@ -238,11 +242,11 @@ fn free_cluster_ports() -> Option<Vec<u16>> {
 
 /// Valkey: each source sends its third.
 fn migrate_slots(ports: &[u16], ids: &[String]) -> Option<()> {
-    for n in 0..3 {
+    for (n, port) in ports[..3].iter().enumerate() {
         let first = n * 16_384 / 3;
         let last = first + SLOTS / 3 - 1 + usize::from(n == 0);
         let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {}", ids[3]);
-        words(&mut connect(ports[n])?, &text(&line)).map_err(|error| println!("{error}")).ok()?;
+        words(&mut connect(*port)?, &text(&line)).map_err(|error| println!("{error}")).ok()?;
     }
     let since = Instant::now();
     while since.elapsed() < PATIENCE {
