@@ -41,8 +41,8 @@ fn now_ms() -> u64 {
 }
 
 /// A mutation of a member, made now.
-fn set(id: u64, key: &str, field: &str, value: Value) -> Value {
-    json!({ "id": id, "key": key, "field": field, "value": value, "ts": now_ms() })
+fn set(id: u64, key: &str, field: &str, value: impl Into<Value>) -> Value {
+    json!({ "id": id, "key": key, "field": field, "value": value.into(), "ts": now_ms() })
 }
 
 impl Http {

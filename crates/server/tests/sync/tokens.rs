@@ -25,7 +25,8 @@ fn ask(http: &mut Http, method: &str, target: &str, token: &str, body: &Value) -
 }
 
 fn push(http: &mut Http, token: &str, client: &str, item: Value) -> (u16, Value) {
-    let (status, response) = ask(http, "POST", "/sync", token, &json!({ "client": client, "items": [item] }));
+    let body = json!({ "client": client, "items": Value::from(vec![item]) });
+    let (status, response) = ask(http, "POST", "/sync", token, &body);
     (status, response["results"][0].clone())
 }
 
