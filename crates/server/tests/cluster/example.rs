@@ -23,9 +23,7 @@ fn the_script_without_docker_runs() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    for line in
-        ["4096 slots were moved in ", "== done: 20 requests, 20 visits"]
-    {
+    for line in ["4096 slots were moved in ", "== done: 20 requests, 20 visits"] {
         assert!(stdout.contains(line), "'{line}' is missing in\n{stdout}");
     }
 }

@@ -134,7 +134,12 @@ fn move_line(table: &SlotTable, answers: &[Response], migration: &Migration) -> 
 }
 
 /// What a node says about a migration.
-fn row_of<'a>(table: &SlotTable, answers: &'a [Response], node: &NodeId, id: MigrationId) -> Option<&'a Value> {
+fn row_of<'a>(
+    table: &SlotTable,
+    answers: &'a [Response],
+    node: &NodeId,
+    id: MigrationId,
+) -> Option<&'a Value> {
     let at = table.nodes().iter().position(|known| known.id == *node)?;
     let rows = answers.get(at)?.report.as_ref()?["migrations"].as_array()?;
     rows.iter().find(|row| row["id"].as_u64() == Some(id.0))
