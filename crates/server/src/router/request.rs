@@ -286,6 +286,7 @@ mod tests {
             "POST /admin/backup",
             // Nodes and operators talk to a node by its own address.
             "GET /admin/cluster",
+            "GET /admin/cluster/sizes",
             "POST /admin/cluster/refresh",
             "POST /admin/cluster/migrations/{id}/copy",
             "POST /admin/cluster/migrations/{id}/tail",

@@ -15,7 +15,7 @@ fn peers() -> PathBuf {
 }
 
 /// Whether a client is installed. One that is required must be.
-fn is_here(name: &str, is_here: bool) -> bool {
+pub(crate) fn is_here(name: &str, is_here: bool) -> bool {
     let required = std::env::var("REQUIRE").unwrap_or_default();
     assert!(
         is_here || !required.split(',').any(|wanted| wanted == "all" || wanted == name),

@@ -11,10 +11,8 @@ fn folder() -> PathBuf {
 
 #[test]
 fn the_script_without_docker_runs() {
-    let has_curl = Command::new("curl").arg("--version").output().is_ok();
-    assert!(has_curl || std::env::var("REQUIRE").is_err(), "curl is not installed");
-    if !has_curl {
-        return keystead_testkit::skip::skipped("examples/cluster/run.sh", "curl is not installed");
+    if !crate::clients::is_here("redis-cli", Command::new("redis-cli").arg("--version").output().is_ok()) {
+        return;
     }
     let ports: Vec<String> = free_ports(11).unwrap().iter().map(u16::to_string).collect();
     let output = Command::new(folder().join("run.sh"))
@@ -25,9 +23,7 @@ fn the_script_without_docker_runs() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    for line in
-        ["4096 slots were moved in ", "visits: {\"result\":\"20\"}", "== done: 20 requests, 20 visits"]
-    {
+    for line in ["4096 slots were moved in ", "== done: 20 requests, 20 visits"] {
         assert!(stdout.contains(line), "'{line}' is missing in\n{stdout}");
     }
 }

@@ -35,14 +35,14 @@ pub(super) fn run(operator: &Operator<'_>) -> Result<ExitCode> {
 
 /// What a node says.
 #[derive(Clone, Default)]
-struct Answer {
+struct Response {
     is_there: bool,
     /// Its report, if it accepts this operator's token.
     report: Option<Value>,
 }
 
 /// Which nodes answer, in their order. All are asked at the same time.
-async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Answer> {
+async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Response> {
     let mut asked = JoinSet::new();
     for (n, node) in table.nodes().iter().cloned().enumerate() {
         let mut peer = Peer::new(node.clone(), table.cluster(), operator.token);
@@ -51,10 +51,10 @@ async fn answers(table: &SlotTable, operator: &Operator<'_>) -> Vec<Answer> {
             let (is_there, reported) = tokio::join!(timeout(CLUSTER_PROBE_TIMEOUT, ask(&node)), reported);
             let report = reported.ok().and_then(Result::ok);
             let report = report.and_then(|answered| serde_json::from_slice(&answered.body).ok());
-            (n, Answer { is_there: is_there.is_ok_and(|answer| answer), report })
+            (n, Response { is_there: is_there.is_ok_and(|answer| answer), report })
         });
     }
-    let mut all = vec![Answer::default(); table.nodes().len()];
+    let mut all = vec![Response::default(); table.nodes().len()];
     for (n, answer) in asked.join_all().await {
         all[n] = answer;
     }
@@ -73,7 +73,7 @@ async fn ask(node: &Node) -> bool {
     asked.is_ok() && stream.read_exact(&mut reply).await.is_ok() && matches!(reply[0], b'+' | b'-')
 }
 
-fn text(table: &SlotTable, answers: &[Answer]) -> String {
+fn text(table: &SlotTable, answers: &[Response]) -> String {
     let mut text = format!("cluster {}, epoch {}\n", table.cluster(), table.epoch());
     let width = table.nodes().iter().map(|node| node.id.as_str().len()).max().unwrap_or(0);
     for (node, answer) in table.nodes().iter().zip(answers) {
@@ -109,7 +109,7 @@ fn text(table: &SlotTable, answers: &[Answer]) -> String {
 }
 
 /// `7: 64 slots from a to d, 1200 keys there, 3 behind`.
-fn move_line(table: &SlotTable, answers: &[Answer], migration: &Migration) -> String {
+fn move_line(table: &SlotTable, answers: &[Response], migration: &Migration) -> String {
     let Migration { id, slots, from, to } = migration;
     let mut line = format!("{}: {} slots from {from} to {to}", id.0, slots.len());
     let Some(row) = row_of(table, answers, to, *id) else { return line + ", not begun" };
@@ -134,7 +134,12 @@ fn move_line(table: &SlotTable, answers: &[Answer], migration: &Migration) -> St
 }
 
 /// What a node says about a migration.
-fn row_of<'a>(table: &SlotTable, answers: &'a [Answer], node: &NodeId, id: MigrationId) -> Option<&'a Value> {
+fn row_of<'a>(
+    table: &SlotTable,
+    answers: &'a [Response],
+    node: &NodeId,
+    id: MigrationId,
+) -> Option<&'a Value> {
     let at = table.nodes().iter().position(|known| known.id == *node)?;
     let rows = answers.get(at)?.report.as_ref()?["migrations"].as_array()?;
     rows.iter().find(|row| row["id"].as_u64() == Some(id.0))

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -50,6 +50,8 @@ pub(super) struct Inner {
     /// Whether the fence may differ from what the machine says.
     is_dirty: bool,
     records: Records,
+    /// Whether the records on the disk are older.
+    is_unsaved: bool,
     dir: PathBuf,
     /// What requests may do with each slot, as the shards have it.
     pub(super) applied: Vec<SlotAccess>,
@@ -72,6 +74,28 @@ impl Inner {
     /// Whether everything that the machine has said is done: only then may others see how far it is.
     pub(super) fn is_settled(&self) -> bool {
         self.pending.is_empty()
+    }
+
+    /// Writes the records to the disk if that is needed, for all outputs together that only change them and follow one another.
+    async fn save_records(&mut self, is_needed: bool) -> Result<()> {
+        self.is_unsaved |= is_needed;
+        let changes_records = |output: &Output| {
+            matches!(
+                output,
+                Output::PersistSource(_)
+                    | Output::ForgetSource(_)
+                    | Output::PersistTarget(_)
+                    | Output::ForgetTarget(_)
+            )
+        };
+        // The first one is being executed.
+        if !self.is_unsaved || self.pending.get(1).is_some_and(changes_records) {
+            return Ok(());
+        }
+        let (records, dir) = (self.records.clone(), self.dir.clone());
+        on_disk(move || records.save(&dir)).await?;
+        self.is_unsaved = false;
+        Ok(())
     }
 }
 
@@ -105,6 +129,7 @@ impl Mover {
             pending: VecDeque::new(),
             is_dirty: true,
             records,
+            is_unsaved: false,
             dir,
             applied: vec![SlotAccess::Open; usize::from(SLOTS)],
             expected: SlotSet::default(),
@@ -288,21 +313,20 @@ impl Mover {
             }
             Output::PersistSource(record) => {
                 records.put_source(record);
-                save(records, dir).await?;
+                inner.save_records(true).await?;
             }
             Output::ForgetSource(id) => {
                 records.forget_source(id);
-                save(records, dir).await?;
+                inner.save_records(true).await?;
             }
             Output::PersistTarget(record) => {
                 // A position need not be durable: an older one is as good, because what was staged since is durable, and is staged again.
-                if !records.put_target(record) {
-                    save(records, dir).await?;
-                }
+                let is_needed = !records.put_target(record);
+                inner.save_records(is_needed).await?;
             }
             Output::ForgetTarget(id) => {
                 records.forget_target(id);
-                save(records, dir).await?;
+                inner.save_records(true).await?;
             }
             Output::ClearStaging(id) => {
                 // Where the migration goes on, its task does that before it copies. Where it has ended, nothing may be staged any more.
@@ -458,11 +482,6 @@ pub(super) enum Done {
     Compared(Digest),
     Deleted,
     Failed(Error),
-}
-
-async fn save(records: &Records, dir: &Path) -> Result<()> {
-    let (records, dir) = (records.clone(), dir.to_owned());
-    on_disk(move || records.save(&dir)).await
 }
 
 /// Writes to the disk, on a thread that may wait for it.
