@@ -13,6 +13,7 @@ use super::retry::Times;
 use super::settle::Settled;
 use super::{Backend, Inner, Reading, Swap, Swapped, VersionToken};
 use crate::bounds::{ATTEMPTS_MAX, RECLAIM_SLACK_MS};
+use crate::copied::{copy, copy_as};
 
 /// What a batch is based on: the value of a key, read or cached.
 #[derive(Debug)]
@@ -215,17 +216,5 @@ impl<B: Backend> Inner<B> {
 
     fn silence(&self, times: &Times) -> String {
         format!("the {} server did not reply within {}", self.backend.scheme(), times.patience())
-    }
-}
-
-/// The same error, for another caller.
-fn copy(error: &Error) -> Error {
-    copy_as(error, error.outcome())
-}
-
-fn copy_as(error: &Error, outcome: Outcome) -> Error {
-    match outcome {
-        Outcome::NotApplied => Error::new(error.code(), error.to_string()),
-        Outcome::Unknown => Error::unknown(error.code(), error.to_string()),
     }
 }

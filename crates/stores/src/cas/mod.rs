@@ -204,12 +204,13 @@ impl<B: Backend> CasStore<B> {
             return Err(Error::new(Code::TooLarge, message));
         }
         let (queued, receive) = inner.queues.push(key, work)?;
-        if queued == Queued::First {
-            tokio::spawn(Driver::new(inner, key).run());
-        }
+        let received = match queued {
+            Queued::First(carried) => carried.run(Driver::new(inner, key).run(), receive).await,
+            Queued::Behind => receive.await,
+        };
         let dropped =
             || Error::unknown(Code::StoreUnavailable, "the runtime stopped before the store replied");
-        receive.await.unwrap_or_else(|_| Err(dropped()))
+        received.unwrap_or_else(|_| Err(dropped()))
     }
 }
 

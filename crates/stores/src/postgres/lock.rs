@@ -15,13 +15,14 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::backend::CAPABILITIES;
+use super::calls::{self, RowSwap};
 use super::failure;
 use super::pool::{Lease, Pool};
 use crate::bounds::{ATTEMPTS_MAX, POSTGRES_KEY_BYTES_MAX, RECLAIM_SLACK_MS, WRITERS_MAX};
 use crate::cas::combine::{Ran, Work, run_one};
 use crate::cas::nonce::{Nonces, random};
 use crate::cas::record::Record;
-use crate::cas::{Nonce, Stored, Swap};
+use crate::cas::{Nonce, Stored, Swap, Swapped};
 
 const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
 const TRY_LOCK: &str = "SELECT pg_try_advisory_xact_lock($1)";
@@ -129,14 +130,17 @@ impl LockStore {
         let reclaim_ms = left_ms.map(|ms| ms.saturating_add(RECLAIM_SLACK_MS));
         let swap = Swap { expected: token, text: &text, version: record.version, nonce, reclaim_ms };
         *sent = Some(Sent { nonce, before });
+        let swap = RowSwap::new(key, &swap);
         // Both are sent at once; after an error the second one rolls back.
         let client = lease.client();
-        let (swapped, committed) =
-            tokio::join!(self.pool.table.swap(client, key, &swap), client.batch_execute("COMMIT"));
+        let (swapped, committed) = tokio::join!(calls::swap(&lease, &swap), client.batch_execute("COMMIT"));
         match (swapped, committed) {
             (Ok(swapped), Ok(())) => {
                 lease.finish();
-                Ok(if swapped { Ended::Done } else { Ended::LostRace })
+                Ok(match swapped {
+                    Swapped::Done(_) => Ended::Done,
+                    Swapped::Conflict(_) => Ended::LostRace,
+                })
             }
             (Err(error), _) | (_, Err(error)) if failure::is_lost_race(&error) => Ok(Ended::LostRace),
             (Err(error), _) | (_, Err(error)) => Err(failure::of_call(&error)),
@@ -151,7 +155,7 @@ impl LockStore {
             client.batch_execute(&self.begin),
             client.query_typed(LOCK, &lock),
             // A statement of its own: in that of the lock it would see the row as it was before the wait.
-            self.pool.table.read(client, key),
+            calls::read(lease, key),
         );
         // Nothing has been written.
         let failed = |error: tokio_postgres::Error| {

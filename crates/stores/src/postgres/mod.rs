@@ -8,11 +8,13 @@
 //! |--------------------------------------|-----------|
 //! | connections and TLS                  | `pool`    |
 //! | the table, its creation, expired rows| `table`   |
+//! | reads and swaps, of several rows too | `calls`   |
 //! | compare-and-set                      | `backend` |
 //! | a step under an advisory lock        | `lock`    |
 //! | errors and their outcome             | `failure` |
 
 mod backend;
+mod calls;
 mod failure;
 mod lock;
 mod pool;
@@ -110,7 +112,7 @@ fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
         Atomic::Lock => Duration::from_millis(deadline_ms / 4),
     };
     let pool = Arc::new(Pool::new(target, table, connections, patience, atomic == Atomic::Lock));
-    let cas = CasStore::new(PostgresBackend::new(Arc::clone(&pool)), Arc::clone(&clock), deadline_ms)?;
+    let cas = CasStore::new(PostgresBackend::new(&pool), Arc::clone(&clock), deadline_ms)?;
     Ok(match atomic {
         Atomic::Cas => Arc::new(cas),
         Atomic::Lock => Arc::new(LockStore::new(pool, clock, deadline_ms)),

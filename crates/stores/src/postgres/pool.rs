@@ -4,19 +4,23 @@
 //! taken for that of another call, and no transaction is left open. Connecting goes on when the call that wanted it is given up, so that a slow login
 //! (TLS, SCRAM) succeeds in the end.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use super::failure;
-use super::table::Table;
+use super::table::{Param, QUERIES, Query, Table};
 use super::tls::Encrypt;
 use crate::bounds::{POSTGRES_CONNECT_WITHIN, POSTGRES_SWEEP_EVERY};
 use crate::net::{self, Address, Tls};
+
+type Failed = tokio_postgres::Error;
 
 /// Where to connect.
 pub(super) struct Target {
@@ -42,6 +46,9 @@ pub(super) struct Pool {
 struct Connection {
     client: Client,
     driver: JoinHandle<()>,
+    /// Nothing is between it and the server, which so has what was prepared on it.
+    is_direct: bool,
+    prepared: [OnceCell<Statement>; QUERIES],
 }
 
 impl Drop for Connection {
@@ -63,6 +70,34 @@ impl Lease<'_> {
         &self.connection.client
     }
 
+    pub(super) async fn query(&self, query: Query, params: &[Param<'_>]) -> Result<Vec<Row>, Failed> {
+        match self.prepared(query, params).await? {
+            Some(statement) => self.client().query(statement, &values(params)).await,
+            None => self.client().query_typed(self.pool.table.text(query), params).await,
+        }
+    }
+
+    /// The same for a statement that returns no rows: how many it has changed.
+    pub(super) async fn execute(&self, query: Query, params: &[Param<'_>]) -> Result<u64, Failed> {
+        match self.prepared(query, params).await? {
+            Some(statement) => self.client().execute(statement, &values(params)).await,
+            None => self.client().execute_typed(self.pool.table.text(query), params).await,
+        }
+    }
+
+    /// The statement with a name, where names last as long as the connection.
+    async fn prepared(&self, query: Query, params: &[Param<'_>]) -> Result<Option<&Statement>, Failed> {
+        let Connection { client, is_direct, prepared, .. } = &self.connection;
+        if !is_direct {
+            return Ok(None);
+        }
+        let prepare = || async {
+            let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+            client.prepare_typed(self.pool.table.text(query), &types).await
+        };
+        prepared[query as usize].get_or_try_init(prepare).await.map(Some)
+    }
+
     /// Keeps the connection for another call. The server must have replied to everything.
     pub(super) fn finish(self) {
         if !self.connection.client.is_closed() {
@@ -78,6 +113,10 @@ impl Lease<'_> {
         }
         converted
     }
+}
+
+fn values<'a>(params: &'a [Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|(value, _)| *value).collect()
 }
 
 impl Pool {
@@ -147,17 +186,24 @@ impl Pool {
         let failed = |error| failure::to_connect(&self.target, &error);
         // The driver asks for TLS by itself, on a plain connection.
         let stream = net::connect_plain(address).await.map_err(refused)?;
-        Ok(match tls {
+        let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+        let (client, driver) = match tls {
             None => {
                 let (client, driver) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
+                (client, tokio::spawn(async { drop(driver.await) }))
             }
             Some(tls) => {
                 let encrypt = Encrypt { tls: Arc::clone(tls), host: address.host.clone() };
                 let (client, driver) = config.connect_raw(stream, encrypt).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
+                (client, tokio::spawn(async { drop(driver.await) }))
             }
-        })
+        };
+        let mut connection = Connection { client, driver, is_direct: false, prepared: Default::default() };
+        connection.is_direct = match ends {
+            Some(ends) => is_direct(&connection.client, ends).await.map_err(failed)?,
+            None => false,
+        };
+        Ok(connection)
     }
 
     /// Creates the table where there is none, and rejects a server that cannot be used.
@@ -178,6 +224,35 @@ impl Pool {
         self.idle().clear();
     }
 }
+
+/// Whether the server sees the same two ends of the connection, so that no pooler is between. Then its session is ours: statements may have
+/// names, and plans are chosen one time, of which only those by the index are good for a table that grows.
+async fn is_direct(client: &Client, (local, peer): (SocketAddr, SocketAddr)) -> Result<bool, Failed> {
+    let row = client.query_typed_one(ENDS, &[]).await?;
+    let end = |column: usize| -> Result<Option<SocketAddr>, Failed> {
+        let (host, port): (Option<&str>, Option<i32>) = (row.try_get(column)?, row.try_get(column + 1)?);
+        let host = host.and_then(|host| host.parse().ok());
+        let port = port.and_then(|port| port.try_into().ok());
+        Ok(host.zip(port).map(|(host, port)| SocketAddr::new(host, port)))
+    };
+    let same = |seen: Option<SocketAddr>, own: SocketAddr| {
+        seen.is_some_and(|seen| {
+            (seen.ip().to_canonical(), seen.port()) == (own.ip().to_canonical(), own.port())
+        })
+    };
+    if !same(end(0)?, local) || !same(end(2)?, peer) {
+        return Ok(false);
+    }
+    client.batch_execute(PLANS).await?;
+    Ok(true)
+}
+
+/// Both ends of a connection, as the server sees them.
+const ENDS: &str =
+    "SELECT host(inet_client_addr()), inet_client_port(), host(inet_server_addr()), inet_server_port()";
+
+const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                     SET plan_cache_mode = force_generic_plan";
 
 /// Deletes expired rows from time to time, until the store is dropped or closed.
 async fn sweep(pool: Weak<Pool>) {

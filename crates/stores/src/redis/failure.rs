@@ -63,6 +63,11 @@ impl Failure {
 }
 
 impl Failure {
+    /// Whether a server says that it did not run a script, because it has not the script or not the key: another call finds both.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        ["NOSCRIPT", "MOVED", "ASK", "TRYAGAIN"].iter().any(|code| self.is(code))
+    }
+
     /// The error, where replies have at most so many bytes.
     pub(super) fn to_error(&self, reply_bytes_max: usize) -> Error {
         match self {
