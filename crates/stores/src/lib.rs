@@ -65,6 +65,8 @@ pub mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod url;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+mod version;
 
 use std::sync::Arc;
 

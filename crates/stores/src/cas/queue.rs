@@ -17,14 +17,14 @@ use crate::carried::Carried;
 const SHARDS: usize = 16;
 
 /// What waits for its batch.
-pub(super) struct Waiting {
-    pub(super) work: Work,
-    pub(super) since: Instant,
-    pub(super) send: oneshot::Sender<Result<Work>>,
+pub(crate) struct Waiting {
+    pub(crate) work: Work,
+    pub(crate) since: Instant,
+    pub(crate) send: oneshot::Sender<Result<Work>>,
 }
 
 /// Whether a key had a driver already.
-pub(super) enum Queued {
+pub(crate) enum Queued {
     /// The caller runs the driver.
     First(Carried),
     Behind,
@@ -39,7 +39,7 @@ struct Queue {
 
 type Shard = HashMap<Key, Queue>;
 
-pub(super) struct Queues {
+pub(crate) struct Queues {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
     drivers: watch::Sender<usize>,
@@ -53,7 +53,7 @@ impl Default for Queues {
 
 impl Queues {
     /// Appends work to the queue of its key.
-    pub(super) fn push(&self, key: &Key, work: Work) -> Result<(Queued, oneshot::Receiver<Result<Work>>)> {
+    pub(crate) fn push(&self, key: &Key, work: Work) -> Result<(Queued, oneshot::Receiver<Result<Work>>)> {
         let (send, receive) = oneshot::channel();
         let waiting = Waiting { work, since: retry::now(), send };
         let mut shard = self.shard(key);
@@ -79,7 +79,7 @@ impl Queues {
     }
 
     /// The next batch of a key. After `None` it has no driver.
-    pub(super) fn take(&self, key: &Key) -> Option<Vec<Waiting>> {
+    pub(crate) fn take(&self, key: &Key) -> Option<Vec<Waiting>> {
         let mut shard = self.shard(key);
         let queue = shard.get_mut(key)?;
         let batch: Vec<Waiting> = queue.waiting.drain(..queue.waiting.len().min(COMBINED_MAX)).collect();
@@ -92,7 +92,7 @@ impl Queues {
     }
 
     /// The driver of a key has ended before its queue: nothing of what still waits has begun.
-    pub(super) fn abandon(&self, key: &Key) {
+    pub(crate) fn abandon(&self, key: &Key) {
         let queue = self.shard(key).remove(key);
         self.drivers.send_modify(|drivers| *drivers -= 1);
         for waiting in queue.into_iter().flat_map(|queue| queue.waiting) {
@@ -103,7 +103,7 @@ impl Queues {
     }
 
     /// Returns when no key has a driver.
-    pub(super) async fn drained(&self) {
+    pub(crate) async fn drained(&self) {
         // It fails only when the sender is dropped, and that is `self`.
         let _ = self.drivers.subscribe().wait_for(|drivers| *drivers == 0).await;
     }

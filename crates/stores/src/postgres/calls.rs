@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use keystead_core::{Key, Result};
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use super::failure::is_lost_race;
 use super::pool::{Lease, Pool};
 use super::table::{Param, Query};
 use crate::bounds::RECLAIM_MS_MAX;
+use crate::cas::record::Record;
 use crate::cas::{Reading, Stored, Swap, Swapped, VersionToken};
 use crate::copied::copy;
 use crate::gather::Carrier;
@@ -34,12 +34,32 @@ pub(super) struct RowSwap {
 
 impl RowSwap {
     pub(super) fn new(key: &Key, swap: &Swap<'_>) -> RowSwap {
+        RowSwap::row(key, swap.expected, swap.version, swap.text.to_owned(), swap.reclaim_ms)
+    }
+
+    /// A row of this record, where there must be one of this version or none.
+    pub(super) fn of(
+        key: &Key,
+        expected: Option<VersionToken>,
+        record: &Record,
+        reclaim_ms: Option<u64>,
+    ) -> RowSwap {
+        RowSwap::row(key, expected, record.version, record.encode(), reclaim_ms)
+    }
+
+    fn row(
+        key: &Key,
+        expected: Option<VersionToken>,
+        version: u64,
+        text: String,
+        reclaim_ms: Option<u64>,
+    ) -> RowSwap {
         RowSwap {
             key: key.clone(),
-            expected: swap.expected.map(|token| token.0 as i64),
-            version: swap.version as i64,
-            text: swap.text.to_owned(),
-            left_ms: swap.reclaim_ms.filter(|ms| *ms <= RECLAIM_MS_MAX).map(|ms| ms as f64),
+            expected: expected.map(|token| token.0 as i64),
+            version: version as i64,
+            text,
+            left_ms: reclaim_ms.filter(|ms| *ms <= RECLAIM_MS_MAX).map(|ms| ms as f64),
         }
     }
 
@@ -106,23 +126,18 @@ impl Carrier for Swaps {
 
 /// Reads the value of a key.
 pub(super) async fn read(lease: &Lease<'_>, key: &Key) -> Result<Option<Stored>, Failed> {
-    let rows = lease.query(Query::Read, &[(&key.as_bytes(), Type::BYTEA)]).await?;
+    let rows = lease.query(Query::Read, &[&key.as_bytes()]).await?;
     rows.first().map(|row| stored(row, 0)).transpose()
 }
 
 /// Replaces the value of a key if its version is the expected one.
 pub(super) async fn swap(lease: &Lease<'_>, swap: &RowSwap) -> Result<Swapped, Failed> {
     let key = swap.key.as_bytes();
-    let mut params: Vec<Param<'_>> = vec![
-        (&key, Type::BYTEA),
-        (&swap.version, Type::INT8),
-        (&swap.text, Type::TEXT),
-        (&swap.left_ms, Type::FLOAT8),
-    ];
+    let mut params: Vec<Param<'_>> = vec![&key, &swap.version, &swap.text, &swap.left_ms];
     let query = match &swap.expected {
         None => Query::Insert,
         Some(expected) => {
-            params.push((expected, Type::INT8));
+            params.push(expected);
             Query::Update
         }
     };
@@ -133,9 +148,19 @@ pub(super) async fn swap(lease: &Lease<'_>, swap: &RowSwap) -> Result<Swapped, F
     })
 }
 
+/// Reads the values of keys.
 async fn read_many(lease: &Lease<'_>, keys: &[Key]) -> Result<Vec<Option<Stored>>, Failed> {
+    read_by(lease, Query::ReadMany, keys).await
+}
+
+/// Reads the values of keys and locks their rows until the transaction ends.
+pub(super) async fn hold_many(lease: &Lease<'_>, keys: &[Key]) -> Result<Vec<Option<Stored>>, Failed> {
+    read_by(lease, Query::HoldMany, keys).await
+}
+
+async fn read_by(lease: &Lease<'_>, query: Query, keys: &[Key]) -> Result<Vec<Option<Stored>>, Failed> {
     let names: Vec<&[u8]> = keys.iter().map(Key::as_bytes).collect();
-    let rows = lease.query(Query::ReadMany, &[(&names, Type::BYTEA_ARRAY)]).await?;
+    let rows = lease.query(query, &[&names]).await?;
     let mut found = HashMap::with_capacity(rows.len());
     for row in &rows {
         found.insert(row.try_get::<_, &[u8]>(0)?, stored(row, 1)?);
@@ -143,8 +168,8 @@ async fn read_many(lease: &Lease<'_>, keys: &[Key]) -> Result<Vec<Option<Stored>
     Ok(names.iter().map(|name| found.get(name).cloned()).collect())
 }
 
-/// Two statements, one for rows that must be absent. Each is a transaction.
-async fn swap_many(lease: &Lease<'_>, swaps: &[RowSwap]) -> Result<Vec<Swapped>, Failed> {
+/// Two statements, one for rows that must be absent. Outside of a transaction, each is one.
+pub(super) async fn swap_many(lease: &Lease<'_>, swaps: &[RowSwap]) -> Result<Vec<Swapped>, Failed> {
     let (inserts, updates): (Vec<&RowSwap>, Vec<&RowSwap>) =
         swaps.iter().partition(|swap| swap.expected.is_none());
     let (inserted, updated) = tokio::join!(
@@ -174,14 +199,9 @@ async fn send_many(lease: &Lease<'_>, query: Query, swaps: &[&RowSwap]) -> Resul
     let texts: Vec<&str> = swaps.iter().map(|swap| &*swap.text).collect();
     let left_ms: Vec<Option<f64>> = swaps.iter().map(|swap| swap.left_ms).collect();
     let expected: Vec<i64> = swaps.iter().filter_map(|swap| swap.expected).collect();
-    let mut params: Vec<Param<'_>> = vec![
-        (&keys, Type::BYTEA_ARRAY),
-        (&versions, Type::INT8_ARRAY),
-        (&texts, Type::TEXT_ARRAY),
-        (&left_ms, Type::FLOAT8_ARRAY),
-    ];
+    let mut params: Vec<Param<'_>> = vec![&keys, &versions, &texts, &left_ms];
     if query == Query::SwapMany {
-        params.push((&expected, Type::INT8_ARRAY));
+        params.push(&expected);
     }
     lease.query(query, &params).await
 }

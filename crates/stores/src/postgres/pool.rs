@@ -11,14 +11,15 @@ use std::time::Duration;
 use keystead_core::{Code, Error, Result};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use super::failure;
-use super::table::{Param, QUERIES, Query, Table};
+use super::table::{PARAMETERS, Param, QUERIES, Query, Table};
 use super::tls::Encrypt;
 use crate::bounds::{POSTGRES_CONNECT_WITHIN, POSTGRES_SWEEP_EVERY};
 use crate::net::{self, Address, Tls};
+use crate::version::{self, Version};
 
 type Failed = tokio_postgres::Error;
 
@@ -33,6 +34,9 @@ pub(super) struct Target {
 pub(super) struct Pool {
     target: Target,
     pub(super) table: Table,
+    /// Begins a transaction with the settings of this store, and sets them for a session.
+    begin: String,
+    set: String,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
     /// How long a call waits for a login, or for the check that advisory locks exclude.
@@ -70,31 +74,47 @@ impl Lease<'_> {
         &self.connection.client
     }
 
+    /// Begins a transaction.
+    pub(super) async fn begin(&self) -> Result<(), Failed> {
+        let begin = match self.connection.is_direct {
+            true => "BEGIN",
+            false => &self.pool.begin,
+        };
+        self.client().batch_execute(begin).await
+    }
+
+    /// Prepares all statements, so that those that are sent at once arrive in their order.
+    pub(super) async fn ready(&self) -> Result<(), Failed> {
+        for (query, _) in &PARAMETERS {
+            self.prepared(*query).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement, and returns its rows.
     pub(super) async fn query(&self, query: Query, params: &[Param<'_>]) -> Result<Vec<Row>, Failed> {
-        match self.prepared(query, params).await? {
-            Some(statement) => self.client().query(statement, &values(params)).await,
-            None => self.client().query_typed(self.pool.table.text(query), params).await,
+        match self.prepared(query).await? {
+            Some(statement) => self.client().query(statement, params).await,
+            None => self.client().query_typed(self.pool.table.text(query), &typed(query, params)).await,
         }
     }
 
     /// The same for a statement that returns no rows: how many it has changed.
     pub(super) async fn execute(&self, query: Query, params: &[Param<'_>]) -> Result<u64, Failed> {
-        match self.prepared(query, params).await? {
-            Some(statement) => self.client().execute(statement, &values(params)).await,
-            None => self.client().execute_typed(self.pool.table.text(query), params).await,
+        match self.prepared(query).await? {
+            Some(statement) => self.client().execute(statement, params).await,
+            None => self.client().execute_typed(self.pool.table.text(query), &typed(query, params)).await,
         }
     }
 
     /// The statement with a name, where names last as long as the connection.
-    async fn prepared(&self, query: Query, params: &[Param<'_>]) -> Result<Option<&Statement>, Failed> {
+    async fn prepared(&self, query: Query) -> Result<Option<&Statement>, Failed> {
         let Connection { client, is_direct, prepared, .. } = &self.connection;
         if !is_direct {
             return Ok(None);
         }
-        let prepare = || async {
-            let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-            client.prepare_typed(self.pool.table.text(query), &types).await
-        };
+        let (text, (_, types)) = (self.pool.table.text(query), PARAMETERS[query as usize]);
+        let prepare = || client.prepare_typed(text, types);
         prepared[query as usize].get_or_try_init(prepare).await.map(Some)
     }
 
@@ -115,8 +135,10 @@ impl Lease<'_> {
     }
 }
 
-fn values<'a>(params: &'a [Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    params.iter().map(|(value, _)| *value).collect()
+/// Parameters with their types, which a statement without a name must state.
+fn typed<'a>(query: Query, params: &[Param<'a>]) -> Vec<(Param<'a>, Type)> {
+    let (_, types) = PARAMETERS[query as usize];
+    params.iter().copied().zip(types.iter().cloned()).collect()
 }
 
 impl Pool {
@@ -124,12 +146,22 @@ impl Pool {
         target: Target,
         table: Table,
         connections: usize,
+        deadline_ms: u64,
         patience: Duration,
         locks: bool,
     ) -> Pool {
         let (permits, idle, checked) =
             (Arc::new(Semaphore::new(connections)), Mutex::default(), OnceCell::new());
-        Pool { target, table, permits, idle, patience, locks, checked }
+        // A connection that nobody reads any more must not keep a lock, or wait for one.
+        let settings = [
+            "default_transaction_isolation = 'read committed'".to_owned(),
+            format!("lock_timeout = {deadline_ms}"),
+            format!("idle_in_transaction_session_timeout = {deadline_ms}"),
+        ];
+        let set: String = settings.iter().map(|setting| format!("SET {setting}; ")).collect();
+        let begin = settings[1..].iter().map(|setting| format!("; SET LOCAL {setting}"));
+        let begin = std::iter::once("BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()).chain(begin).collect();
+        Pool { target, table, begin, set: set + PLANS, permits, idle, patience, locks, checked }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
@@ -190,11 +222,13 @@ impl Pool {
         let (client, driver) = match tls {
             None => {
                 let (client, driver) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
+                self.check_version(driver.parameter("server_version"))?;
                 (client, tokio::spawn(async { drop(driver.await) }))
             }
             Some(tls) => {
                 let encrypt = Encrypt { tls: Arc::clone(tls), host: address.host.clone() };
                 let (client, driver) = config.connect_raw(stream, encrypt).await.map_err(failed)?;
+                self.check_version(driver.parameter("server_version"))?;
                 (client, tokio::spawn(async { drop(driver.await) }))
             }
         };
@@ -203,7 +237,15 @@ impl Pool {
             Some(ends) => is_direct(&connection.client, ends).await.map_err(failed)?,
             None => false,
         };
+        if connection.is_direct {
+            connection.client.batch_execute(&self.set).await.map_err(failed)?;
+        }
         Ok(connection)
+    }
+
+    fn check_version(&self, states: Option<&str>) -> Result<()> {
+        let server = format!("the PostgreSQL server at {}", self.target.address);
+        version::check(&server, states.unwrap_or_default(), OLDEST)
     }
 
     /// Creates the table where there is none, and rejects a server that cannot be used.
@@ -240,12 +282,11 @@ async fn is_direct(client: &Client, (local, peer): (SocketAddr, SocketAddr)) -> 
             (seen.ip().to_canonical(), seen.port()) == (own.ip().to_canonical(), own.port())
         })
     };
-    if !same(end(0)?, local) || !same(end(2)?, peer) {
-        return Ok(false);
-    }
-    client.batch_execute(PLANS).await?;
-    Ok(true)
+    Ok(same(end(0)?, local) && same(end(2)?, peer))
 }
+
+/// Older ones do not know `AS MATERIALIZED` and `plan_cache_mode`.
+const OLDEST: Version = Version(12, 0);
 
 /// Both ends of a connection, as the server sees them.
 const ENDS: &str =

@@ -25,13 +25,30 @@ pub(super) enum Query {
     Update,
     InsertMany,
     SwapMany,
+    HoldMany,
+    Lock,
 }
 
 /// How many there are.
-pub(super) const QUERIES: usize = Query::SwapMany as usize + 1;
+pub(super) const QUERIES: usize = Query::Lock as usize + 1;
 
-/// A parameter with its type, which a statement without a name must state.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+/// All of them, with the types of their parameters.
+pub(super) static PARAMETERS: [(Query, &[Type]); QUERIES] = [
+    (Query::Read, &[Type::BYTEA]),
+    (Query::ReadMany, &[Type::BYTEA_ARRAY]),
+    (Query::Insert, &[Type::BYTEA, Type::INT8, Type::TEXT, Type::FLOAT8]),
+    (Query::Update, &[Type::BYTEA, Type::INT8, Type::TEXT, Type::FLOAT8, Type::INT8]),
+    (Query::InsertMany, &[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::FLOAT8_ARRAY]),
+    (
+        Query::SwapMany,
+        &[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::FLOAT8_ARRAY, Type::INT8_ARRAY],
+    ),
+    (Query::HoldMany, &[Type::BYTEA_ARRAY]),
+    (Query::Lock, &[Type::INT8]),
+];
+
+/// A parameter.
+pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
 /// A table, and its statements.
 pub(super) struct Table {
@@ -74,6 +91,7 @@ impl Table {
         })
     }
 
+    /// The text of a statement.
     pub(super) fn text(&self, query: Query) -> &str {
         &self.queries[query as usize]
     }
@@ -115,6 +133,8 @@ fn queries(name: &str) -> [String; QUERIES] {
              SELECT key, NULL::bigint, NULL::text FROM done
              UNION ALL SELECT key, current, found FROM held WHERE current <> expected"
         ),
+        format!("SELECT key, version, record FROM {name} WHERE key = ANY ($1) ORDER BY key FOR NO KEY UPDATE"),
+        super::lock::LOCK.to_owned(),
     ]
 }
 
@@ -173,6 +193,17 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_listed_in_the_order_of_the_queries() {
+        let table = Table::named("keystead").unwrap();
+        for (n, (query, types)) in PARAMETERS.iter().enumerate() {
+            assert_eq!(*query as usize, n);
+            let text = table.text(*query);
+            assert!(text.contains(&format!("${}", types.len())), "{text}");
+            assert!(!text.contains(&format!("${}", types.len() + 1)), "{text}");
+        }
+    }
 
     #[test]
     fn names_are_quoted() {
