@@ -52,7 +52,7 @@ pub const HOT_KEYS_MAX: usize = 1_024;
 pub const JOB_SCRIPTS_MAX: usize = 256;
 
 /// Most states of busy keys that are cached, and their text in bytes. Beyond either, the older half is dropped.
-pub const CACHED_KEYS_MAX: usize = 16_384;
+pub const CACHED_KEYS_MAX: usize = 65_536;
 /// See [`CACHED_KEYS_MAX`].
 pub const CACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 

@@ -212,7 +212,7 @@ impl Scripts {
     async fn batch(&self, lane: &Lane, batch: Vec<Waiting>) {
         let mut batch = self.in_time(batch);
         if self.closed.load(Ordering::SeqCst) {
-            return reply_to(batch, Err(Failure::NotSent("the store is closed".to_owned()).into()));
+            return reply_to(batch, &Err(Failure::NotSent("the store is closed".to_owned()).into()));
         }
         // At this moment all of them were waiting.
         let Some(now) = batch.iter().map(|waiting| waiting.now).max() else { return };
@@ -232,7 +232,7 @@ impl Scripts {
             if now.is_some() && sent.is_ok() {
                 self.find_hot(&batch);
             }
-            return reply_to(batch, sent.map_err(Error::from));
+            return reply_to(batch, &sent.map_err(Error::from));
         }
         // It ran nothing.
         self.keys_apart.store(true, Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Scripts {
             if now.is_some() && sent.is_ok() {
                 self.find_hot(&steps);
             }
-            reply_to(steps, sent);
+            reply_to(steps, &sent);
         }
     }
 
@@ -338,10 +338,10 @@ pub(super) fn add_time(command: &mut Cmd, time: Option<Millis>) {
 }
 
 /// Passes the replies on to the callers.
-fn reply_to(batch: Vec<Waiting>, sent: Result<Replies>) {
+fn reply_to(batch: Vec<Waiting>, sent: &Result<Replies>) {
     let mut replies = sent.as_ref().ok().map(Replies::all);
     for Waiting { mut step, send, .. } in batch {
-        let result = match (&sent, replies.as_mut().and_then(Iterator::next)) {
+        let result = match (sent, replies.as_mut().and_then(Iterator::next)) {
             (_, Some(reply)) => reply.and_then(|reply| step.put_script_reply(&reply)),
             (Err(error), None) => Err(copy(error)),
             (Ok(_), None) => Err(no_reply()),
