@@ -5,16 +5,15 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use keystead_core::{
-    Capabilities, Clock, Code, ErasedStep, Error, Job, Key, Millis, Result, Script, ScriptReply, Store,
-    StoreFuture, Together,
+    Capabilities, Clock, Code, ErasedStep, Error, Job, Key, Millis, Result, Script, Store, StoreFuture,
+    Together,
 };
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::runtime::Handle;
 
 use super::backend::RedisBackend;
@@ -22,6 +21,7 @@ use super::batches::{About, Batches, Lane, Turn, Waiting};
 use super::failure::Failure;
 use super::hot::HotKeys;
 use super::jobs::{self, Jobs};
+use super::replies::Replies;
 use super::target::{Atomic, Options, TimeSource};
 use super::wire::{Prepared, Wire};
 use crate::bounds::{DEADLINE_PARTS, HOT_STEPS, RECLAIM_SLACK_MS, SCRIPT_TIME_MAX, WAIT_PARTS};
@@ -348,55 +348,6 @@ fn reply_to(batch: Vec<Waiting>, sent: &Result<Replies>) {
         };
         // The caller may have gone away.
         let _ = send.send(result.map(|()| step));
-    }
-}
-
-/// What steps of one script returned.
-#[derive(Default)]
-pub(super) struct Replies {
-    now: Millis,
-    numbers: Vec<u64>,
-    /// For each step its numbers, or why the server rejected it.
-    steps: Vec<Result<Range<usize>, String>>,
-}
-
-impl Replies {
-    pub(super) fn of(reply: Value) -> Result<Replies, Failure> {
-        Replies::parse(reply)
-            .ok_or_else(|| Failure::Lost("the server sent something else than replies of steps".to_owned()))
-    }
-
-    fn parse(reply: Value) -> Option<Replies> {
-        let Value::Array(values) = reply else { return None };
-        let number = |value| match value {
-            Value::Int(number) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        let mut values = values.into_iter();
-        let mut replies = Replies { now: Millis(number(values.next()?)?), ..Replies::default() };
-        while let Some(value) = values.next() {
-            if let Value::BulkString(text) = value {
-                replies.steps.push(Err(String::from_utf8_lossy(&text).into_owned()));
-                continue;
-            }
-            let start = replies.numbers.len();
-            for _ in 0..number(value)? {
-                replies.numbers.push(number(values.next()?)?);
-            }
-            replies.steps.push(Ok(start..replies.numbers.len()));
-        }
-        Some(replies)
-    }
-
-    /// The reply of each step.
-    pub(super) fn all(&self) -> impl Iterator<Item = Result<ScriptReply<'_>>> {
-        self.steps.iter().map(|step| match step {
-            Ok(range) if range.is_empty() => {
-                Err(Error::new(Code::WrongType, "the key holds a state of another kind"))
-            }
-            Ok(range) => Ok(ScriptReply { now: self.now, numbers: &self.numbers[range.clone()] }),
-            Err(text) => Err(Failure::rejected(text).into()),
-        })
     }
 }
 
