@@ -36,6 +36,12 @@ pub const SCRIPTS_COMBINED_MAX: usize = 64;
 /// one: two would only wait for each other.
 pub const SCRIPTS_IN_FLIGHT: usize = 2;
 
+/// Most calls on different keys that are sent in one round trip to a server that takes several. Others wait for the next.
+pub const GATHERED_MAX: usize = 64;
+
+/// Such round trips of one kind that are under way at a time. Calls that come meanwhile wait, and share the next.
+pub const GATHERED_IN_FLIGHT: usize = 2;
+
 /// So many steps of one key in one script make it a hot key, whose steps run in this process.
 pub const HOT_STEPS: usize = 8;
 
@@ -46,7 +52,7 @@ pub const HOT_KEYS_MAX: usize = 1_024;
 pub const JOB_SCRIPTS_MAX: usize = 256;
 
 /// Most states of busy keys that are cached, and their text in bytes. Beyond either, the older half is dropped.
-pub const CACHED_KEYS_MAX: usize = 16_384;
+pub const CACHED_KEYS_MAX: usize = 65_536;
 /// See [`CACHED_KEYS_MAX`].
 pub const CACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -116,6 +122,9 @@ pub const NATS_MESSAGE_BYTES_MAX: usize = 1024 * 1024 - 1024;
 
 /// Most writes that share one lease on etcd: the keys of a lease are deleted in one transaction.
 pub const ETCD_LEASE_WRITES_MAX: usize = 1_000;
+
+/// Most bytes of swaps that are sent to etcd in one request, which has at most 1.5 MiB. A larger one is sent by itself.
+pub const ETCD_GATHERED_BYTES_MAX: usize = 512 * 1024;
 
 /// The lengths of a DynamoDB table's name, in bytes. Others are `config_invalid`.
 pub const DYNAMODB_TABLE_BYTES: std::ops::RangeInclusive<usize> = 3..=255;

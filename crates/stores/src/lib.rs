@@ -22,7 +22,9 @@
 )]
 mod authority;
 pub mod bounds;
+mod carried;
 pub mod cas;
+mod copied;
 #[cfg(any(feature = "dynamodb", feature = "denokv"))]
 mod date;
 #[cfg(feature = "denokv")]
@@ -31,6 +33,8 @@ mod denokv;
 mod dynamodb;
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod gather;
 #[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd"))]
 mod http;
 #[cfg(any(feature = "redis", feature = "dynamodb"))]
@@ -61,6 +65,8 @@ pub mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod url;
+#[cfg(any(feature = "postgres", feature = "nats"))]
+mod version;
 
 use std::sync::Arc;
 

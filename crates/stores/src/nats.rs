@@ -27,6 +27,7 @@ use crate::bounds::{
 };
 use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken};
 use crate::net;
+use crate::version::{self, Version};
 
 const PORT: u16 = 4222;
 
@@ -93,6 +94,9 @@ fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     Ok(Arc::new(CasStore::new(backend, clock, deadline_ms)?))
 }
 
+/// Older servers ignore settings on which the guarantees of this store depend.
+const OLDEST: Version = Version(2, 10);
+
 fn unavailable(message: String) -> Error {
     Error::new(Code::StoreUnavailable, message)
 }
@@ -135,6 +139,7 @@ impl NatsBackend {
                 },
             })
         })?;
+        version::check(&format!("the NATS server at {servers}"), &client.server_info().version, OLDEST)?;
         let mut context = jetstream::new(client.clone());
         context.set_timeout(self.patience);
         let stream = self.bucket(&context).await?;

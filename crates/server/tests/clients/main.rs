@@ -40,7 +40,7 @@ struct Upstream {
     different: &'static str,
 }
 
-const LIBRARIES: [Library; 12] = [
+const LIBRARIES: [Library; 14] = [
     Library {
         name: "ioredis",
         script: "ioredis.cjs",
@@ -150,6 +150,24 @@ const LIBRARIES: [Library; 12] = [
         hint: NO_UPSTASH_PY,
         shards: "1",
         upstream: None,
+    },
+    Library {
+        name: "upstash-redis-py-upstream",
+        script: "upstash_redis_py.py",
+        runner: || peers().join("bin/python3"),
+        installed: || peers().join("bin/upstash-is-here"),
+        hint: NO_UPSTASH_PY,
+        shards: "1",
+        upstream: Some(Upstream { different: "" }),
+    },
+    Library {
+        name: "upstash-ratelimit-py-upstream",
+        script: "upstash_ratelimit_py.py",
+        runner: || peers().join("bin/python3"),
+        installed: || peers().join("bin/upstash-is-here"),
+        hint: NO_UPSTASH_PY,
+        shards: "1",
+        upstream: Some(Upstream { different: "" }),
     },
 ];
 

@@ -23,6 +23,15 @@ pub(crate) struct OtherKind {
 pub(crate) const REDIS: OtherKind =
     OtherKind { kind: &redis::REDIS_DURABLE, url: |site| format!("redis://{}/0", site.addresses()) };
 
+pub(crate) const VALKEY: OtherKind =
+    OtherKind { kind: &redis::VALKEY, url: |site| format!("redis://{}/0", site.addresses()) };
+
+/// Its certificate is of an authority in its [directory](Other::dir).
+pub(crate) const REDIS_TLS: OtherKind = OtherKind {
+    kind: &redis::REDIS_TLS,
+    url: |site| format!("rediss://:{}@127.0.0.1:{}/0", redis::PASSWORD, site.port()),
+};
+
 pub(crate) const POSTGRES: OtherKind = OtherKind {
     kind: &postgres::POSTGRES,
     url: |site| format!("postgres://postgres:{}@{}/postgres", postgres::PASSWORD, site.addresses()),
@@ -75,6 +84,11 @@ impl Other {
     /// Makes it go on.
     pub(crate) fn resume(&self) {
         self.server.resume().unwrap();
+    }
+
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        &self.server.site().dir
     }
 
     /// Its ports.

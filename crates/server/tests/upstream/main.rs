@@ -7,6 +7,7 @@
 //! | a server that is killed, stuck or too talkative | [`faults`]   |
 //! | messages as events                             | [`events`]    |
 //! | a cluster                                      | [`cluster`]   |
+//! | Valkey, and Redis over TLS                     | [`kinds`]     |
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +24,7 @@ mod commands;
 mod common;
 mod events;
 mod faults;
+mod kinds;
 #[path = "../common/others.rs"]
 mod others;
 #[allow(dead_code, reason = "these tests need little of it")]
@@ -33,14 +35,17 @@ mod settings;
 use std::net::TcpStream;
 
 use client::Http;
-use keystead_testkit::server::Server;
+use keystead_testkit::server::{Launch, Server};
 use others::{Other, REDIS};
 use resp::Client;
 
 /// A server in front of this URL. The URL is not an argument, because `ps` shows those.
 fn start(url: &str, arguments: &[&str]) -> (Server, Http) {
-    let server = common::launch(&["--durability", "memory"]).args(arguments.iter().copied());
-    let server = server.env("KEYSTEAD_UPSTREAM", url).start().unwrap();
+    start_with(url, common::launch(&["--durability", "memory"]).args(arguments.iter().copied()))
+}
+
+fn start_with(url: &str, launch: Launch) -> (Server, Http) {
+    let server = launch.env("KEYSTEAD_UPSTREAM", url).start().unwrap();
     let http = Http::connect(&server);
     (server, http)
 }

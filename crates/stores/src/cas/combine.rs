@@ -20,7 +20,7 @@ impl Work {
 }
 
 /// One piece of work of a batch, and the result of its last run.
-pub(super) struct Job {
+pub(crate) struct Job {
     pub(super) work: Work,
     pub(super) result: Result<()>,
 }
@@ -43,25 +43,12 @@ pub(crate) enum Ran {
 /// Runs all jobs on the state of `base`.
 ///
 /// A job that fails changes nothing, and the others go on.
-pub(super) fn run(jobs: &mut [Job], base: Option<&Record>, now: Millis, state_bytes_max: usize) -> Ran {
+pub(crate) fn run(jobs: &mut [Job], base: Option<&Record>, now: Millis, state_bytes_max: usize) -> Ran {
     let mut working = Working::of(base);
     for job in jobs.iter_mut() {
         job.result = working.run(&mut job.work, now);
     }
     working.finish(state_bytes_max).unwrap_or_else(|_| run_measured(jobs, base, now, state_bytes_max))
-}
-
-/// Runs one piece of work on the state of `base`.
-#[cfg(feature = "postgres")]
-pub(crate) fn run_one(
-    work: &mut Work,
-    base: Option<&Record>,
-    now: Millis,
-    state_bytes_max: usize,
-) -> Result<Ran> {
-    let mut working = Working::of(base);
-    working.run(work, now)?;
-    working.finish(state_bytes_max)
 }
 
 /// The same with every new state measured, so that only the step that put too large a state fails. It encodes after each step,
@@ -86,7 +73,7 @@ fn run_measured(jobs: &mut [Job], base: Option<&Record>, now: Millis, state_byte
 }
 
 /// The state of a key while a batch runs.
-struct Working {
+pub(crate) struct Working {
     held: Held,
     expires_at: Millis,
     changed: bool,
@@ -100,22 +87,32 @@ enum Held {
 }
 
 impl Working {
-    fn of(base: Option<&Record>) -> Working {
+    pub(crate) fn of(base: Option<&Record>) -> Working {
         let held = base.and_then(|record| record.state.clone()).map_or(Held::Absent, Held::Text);
         Working { held, expires_at: base.map_or(Millis::NEVER, |record| record.expires_at), changed: false }
     }
 
     fn run(&mut self, work: &mut Work, now: Millis) -> Result<()> {
-        // An expired state is removed, not only hidden: it must not reappear when the clock jumps back.
-        if now >= self.expires_at {
-            self.remove();
-        }
         match work {
-            Work::Step(step) => self.step(&mut **step, now),
+            Work::Step(step) => self.apply(&mut **step, now),
             Work::Reset { existed } => {
+                self.expire(now);
                 *existed = self.remove();
                 Ok(())
             }
+        }
+    }
+
+    /// Runs a step.
+    pub(crate) fn apply(&mut self, step: &mut dyn ErasedStep, now: Millis) -> Result<()> {
+        self.expire(now);
+        self.step(step, now)
+    }
+
+    /// An expired state is removed, not only hidden: it must not reappear when the clock jumps back.
+    fn expire(&mut self, now: Millis) {
+        if now >= self.expires_at {
+            self.remove();
         }
     }
 
@@ -162,7 +159,8 @@ impl Working {
         Ok(())
     }
 
-    fn finish(self, state_bytes_max: usize) -> Result<Ran> {
+    /// What is to be written.
+    pub(crate) fn finish(self, state_bytes_max: usize) -> Result<Ran> {
         if !self.changed {
             return Ok(Ran::Unchanged);
         }

@@ -1,18 +1,18 @@
-//! The driver of one key: takes a batch, runs it on the state, swaps, and tries again after a lost race.
-
-use std::sync::Arc;
+//! Attempts: run a batch on the state of its key, swap, and try again after a lost race.
 
 use keystead_core::{Code, Error, Key, Millis, Outcome, Result};
 
+use super::batch::Persists;
 use super::combine::{self, Job, Ran};
 use super::fault::Fault;
 use super::nonce::random;
-use super::queue::Waiting;
+use super::queue::Queues;
 use super::record::Record;
-use super::retry::Times;
+use super::retry::{Pace, Times};
 use super::settle::Settled;
 use super::{Backend, Inner, Reading, Swap, Swapped, VersionToken};
 use crate::bounds::{ATTEMPTS_MAX, RECLAIM_SLACK_MS};
+use crate::copied::copy_as;
 
 /// What a batch is based on: the value of a key, read or cached.
 #[derive(Debug)]
@@ -33,35 +33,6 @@ impl Base {
     }
 }
 
-/// Runs the batches of one key until none waits.
-pub(super) struct Driver<B: Backend> {
-    inner: Arc<Inner<B>>,
-    key: Key,
-    ended: bool,
-}
-
-impl<B: Backend> Driver<B> {
-    pub(super) fn new(inner: &Arc<Inner<B>>, key: &Key) -> Self {
-        Driver { inner: Arc::clone(inner), key: key.clone(), ended: false }
-    }
-
-    pub(super) async fn run(mut self) {
-        while let Some(batch) = self.inner.queues.take(&self.key) {
-            self.inner.batch(&self.key, batch).await;
-        }
-        self.ended = true;
-    }
-}
-
-impl<B: Backend> Drop for Driver<B> {
-    /// Also when its runtime stops: no caller waits for ever.
-    fn drop(&mut self) {
-        if !self.ended {
-            self.inner.queues.abandon(&self.key);
-        }
-    }
-}
-
 /// How the attempts of a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -77,39 +48,28 @@ pub(super) struct Sent {
     pub(super) now: Millis,
 }
 
-impl<B: Backend> Inner<B> {
-    async fn batch(&self, key: &Key, batch: Vec<Waiting>) {
-        let (mut jobs, mut sends) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-        for Waiting { work, since, send } in batch {
-            if self.pace.is_late(since) {
-                let message = "the step waited too long for those before it: the server is slow or stuck";
-                let _ = send.send(Err(Error::new(Code::StoreUnavailable, message)));
-            } else if !send.is_closed() {
-                jobs.push(Job::new(work));
-                sends.push(send);
-            }
-        }
-        if jobs.is_empty() {
-            return;
-        }
-        let ended = self.attempts(key, &mut jobs, ATTEMPTS_MAX).await.and_then(|ended| match ended {
+impl<B: Backend> Persists for Inner<B> {
+    fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn persist(&self, key: &Key, jobs: &mut [Job]) -> Result<()> {
+        match self.attempts(key, jobs, ATTEMPTS_MAX).await? {
             Ended::Done => Ok(()),
             Ended::Lost { attempts } => {
                 let message =
                     format!("{attempts} attempts lost against other writers of the key: try again later");
                 Err(Error::new(Code::StoreUnavailable, message))
             }
-        });
-        for (Job { work, result }, send) in jobs.into_iter().zip(sends) {
-            let result = match &ended {
-                Ok(()) => result.map(|()| work),
-                Err(error) => Err(copy(error)),
-            };
-            // The caller may have gone away.
-            let _ = send.send(result);
         }
     }
+}
 
+impl<B: Backend> Inner<B> {
     /// Runs jobs on the value of their key until they are persisted, or this many attempts are lost.
     pub(super) async fn attempts(&self, key: &Key, jobs: &mut [Job], attempts_max: u32) -> Result<Ended> {
         let times = self.pace.begin();
@@ -133,7 +93,7 @@ impl<B: Backend> Inner<B> {
                 Ran::Changed { state, expires_at } => {
                     let nonce = self.nonces.next();
                     let record = Record::after(base.record.as_ref(), random(), nonce, state, expires_at);
-                    match self.persist(key, &base, Sent { record, now }, &times).await? {
+                    match self.write(key, &base, Sent { record, now }, &times).await? {
                         None => return Ok(Ended::Done),
                         Some(current) => base = current,
                     }
@@ -151,7 +111,7 @@ impl<B: Backend> Inner<B> {
     }
 
     /// Swaps, and settles the outcome if there is no reply. Returns the current value if the race was lost.
-    async fn persist(&self, key: &Key, base: &Base, sent: Sent, times: &Times) -> Result<Option<Base>> {
+    async fn write(&self, key: &Key, base: &Base, sent: Sent, times: &Times) -> Result<Option<Base>> {
         let error = match self.swap(key, base.token, &sent, times).await {
             Ok(Swapped::Done(token)) => {
                 self.cache.put(key, Base { token: Some(token), record: Some(sent.record), now: None });
@@ -215,17 +175,5 @@ impl<B: Backend> Inner<B> {
 
     fn silence(&self, times: &Times) -> String {
         format!("the {} server did not reply within {}", self.backend.scheme(), times.patience())
-    }
-}
-
-/// The same error, for another caller.
-fn copy(error: &Error) -> Error {
-    copy_as(error, error.outcome())
-}
-
-fn copy_as(error: &Error, outcome: Outcome) -> Error {
-    match outcome {
-        Outcome::NotApplied => Error::new(error.code(), error.to_string()),
-        Outcome::Unknown => Error::unknown(error.code(), error.to_string()),
     }
 }

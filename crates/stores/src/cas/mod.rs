@@ -7,6 +7,7 @@
 //! |-------------------------------------------------------------|------------|
 //! | what is stored under a key                                  | [`record`] |
 //! | steps that wait for one key                                 | `queue`    |
+//! | batches of them, one at a time                              | `batch`    |
 //! | how a batch of them becomes one new state                   | `combine`  |
 //! | reading, swapping and trying again after a lost race        | `drive`    |
 //! | the outcome of a swap without a reply                       | `settle`   |
@@ -18,14 +19,15 @@
 //! if its write arrives late; what is not certain is reported as unknown. They hold as long as no record disappears from the
 //! server within [`RECLAIM_SLACK_MS`](crate::bounds::RECLAIM_SLACK_MS) of its last write.
 
+pub(crate) mod batch;
 mod cache;
 pub(crate) mod combine;
 mod drive;
 mod fault;
 pub(crate) mod nonce;
-mod queue;
+pub(crate) mod queue;
 pub mod record;
-mod retry;
+pub(crate) mod retry;
 mod settle;
 #[cfg(test)]
 mod testing;
@@ -40,10 +42,10 @@ use keystead_core::{
 
 use cache::Cache;
 use combine::{Job, Work};
-use drive::{Driver, Ended};
+use drive::Ended;
 pub use nonce::Nonce;
 use nonce::Nonces;
-use queue::{Queued, Queues};
+use queue::Queues;
 use retry::Pace;
 
 /// A server that can replace a value only if it has not changed.
@@ -203,13 +205,7 @@ impl<B: Backend> CasStore<B> {
             let message = format!("max key size exceeded. Limit: {max} bytes, Actual: {len} bytes");
             return Err(Error::new(Code::TooLarge, message));
         }
-        let (queued, receive) = inner.queues.push(key, work)?;
-        if queued == Queued::First {
-            tokio::spawn(Driver::new(inner, key).run());
-        }
-        let dropped =
-            || Error::unknown(Code::StoreUnavailable, "the runtime stopped before the store replied");
-        receive.await.unwrap_or_else(|_| Err(dropped()))
+        batch::run(inner, key, work).await
     }
 }
 

@@ -11,28 +11,35 @@ use tokio::time::Instant;
 use super::combine::Work;
 use super::retry;
 use crate::bounds::{COMBINED_MAX, WAITING_MAX};
+use crate::carried::Carried;
 
 /// A power of two. Only a lock each: keys of different shards do not wait for each other here.
 const SHARDS: usize = 16;
 
 /// What waits for its batch.
-pub(super) struct Waiting {
-    pub(super) work: Work,
-    pub(super) since: Instant,
-    pub(super) send: oneshot::Sender<Result<Work>>,
+pub(crate) struct Waiting {
+    pub(crate) work: Work,
+    pub(crate) since: Instant,
+    pub(crate) send: oneshot::Sender<Result<Work>>,
 }
 
 /// Whether a key had a driver already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queued {
-    /// The caller starts the driver.
-    First,
+pub(crate) enum Queued {
+    /// The caller runs the driver.
+    First(Carried),
     Behind,
 }
 
-type Shard = HashMap<Key, VecDeque<Waiting>>;
+/// What waits for a key, and its driver.
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// While its caller runs it.
+    driver: Option<Carried>,
+}
 
-pub(super) struct Queues {
+type Shard = HashMap<Key, Queue>;
+
+pub(crate) struct Queues {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
     drivers: watch::Sender<usize>,
@@ -46,30 +53,36 @@ impl Default for Queues {
 
 impl Queues {
     /// Appends work to the queue of its key.
-    pub(super) fn push(&self, key: &Key, work: Work) -> Result<(Queued, oneshot::Receiver<Result<Work>>)> {
+    pub(crate) fn push(&self, key: &Key, work: Work) -> Result<(Queued, oneshot::Receiver<Result<Work>>)> {
         let (send, receive) = oneshot::channel();
         let waiting = Waiting { work, since: retry::now(), send };
         let mut shard = self.shard(key);
-        match shard.get_mut(key) {
-            Some(queue) if queue.len() >= WAITING_MAX => {
-                let message = format!("{WAITING_MAX} steps wait for the key already: try again later");
-                return Err(Error::new(Code::QueueFull, message));
-            }
-            Some(queue) => queue.push_back(waiting),
-            None => {
-                shard.insert(key.clone(), VecDeque::from([waiting]));
-                self.drivers.send_modify(|drivers| *drivers += 1);
-                return Ok((Queued::First, receive));
-            }
+        let Some(queue) = shard.get_mut(key) else {
+            let driver = Carried::default();
+            let queue = Queue { waiting: VecDeque::from([waiting]), driver: Some(driver.clone()) };
+            shard.insert(key.clone(), queue);
+            self.drivers.send_modify(|drivers| *drivers += 1);
+            return Ok((Queued::First(driver), receive));
+        };
+        if queue.waiting.len() >= WAITING_MAX {
+            let message = format!("{WAITING_MAX} steps wait for the key already: try again later");
+            return Err(Error::new(Code::QueueFull, message));
+        }
+        queue.waiting.push_back(waiting);
+        let driver = queue.driver.take();
+        drop(shard);
+        if let Some(driver) = driver {
+            // Somebody else waits for it now, so it does not depend on its caller any more.
+            driver.detach();
         }
         Ok((Queued::Behind, receive))
     }
 
     /// The next batch of a key. After `None` it has no driver.
-    pub(super) fn take(&self, key: &Key) -> Option<Vec<Waiting>> {
+    pub(crate) fn take(&self, key: &Key) -> Option<Vec<Waiting>> {
         let mut shard = self.shard(key);
         let queue = shard.get_mut(key)?;
-        let batch: Vec<Waiting> = queue.drain(..queue.len().min(COMBINED_MAX)).collect();
+        let batch: Vec<Waiting> = queue.waiting.drain(..queue.waiting.len().min(COMBINED_MAX)).collect();
         if batch.is_empty() {
             shard.remove(key);
             self.drivers.send_modify(|drivers| *drivers -= 1);
@@ -79,10 +92,10 @@ impl Queues {
     }
 
     /// The driver of a key has ended before its queue: nothing of what still waits has begun.
-    pub(super) fn abandon(&self, key: &Key) {
+    pub(crate) fn abandon(&self, key: &Key) {
         let queue = self.shard(key).remove(key);
         self.drivers.send_modify(|drivers| *drivers -= 1);
-        for waiting in queue.into_iter().flatten() {
+        for waiting in queue.into_iter().flat_map(|queue| queue.waiting) {
             let error = Error::new(Code::StoreUnavailable, "the runtime stopped before the step began");
             // The caller may have gone away.
             let _ = waiting.send.send(Err(error));
@@ -90,7 +103,7 @@ impl Queues {
     }
 
     /// Returns when no key has a driver.
-    pub(super) async fn drained(&self) {
+    pub(crate) async fn drained(&self) {
         // It fails only when the sender is dropped, and that is `self`.
         let _ = self.drivers.subscribe().wait_for(|drivers| *drivers == 0).await;
     }

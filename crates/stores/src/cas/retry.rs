@@ -11,13 +11,13 @@ use crate::bounds::{ATTEMPT_PARTS, DEADLINE_MS_RANGE, DEADLINE_PARTS, PAUSE_MS_M
 
 /// How the deadline of a call is divided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// One network call.
     part: Duration,
 }
 
 impl Pace {
-    pub(super) fn new(deadline_ms: u64) -> Result<Pace> {
+    pub(crate) fn new(deadline_ms: u64) -> Result<Pace> {
         if !DEADLINE_MS_RANGE.contains(&deadline_ms) {
             let (first, last) = (DEADLINE_MS_RANGE.start(), DEADLINE_MS_RANGE.end());
             let message = format!("a deadline of {deadline_ms} ms is not between {first} and {last} ms");

@@ -1,26 +1,29 @@
 //! etcd, from version 3.4, through the JSON gateway on its client port. Accesses those servers.
 //!
-//! A swap is one transaction that compares the mod revision of the key and returns the current value if it lost. What may be reclaimed
-//! is attached to a [lease](lease), which many keys share.
+//! A swap is one transaction that compares the mod revision of the key and returns the current value if it lost. Swaps of other keys that
+//! come meanwhile share one. What may be reclaimed is attached to a [lease](lease), which many keys share.
 
 mod lease;
+mod swaps;
 mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::bounds::{KEY_BYTES_MAX, STATE_BYTES_MAX};
-use keystead_core::{Capabilities, Clock, Code, Error, Key, Result, Store};
+use keystead_core::{Capabilities, Clock, Key, Result, Store};
 use serde_json::json;
 
 use super::Scheme;
 use super::url::Url;
 use crate::authority::{Authority, deadline_ms};
 use crate::bounds::{DEADLINE_PARTS, RECLAIM_MS_MAX};
-use crate::cas::{Backend, CasStore, Reading, Swap, Swapped, VersionToken};
+use crate::cas::{Backend, CasStore, Reading, Swap, Swapped};
+use crate::gather::Gather;
 use crate::http::Http;
 use crate::net;
 use lease::Leases;
+use swaps::{KeySwap, Swaps};
 use wire::{Login, Range, Wire, base64};
 
 const PORT: u16 = 2379;
@@ -51,27 +54,12 @@ fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     // A little less than the layer allows a call.
     let patience = Duration::from_millis(deadline_ms) / DEADLINE_PARTS as u32 * 9 / 10;
     let wire = Wire::new(Http::new(addresses, tls, patience), login);
-    let backend = EtcdBackend { wire, leases: Leases::default() };
+    let backend = EtcdBackend { swaps: Gather::new(Swaps { wire, leases: Leases::default() }) };
     Ok(Arc::new(CasStore::new(backend, clock, deadline_ms)?))
 }
 
 struct EtcdBackend {
-    wire: Wire,
-    leases: Leases,
-}
-
-#[derive(serde::Deserialize)]
-struct Txn {
-    header: wire::Header,
-    #[serde(default)]
-    succeeded: bool,
-    #[serde(default)]
-    responses: Vec<TxnResponse>,
-}
-
-#[derive(serde::Deserialize)]
-struct TxnResponse {
-    response_range: Option<Range>,
+    swaps: Gather<Swaps>,
 }
 
 impl Backend for EtcdBackend {
@@ -93,46 +81,26 @@ impl Backend for EtcdBackend {
     }
 
     async fn read(&self, key: &Key) -> Result<Reading> {
-        let range: Range = self.wire.call("/v3/kv/range", &json!({"key": base64(key.as_bytes())})).await?;
+        let wire = &self.swaps.carrier().wire;
+        let range: Range = wire.call("/v3/kv/range", &json!({"key": base64(key.as_bytes())})).await?;
         range.reading()
     }
 
     async fn swap(&self, key: &Key, swap: &Swap<'_>) -> Result<Swapped> {
+        let Swaps { wire, leases } = self.swaps.carrier();
         let lease = match swap.reclaim_ms.filter(|ms| *ms <= RECLAIM_MS_MAX) {
             // Nothing has been written if there is none.
-            Some(ms) => self.leases.get(&self.wire, ms).await?,
+            Some(ms) => leases.get(wire, ms).await?,
             None => 0,
         };
-        let key = base64(key.as_bytes());
         // A key that does not exist has the mod revision 0.
         let expected = swap.expected.map_or(0, |token| token.0);
-        let request = json!({
-            "compare": [{"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": expected.to_string()}],
-            "success": [{"request_put": {
-                "key": key, "value": base64(swap.text.as_bytes()), "lease": lease.to_string(),
-            }}],
-            "failure": [{"request_range": {"key": key}}],
-        });
-        let txn: Txn = match self.wire.call("/v3/kv/txn", &request).await {
-            Ok(txn) => txn,
-            Err(error) if error.code() == Code::Gone => {
-                // The lease has ended: the transaction was rejected, and the next one gets another lease.
-                self.leases.forget(lease);
-                return Ok(Swapped::Conflict(None));
-            }
-            Err(error) => return Err(error),
-        };
-        if txn.succeeded {
-            return Ok(Swapped::Done(VersionToken(txn.header.revision.into())));
-        }
-        let current = txn.responses.into_iter().find_map(|response| response.response_range);
-        let missing =
-            || Error::unknown(Code::StoreUnavailable, "the etcd server sent no value of a lost swap");
-        Ok(Swapped::Conflict(Some(current.ok_or_else(missing)?.reading()?)))
+        let value = base64(swap.text.as_bytes());
+        self.swaps.call(KeySwap { key: base64(key.as_bytes()), expected, value, lease }).await
     }
 
     async fn close(&self) -> Result<()> {
-        self.wire.close();
+        self.swaps.carrier().wire.close();
         Ok(())
     }
 }

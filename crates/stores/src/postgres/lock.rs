@@ -1,8 +1,10 @@
-//! A step under an advisory lock: one transaction locks the key, reads it, and writes what the step made of it.
+//! Steps under an advisory lock: one transaction locks the key, reads it, and writes what the steps made of it that waited for the key in this
+//! process.
 //!
 //! The lock ends with its transaction. So whoever gets the lock of a call that had no reply knows that its transaction has ended, and reads
 //! whether it was committed. The write also compares the version, because others may use the same key by compare-and-set.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,23 +17,36 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::backend::CAPABILITIES;
+use super::calls::{self, RowSwap};
 use super::failure;
+use super::jobs::Jobs;
 use super::pool::{Lease, Pool};
+use super::table::{Param, Query};
 use crate::bounds::{ATTEMPTS_MAX, POSTGRES_KEY_BYTES_MAX, RECLAIM_SLACK_MS, WRITERS_MAX};
-use crate::cas::combine::{Ran, Work, run_one};
+use crate::cas::batch::{self, Persists};
+use crate::cas::combine::{self, Job, Ran, Work};
 use crate::cas::nonce::{Nonces, random};
+use crate::cas::queue::Queues;
 use crate::cas::record::Record;
-use crate::cas::{Nonce, Stored, Swap};
+use crate::cas::retry::Pace;
+use crate::cas::{Nonce, Stored, Swap, Swapped};
+use crate::copied::copy_as;
 
-const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock($1)";
 const TRY_LOCK: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
 pub(super) struct LockStore {
+    inner: Arc<Inner>,
+    jobs: Jobs,
+}
+
+struct Inner {
     pool: Arc<Pool>,
     clock: Arc<dyn Clock>,
     nonces: Nonces,
+    queues: Queues,
+    pace: Pace,
     deadline: Duration,
-    begin: String,
     closed: AtomicBool,
 }
 
@@ -49,18 +64,22 @@ enum Ended {
 }
 
 impl LockStore {
-    pub(super) fn new(pool: Arc<Pool>, clock: Arc<dyn Clock>, deadline_ms: u64) -> Self {
-        // A connection that nobody reads any more must not keep the lock, or wait for it.
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {deadline_ms};
-             SET LOCAL idle_in_transaction_session_timeout = {deadline_ms}"
-        );
-        let (nonces, closed) = (Nonces::new(), AtomicBool::new(false));
-        LockStore { pool, clock, nonces, deadline: Duration::from_millis(deadline_ms), begin, closed }
+    pub(super) fn new(pool: Arc<Pool>, clock: Arc<dyn Clock>, deadline_ms: u64) -> Result<Self> {
+        let jobs = Jobs::new(&pool, &clock, deadline_ms);
+        let inner = Inner {
+            pool,
+            clock,
+            nonces: Nonces::new(),
+            queues: Queues::default(),
+            pace: Pace::new(deadline_ms)?,
+            deadline: Duration::from_millis(deadline_ms),
+            closed: AtomicBool::new(false),
+        };
+        Ok(LockStore { inner: Arc::new(inner), jobs })
     }
 
-    async fn run(&self, key: &Key, mut work: Work) -> Result<Work> {
-        if self.closed.load(Ordering::SeqCst) {
+    async fn run(&self, key: &Key, work: Work) -> Result<Work> {
+        if self.inner.closed.load(Ordering::SeqCst) {
             return Err(Error::new(Code::StoreUnavailable, "the store is closed"));
         }
         let (len, max) = (key.as_bytes().len(), POSTGRES_KEY_BYTES_MAX);
@@ -68,31 +87,47 @@ impl LockStore {
             let message = format!("max key size exceeded. Limit: {max} bytes, Actual: {len} bytes");
             return Err(Error::new(Code::TooLarge, message));
         }
+        batch::run(&self.inner, key, work).await
+    }
+}
+
+impl Persists for Inner {
+    fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn persist(&self, key: &Key, jobs: &mut [Job]) -> Result<()> {
         let mut sent = None;
-        // Most of the deadline is for the step, the rest to settle an unknown outcome.
-        let ran = timeout(self.deadline / 8 * 5, self.attempts(key, &mut work, &mut sent)).await;
+        // A quarter of the deadline may have been spent waiting; a half is for the steps, the rest to settle an unknown outcome.
+        let ran = timeout(self.deadline / 2, self.attempts(key, jobs, &mut sent)).await;
         let error = match ran {
-            Ok(Ok(())) => return Ok(work),
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error,
             Err(_) => Error::unknown(Code::StoreUnavailable, "the PostgreSQL server did not reply in time"),
         };
         let settled = match (&sent, error.outcome()) {
             (Some(sent), Outcome::Unknown) => {
-                timeout(self.deadline / 8 * 2, self.settle(key, sent)).await.unwrap_or(None)
+                timeout(self.deadline / 4, self.settle(key, sent)).await.unwrap_or(None)
             }
             // Nothing was written.
             _ => Some(false),
         };
         match settled {
-            Some(true) => Ok(work),
-            Some(false) => Err(Error::new(error.code(), error.message().to_owned())),
-            None => Err(Error::unknown(error.code(), error.message().to_owned())),
+            Some(true) => Ok(()),
+            Some(false) => Err(copy_as(&error, Outcome::NotApplied)),
+            None => Err(copy_as(&error, Outcome::Unknown)),
         }
     }
+}
 
-    async fn attempts(&self, key: &Key, work: &mut Work, sent: &mut Option<Sent>) -> Result<()> {
+impl Inner {
+    async fn attempts(&self, key: &Key, jobs: &mut [Job], sent: &mut Option<Sent>) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
-            if let Ended::Done = self.attempt(key, work, sent).await? {
+            if let Ended::Done = self.attempt(key, jobs, sent).await? {
                 return Ok(());
             }
             *sent = None;
@@ -102,19 +137,18 @@ impl LockStore {
         Err(Error::new(Code::StoreUnavailable, message))
     }
 
-    async fn attempt(&self, key: &Key, work: &mut Work, sent: &mut Option<Sent>) -> Result<Ended> {
+    async fn attempt(&self, key: &Key, jobs: &mut [Job], sent: &mut Option<Sent>) -> Result<Ended> {
         let lease = self.pool.take().await?;
         let stored = self.locked_read(&lease, key).await?;
         let token = stored.as_ref().map(|stored| stored.token);
         let before = stored.map(|stored| Record::decode(&stored.text)).transpose();
         let now = self.clock.now();
-        let ran = before.and_then(|before| {
-            Ok((run_one(work, before.as_ref(), now, CAPABILITIES.state_bytes_max)?, before))
-        });
+        let ran = before
+            .map(|before| (combine::run(jobs, before.as_ref(), now, CAPABILITIES.state_bytes_max), before));
         let (state, expires_at, before) = match ran {
             Ok((Ran::Changed { state, expires_at }, before)) => (state, expires_at, before),
             unchanged => {
-                self.roll_back(lease).await;
+                roll_back(lease).await;
                 return unchanged.map(|_| Ended::Done);
             }
         };
@@ -129,14 +163,17 @@ impl LockStore {
         let reclaim_ms = left_ms.map(|ms| ms.saturating_add(RECLAIM_SLACK_MS));
         let swap = Swap { expected: token, text: &text, version: record.version, nonce, reclaim_ms };
         *sent = Some(Sent { nonce, before });
+        let swap = RowSwap::new(key, &swap);
         // Both are sent at once; after an error the second one rolls back.
         let client = lease.client();
-        let (swapped, committed) =
-            tokio::join!(self.pool.table.swap(client, key, &swap), client.batch_execute("COMMIT"));
+        let (swapped, committed) = tokio::join!(calls::swap(&lease, &swap), client.batch_execute("COMMIT"));
         match (swapped, committed) {
             (Ok(swapped), Ok(())) => {
                 lease.finish();
-                Ok(if swapped { Ended::Done } else { Ended::LostRace })
+                Ok(match swapped {
+                    Swapped::Done(_) => Ended::Done,
+                    Swapped::Conflict(_) => Ended::LostRace,
+                })
             }
             (Err(error), _) | (_, Err(error)) if failure::is_lost_race(&error) => Ok(Ended::LostRace),
             (Err(error), _) | (_, Err(error)) => Err(failure::of_call(&error)),
@@ -145,29 +182,20 @@ impl LockStore {
 
     /// Begins a transaction, locks the key and reads it, in one round trip.
     async fn locked_read(&self, lease: &Lease<'_>, key: &Key) -> Result<Option<Stored>> {
-        let (client, id) = (lease.client(), self.pool.table.lock_id(key));
-        let lock = [(&id as &(dyn tokio_postgres::types::ToSql + Sync), Type::INT8)];
+        let id = self.pool.table.lock_id(key);
+        let lock: [Param<'_>; 1] = [&id];
+        lease.ready().await.map_err(|error| failure::of_call(&error))?;
         let (begun, locked, stored) = tokio::join!(
-            client.batch_execute(&self.begin),
-            client.query_typed(LOCK, &lock),
+            lease.begin(),
+            lease.query(Query::Lock, &lock),
             // A statement of its own: in that of the lock it would see the row as it was before the wait.
-            self.pool.table.read(client, key),
+            calls::read(lease, key),
         );
         // Nothing has been written.
-        let failed = |error: tokio_postgres::Error| {
-            let error = failure::of_call(&error);
-            Error::new(error.code(), error.message().to_owned())
-        };
+        let failed = |error: tokio_postgres::Error| copy_as(&failure::of_call(&error), Outcome::NotApplied);
         begun.map_err(failed)?;
         locked.map_err(failed)?;
         stored.map_err(failed)
-    }
-
-    async fn roll_back(&self, lease: Lease<'_>) {
-        // Else the connection is closed, which also ends the transaction.
-        if lease.client().batch_execute("ROLLBACK").await.is_ok() {
-            lease.finish();
-        }
     }
 
     /// Whether a write without a reply was committed; `None` if that cannot be known.
@@ -176,12 +204,20 @@ impl LockStore {
             if let Ok(lease) = self.pool.take().await
                 && let Ok(stored) = self.locked_read(&lease, key).await
             {
-                self.roll_back(lease).await;
+                roll_back(lease).await;
                 let current = stored.map(|stored| Record::decode(&stored.text)).transpose().ok()?;
                 return evidence(sent, current.as_ref());
             }
             sleep(Duration::from_millis(10)).await;
         }
+    }
+}
+
+/// Ends a transaction that has changed nothing.
+pub(super) async fn roll_back(lease: Lease<'_>) {
+    // Else the connection is closed, which also ends the transaction.
+    if lease.client().batch_execute("ROLLBACK").await.is_ok() {
+        lease.finish();
     }
 }
 
@@ -252,14 +288,26 @@ impl Store for LockStore {
     }
 
     fn together(&self) -> Option<&dyn Together> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> StoreFuture<'_, ()> {
         StoreFuture::pending(async move {
-            self.closed.store(true, Ordering::SeqCst);
-            self.pool.close();
+            self.inner.closed.store(true, Ordering::SeqCst);
+            self.inner.queues.drained().await;
+            self.inner.pool.close();
             Ok(())
         })
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Together for LockStore {
+    fn run_together<'a>(
+        &'a self,
+        keys: &'a [Key],
+        job: keystead_core::Job,
+    ) -> StoreFuture<'a, Box<dyn Any + Send>> {
+        StoreFuture::pending(self.jobs.run(keys, job))
     }
 }

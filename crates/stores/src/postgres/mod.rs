@@ -8,12 +8,16 @@
 //! |--------------------------------------|-----------|
 //! | connections and TLS                  | `pool`    |
 //! | the table, its creation, expired rows| `table`   |
+//! | reads and swaps, of several rows too | `calls`   |
 //! | compare-and-set                      | `backend` |
-//! | a step under an advisory lock        | `lock`    |
+//! | steps under an advisory lock         | `lock`    |
+//! | a job on several keys                | `jobs`    |
 //! | errors and their outcome             | `failure` |
 
 mod backend;
+mod calls;
 mod failure;
+mod jobs;
 mod lock;
 mod pool;
 mod table;
@@ -33,7 +37,8 @@ use crate::authority::{Authority, deadline_ms};
 use crate::bounds::{DEADLINE_PARTS, POSTGRES_CONNECTIONS_MAX};
 use crate::cas::CasStore;
 use crate::net;
-use backend::PostgresBackend;
+use backend::{PostgresBackend, RowStore};
+use jobs::Jobs;
 use lock::LockStore;
 use pool::{Pool, Target};
 use table::Table;
@@ -109,10 +114,13 @@ fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
         Atomic::Cas => Duration::from_millis(deadline_ms) / DEADLINE_PARTS as u32 * 9 / 10,
         Atomic::Lock => Duration::from_millis(deadline_ms / 4),
     };
-    let pool = Arc::new(Pool::new(target, table, connections, patience, atomic == Atomic::Lock));
-    let cas = CasStore::new(PostgresBackend::new(Arc::clone(&pool)), Arc::clone(&clock), deadline_ms)?;
+    let pool = Arc::new(Pool::new(target, table, connections, deadline_ms, patience, atomic == Atomic::Lock));
     Ok(match atomic {
-        Atomic::Cas => Arc::new(cas),
-        Atomic::Lock => Arc::new(LockStore::new(pool, clock, deadline_ms)),
+        Atomic::Cas => {
+            let jobs = Jobs::new(&pool, &clock, deadline_ms);
+            let cas = CasStore::new(PostgresBackend::new(&pool), clock, deadline_ms)?;
+            Arc::new(RowStore { cas, jobs })
+        }
+        Atomic::Lock => Arc::new(LockStore::new(pool, clock, deadline_ms)?),
     })
 }

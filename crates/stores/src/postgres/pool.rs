@@ -4,19 +4,24 @@
 //! taken for that of another call, and no transaction is left open. Connecting goes on when the call that wanted it is given up, so that a slow login
 //! (TLS, SCRAM) succeeds in the end.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use super::failure;
-use super::table::Table;
+use super::table::{PARAMETERS, Param, QUERIES, Query, Table};
 use super::tls::Encrypt;
 use crate::bounds::{POSTGRES_CONNECT_WITHIN, POSTGRES_SWEEP_EVERY};
 use crate::net::{self, Address, Tls};
+use crate::version::{self, Version};
+
+type Failed = tokio_postgres::Error;
 
 /// Where to connect.
 pub(super) struct Target {
@@ -29,6 +34,9 @@ pub(super) struct Target {
 pub(super) struct Pool {
     target: Target,
     pub(super) table: Table,
+    /// Begins a transaction with the settings of this store, and sets them for a session.
+    begin: String,
+    set: String,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
     /// How long a call waits for a login, or for the check that advisory locks exclude.
@@ -42,6 +50,9 @@ pub(super) struct Pool {
 struct Connection {
     client: Client,
     driver: JoinHandle<()>,
+    /// Nothing is between it and the server, which so has what was prepared on it.
+    is_direct: bool,
+    prepared: [OnceCell<Statement>; QUERIES],
 }
 
 impl Drop for Connection {
@@ -63,6 +74,50 @@ impl Lease<'_> {
         &self.connection.client
     }
 
+    /// Begins a transaction.
+    pub(super) async fn begin(&self) -> Result<(), Failed> {
+        let begin = match self.connection.is_direct {
+            true => "BEGIN",
+            false => &self.pool.begin,
+        };
+        self.client().batch_execute(begin).await
+    }
+
+    /// Prepares all statements, so that those that are sent at once arrive in their order.
+    pub(super) async fn ready(&self) -> Result<(), Failed> {
+        for (query, _) in &PARAMETERS {
+            self.prepared(*query).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement, and returns its rows.
+    pub(super) async fn query(&self, query: Query, params: &[Param<'_>]) -> Result<Vec<Row>, Failed> {
+        match self.prepared(query).await? {
+            Some(statement) => self.client().query(statement, params).await,
+            None => self.client().query_typed(self.pool.table.text(query), &typed(query, params)).await,
+        }
+    }
+
+    /// The same for a statement that returns no rows: how many it has changed.
+    pub(super) async fn execute(&self, query: Query, params: &[Param<'_>]) -> Result<u64, Failed> {
+        match self.prepared(query).await? {
+            Some(statement) => self.client().execute(statement, params).await,
+            None => self.client().execute_typed(self.pool.table.text(query), &typed(query, params)).await,
+        }
+    }
+
+    /// The statement with a name, where names last as long as the connection.
+    async fn prepared(&self, query: Query) -> Result<Option<&Statement>, Failed> {
+        let Connection { client, is_direct, prepared, .. } = &self.connection;
+        if !is_direct {
+            return Ok(None);
+        }
+        let (text, (_, types)) = (self.pool.table.text(query), PARAMETERS[query as usize]);
+        let prepare = || client.prepare_typed(text, types);
+        prepared[query as usize].get_or_try_init(prepare).await.map(Some)
+    }
+
     /// Keeps the connection for another call. The server must have replied to everything.
     pub(super) fn finish(self) {
         if !self.connection.client.is_closed() {
@@ -80,17 +135,33 @@ impl Lease<'_> {
     }
 }
 
+/// Parameters with their types, which a statement without a name must state.
+fn typed<'a>(query: Query, params: &[Param<'a>]) -> Vec<(Param<'a>, Type)> {
+    let (_, types) = PARAMETERS[query as usize];
+    params.iter().copied().zip(types.iter().cloned()).collect()
+}
+
 impl Pool {
     pub(super) fn new(
         target: Target,
         table: Table,
         connections: usize,
+        deadline_ms: u64,
         patience: Duration,
         locks: bool,
     ) -> Pool {
         let (permits, idle, checked) =
             (Arc::new(Semaphore::new(connections)), Mutex::default(), OnceCell::new());
-        Pool { target, table, permits, idle, patience, locks, checked }
+        // A connection that nobody reads any more must not keep a lock, or wait for one.
+        let settings = [
+            "default_transaction_isolation = 'read committed'".to_owned(),
+            format!("lock_timeout = {deadline_ms}"),
+            format!("idle_in_transaction_session_timeout = {deadline_ms}"),
+        ];
+        let set: String = settings.iter().map(|setting| format!("SET {setting}; ")).collect();
+        let begin = settings[1..].iter().map(|setting| format!("; SET LOCAL {setting}"));
+        let begin = std::iter::once("BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()).chain(begin).collect();
+        Pool { target, table, begin, set: set + PLANS, permits, idle, patience, locks, checked }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
@@ -147,17 +218,34 @@ impl Pool {
         let failed = |error| failure::to_connect(&self.target, &error);
         // The driver asks for TLS by itself, on a plain connection.
         let stream = net::connect_plain(address).await.map_err(refused)?;
-        Ok(match tls {
+        let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
+        let (client, driver) = match tls {
             None => {
                 let (client, driver) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
+                self.check_version(driver.parameter("server_version"))?;
+                (client, tokio::spawn(async { drop(driver.await) }))
             }
             Some(tls) => {
                 let encrypt = Encrypt { tls: Arc::clone(tls), host: address.host.clone() };
                 let (client, driver) = config.connect_raw(stream, encrypt).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
+                self.check_version(driver.parameter("server_version"))?;
+                (client, tokio::spawn(async { drop(driver.await) }))
             }
-        })
+        };
+        let mut connection = Connection { client, driver, is_direct: false, prepared: Default::default() };
+        connection.is_direct = match ends {
+            Some(ends) => is_direct(&connection.client, ends).await.map_err(failed)?,
+            None => false,
+        };
+        if connection.is_direct {
+            connection.client.batch_execute(&self.set).await.map_err(failed)?;
+        }
+        Ok(connection)
+    }
+
+    fn check_version(&self, states: Option<&str>) -> Result<()> {
+        let server = format!("the PostgreSQL server at {}", self.target.address);
+        version::check(&server, states.unwrap_or_default(), OLDEST)
     }
 
     /// Creates the table where there is none, and rejects a server that cannot be used.
@@ -178,6 +266,34 @@ impl Pool {
         self.idle().clear();
     }
 }
+
+/// Whether the server sees the same two ends of the connection, so that no pooler is between. Then its session is ours: statements may have
+/// names, and plans are chosen one time, of which only those by the index are good for a table that grows.
+async fn is_direct(client: &Client, (local, peer): (SocketAddr, SocketAddr)) -> Result<bool, Failed> {
+    let row = client.query_typed_one(ENDS, &[]).await?;
+    let end = |column: usize| -> Result<Option<SocketAddr>, Failed> {
+        let (host, port): (Option<&str>, Option<i32>) = (row.try_get(column)?, row.try_get(column + 1)?);
+        let host = host.and_then(|host| host.parse().ok());
+        let port = port.and_then(|port| port.try_into().ok());
+        Ok(host.zip(port).map(|(host, port)| SocketAddr::new(host, port)))
+    };
+    let same = |seen: Option<SocketAddr>, own: SocketAddr| {
+        seen.is_some_and(|seen| {
+            (seen.ip().to_canonical(), seen.port()) == (own.ip().to_canonical(), own.port())
+        })
+    };
+    Ok(same(end(0)?, local) && same(end(2)?, peer))
+}
+
+/// Older ones do not know `AS MATERIALIZED` and `plan_cache_mode`.
+const OLDEST: Version = Version(12, 0);
+
+/// Both ends of a connection, as the server sees them.
+const ENDS: &str =
+    "SELECT host(inet_client_addr()), inet_client_port(), host(inet_server_addr()), inet_server_port()";
+
+const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                     SET plan_cache_mode = force_generic_plan";
 
 /// Deletes expired rows from time to time, until the store is dropped or closed.
 async fn sweep(pool: Weak<Pool>) {

@@ -1,20 +1,54 @@
-//! The table: its name, its creation, and its statements.
+//! The table: its name, its creation, and the texts of its statements.
 //!
 //! A row may be deleted after `reclaim_at`, in seconds since 1970 on the server's clock. It is rounded up to some minutes, so that most updates do
 //! not change it: then they change no index, and PostgreSQL puts the new row beside the old one (HOT).
 
 use keystead_core::{Code, Error, Key, Result};
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::types::{ToSql, Type};
 
 use super::failure;
-use crate::bounds::{POSTGRES_NAME_BYTES_MAX, POSTGRES_SWEEP_ROWS_MAX, RECLAIM_MS_MAX};
-use crate::cas::{Stored, Swap, VersionToken};
+use crate::bounds::{POSTGRES_NAME_BYTES_MAX, POSTGRES_SWEEP_ROWS_MAX};
 
-/// `reclaim_at` of a row that is written now, if `$4` milliseconds are left; null is never.
-const RECLAIM_AT: &str =
-    "ceil((extract(epoch FROM clock_timestamp())::float8 + $4 / 1000) / 300)::bigint * 300";
+/// `reclaim_at` of a row that is written now, if so many milliseconds are left; null is never.
+fn reclaim_at(left_ms: &str) -> String {
+    format!("ceil((extract(epoch FROM clock_timestamp())::float8 + {left_ms} / 1000) / 300)::bigint * 300")
+}
+
+/// A statement of calls. On a connection to the server itself each is prepared one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Query {
+    Read,
+    ReadMany,
+    Insert,
+    Update,
+    InsertMany,
+    SwapMany,
+    HoldMany,
+    Lock,
+}
+
+/// How many there are.
+pub(super) const QUERIES: usize = Query::Lock as usize + 1;
+
+/// All of them, with the types of their parameters.
+pub(super) static PARAMETERS: [(Query, &[Type]); QUERIES] = [
+    (Query::Read, &[Type::BYTEA]),
+    (Query::ReadMany, &[Type::BYTEA_ARRAY]),
+    (Query::Insert, &[Type::BYTEA, Type::INT8, Type::TEXT, Type::FLOAT8]),
+    (Query::Update, &[Type::BYTEA, Type::INT8, Type::TEXT, Type::FLOAT8, Type::INT8]),
+    (Query::InsertMany, &[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::FLOAT8_ARRAY]),
+    (
+        Query::SwapMany,
+        &[Type::BYTEA_ARRAY, Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::FLOAT8_ARRAY, Type::INT8_ARRAY],
+    ),
+    (Query::HoldMany, &[Type::BYTEA_ARRAY]),
+    (Query::Lock, &[Type::INT8]),
+];
+
+/// A parameter.
+pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
 /// A table, and its statements.
 pub(super) struct Table {
@@ -22,9 +56,7 @@ pub(super) struct Table {
     name: String,
     create: String,
     look: String,
-    read: String,
-    insert: String,
-    update: String,
+    queries: [String; QUERIES],
     sweep: String,
 }
 
@@ -49,15 +81,7 @@ impl Table {
         Some(Table {
             create,
             look: format!("SELECT key, version, record, reclaim_at FROM {name} LIMIT 0"),
-            read: format!("SELECT version, record FROM {name} WHERE key = $1"),
-            insert: format!(
-                "INSERT INTO {name} (key, version, record, reclaim_at) VALUES ($1, $2, $3, {RECLAIM_AT})
-                 ON CONFLICT (key) DO NOTHING"
-            ),
-            update: format!(
-                "UPDATE {name} SET version = $2, record = $3, reclaim_at = {RECLAIM_AT}
-                 WHERE key = $1 AND version = $5"
-            ),
+            queries: queries(&name),
             sweep: format!(
                 "DELETE FROM {name} WHERE key IN (
                      SELECT key FROM {name} WHERE reclaim_at < extract(epoch FROM clock_timestamp())
@@ -66,6 +90,52 @@ impl Table {
             name,
         })
     }
+
+    /// The text of a statement.
+    pub(super) fn text(&self, query: Query) -> &str {
+        &self.queries[query as usize]
+    }
+}
+
+/// The texts, in the order of [`Query`].
+fn queries(name: &str) -> [String; QUERIES] {
+    let (of_one, of_many) = (reclaim_at("$4"), reclaim_at("given.left_ms"));
+    let given = "unnest($1::bytea[], $2::bigint[], $3::text[], $4::float8[]";
+    [
+        format!("SELECT version, record FROM {name} WHERE key = $1"),
+        format!("SELECT key, version, record FROM {name} WHERE key = ANY ($1)"),
+        format!(
+            "INSERT INTO {name} (key, version, record, reclaim_at) VALUES ($1, $2, $3, {of_one})
+             ON CONFLICT (key) DO NOTHING"
+        ),
+        format!(
+            "UPDATE {name} SET version = $2, record = $3, reclaim_at = {of_one} WHERE key = $1 AND version = $5"
+        ),
+        // In the order of the keys, as below: two statements that wait for each other would be a deadlock.
+        format!(
+            "INSERT INTO {name} (key, version, record, reclaim_at)
+             SELECT given.key, given.version, given.record, {of_many}
+             FROM {given}) AS given(key, version, record, left_ms) ORDER BY given.key
+             ON CONFLICT (key) DO NOTHING RETURNING key, NULL::bigint, NULL::text"
+        ),
+        // A row is locked first: the lock waits for other writers and then sees the row as they left it, which a plain read in the same
+        // statement would not.
+        format!(
+            "WITH held AS MATERIALIZED (
+                 SELECT stored.key, stored.version AS current, stored.record AS found,
+                        given.expected, given.version, given.record, {of_many} AS reclaim_at
+                 FROM {given}, $5::bigint[]) AS given(key, version, record, left_ms, expected)
+                 JOIN {name} AS stored ON stored.key = given.key ORDER BY stored.key FOR NO KEY UPDATE OF stored),
+             done AS (
+                 UPDATE {name} AS stored
+                 SET version = held.version, record = held.record, reclaim_at = held.reclaim_at
+                 FROM held WHERE stored.key = held.key AND held.current = held.expected RETURNING stored.key)
+             SELECT key, NULL::bigint, NULL::text FROM done
+             UNION ALL SELECT key, current, found FROM held WHERE current <> expected"
+        ),
+        format!("SELECT key, version, record FROM {name} WHERE key = ANY ($1) ORDER BY key FOR NO KEY UPDATE"),
+        super::lock::LOCK.to_owned(),
+    ]
 }
 
 fn quoted(name: &str) -> String {
@@ -114,57 +184,26 @@ impl Table {
         }) as i64
     }
 
-    /// Reads the value of a key.
-    pub(super) async fn read(
-        &self,
-        client: &Client,
-        key: &Key,
-    ) -> Result<Option<Stored>, tokio_postgres::Error> {
-        let row = client.query_typed_opt(&self.read, &[(&key.as_bytes(), Type::BYTEA)]).await?;
-        row.map(|row| stored(&row)).transpose()
-    }
-
-    /// Replaces the value of a key if its version is the expected one. Returns whether it was.
-    pub(super) async fn swap(
-        &self,
-        client: &Client,
-        key: &Key,
-        swap: &Swap<'_>,
-    ) -> Result<bool, tokio_postgres::Error> {
-        let version = swap.version as i64;
-        let reclaim_ms = swap.reclaim_ms.filter(|ms| *ms <= RECLAIM_MS_MAX).map(|ms| ms as f64);
-        let expected = swap.expected.map(|token| token.0 as i64);
-        let key = key.as_bytes();
-        let mut params: Vec<(&(dyn tokio_postgres::types::ToSql + Sync), Type)> = vec![
-            (&key, Type::BYTEA),
-            (&version, Type::INT8),
-            (&swap.text, Type::TEXT),
-            (&reclaim_ms, Type::FLOAT8),
-        ];
-        let statement = match &expected {
-            None => &self.insert,
-            Some(expected) => {
-                params.push((expected, Type::INT8));
-                &self.update
-            }
-        };
-        Ok(client.execute_typed(statement, &params).await? == 1)
-    }
-
     /// Deletes rows that may be reclaimed, a bounded number of them.
     pub(super) async fn sweep(&self, client: &Client) -> Result<u64, tokio_postgres::Error> {
         client.execute_typed(&self.sweep, &[]).await
     }
 }
 
-fn stored(row: &Row) -> Result<Stored, tokio_postgres::Error> {
-    let version: i64 = row.try_get(0)?;
-    Ok(Stored { token: VersionToken(version as u128), text: row.try_get(1)? })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_are_listed_in_the_order_of_the_queries() {
+        let table = Table::named("keystead").unwrap();
+        for (n, (query, types)) in PARAMETERS.iter().enumerate() {
+            assert_eq!(*query as usize, n);
+            let text = table.text(*query);
+            assert!(text.contains(&format!("${}", types.len())), "{text}");
+            assert!(!text.contains(&format!("${}", types.len() + 1)), "{text}");
+        }
+    }
 
     #[test]
     fn names_are_quoted() {

@@ -8,27 +8,39 @@ use tokio::sync::oneshot;
 
 use crate::bounds::{SCRIPTS_COMBINED_MAX, SCRIPTS_IN_FLIGHT, WAITING_MAX};
 
-/// What is sent as one script: steps of the same source, by its address and the number of arguments; all of them, or those of this key, if
-/// it is a hot one or a script may touch one key only.
+/// What is sent together: steps of the same source, by its address and the number of arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
     source: usize,
     args: usize,
-    key: Option<Key>,
+    about: About,
+}
+
+/// Whose steps are sent together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum About {
+    /// Those of all keys, as one script.
+    All,
+    /// Those of the keys on this server, as a script for each key.
+    Each { server: usize },
+    /// Those of this key.
+    Key(Key),
 }
 
 impl Lane {
-    pub(super) fn new(script: &Script, key: Option<Key>) -> Lane {
-        Lane { source: script.source.as_ptr() as usize, args: script.args.len(), key }
+    pub(super) fn new(script: &Script, about: About) -> Lane {
+        Lane { source: script.source.as_ptr() as usize, args: script.args.len(), about }
     }
 
-    /// The key, if it is a lane of one.
-    pub(super) fn key(&self) -> Option<&Key> {
-        self.key.as_ref()
+    pub(super) fn about(&self) -> &About {
+        &self.about
     }
 
     fn in_flight_max(&self) -> usize {
-        if self.key.is_some() { 1 } else { SCRIPTS_IN_FLIGHT }
+        match self.about {
+            About::Key(_) => 1,
+            About::All | About::Each { .. } => SCRIPTS_IN_FLIGHT,
+        }
     }
 }
 
@@ -106,7 +118,7 @@ impl Batches {
         let count = queue.waiting.len().min(SCRIPTS_COMBINED_MAX);
         let mut batch: Vec<Waiting> = queue.waiting.drain(..count).collect();
         drop(lanes);
-        if lane.key.is_none() {
+        if !matches!(lane.about, About::Key(_)) {
             batch.sort_by(|a, b| a.key.cmp(&b.key));
         }
         Some(batch)

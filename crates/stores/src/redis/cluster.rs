@@ -85,6 +85,17 @@ impl Cluster {
         }
     }
 
+    /// Names the node of a key, as far as it is known: calls with the same name may go together.
+    pub(super) fn place(&self, key: &Key) -> usize {
+        match self.alone {
+            true => 0,
+            false => {
+                let known = self.known();
+                known.slots.get(&slot(key.as_bytes())).map_or(0, |node| Arc::as_ptr(node) as usize)
+            }
+        }
+    }
+
     /// Whether it is one server alone.
     pub(super) fn is_alone(&self) -> bool {
         self.alone

@@ -63,6 +63,11 @@ impl Failure {
 }
 
 impl Failure {
+    /// Whether a server says that it did not run a script, because it has not the script or not the key: another call finds both.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        ["NOSCRIPT", "MOVED", "ASK", "TRYAGAIN"].iter().any(|code| self.is(code))
+    }
+
     /// The error, where replies have at most so many bytes.
     pub(super) fn to_error(&self, reply_bytes_max: usize) -> Error {
         match self {
@@ -80,7 +85,16 @@ impl Failure {
                     "OOM" => Code::OutOfMemory,
                     _ => Code::StoreUnavailable,
                 };
-                Error::new(kind, format!("the Redis server replied {code} {detail}"))
+                let advice = match detail {
+                    detail if detail.contains("after non deterministic commands") => {
+                        ": it is older than Redis 5, which this store needs"
+                    }
+                    detail if detail.contains("unknown command") && detail.contains("EVAL") => {
+                        ": it runs no scripts, so the URL needs atomic=watch"
+                    }
+                    _ => "",
+                };
+                Error::new(kind, format!("the Redis server replied {code} {detail}{advice}"))
             }
         }
     }
@@ -101,4 +115,26 @@ pub(super) fn unexpected(value: &Value) -> Error {
         _ => "a text",
     };
     Error::unknown(Code::StoreUnavailable, format!("the server sent {kind} where another reply was expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errors_of_servers_that_are_too_old_or_run_no_scripts_say_what_to_do() {
+        for (reply, advice) in [
+            (
+                "ERR Error running script (call to f_0): @user_script:9: Write commands not allowed after non deterministic commands.",
+                "Redis 5",
+            ),
+            ("ERR unknown command 'EVALSHA'", "atomic=watch"),
+            ("ERR unknown command `EVAL`, with args beginning with: ", "atomic=watch"),
+        ] {
+            let error = Error::from(Failure::rejected(reply));
+            assert!(error.message().contains(advice), "{error}");
+            assert_eq!(error.code(), Code::StoreUnavailable);
+        }
+        assert!(!Error::from(Failure::rejected("ERR other")).message().contains(':'));
+    }
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use keystead_core::{Code, Commit, Error, JobScript, Key, Millis, Result, Script};
 
-use super::steps::{RECORD, Replies, add_time};
+use super::replies::Replies;
+use super::steps::{RECORD, add_time};
 use super::wire::{Prepared, Wire};
 use crate::bounds::{JOB_SCRIPTS_MAX, RECLAIM_SLACK_MS};
 

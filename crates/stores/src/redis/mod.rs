@@ -12,6 +12,7 @@
 //! | scripts by their digest              | `wire`    |
 //! | reading and swapping records         | `backend` |
 //! | a step as a script                   | `steps`, `batches` |
+//! | what scripts return                  | `replies` |
 //! | keys that many steps wait for        | `hot`     |
 //! | a job on several keys as a script    | `jobs`    |
 //! | errors and their outcome             | `failure` |
@@ -26,6 +27,7 @@ mod hot;
 mod jobs;
 mod metered;
 mod node;
+mod replies;
 mod rest;
 mod steps;
 mod target;

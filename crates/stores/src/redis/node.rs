@@ -102,11 +102,26 @@ impl Node {
         self.checked(&connection, reply.map(|reply| reply.and_then(last)))
     }
 
-    fn checked(
+    /// Sends commands at once, and returns the reply of each. Commands of others may come in between.
+    pub(super) async fn call_each(
+        &self,
+        commands: &Pipeline,
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        let mut connection = self.shared().await?;
+        let replies = connection.connection.send_packed_commands(commands, 0, commands.len());
+        let replies = tokio::time::timeout(self.bounds.patience, replies).await;
+        let replies = self.checked(&connection, replies)?;
+        Ok(replies
+            .into_iter()
+            .map(|reply| reply.extract_error().map_err(|error| Failure::of(&error)))
+            .collect())
+    }
+
+    fn checked<T>(
         &self,
         connection: &Connection,
-        reply: Result<redis::RedisResult<Value>, tokio::time::error::Elapsed>,
-    ) -> Result<Value, Failure> {
+        reply: Result<redis::RedisResult<T>, tokio::time::error::Elapsed>,
+    ) -> Result<T, Failure> {
         let failure = match reply {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => Failure::of(&error),

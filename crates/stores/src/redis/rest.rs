@@ -1,4 +1,4 @@
-//! Commands over HTTP, as Upstash and Keystead accept them: one request for each command. Opens sockets.
+//! Commands over HTTP, as Upstash and Keystead accept them: one or several in a request. Opens sockets.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, StatusCode};
+use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use redis::{Arg, Cmd, Value};
 
@@ -50,16 +50,34 @@ impl Rest {
     }
 
     pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Failure> {
-        let words: Vec<Cow<'_, str>> = command
-            .args_iter()
-            .map(|arg| match arg {
-                Arg::Simple(bytes) => String::from_utf8_lossy(bytes),
-                // Only SCAN has another kind.
-                _ => Cow::Borrowed("0"),
-            })
-            .collect();
-        let body = serde_json::to_vec(&words).map_err(|error| Failure::NotSent(error.to_string()))?;
-        match tokio::time::timeout(self.patience, self.send(body.into())).await {
+        let (status, body) = self.post("/", &words(command)).await?;
+        let reply = serde_json::from_slice(&body).ok();
+        self.reply(status, reply)
+    }
+
+    /// Sends commands in one request, and returns the reply of each.
+    pub(super) async fn pipeline(&self, commands: &[Cmd]) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        let all: Vec<_> = commands.iter().map(words).collect();
+        let (status, body) = self.post("/pipeline", &all).await?;
+        match serde_json::from_slice::<Vec<Reply>>(&body) {
+            Ok(replies) if replies.len() == commands.len() => {
+                Ok(replies.into_iter().map(|reply| self.reply(status, Some(reply))).collect())
+            }
+            // All of it was rejected.
+            _ => match self.reply(status, serde_json::from_slice(&body).ok()) {
+                Err(failure) => Err(failure),
+                Ok(_) => Err(Failure::Lost(format!("{} sent one reply for a pipeline", self.address))),
+            },
+        }
+    }
+
+    async fn post(
+        &self,
+        path: &'static str,
+        body: &impl serde::Serialize,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let body = serde_json::to_vec(body).map_err(|error| Failure::NotSent(error.to_string()))?;
+        match tokio::time::timeout(self.patience, self.send(path, body.into())).await {
             Ok(reply) => reply,
             Err(_) => {
                 Err(Failure::Lost(format!("{} did not reply within {:?}", self.address, self.patience)))
@@ -67,9 +85,10 @@ impl Rest {
         }
     }
 
-    async fn send(&self, body: Bytes) -> Result<Value, Failure> {
+    async fn send(&self, path: &'static str, body: Bytes) -> Result<(StatusCode, Bytes), Failure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = hyper::Method::POST;
+        *request.uri_mut() = Uri::from_static(path);
         let headers = request.headers_mut();
         headers.insert(HOST, self.host.clone());
         headers.insert(AUTHORIZATION, self.authorization.clone());
@@ -109,7 +128,7 @@ impl Rest {
                 idle.push(sender);
             }
             drop(idle);
-            return self.reply(status, &body.to_bytes());
+            return Ok((status, body.to_bytes()));
         }
     }
 
@@ -125,16 +144,10 @@ impl Rest {
         Ok(sender)
     }
 
-    fn reply(&self, status: StatusCode, body: &[u8]) -> Result<Value, Failure> {
-        #[derive(serde::Deserialize)]
-        struct Reply {
-            result: Option<serde_json::Value>,
-            error: Option<String>,
-        }
+    fn reply(&self, status: StatusCode, reply: Option<Reply>) -> Result<Value, Failure> {
         if status == StatusCode::UNAUTHORIZED {
             return Err(Failure::NotSent(format!("{} rejected the token", self.address)));
         }
-        let reply: Option<Reply> = serde_json::from_slice(body).ok();
         let bad =
             || Failure::Lost(format!("{} replied {status}, which is no reply of a command", self.address));
         match reply {
@@ -151,6 +164,22 @@ impl Rest {
     pub(super) fn close(&self) {
         self.idle().clear();
     }
+}
+
+/// The reply of one command.
+#[derive(serde::Deserialize)]
+struct Reply {
+    result: Option<serde_json::Value>,
+    error: Option<String>,
+}
+
+fn words(command: &Cmd) -> Vec<Cow<'_, str>> {
+    let word = |arg| match arg {
+        Arg::Simple(bytes) => String::from_utf8_lossy(bytes),
+        // Only SCAN has another kind.
+        _ => Cow::Borrowed("0"),
+    };
+    command.args_iter().map(word).collect()
 }
 
 /// A reply whose texts are in base64.

@@ -1,31 +1,32 @@
 //! The store: a step with a script is one EVALSHA, any other one goes through the compare-and-set layer.
 //!
-//! While scripts are under way, further steps wait and are then sent as one script, for all of their keys on one server, for each key
-//! where a script may touch one key only. A caller that is alone never waits.
+//! While scripts are under way, further steps wait and are then sent together: as one script for all of their keys, or as a script for each
+//! key, in one round trip, where a script may touch one key only. A caller that is alone never waits.
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use keystead_core::{
-    Capabilities, Clock, Code, ErasedStep, Error, Job, Key, Millis, Outcome, Result, Script, ScriptReply,
-    Store, StoreFuture, Together,
+    Capabilities, Clock, Code, ErasedStep, Error, Job, Key, Millis, Result, Script, Store, StoreFuture,
+    Together,
 };
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::runtime::Handle;
 
 use super::backend::RedisBackend;
-use super::batches::{Batches, Lane, Turn, Waiting};
+use super::batches::{About, Batches, Lane, Turn, Waiting};
 use super::failure::Failure;
 use super::hot::HotKeys;
 use super::jobs::{self, Jobs};
+use super::replies::Replies;
 use super::target::{Atomic, Options, TimeSource};
 use super::wire::{Prepared, Wire};
 use crate::bounds::{DEADLINE_PARTS, HOT_STEPS, RECLAIM_SLACK_MS, SCRIPT_TIME_MAX, WAIT_PARTS};
 use crate::cas::{Attempt, CasStore};
+use crate::copied::copy;
 
 /// What scripts have in common.
 pub(super) const RECORD: &str = include_str!("record.lua");
@@ -81,8 +82,12 @@ impl RedisStore {
         script: Script,
         now: Option<Millis>,
     ) -> Result<()> {
-        let is_apart = self.scripts.keys_apart() || self.scripts.hot.contains(key);
-        let lane = Lane::new(&script, is_apart.then(|| key.clone()));
+        let about = match () {
+            () if self.scripts.hot.contains(key) => About::Key(key.clone()),
+            () if self.scripts.keys_apart() => About::Each { server: self.scripts.wire.place(key) },
+            () => About::All,
+        };
+        let lane = Lane::new(&script, about);
         let turn = self.scripts.batches.enter(&lane, key, &*step, script, now)?;
         match turn {
             Turn::Now(script) => {
@@ -163,23 +168,30 @@ impl Scripts {
         let keys: Vec<&Key> = by_key(steps).map(|steps| steps[0].0).collect();
         let reply = self.wire.eval(&keys, &prepared, |command| {
             add_time(command, now);
-            let mut before: Option<&Script> = None;
-            for steps in by_key(steps) {
-                command.arg(steps.len());
-                for &(_, script) in steps {
-                    if before.is_some_and(|before| before.at == script.at && before.args == script.args) {
-                        command.arg("=");
-                        continue;
-                    }
-                    before = Some(script);
-                    add_time(command, script.at);
-                    for arg in &script.args {
-                        command.arg(arg.to_string());
-                    }
-                }
-            }
+            let mut before = None;
+            by_key(steps).for_each(|steps| add_steps(command, steps, &mut before));
         });
         Replies::of(reply.await?)
+    }
+
+    /// Runs steps of one script as a script for each key, in one round trip to the server of the first key.
+    async fn send_each(
+        &self,
+        steps: &[(&Key, &Script)],
+        now: Option<Millis>,
+    ) -> Result<Vec<Result<Replies, Failure>>, Failure> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Failure::NotSent("the store is closed".to_owned()));
+        }
+        let Some((_, first)) = steps.first() else { return Ok(Vec::new()) };
+        let groups: Vec<_> = by_key(steps).collect();
+        let keys: Vec<&Key> = groups.iter().map(|steps| steps[0].0).collect();
+        let prepared = self.prepared(first);
+        let replies = self.wire.eval_each(&keys, &prepared, |n, command| {
+            add_time(command, now);
+            add_steps(command, groups[n], &mut None);
+        });
+        Ok(replies.await?.into_iter().map(|reply| Replies::of(reply?)).collect())
     }
 
     /// Without those whose callers have gone away or have waited too long.
@@ -200,34 +212,72 @@ impl Scripts {
     async fn batch(&self, lane: &Lane, batch: Vec<Waiting>) {
         let mut batch = self.in_time(batch);
         if self.closed.load(Ordering::SeqCst) {
-            return reply_to(batch, Err(Failure::NotSent("the store is closed".to_owned())));
+            return reply_to(batch, &Err(Failure::NotSent("the store is closed".to_owned()).into()));
         }
         // At this moment all of them were waiting.
         let Some(now) = batch.iter().map(|waiting| waiting.now).max() else { return };
         // The time of the server is not known here.
-        if let (Some(key), Some(_)) = (lane.key(), now)
+        if let (About::Key(key), Some(_)) = (lane.about(), now)
             && self.hot.contains(key)
         {
             batch = self.by_swap(key, batch).await;
         }
+        if let (About::Each { .. }, Some(first)) = (lane.about(), batch.first())
+            && batch.iter().any(|waiting| waiting.key != first.key)
+        {
+            return self.batch_each(batch, now).await;
+        }
         let sent = self.send(&steps_of(&batch), now).await;
         if !matches!(&sent, Err(failure) if failure.is("CROSSSLOT") && batch.len() > 1) {
             if now.is_some() && sent.is_ok() {
-                let by_key = batch.chunk_by(|a, b| a.key == b.key);
-                by_key
-                    .filter(|steps| steps.len() >= HOT_STEPS)
-                    .for_each(|steps| self.hot.insert(&steps[0].key));
+                self.find_hot(&batch);
             }
-            return reply_to(batch, sent);
+            return reply_to(batch, &sent.map_err(Error::from));
         }
         // It ran nothing.
         self.keys_apart.store(true, Ordering::Relaxed);
+        self.batch_each(batch, now).await;
+    }
+
+    /// Sends steps that have waited, as a script for each key.
+    async fn batch_each(&self, mut batch: Vec<Waiting>, now: Option<Millis>) {
+        let sent = self.send_each(&steps_of(&batch), now).await;
+        let (mut sent, mut unreachable) = match sent {
+            Ok(sent) => (sent.into_iter(), None),
+            // The server may have been replaced. That is found out with the first of them.
+            Err(Failure::NotSent(_)) => (Vec::new().into_iter(), None),
+            Err(failure) => (Vec::new().into_iter(), Some(Error::from(failure))),
+        };
         while let Some(first) = batch.first() {
             let others = batch.iter().position(|waiting| waiting.key != first.key).unwrap_or(batch.len());
             let of_others = batch.split_off(others);
-            let sent = self.send(&steps_of(&batch), now).await;
-            reply_to(std::mem::replace(&mut batch, of_others), sent);
+            let steps = std::mem::replace(&mut batch, of_others);
+            let sent = match (sent.next(), &unreachable) {
+                (Some(sent), _) if !sent.as_ref().is_err_and(Failure::is_elsewhere) => {
+                    sent.map_err(Error::from)
+                }
+                (None, Some(error)) => Err(copy(error)),
+                // It was not run: it is sent by itself, to where it belongs.
+                _ => match self.send(&steps_of(&steps), now).await {
+                    Err(Failure::NotSent(message)) => {
+                        let error = Error::from(Failure::NotSent(message));
+                        unreachable = Some(copy(&error));
+                        Err(error)
+                    }
+                    sent => sent.map_err(Error::from),
+                },
+            };
+            if now.is_some() && sent.is_ok() {
+                self.find_hot(&steps);
+            }
+            reply_to(steps, &sent);
         }
+    }
+
+    /// Keys with many steps in one script are hot.
+    fn find_hot(&self, batch: &[Waiting]) {
+        let by_key = batch.chunk_by(|a, b| a.key == b.key);
+        by_key.filter(|steps| steps.len() >= HOT_STEPS).for_each(|steps| self.hot.insert(&steps[0].key));
     }
 
     /// Runs the steps of a hot key in this process. Returns those that a script must run.
@@ -264,6 +314,22 @@ fn by_key<'a, 'b>(steps: &'b [(&'a Key, &'a Script)]) -> impl Iterator<Item = &'
     steps.chunk_by(|(key, _), (other, _)| key == other)
 }
 
+/// Adds the arguments of steps on one key, after those of the step before.
+fn add_steps<'a>(command: &mut Cmd, steps: &[(&Key, &'a Script)], before: &mut Option<&'a Script>) {
+    command.arg(steps.len());
+    for &(_, script) in steps {
+        if before.is_some_and(|before| before.at == script.at && before.args == script.args) {
+            command.arg("=");
+            continue;
+        }
+        *before = Some(script);
+        add_time(command, script.at);
+        for arg in &script.args {
+            command.arg(arg.to_string());
+        }
+    }
+}
+
 pub(super) fn add_time(command: &mut Cmd, time: Option<Millis>) {
     match time {
         Some(Millis(ms)) => command.arg(ms),
@@ -272,74 +338,16 @@ pub(super) fn add_time(command: &mut Cmd, time: Option<Millis>) {
 }
 
 /// Passes the replies on to the callers.
-fn reply_to(batch: Vec<Waiting>, sent: Result<Replies, Failure>) {
-    let sent = sent.map_err(Error::from);
+fn reply_to(batch: Vec<Waiting>, sent: &Result<Replies>) {
     let mut replies = sent.as_ref().ok().map(Replies::all);
     for Waiting { mut step, send, .. } in batch {
-        let result = match (&sent, replies.as_mut().and_then(Iterator::next)) {
+        let result = match (sent, replies.as_mut().and_then(Iterator::next)) {
             (_, Some(reply)) => reply.and_then(|reply| step.put_script_reply(&reply)),
             (Err(error), None) => Err(copy(error)),
             (Ok(_), None) => Err(no_reply()),
         };
         // The caller may have gone away.
         let _ = send.send(result.map(|()| step));
-    }
-}
-
-/// The same error, for another caller.
-fn copy(error: &Error) -> Error {
-    match error.outcome() {
-        Outcome::NotApplied => Error::new(error.code(), error.to_string()),
-        Outcome::Unknown => Error::unknown(error.code(), error.to_string()),
-    }
-}
-
-/// What steps of one script returned.
-#[derive(Default)]
-pub(super) struct Replies {
-    now: Millis,
-    numbers: Vec<u64>,
-    /// For each step its numbers, or why the server rejected it.
-    steps: Vec<Result<Range<usize>, String>>,
-}
-
-impl Replies {
-    pub(super) fn of(reply: Value) -> Result<Replies, Failure> {
-        Replies::parse(reply)
-            .ok_or_else(|| Failure::Lost("the server sent something else than replies of steps".to_owned()))
-    }
-
-    fn parse(reply: Value) -> Option<Replies> {
-        let Value::Array(values) = reply else { return None };
-        let number = |value| match value {
-            Value::Int(number) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        let mut values = values.into_iter();
-        let mut replies = Replies { now: Millis(number(values.next()?)?), ..Replies::default() };
-        while let Some(value) = values.next() {
-            if let Value::BulkString(text) = value {
-                replies.steps.push(Err(String::from_utf8_lossy(&text).into_owned()));
-                continue;
-            }
-            let start = replies.numbers.len();
-            for _ in 0..number(value)? {
-                replies.numbers.push(number(values.next()?)?);
-            }
-            replies.steps.push(Ok(start..replies.numbers.len()));
-        }
-        Some(replies)
-    }
-
-    /// The reply of each step.
-    pub(super) fn all(&self) -> impl Iterator<Item = Result<ScriptReply<'_>>> {
-        self.steps.iter().map(|step| match step {
-            Ok(range) if range.is_empty() => {
-                Err(Error::new(Code::WrongType, "the key holds a state of another kind"))
-            }
-            Ok(range) => Ok(ScriptReply { now: self.now, numbers: &self.numbers[range.clone()] }),
-            Err(text) => Err(Failure::rejected(text).into()),
-        })
     }
 }
 

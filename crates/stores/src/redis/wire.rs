@@ -83,6 +83,49 @@ impl Wire {
         }
     }
 
+    /// Names the server of a key: calls with the same name may go together.
+    pub(super) fn place(&self, key: &Key) -> usize {
+        match &self.way {
+            Way::Resp(cluster) => cluster.place(key),
+            Way::Http(_) => 0,
+        }
+    }
+
+    /// Runs a script on each of these keys by itself, in one round trip to the server of the first. What that server does not have, or did
+    /// not run for another reason that it says, is an error of its own.
+    pub(super) async fn eval_each(
+        &self,
+        keys: &[&Key],
+        script: &Prepared,
+        args: impl Fn(usize, &mut Cmd),
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        let commands = keys.iter().enumerate();
+        let commands = commands
+            .map(|(n, key)| self.script("EVALSHA", &script.digest, &[key], |command| args(n, command)));
+        match &self.way {
+            Way::Http(rest) => rest.pipeline(&commands.collect::<Vec<_>>()).await,
+            Way::Resp(cluster) => {
+                let Some(first) = keys.first() else { return Ok(Vec::new()) };
+                let mut pipeline = redis::pipe();
+                for command in commands {
+                    pipeline.add_command(command);
+                }
+                cluster.route(first).await?.node.call_each(&pipeline).await
+            }
+        }
+    }
+
+    /// The command that runs a script, by its digest or its text.
+    fn script(&self, name: &str, script: &str, keys: &[&Key], args: impl Fn(&mut Cmd)) -> Cmd {
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(keys.len());
+        for key in keys {
+            command.arg(&*self.name(key));
+        }
+        args(&mut command);
+        command
+    }
+
     /// Runs a script on keys, which the server of the first one has: by its digest, and if the server does not have it, by its text. A
     /// server that does not have it has not run it.
     pub(super) async fn eval(
@@ -91,15 +134,7 @@ impl Wire {
         script: &Prepared,
         args: impl Fn(&mut Cmd),
     ) -> Result<Value, Failure> {
-        let command = |name: &str, script: &str| {
-            let mut command = redis::cmd(name);
-            command.arg(script).arg(keys.len());
-            for key in keys {
-                command.arg(&*self.name(key));
-            }
-            args(&mut command);
-            command
-        };
+        let command = |name, script| self.script(name, script, keys, &args);
         let Some(first) = keys.first() else { return Ok(Value::Nil) };
         match self.call(first, &command("EVALSHA", &script.digest)).await {
             Err(failure) if failure.is("NOSCRIPT") => self.call(first, &command("EVAL", &script.text)).await,

@@ -209,6 +209,36 @@ async fn a_server_that_rejects_scripts_on_several_keys_gets_one_for_each() {
     assert_eq!(allowed, 20 * 25);
 }
 
+/// Where a script has one key, those of many keys go together all the same, and one that a node does not have is sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_many_keys_share_pipelines_of_a_cluster_and_count_exactly() {
+    let Some(server) = server(&redis::REDIS_CLUSTER).await else { return };
+    let store = open(&format!("redis+cluster://{}?deadline=40s", server.site().addresses()));
+    let keys: Vec<Key> = (0..20).map(|n| key(&format!("spread {n}"))).collect();
+    let (mut first, mut allowed) = (checks(&store, &keys, 25, 500), 0);
+    for port in &server.site().ports {
+        ask(*port, b"SCRIPT FLUSH\r\n").await;
+    }
+    first.extend(checks(&store, &keys, 25, 500));
+    for task in first {
+        allowed += u64::from(task.await.unwrap().unwrap().allowed);
+    }
+    assert_eq!(allowed, 20 * 25);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_many_keys_share_requests_over_http_and_count_exactly() {
+    let Some(server) = server(&keystead::KEYSTEAD).await else { return };
+    let url = format!("upstash+http://{}@127.0.0.1:{}?deadline=40s", keystead::TOKEN, server.site().port());
+    let store = open(&url);
+    let keys: Vec<Key> = (0..20).map(|n| key(&format!("spread {n}"))).collect();
+    let mut allowed = 0;
+    for task in checks(&store, &keys, 25, 1000) {
+        allowed += u64::from(task.await.unwrap().unwrap().allowed);
+    }
+    assert_eq!(allowed, 20 * 25);
+}
+
 /// Every check consumes from both limits or from none, whatever else happens.
 async fn combine(store: &Arc<dyn Store>, user: &str) {
     let hour = |limit| Policy::from(FixedWindow::new(limit, 1_000_000_000_000).unwrap());
@@ -253,4 +283,25 @@ async fn a_combination_in_one_slot_of_a_cluster_is_one_script() {
         allowed += u64::from(all.check("bob", 1).await.unwrap().decision.allowed);
     }
     assert_eq!(allowed, 30);
+}
+
+/// On PostgreSQL a combination is a transaction, which mixes with both ways of single steps.
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_combination_is_a_transaction() {
+    use keystead_testkit::servers::{Kind, pgbouncer, postgres};
+
+    let kinds: [&'static Kind; 2] = [&postgres::POSTGRES, &pgbouncer::PGBOUNCER];
+    for kind in kinds {
+        let Some(server) = server(kind).await else { continue };
+        for atomic in ["cas", "lock"] {
+            let (password, port) = (postgres::PASSWORD, server.site().port());
+            let url = format!(
+                "postgres://postgres:{password}@127.0.0.1:{port}/postgres?atomic={atomic}&deadline=40s"
+            );
+            let store = open(&url);
+            assert!(store.together().is_some());
+            combine(&store, atomic).await;
+        }
+    }
 }

@@ -158,7 +158,7 @@ async fn exceptions_of_aws_are_errors_that_say_what_to_do() {
 async fn an_internal_error_is_of_unknown_outcome() {
     let body = br#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}"#;
     let port = replies_to_writes(response("500 Internal Server Error", "", body)).await;
-    let store = open(&url_of(port, "limits", "deadline=800ms"));
+    let store = open(&url_of(port, "limits", "deadline=2400ms"));
     let error = add_1(&*store, &key("a")).await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), (Code::StoreUnavailable, Outcome::Unknown), "{error:?}");
     assert!(error.message().contains("InternalServerError"), "{error}");

@@ -94,6 +94,14 @@ impl Outcomes {
     }
 }
 
+impl std::ops::AddAssign for Outcomes {
+    fn add_assign(&mut self, other: Outcomes) {
+        self.applied += other.applied;
+        self.not_applied += other.not_applied;
+        self.unknown += other.unknown;
+    }
+}
+
 /// A server of this test, or `None` if it is not installed and not required.
 async fn server(kind: &'static Kind) -> Option<OwnServer> {
     found(kind.name, OwnServer::start(kind).await)

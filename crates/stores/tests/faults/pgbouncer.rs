@@ -54,6 +54,11 @@ async fn a_reply_that_is_cut_off_is_settled_by_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_cut_off_are_settled_for_rows_that_were_written_together() {
+    servers::cut_off_with_many_keys(&PGBOUNCER, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_write_is_counted_as_reported_by_lock() {
     servers::late(&PGBOUNCER, LOCK).await;
 }

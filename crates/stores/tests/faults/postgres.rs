@@ -37,6 +37,16 @@ async fn a_reply_that_is_cut_off_is_settled_by_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn killed_and_restarted_while_rows_are_written_together() {
+    servers::killed_with_many_keys(&POSTGRES, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_cut_off_are_settled_for_rows_that_were_written_together() {
+    servers::cut_off_with_many_keys(&POSTGRES, CAS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_write_is_counted_as_reported_by_cas() {
     servers::late(&POSTGRES, CAS).await;
 }
@@ -61,6 +71,29 @@ async fn concurrent_applies_are_all_counted_and_both_ways_mix() {
     seen.sort_unstable();
     assert_eq!(seen, (1..=200).collect::<Vec<u64>>());
     assert_eq!(count(&*cas, &key).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_steps_at_a_time_share_statements() {
+    let Some(server) = server(&POSTGRES).await else { return };
+    let store = open(&CAS(server.site().port(), "deadline=30s"));
+    let keys: Vec<_> = (0..64).map(|n| key(&format!("shared-{n}"))).collect();
+    // Each transaction that writes has one.
+    let number = || sql(server.site(), "SELECT pg_current_xact_id()").unwrap().parse::<u64>().unwrap();
+    let before = number();
+    for _ in 0..10 {
+        let mut applies = tokio::task::JoinSet::new();
+        for key in &keys {
+            let (store, key) = (Arc::clone(&store), key.clone());
+            applies.spawn(async move { add_1(&*store, &key).await.unwrap() });
+        }
+        applies.join_all().await;
+    }
+    let transactions = number() - before;
+    assert!((10..320).contains(&transactions), "{transactions} transactions for 640 steps");
+    for key in &keys {
+        assert_eq!(count(&*store, key).await, 10);
+    }
 }
 
 async fn started() -> Option<OwnServer> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keystead_core::{Code, Error, Outcome, StoreExt, SystemClock, Ttl};
+use keystead_core::{Code, Error, Outcome, Store, StoreExt, SystemClock, Ttl};
 use keystead_testkit::servers::proxy::{Proxy, Traffic};
 use keystead_testkit::servers::{Kind, OwnServer};
 use keystead_testkit::steps::{increment, put};
@@ -54,10 +54,7 @@ pub(crate) async fn killed_and_restarted(kind: &'static Kind, url: UrlOf) {
     stop.store(true, Ordering::SeqCst);
     let mut all = Outcomes::default();
     for worker in workers {
-        let one = worker.await.unwrap();
-        all.applied += one.applied;
-        all.not_applied += one.not_applied;
-        all.unknown += one.unknown;
+        all += worker.await.unwrap();
     }
     println!("{}: {all:?}", kind.name);
     assert!(all.applied >= 150, "{all:?}");
@@ -65,8 +62,87 @@ pub(crate) async fn killed_and_restarted(kind: &'static Kind, url: UrlOf) {
     all.assert_exact(until_read(&*store, &key).await);
 }
 
+const MANY: usize = 12;
+
+/// The same with more steps at a time on several keys, which two handles send together.
+pub(crate) async fn killed_with_many_keys(kind: &'static Kind, url: UrlOf) {
+    let Some(mut server) = server(kind).await else { return };
+    let url = url(server.site().port(), "deadline=1600ms");
+    let keys: Vec<_> = (0..MANY).map(|n| key(&format!("killed-{n}"))).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let handles = [open(&url), open(&url)];
+    let mut workers = Vec::new();
+    for n in 0..4 * MANY {
+        let (store, key, stop) = (Arc::clone(&handles[n % 2]), keys[n / 2 % MANY].clone(), Arc::clone(&stop));
+        workers.push(tokio::spawn(async move {
+            let mut outcomes = Outcomes::default();
+            while !stop.load(Ordering::SeqCst) {
+                outcomes.add(&add_1(&*store, &key).await);
+                tokio::task::yield_now().await;
+            }
+            (n / 2 % MANY, outcomes)
+        }));
+    }
+    let store = open(&url);
+    for _ in 0..3 {
+        let before = until_read(&*store, &keys[0]).await;
+        while until_read(&*store, &keys[0]).await < before + 50 {}
+        server.kill().unwrap();
+        server.restart().await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let (mut all, mut of_keys) = (Outcomes::default(), [Outcomes::default(); MANY]);
+    for worker in workers {
+        let (n, outcomes) = worker.await.unwrap();
+        all += outcomes;
+        of_keys[n] += outcomes;
+    }
+    println!("{}, {MANY} keys: {all:?}", kind.name);
+    assert!(all.applied >= 150 && all.not_applied + all.unknown > 0, "{all:?}");
+    for (key, outcomes) in keys.iter().zip(of_keys) {
+        outcomes.assert_exact(until_read(&*store, key).await);
+    }
+}
+
+/// Steps on many keys that are under way together when the connections are cut, before or after the server got them.
+pub(crate) async fn cut_off_with_many_keys(kind: &'static Kind, url: UrlOf) {
+    let Some(server) = server(kind).await else { return };
+    let proxy = Proxy::start(server.site().port()).await.unwrap();
+    let store = open(&url(proxy.port(), "deadline=10s"));
+    let keys: Vec<_> = (0..MANY).map(|n| key(&format!("cut-{n}"))).collect();
+    let mut of_keys = [Outcomes::default(); MANY];
+    for round in 0..10 {
+        for (key, outcomes) in keys.iter().zip(&mut of_keys) {
+            add_1(&*store, key).await.unwrap();
+            outcomes.applied += 1;
+        }
+        proxy.set(if round % 2 == 0 { Traffic::RepliesLost } else { Traffic::RequestsLost });
+        let cuts = proxy.cuts();
+        let apply = |key: &keystead_core::Key| {
+            let (store, key) = (Arc::clone(&store), key.clone());
+            tokio::spawn(async move { add_1(&*store, &key).await })
+        };
+        let applies: Vec<_> = keys.iter().map(apply).collect();
+        while proxy.cuts() == cuts {
+            tokio::task::yield_now().await;
+        }
+        proxy.set(Traffic::Forwarded);
+        for (apply, outcomes) in applies.into_iter().zip(&mut of_keys) {
+            outcomes.add(&apply.await.unwrap());
+        }
+    }
+    let mut all = Outcomes::default();
+    for (key, outcomes) in keys.iter().zip(of_keys) {
+        all += outcomes;
+        outcomes.assert_exact(count(&*store, key).await);
+    }
+    println!("{}, {MANY} keys: {all:?}", kind.name);
+    // The connection is back at once, so nothing is left unknown.
+    assert!(all.not_applied > 0 && all.unknown == 0, "{all:?}");
+}
+
 /// The value, as soon as the server can be read.
-async fn until_read(store: &dyn keystead_core::Store, key: &keystead_core::Key) -> u64 {
+async fn until_read(store: &dyn Store, key: &keystead_core::Key) -> u64 {
     loop {
         match store.get::<u64>(key).await {
             Ok(value) => return value.unwrap_or(0),
@@ -165,6 +241,26 @@ pub(crate) async fn concurrent(server: &OwnServer, url: UrlOf) {
     seen.sort_unstable();
     assert_eq!(seen, (1..=200).collect::<Vec<u64>>());
     assert_eq!(count(&*stores[0], &key).await, 200);
+    concurrent_on_many_keys(&stores).await;
+}
+
+/// What several handles send together, on keys that all of them use, is counted exactly, also where the keys were absent.
+async fn concurrent_on_many_keys(stores: &[Arc<dyn Store>; 3]) {
+    let keys: Vec<_> = (0..MANY).map(|n| key(&format!("concurrent-{n}"))).collect();
+    let mut applies = tokio::task::JoinSet::new();
+    for i in 0..50 * MANY {
+        // Each handle in another order.
+        let n = if i % 2 == 0 { i / 2 % MANY } else { MANY - 1 - i / 2 % MANY };
+        let (store, key) = (Arc::clone(&stores[i % 3]), keys[n].clone());
+        applies.spawn(async move { (n, add_1(&*store, &key).await.unwrap()) });
+    }
+    let mut seen = applies.join_all().await;
+    seen.sort_unstable();
+    let each = (1..=50).collect::<Vec<u64>>();
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(seen.iter().filter(|one| one.0 == n).map(|one| one.1).collect::<Vec<_>>(), each);
+        assert_eq!(count(&*stores[0], key).await, 50);
+    }
 }
 
 /// A state that the store would take and this server does not: `too_large`, and nothing has changed.
