@@ -144,6 +144,10 @@ impl Tracker {
     pub(super) async fn tail(&self, after: Revision) -> Result<Tail> {
         let mut sent = self.sent.lock().await;
         let batch = self.following.batch(after, MIGRATION_BATCH_KEYS);
+        if self.following.is_broken() {
+            // Nothing is known of what has changed, and an empty batch would mean that nothing has.
+            return Err(unknown_changes());
+        }
         let names: Vec<Bytes> = batch.names.iter().map(|(_, name)| name.clone()).collect();
         let (count, bytes) = self.export(&names, &mut sent.digests).await?;
         let through = match batch.names.get(count.wrapping_sub(1)) {
@@ -175,7 +179,7 @@ impl Tracker {
         };
         data::digest(&self.engine, changed, &self.names, &mut sent.digests).await?;
         if self.following.is_broken() || !sent.is_complete {
-            return Err(Error::new(Code::Gone, "the changes of the slots cannot be followed"));
+            return Err(unknown_changes());
         }
         Ok((position, sent.digests.sum(compares_after)))
     }
@@ -210,6 +214,10 @@ impl Tracker {
         }
         Ok((done, bytes))
     }
+}
+
+fn unknown_changes() -> Error {
+    Error::new(Code::Gone, "the changes of the slots cannot be followed")
 }
 
 fn unknown_copy() -> Error {
