@@ -61,9 +61,8 @@ const NODES: &str = "NODES";
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Loaded { mut settings, values, warnings } = super::load(matches)?;
-    let is_set = |name: &str| {
-        values.iter().any(|value| value.setting.name == name && value.source != Source::Default)
-    };
+    let is_set =
+        |name: &str| values.iter().any(|value| value.setting.name == name && value.source != Source::Default);
     if !is_set("resp") {
         // Nodes of a list need an address for it, so it is opened for those who ask for it.
         settings.resp = Listen::Off;
@@ -73,7 +72,9 @@ fn run(matches: &ArgMatches) -> Result<ExitCode> {
             return Err(failure("--nodes and --cluster are both set", "keep one of them"));
         }
         (None, Some(url)) => Nodes::Cluster(url, is_set("data").then(|| settings.data.clone())),
-        (Some(_), None) if is_set("data") => return Err(failure("--data has no effect with --nodes", "leave it out")),
+        (Some(_), None) if is_set("data") => {
+            return Err(failure("--data has no effect with --nodes", "leave it out"));
+        }
         (Some(list), None) => Nodes::List(list),
         (None, None) => Nodes::List(of_variable(std::env::var_os(NODES))?),
     };

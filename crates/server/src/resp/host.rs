@@ -9,10 +9,10 @@ use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine, Health};
 use tokio::sync::watch;
 
+use super::process::{cpu_us, log_level, resident_bytes, run_id};
 use crate::VERSION;
 use crate::allocator;
 use crate::functions;
-use super::process::{cpu_us, log_level, resident_bytes, run_id};
 use crate::settings::{Settings, Token};
 use crate::starting::Load;
 

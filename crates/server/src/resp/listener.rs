@@ -19,7 +19,9 @@ use super::held::{self, Ended, Listed, Why};
 use super::tls::Tls;
 use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
-use crate::bounds::{CONNECTIONS_MAX, DRAIN_CHECK_INTERVAL, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use crate::bounds::{
+    CONNECTIONS_MAX, DRAIN_CHECK_INTERVAL, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT,
+};
 use crate::handover::{self, OnLoop};
 use crate::starting::Starting;
 

@@ -34,8 +34,9 @@ impl Follower {
         // Opening a store may block.
         let opened = tokio::task::spawn_blocking(move || Record::open(&url)).await;
         let opened = opened.unwrap_or_else(|error| Err(Error::new(Code::Internal, error.to_string())));
-        let record = opened
-            .map_err(|error| failure(format_args!("--cluster: {}", error.message()), "see docs/cluster.md"))?;
+        let record = opened.map_err(|error| {
+            failure(format_args!("--cluster: {}", error.message()), "see docs/cluster.md")
+        })?;
         let follower = Follower { record, dir, trouble: Mutex::default() };
         let table = follower.first_table().await?;
         Ok((follower, table))
@@ -108,7 +109,7 @@ impl Follower {
         // Without the copy the router works as well; the trouble is reported.
         let saved = self.save(&table).await;
         let epoch = table.epoch().0;
-        router.learn(Map::of_table(table, Some(&map)));
+        router.learn(Map::of_table(&table, Some(&map)));
         tracing::info!(epoch, "follows a new slot table");
         saved
     }

@@ -56,9 +56,9 @@ impl Map {
     }
 
     /// The map of a cluster's table. Nodes without an address are left out: their slots are nobody's.
-    pub(super) fn of_table(table: Arc<SlotTable>, before: Option<&Map>) -> Map {
+    pub(super) fn of_table(table: &Arc<SlotTable>, before: Option<&Map>) -> Map {
         let listed: Vec<Listed> = table.nodes().iter().filter_map(Listed::of).collect();
-        Map { table: Some(Arc::clone(&table)), ..Map::new(&table, &listed, before) }
+        Map { table: Some(Arc::clone(table)), ..Map::new(table, &listed, before) }
     }
 
     /// The index of the owner of a slot.
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn a_node_keeps_its_connections_while_its_addresses_stay() {
         let first = SlotTable::init("c", vec![node("a", 1), node("b", 3)]).unwrap();
-        let before = Map::of_table(Arc::new(first.clone()), None);
+        let before = Map::of_table(&Arc::new(first.clone()), None);
         let second = first.add(node("c", 5)).unwrap().update(node("b", 9)).unwrap();
-        let after = Map::of_table(Arc::new(second), Some(&before));
+        let after = Map::of_table(&Arc::new(second), Some(&before));
         assert_eq!((before.number, after.number), (0, 1));
         assert!(Arc::ptr_eq(&before.nodes[0], &after.nodes[0]));
         assert!(!Arc::ptr_eq(&before.nodes[1], &after.nodes[1]), "another server");

@@ -94,7 +94,8 @@ impl Metrics {
         );
         to.register("node_slots", "Slots of the node", metrics.node_slots.clone());
         to.register("epoch", "The epoch of the slot table; 0 with a list of nodes", metrics.epoch.clone());
-        let redirects = "Requests that the node rejected because of a slot that moves, and that were sent again";
+        let redirects =
+            "Requests that the node rejected because of a slot that moves, and that were sent again";
         to.register("redirects", redirects, metrics.redirects.clone());
         let commands = "Redis commands sent to the node, those that were sent again included";
         to.register("resp_node_commands", commands, metrics.commands.clone());
@@ -102,8 +103,13 @@ impl Metrics {
         to.register("resp_node_unreachable", unreachable, metrics.resp_unreachable.clone());
         let shared = "Open connections to nodes that clients share";
         to.register("resp_node_connections", shared, metrics.resp_node_connections.clone());
-        to.register("resp_connections", "Open connections of Redis clients", metrics.resp_connections.clone());
-        let waiting = "Bytes of large requests that are arriving and of replies that Redis clients have not read";
+        to.register(
+            "resp_connections",
+            "Open connections of Redis clients",
+            metrics.resp_connections.clone(),
+        );
+        let waiting =
+            "Bytes of large requests that are arriving and of replies that Redis clients have not read";
         to.register("resp_waiting_bytes", waiting, metrics.resp_waiting_bytes.clone());
         to.register("http_connections", "Open HTTP connections", metrics.connections.clone());
         let refused = "HTTP connections rejected because there were too many";

@@ -95,7 +95,7 @@ impl Router {
             Nodes::List(list) => (Map::of_list(&list.table()?, list.nodes()), None),
             Nodes::Cluster(url, dir) => {
                 let (follower, table) = Follower::open(url, dir).await?;
-                (Map::of_table(table, None), Some(follower))
+                (Map::of_table(&table, None), Some(follower))
             }
         };
         let (stop, metrics, bodies) = (watch::Sender::new(false), Metrics::new(), Arc::default());
@@ -162,7 +162,10 @@ pub async fn run(settings: Settings, nodes: Nodes) -> Result<()> {
     let cert = settings.resp_tls_cert.clone();
     let resp = server::open_listener("--resp", &settings.resp, cert.as_deref(), &settings).await?;
     if http.is_none() && resp.is_none() {
-        return Err(failure("--http is off, and --resp is not set", "open one, for example --http 127.0.0.1:8080"));
+        return Err(failure(
+            "--http is off, and --resp is not set",
+            "open one, for example --http 127.0.0.1:8080",
+        ));
     }
     let tls = Tls::new(&settings)?;
     open_files::raise_limit();

@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn a_node_may_have_an_address_by_resp() {
         let nodes = list("a=http://h:1,a=redis://h:2,b=http://h:3");
-        let resp: Vec<_> = nodes.nodes().iter().map(|node| node.resp.as_ref().map(Address::authority)).collect();
+        let resp: Vec<_> =
+            nodes.nodes().iter().map(|node| node.resp.as_ref().map(Address::authority)).collect();
         assert_eq!(resp, [Some("h:2".to_owned()), None]);
         assert_eq!(nodes.without_resp().map(NodeId::as_str), Some("b"));
     }
@@ -231,7 +232,9 @@ mod tests {
     fn the_order_of_the_list_does_not_matter_and_the_names_decide() {
         let by_name = |text: &str| -> Vec<String> {
             let table = list(text).table().unwrap();
-            (0..keystead_cluster::bounds::SLOTS).map(|slot| table.owner(slot).unwrap().id.to_string()).collect()
+            (0..keystead_cluster::bounds::SLOTS)
+                .map(|slot| table.owner(slot).unwrap().id.to_string())
+                .collect()
         };
         let first = by_name("a=http://h:1,b=http://h:2,c=http://h:3");
         assert_eq!(by_name("c=http://h:3,a=http://h:1,b=http://h:2"), first);

@@ -206,13 +206,18 @@ mod tests {
         for line in AGAIN {
             assert_eq!(Redirect::of_line(line), Some(Redirect::Again));
         }
-        for line in ["MOVED house", "MOVED 99999 h:1", "TRYAGAIN later", "ERR MOVED 42 h:1", "CLUSTERDOWN x", ""] {
+        for line in
+            ["MOVED house", "MOVED 99999 h:1", "TRYAGAIN later", "ERR MOVED 42 h:1", "CLUSTERDOWN x", ""]
+        {
             assert_eq!(Redirect::of_line(line), None, "{line}");
         }
         let of = |status: u16, body: &str| {
             Redirect::of_response(StatusCode::from_u16(status).unwrap(), body.as_bytes())
         };
-        assert_eq!(of(421, r#"{"error":{"code":"moved","owner":"http://h:1","epoch":7}}"#), moved("http://h:1"));
+        assert_eq!(
+            of(421, r#"{"error":{"code":"moved","owner":"http://h:1","epoch":7}}"#),
+            moved("http://h:1")
+        );
         assert_eq!(of(400, r#"{"error":"MOVED 42 h:1"}"#), moved("h:1"));
         assert_eq!(of(400, "-MOVED 42 h:1\r\n"), moved("h:1"));
         assert_eq!(of(503, r#"{"error":{"code":"try_again","message":"x"}}"#), Some(Redirect::Again));

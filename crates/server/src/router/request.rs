@@ -151,7 +151,8 @@ async fn dispatch(
             return Err(RequestError::TooLarge(most, announced));
         }
         // With a list of nodes nothing is sent again.
-        let is_small = incoming.size_hint().upper().is_some_and(|upper| upper <= ROUTER_REPLAY_BYTES_MAX as u64);
+        let is_small =
+            incoming.size_hint().upper().is_some_and(|upper| upper <= ROUTER_REPLAY_BYTES_MAX as u64);
         let body = match router.map().is_cluster() && is_small {
             true => {
                 let body = body::read(&router.bodies, router.bounds.body_timeout, most, incoming).await?;
@@ -210,9 +211,7 @@ async fn by_body(router: &Arc<Router>, head: &Parts, body: Bytes, slots: fn(&[u8
         );
     };
     match keys::one_slot(slots) {
-        Ok(Some(slot)) => {
-            send(router, slot, head, Replay::Whole(body), Kind::Call, Access::Documents).await
-        }
+        Ok(Some(slot)) => send(router, slot, head, Replay::Whole(body), Kind::Call, Access::Documents).await,
         Ok(None) => bad("the body names no key"),
         Err(keys::CrossSlot) => bad("the keys of the request must be in one slot: give them the same {tag}"),
     }

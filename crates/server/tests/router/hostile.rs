@@ -22,7 +22,10 @@ fn half_a_request_and_what_is_none_disturb_nobody() {
         (&b"*1\r\n$1073741824\r\n"[..], "-ERR Protocol error: invalid bulk length"),
         (b"*99999999\r\n", "-ERR Protocol error: invalid multibulk length"),
         (b"*1\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n", "-ERR Protocol error: HTTP on a port of the Redis protocol"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\n\r\nFLUSHALL\r\n",
+            "-ERR Protocol error: HTTP on a port of the Redis protocol",
+        ),
     ] {
         let mut bad = cluster.resp();
         bad.send_raw(bytes);
@@ -35,7 +38,10 @@ fn half_a_request_and_what_is_none_disturb_nobody() {
     // Inline requests, as from a keyboard.
     let mut typed = cluster.resp();
     typed.send_raw(b"SET typed 'a b'\r\nGET typed\n\r\nPING\r\n");
-    assert_eq!((typed.receive(), typed.receive(), typed.receive()), ("+OK".into(), "a b".into(), "+PONG".into()));
+    assert_eq!(
+        (typed.receive(), typed.receive(), typed.receive()),
+        ("+OK".into(), "a b".into(), "+PONG".into())
+    );
     client.expect(&[("GET a", "1"), ("QUIT", "+OK")]);
     assert!(client.is_closed());
 }
@@ -50,15 +56,15 @@ fn a_client_that_does_not_read_is_not_read_and_others_are_served() {
     let mut writer = deaf.writer();
     writer.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let gets = request("GET a").repeat(1_000);
-    // It asks for 20 GB at most, until the router reads no more.
+    // It would ask for 300 GB; the router stops to read long before.
     let mut sent = 0;
-    for _ in 0..200 {
+    for _ in 0..3_000 {
         match writer.write(&gets) {
             Ok(count) => sent += count,
             Err(_) => break,
         }
     }
-    assert!(sent < 200 * gets.len(), "the router has read everything");
+    assert!(sent < 3_000 * gets.len(), "the router has read everything");
     client.expect(&[("STRLEN a", ":100000"), ("SET b 1", "+OK")]);
     let memory = resident_bytes(cluster.router.pid());
     assert!(memory < 400 << 20, "{memory} bytes");
@@ -74,8 +80,7 @@ fn thousands_of_pipelined_requests_of_many_clients_have_their_replies() {
             let cluster = &cluster;
             scope.spawn(move || {
                 let mut client = cluster.resp();
-                let lines: Vec<String> =
-                    (0..5_000).map(|i| format!("INCR {{{}}}n{n}", i % 50)).collect();
+                let lines: Vec<String> = (0..5_000).map(|i| format!("INCR {{{}}}n{n}", i % 50)).collect();
                 let mut reader = Client::over(client.writer());
                 let requests: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
                 let writing = scope.spawn(move || client.send_raw(&requests));

@@ -10,10 +10,16 @@
 //! | Pub/Sub over all nodes                                     | [`subscribe`] |
 //! | Redis clients and nodes that are killed                    | [`resp_faults`] |
 //! | hostile Redis clients                                      | [`hostile`]   |
+//! | the slot table of a store, slots that move                 | [`moving`]    |
+//! | redis-py and ioredis                                       | [`plain_clients`] |
 //! | nodes that are killed and restarted, lost connections      | [`faults`]    |
 //! | `--nodes`, tokens, headers, health and metrics             | [`settings`]  |
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one without its client says so"
+)]
 
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../upstash/client.rs"]
@@ -25,6 +31,10 @@ mod documents;
 mod faults;
 mod hostile;
 mod limits;
+mod moving;
+#[path = "../common/others.rs"]
+mod others;
+mod plain_clients;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;

@@ -14,7 +14,10 @@ fn commands_run_on_the_owners_of_their_keys() {
         client.expect(&[(&format!("SET {key} {n}"), "+OK"), (&format!("GET {key}"), &n.to_string())]);
         assert_eq!(Client::connect(&cluster.nodes[n]).ask(&format!("GET {key}")), n.to_string());
         // One keyspace over both listeners.
-        assert_eq!(Http::connect(&cluster.router).get(&format!("/get/{key}")).json()["result"], n.to_string());
+        assert_eq!(
+            Http::connect(&cluster.router).get(&format!("/get/{key}")).json()["result"],
+            n.to_string()
+        );
     }
     client.expect(&[
         ("PING", "+PONG"),
@@ -83,7 +86,8 @@ fn commands_about_all_keys_are_about_all_nodes() {
     loop {
         let reply = client.ask(&format!("SCAN {cursor} COUNT 20"));
         let (next, page) = reply.trim_start_matches('[').split_once(" [").unwrap();
-        found.extend(page.trim_end_matches(']').split(' ').filter(|name| !name.is_empty()).map(str::to_owned));
+        found
+            .extend(page.trim_end_matches(']').split(' ').filter(|name| !name.is_empty()).map(str::to_owned));
         cursor = next.to_owned();
         pages += 1;
         if cursor == "0" {
@@ -128,7 +132,15 @@ fn the_replies_of_a_pipeline_are_in_the_order_of_its_commands() {
     }
     // What is answered by the router, by one node, by several, and what is an error.
     let replies = client.ask_all([
-        "GET p0", "NOSUCH", "MGET p0 p1 p2", "RENAME a b", "DBSIZE", "PING", "LPOP p1", "DEL p0 p1", "GET p2",
+        "GET p0",
+        "NOSUCH",
+        "MGET p0 p1 p2",
+        "RENAME a b",
+        "DBSIZE",
+        "PING",
+        "LPOP p1",
+        "DEL p0 p1",
+        "GET p2",
     ]);
     assert_eq!(replies[0], "v0");
     assert!(replies[1].starts_with("-ERR unknown command"));
@@ -143,7 +155,12 @@ fn the_replies_of_a_pipeline_are_in_the_order_of_its_commands() {
 fn replies_are_of_the_version_that_the_client_asked_for() {
     let cluster = Cluster::start();
     let mut client = cluster.resp();
-    client.expect(&[("HSET h f v", ":1"), ("ZADD z 1.5 m", ":1"), ("HGETALL h", "[f v]"), ("GET none", "$-1")]);
+    client.expect(&[
+        ("HSET h f v", ":1"),
+        ("ZADD z 1.5 m", ":1"),
+        ("HGETALL h", "[f v]"),
+        ("GET none", "$-1"),
+    ]);
     // Requests before HELLO have replies of the old version.
     client.send_raw(&[request("HGETALL h"), request("HELLO 3"), request("HGETALL h")].concat());
     assert_eq!(client.receive(), "[f v]");
@@ -211,8 +228,9 @@ fn the_token_is_that_of_the_router_and_of_the_nodes() {
     assert!(client.ask("HELLO 3 AUTH default full-token-of-this-test").starts_with('{'));
     assert_eq!(client.ask("GET a"), "1");
     // A router with another token reaches no node.
-    let other = crate::router_of_both(&cluster.list).args(["--token", "another-token-of-this-test"]).start();
-    let mut client = Client::connect(&other.unwrap());
+    let other = crate::router_of_both(&cluster.list).args(["--token", "another-token-of-this-test"]);
+    let other = other.start().unwrap();
+    let mut client = Client::connect(&other);
     assert_eq!(client.ask("AUTH another-token-of-this-test"), "+OK");
     let reply = client.ask("GET a");
     assert!(reply.starts_with("-ERR node ") && reply.contains("WRONGPASS"), "{reply}");

@@ -24,7 +24,10 @@ fn a_killed_node_is_an_error_of_its_keys_at_once_and_works_again_after_its_resta
     until("the lost connection is noticed", || client.ask(&dead).contains("cannot be reached"));
     for line in [&dead, &format!("SET {} 2", keys[2])] {
         let reply = client.ask(line);
-        assert!(reply.starts_with("-ERR node c (redis://127.0.0.1:") && !reply.contains("unknown"), "{reply}");
+        assert!(
+            reply.starts_with("-ERR node c (redis://127.0.0.1:") && !reply.contains("unknown"),
+            "{reply}"
+        );
     }
     // A pipeline has the replies of the others.
     let lines: Vec<String> = keys.iter().map(|key| format!("GET {key}")).collect();

@@ -23,7 +23,10 @@ fn a_bad_list_of_nodes_is_one_line_that_says_what_to_write() {
     assert!(line.starts_with("no nodes: list them"), "{line}");
     let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--data", "x"]));
     assert!(line.starts_with("--data has no effect with --nodes"), "{line}");
-    let line = only_line(2, &run(&["router", "--nodes", "a=http://a:1,a=redis://a:2,b=http://b:1", "--resp", "127.0.0.1:0"]));
+    let line = only_line(
+        2,
+        &run(&["router", "--nodes", "a=http://a:1,a=redis://a:2,b=http://b:1", "--resp", "127.0.0.1:0"]),
+    );
     assert!(line.contains("no redis:// address of node 'b'"), "{line}");
     let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--cluster", "memory:"]));
     assert!(line.starts_with("--nodes and --cluster are both set"), "{line}");
@@ -31,7 +34,8 @@ fn a_bad_list_of_nodes_is_one_line_that_says_what_to_write() {
     assert!(line.starts_with("--nodes has no effect on keystead serve"), "{line}");
     let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--http", "off", "--resp", "off"]));
     assert!(line.starts_with("--http is off"), "{line}");
-    let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--resp", "off", "--http", "0.0.0.0:0"]));
+    let line =
+        only_line(2, &run(&["router", "--nodes", "http://a:1", "--resp", "off", "--http", "0.0.0.0:0"]));
     assert!(line.contains("no token is set"), "{line}");
 }
 

@@ -15,7 +15,9 @@ fn messages_reach_subscribers_of_every_router_and_node_one_time() {
     let mut third = Client::connect_3(&cluster.router);
     assert_eq!(by_pattern.ask("PSUBSCRIBE ch*"), "[psubscribe ch* :1]");
     for channel in cluster.keys("ch") {
-        assert!(subscriber.ask(&format!("SUBSCRIBE {channel}")).starts_with(&format!("[subscribe {channel} :")));
+        assert!(
+            subscriber.ask(&format!("SUBSCRIBE {channel}")).starts_with(&format!("[subscribe {channel} :"))
+        );
         assert!(third.ask(&format!("SUBSCRIBE {channel}")).starts_with(&format!(">[subscribe {channel} :")));
         for (n, publisher) in publishers.iter_mut().enumerate() {
             publisher.send(&format!("PUBLISH {channel} m{n}"));
@@ -42,7 +44,9 @@ fn shard_channels_are_on_their_owners() {
     let cluster = Cluster::start();
     let (mut subscriber, mut publisher) = (cluster.resp(), cluster.resp());
     for channel in cluster.keys("shard") {
-        assert!(subscriber.ask(&format!("SSUBSCRIBE {channel}")).starts_with(&format!("[ssubscribe {channel} :")));
+        assert!(
+            subscriber.ask(&format!("SSUBSCRIBE {channel}")).starts_with(&format!("[ssubscribe {channel} :"))
+        );
         publisher.expect(&[(&format!("SPUBLISH {channel} m"), ":1")]);
         assert_eq!(subscriber.receive(), format!("[smessage {channel} m]"));
     }
@@ -63,7 +67,9 @@ fn subscriptions_outlive_a_node() {
     // A new subscription does not wait for the node that is gone.
     assert!(subscriber.ask("SUBSCRIBE another").starts_with("[subscribe another"));
     cluster.nodes[2].restart().unwrap();
-    until("the router has subscribed again", || publisher.ask(&format!("PUBLISH {} again", channels[2])) == ":1");
+    until("the router has subscribed again", || {
+        publisher.ask(&format!("PUBLISH {} again", channels[2])) == ":1"
+    });
     assert_eq!(subscriber.receive(), format!("[message {} again]", channels[2]));
 }
 

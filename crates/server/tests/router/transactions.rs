@@ -25,7 +25,7 @@ fn a_transaction_runs_on_the_owner_of_its_keys() {
         ("EXEC", "-CROSSSLOT Keys in request don't hash to the same slot"),
         (&format!("GET {a}"), "2"),
         ("MULTI", "+OK"),
-        (&format!("LPOP {a} x y"), "-ERR wrong number of arguments for 'lpop' command"),
+        (&format!("GET {a} x"), "-ERR wrong number of arguments for 'get' command"),
         ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
         ("MULTI", "+OK"),
         (&format!("LPUSH {a} x"), "+QUEUED"),

@@ -113,6 +113,9 @@ impl Client {
     /// Brings the reply to a request, or of one part of it.
     pub(super) fn fill(&self, number: u64, part: u32, frame: &[u8]) {
         let replies = &mut *self.replies.borrow_mut();
+        if replies.is_closed {
+            return;
+        }
         let at = number.wrapping_sub(replies.first) as usize;
         replies.note_size(frame.len());
         let early = match replies.slots.get_mut(at) {
@@ -152,6 +155,9 @@ impl Client {
             return false;
         }
         replies.is_streaming = true;
+        if replies.is_closed {
+            return true;
+        }
         replies.note_size(bytes.len());
         replies.out.extend_from_slice(bytes);
         replies.wake();

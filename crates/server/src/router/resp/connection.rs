@@ -27,9 +27,9 @@ use super::link::Lane;
 use super::special::{Blocked, Done, Watched};
 use crate::bounds::{
     AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, DRAIN_TIMEOUT, PAUSE_CHECK_INTERVAL, RESP_OUTPUT_KEPT_BYTES,
-    RESP_WAITING_INPUT_BYTES, ROUTER_CLIENT_REPLY_BYTES, ROUTER_CLIENT_REQUESTS_MAX,
-    ROUTER_LONG_REPLY_BYTES, ROUTER_REQUEST_BYTES_MAX, ROUTER_SHORT_BYTES_MAX,
-    UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
+    RESP_WAITING_INPUT_BYTES, ROUTER_CLIENT_REPLY_BYTES, ROUTER_CLIENT_REQUESTS_MAX, ROUTER_LONG_REPLY_BYTES,
+    ROUTER_REQUEST_BYTES_MAX, ROUTER_SHORT_BYTES_MAX, UNAUTHENTICATED_INPUT_BYTES_MAX,
+    UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::resp::input::Input;
 use crate::resp::messages;
@@ -245,7 +245,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.arriving.set(if len > ROUTER_SHORT_BYTES_MAX { len } else { 0 });
         if len > RESP_WAITING_INPUT_BYTES && self.on.shared.arriving.is_over() {
-            tracing::warn!(client = self.session.client.id, "too many bytes of requests are arriving: closed");
+            tracing::warn!(
+                client = self.session.client.id,
+                "too many bytes of requests are arriving: closed"
+            );
             return Err(Broken);
         }
         Ok(())

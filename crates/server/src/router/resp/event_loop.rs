@@ -189,7 +189,8 @@ impl Loop {
         let is_first = entry.attempts == 1 && self.held.borrow().is_empty();
         let link = Weak { node: Arc::clone(&from.node), protocol: from.protocol, lane: from.lane };
         let held = Held { entry, request, redirect, link, frame: frame.to_vec() };
-        let named = held.redirect.named(&self.map.borrow()).is_some_and(|node| !Arc::ptr_eq(node, &from.node));
+        let named =
+            held.redirect.named(&self.map.borrow()).is_some_and(|node| !Arc::ptr_eq(node, &from.node));
         if is_first && named {
             return self.send_again(held);
         }

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn attributes_belong_to_what_follows() {
-        assert_eq!(frames(b"|1\r\n+a\r\n:1\r\n$1\r\nx\r\n:2\r\n", 3), Ok(vec![21, 4]));
+        assert_eq!(frames(b"|1\r\n+a\r\n:1\r\n$1\r\nx\r\n:2\r\n", 3), Ok(vec![19, 4]));
     }
 
     #[test]

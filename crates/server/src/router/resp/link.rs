@@ -19,8 +19,8 @@ use tokio::time::{Interval, interval, sleep, timeout};
 
 use super::client::Client;
 use super::dial::dial;
-use super::inbox::Inbox;
 use super::event_loop::Loop;
+use super::inbox::Inbox;
 use crate::bounds::{
     ROUTER_BUFFER_KEPT_BYTES, ROUTER_LINK_BYTES_MAX, ROUTER_LINK_REQUESTS_MAX, ROUTER_RECONNECT_PAUSE,
     ROUTER_RESPONSE_TIMEOUT, ROUTER_STREAM_BYTES, ROUTER_TICK,
@@ -79,8 +79,7 @@ impl Entry {
 
     /// Brings an error.
     pub(super) fn fail(&self, why: &str) {
-        let line: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        self.fill(format!("-ERR {line}\r\n").as_bytes());
+        self.fill(format!("-ERR {}\r\n", super::one_line(why)).as_bytes());
     }
 }
 
@@ -229,6 +228,35 @@ impl Link {
             match was_sent && entry.has_effect {
                 true => entry.fail(&format!("{why}: it is unknown whether the command was applied")),
                 false => entry.fail(why),
+            }
+        }
+        self.wake_waiting();
+    }
+
+    /// Lets requests that were never sent find their owner by the next map, one time; the others get their error.
+    fn send_elsewhere(&self, why: &str, on: &Rc<Loop>) {
+        if !on.is_cluster() {
+            return self.fail(why, true);
+        }
+        let mut unsent = Vec::new();
+        {
+            let queue = &mut *self.queue.borrow_mut();
+            // The sent ones have their errors already.
+            while let Some(entry) = queue.entries.pop_front() {
+                let end = queue.front + entry.bytes;
+                unsent.push((queue.bytes[queue.front..end].to_vec(), entry));
+                queue.front = end;
+            }
+            queue.sent = queue.front;
+            queue.trim();
+        }
+        let line = format!("-ERR {}\r\n", super::one_line(why));
+        for (request, entry) in unsent {
+            match entry.attempts {
+                0 if entry.target != Target::Here => {
+                    on.redirect(self, entry, request, Redirect::Again, line.as_bytes());
+                }
+                _ => entry.fail(why),
             }
         }
         self.wake_waiting();
@@ -402,7 +430,7 @@ async fn run(link: Rc<Link>, on: Rc<Loop>) {
                 on.shared.router.metrics.record_down(&link.node);
                 // It may have left the cluster.
                 on.shared.router.maps.want_next();
-                link.fail(&why, true);
+                link.send_elsewhere(&why, &on);
                 link.count(&on);
                 let Some(dialled) = dial_again(&link, &on).await else { return };
                 dialled

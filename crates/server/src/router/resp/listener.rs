@@ -166,9 +166,9 @@ impl Acceptor for RespAcceptor {
         let session = Session::new(client, !hub.host.needs_token());
         let tls = self.resp.tls.as_ref().map(Tls::acceptor);
         self.next = (self.next + 1) % self.resp.loops.len();
-        let sent =
-            stream.into_std().ok().map(|stream| self.resp.loops[self.next].send(New { stream, session, tls }));
-        if !matches!(sent, Some(Ok(()))) {
+        let new = stream.into_std().map(|stream| New { stream, session, tls });
+        let is_taken = new.is_ok_and(|new| self.resp.loops[self.next].send(new).is_ok());
+        if !is_taken {
             hub.clients.remove(id);
         }
     }

@@ -67,11 +67,9 @@ impl Gather {
             Merge::Join => join(&parts),
             Merge::First => parts.first().map(|part| part.to_vec()),
             Merge::Least => least(&parts),
-            Merge::Some => parts
-                .iter()
-                .find(|part| !frame::is_null(part))
-                .or(parts.first())
-                .map(|part| part.to_vec()),
+            Merge::Some => {
+                parts.iter().find(|part| !frame::is_null(part)).or(parts.first()).map(|part| part.to_vec())
+            }
             Merge::Pick(order) => pick(&parts, order),
             Merge::Scan(tag, next) => scanned(&parts, *tag, *next),
         };

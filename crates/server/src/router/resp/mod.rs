@@ -73,3 +73,8 @@ fn command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>, out: &mut Vec<u8>
         out.extend_from_slice(b"\r\n");
     }
 }
+
+/// A text as an error can have it.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -57,10 +57,12 @@ fn every(name: &str) -> Option<Merge> {
 const ANY: [&str; 2] = ["function|list", "function|dump"];
 
 /// Commands that concern one node, and no key says which.
-const NOWHERE: [&str; 34] = [
+const NOWHERE: [&str; 36] = [
     "acl|log",
     "bgrewriteaof",
     "bgsave",
+    "cluster|countkeysinslot",
+    "cluster|getkeysinslot",
     "config|get",
     "config|resetstat",
     "config|rewrite",
@@ -165,7 +167,10 @@ pub(super) fn may_block(spec: &Spec, args: Args<'_>) -> bool {
 pub(super) fn may_queue(spec: &Spec, place: &Place) -> bool {
     match place {
         Place::Slot(_) | Place::Any => true,
-        Place::Router => matches!(spec.full_name, "ping" | "echo" | "time" | "unwatch" | "multi" | "exec" | "discard" | "watch" | "reset" | "quit"),
+        Place::Router => matches!(
+            spec.full_name,
+            "ping" | "echo" | "time" | "unwatch" | "multi" | "exec" | "discard" | "watch" | "reset" | "quit"
+        ),
         _ => false,
     }
 }

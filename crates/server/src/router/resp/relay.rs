@@ -28,7 +28,7 @@ pub(super) struct Relay {
     /// Counts changes of the clients' subscriptions.
     wanted: watch::Sender<u64>,
     /// For each node, by address, up to which change it has them. Nothing: it cannot be reached.
-    reached: Mutex<BTreeMap<usize, Option<u64>>>,
+    reached: Mutex<BTreeMap<(usize, Group), Option<u64>>>,
     progress: watch::Sender<u64>,
 }
 
@@ -36,6 +36,13 @@ impl Default for Relay {
     fn default() -> Self {
         Relay { wanted: watch::Sender::new(0), reached: Mutex::default(), progress: watch::Sender::new(0) }
     }
+}
+
+/// Which subscriptions share a connection. A node may reject shard channels while slots move; the others must not be lost by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Everywhere,
+    Shard,
 }
 
 /// A subscription.
@@ -72,13 +79,15 @@ impl Relay {
         }
     }
 
-    fn note(&self, node: &Arc<Node>, reached: Option<u64>) {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner).insert(id(node), reached);
+    fn note(&self, node: &Arc<Node>, group: Group, reached: Option<u64>) {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner).insert((id(node), group), reached);
         self.progress.send_modify(|count| *count += 1);
     }
 
     fn forget(&self, node: &Arc<Node>) {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(&id(node));
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        reached.retain(|(other, _), _| *other != id(node));
+        drop(reached);
         self.progress.send_modify(|count| *count += 1);
     }
 }
@@ -99,9 +108,11 @@ pub(super) async fn run(shared: Arc<Shared>) {
         });
         for node in &map.nodes {
             if !tasks.iter().any(|(other, _)| Arc::ptr_eq(node, other)) {
-                shared.relay.note(node, Some(0));
-                let task = tokio::spawn(subscriber(Arc::clone(&shared), Arc::clone(node)));
-                tasks.push((Arc::clone(node), task.abort_handle()));
+                for group in [Group::Everywhere, Group::Shard] {
+                    shared.relay.note(node, group, Some(0));
+                    let task = tokio::spawn(subscriber(Arc::clone(&shared), Arc::clone(node), group));
+                    tasks.push((Arc::clone(node), task.abort_handle()));
+                }
             }
         }
         // Shard channels have moved with their slots.
@@ -112,12 +123,12 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn subscriber(shared: Arc<Shared>, node: Arc<Node>) {
+async fn subscriber(shared: Arc<Shared>, node: Arc<Node>, group: Group) {
     let mut wanted = shared.relay.wanted.subscribe();
     loop {
         let number = *wanted.borrow_and_update();
-        if names(&shared, &node).is_empty() {
-            shared.relay.note(&node, Some(number));
+        if names(&shared, &node, group).is_empty() {
+            shared.relay.note(&node, group, Some(number));
             if wanted.changed().await.is_err() {
                 return;
             }
@@ -126,22 +137,25 @@ async fn subscriber(shared: Arc<Shared>, node: Arc<Node>) {
         let token = shared.router.settings.token.as_ref();
         match dial(&node, Protocol::Resp2, token).await {
             Ok(dialled) => {
-                let ended = serve(&shared, &node, dialled.stream, &mut wanted).await;
+                let ended = serve(&shared, &node, group, dialled.stream, &mut wanted).await;
                 tracing::debug!(node = %node.id, why = ended, "a connection with subscriptions has ended");
             }
             Err(why) => tracing::debug!(node = %node.id, why, "cannot subscribe"),
         }
-        shared.relay.note(&node, None);
+        shared.relay.note(&node, group, None);
         sleep(ROUTER_RECONNECT_PAUSE).await;
     }
 }
 
 /// What clients are subscribed to and this node can have.
-fn names(shared: &Shared, node: &Arc<Node>) -> BTreeSet<Name> {
+fn names(shared: &Shared, node: &Arc<Node>, group: Group) -> BTreeSet<Name> {
     let map = shared.router.map();
     let is_here = |name: &Bytes| map.owner(slot(name)).is_some_and(|owner| Arc::ptr_eq(owner, node));
     let mut names = BTreeSet::new();
     for (n, (kind, ..)) in KINDS.iter().enumerate() {
+        if (*kind == Subscribed::Shard) != (group == Group::Shard) {
+            continue;
+        }
         let all = shared.hub.bus.channels(*kind).into_iter().map(|(name, _)| name);
         let all = all.filter(|name| *kind != Subscribed::Shard || is_here(name));
         names.extend(all.map(|name| (n as u8, name)));
@@ -153,6 +167,7 @@ fn names(shared: &Shared, node: &Arc<Node>) -> BTreeSet<Name> {
 async fn serve(
     shared: &Arc<Shared>,
     node: &Arc<Node>,
+    group: Group,
     mut stream: TcpStream,
     wanted: &mut watch::Receiver<u64>,
 ) -> String {
@@ -165,7 +180,7 @@ async fn serve(
         if is_stale && missing == 0 {
             number = *wanted.borrow_and_update();
             is_stale = false;
-            let want = names(shared, node);
+            let want = names(shared, node, group);
             let (requests, count) = difference(&have, &want);
             have = want;
             if let Err(error) = stream.write_all(&requests).await {
@@ -173,7 +188,7 @@ async fn serve(
             }
             missing = count;
             if missing == 0 {
-                shared.relay.note(node, Some(number));
+                shared.relay.note(node, group, Some(number));
             }
         }
         tokio::select! {
@@ -193,10 +208,14 @@ async fn serve(
                 Err(_) => return "it sent what is no message".to_owned(),
                 Ok(None) => break,
                 Ok(Some(len)) => {
+                    // While it loads, a node rejects subscriptions.
+                    if let Some(error) = frame::error(&buffer[start..start + len]) {
+                        return error.to_owned();
+                    }
                     if !pass_on(shared, &buffer[start..start + len]) {
                         missing = missing.saturating_sub(1);
                         if missing == 0 {
-                            shared.relay.note(node, Some(number));
+                            shared.relay.note(node, group, Some(number));
                         }
                     }
                     start += len;
@@ -226,7 +245,7 @@ fn difference(have: &BTreeSet<Name>, want: &BTreeSet<Name>) -> (Vec<u8>, usize) 
     (requests, count)
 }
 
-/// Passes a message on. False: it is no message, but a confirmation or an error.
+/// Passes a message on. False: it is no message, but a confirmation.
 fn pass_on(shared: &Shared, bytes: &[u8]) -> bool {
     let Some(parts) = frame::elements(bytes) else { return false };
     let parts: Option<Vec<&[u8]>> = parts.into_iter().map(frame::string).collect();
@@ -255,7 +274,8 @@ mod tests {
         let set = |names: &[(u8, &str)]| -> BTreeSet<Name> {
             names.iter().map(|(kind, name)| (*kind, Bytes::from(name.as_bytes()))).collect()
         };
-        let (requests, count) = difference(&set(&[(0, "a"), (1, "p*")]), &set(&[(0, "a"), (0, "b"), (2, "s")]));
+        let (requests, count) =
+            difference(&set(&[(0, "a"), (1, "p*")]), &set(&[(0, "a"), (0, "b"), (2, "s")]));
         let shown = String::from_utf8(requests).unwrap().replace("\r\n", " ");
         assert_eq!(
             (shown.as_str(), count),

@@ -31,7 +31,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Next::Waits;
         }
         let place = place::place(spec, args, self.on.is_cluster());
-        if self.session.multi.is_none() && !self.may_go(spec, &place, raw, args) {
+        let is_sent = self.session.multi.is_none() || matches!(spec.run, Run::Control(Control::Exec));
+        if is_sent && !self.may_go(spec, &place, raw, args) {
             return Next::Waits;
         }
         self.plan(resolved, place, raw, args)
@@ -43,7 +44,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let is_special = match (place, spec.run) {
             (Err(_), _) => return true,
             (_, Run::Control(Control::Watch | Control::Exec | Control::Discard | Control::Unwatch)) => {
-                self.watched.is_some() || matches!(spec.run, Run::Control(Control::Watch))
+                let is_large =
+                    self.session.multi.as_ref().is_some_and(|multi| multi.bytes > ROUTER_SHORT_BYTES_MAX);
+                is_large || self.watched.is_some() || matches!(spec.run, Run::Control(Control::Watch))
             }
             (Ok(Place::Router), _) => return true,
             _ => raw.len() > ROUTER_SHORT_BYTES_MAX || place::may_block(spec, args),
@@ -101,10 +104,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let shared = self.on.shared.clone();
         match dispatch::plan_resolved(&mut self.session, &shared.hub, resolved, args) {
             Plan::Reply(reply) => self.reply(&reply),
-            Plan::Data(spec) => self.to_nodes(spec, place, raw, args),
+            Plan::Data(spec) => self.on_nodes(spec, place, raw, args),
             Plan::Conn(spec) => match place {
                 Ok(Place::Router) => self.here(spec, args),
-                place => self.to_nodes(spec, place, raw, args),
+                place => self.on_nodes(spec, place, raw, args),
             },
             Plan::Unwatch(reply) => {
                 self.unwatch();
@@ -129,13 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.reply(&reply);
     }
 
-    fn to_nodes(
-        &mut self,
-        spec: &'static Spec,
-        place: Result<Place, Fail>,
-        raw: &[u8],
-        args: Args<'_>,
-    ) {
+    fn on_nodes(&mut self, spec: &'static Spec, place: Result<Place, Fail>, raw: &[u8], args: Args<'_>) {
         let place = match place {
             Ok(place) => place,
             Err(fail) => return self.reply(&Reply::Error(fail)),
@@ -257,11 +254,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let number = self.gather(1, Merge::Scan(tags[at], tags.get(at + 1).copied()));
         let within = within.to_string();
-        let words: Vec<&[u8]> = args
-            .from(0)
-            .enumerate()
-            .map(|(n, word)| if n == 1 { within.as_bytes() } else { word })
-            .collect();
+        let words: Vec<&[u8]> =
+            args.from(0).enumerate().map(|(n, word)| if n == 1 { within.as_bytes() } else { word }).collect();
         let mut request = Vec::new();
         super::command(words.into_iter(), &mut request);
         let entry = self.entry(number, 0, Target::Here, 1, false);
@@ -296,7 +290,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.exec_watched(request, frames);
         }
         match slot {
-            Some(slot) if request.len() > ROUTER_SHORT_BYTES_MAX => {
+            Some(slot) if request.len() > ROUTER_SHORT_BYTES_MAX && self.client.waiting() == 0 => {
                 self.exec_own(Target::Slot(slot), request, frames);
             }
             Some(slot) => {

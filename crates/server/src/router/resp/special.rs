@@ -42,7 +42,7 @@ pub(super) type Blocked = Option<Rc<RefCell<Option<(Arc<Node>, i64)>>>>;
 
 /// The error of a request without a reply.
 fn failed(failed: &Failed, has_effect: bool) -> Vec<u8> {
-    let line: String = failed.why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = super::one_line(&failed.why);
     match failed.was_sent && has_effect {
         true => format!("-ERR {line}: it is unknown whether the command was applied\r\n").into_bytes(),
         false => format!("-ERR {line}\r\n").into_bytes(),
@@ -63,7 +63,7 @@ struct Request {
 /// Sends a request to its owner, wherever that moves, and returns the connection if it can be used again.
 async fn run(on: &Rc<Loop>, request: &Request) -> (Vec<u8>, Option<Own>) {
     let since = Stopwatch::start();
-    let mut named: Option<Arc<Node>> = None;
+    let (mut named, mut is_first) = (None::<Arc<Node>>, true);
     loop {
         on.follow();
         let map = on.map();
@@ -76,6 +76,12 @@ async fn run(on: &Rc<Loop>, request: &Request) -> (Vec<u8>, Option<Own>) {
         };
         let mut own = match Own::open(on, &node, request.protocol).await {
             Ok(own) => own,
+            // It may have left the cluster.
+            Err(_) if std::mem::take(&mut is_first) && map.is_cluster() => {
+                on.shared.router.maps.want_next();
+                sleep(ROUTER_REDIRECT_PAUSE).await;
+                continue;
+            }
             Err(error) => return (failed(&error, false), None),
         };
         if let Some(blocked) = &request.blocked {
@@ -196,7 +202,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             match watched.own.call(&on, &request.bytes, 1, AT_ONCE).await {
                 // If the slot has moved, EXEC will not run: the keys may have changed.
-                Ok(Called { redirect: Some(_), .. }) => Done { frame: b"+OK\r\n".to_vec(), watched: Some(watched) },
+                Ok(Called { redirect: Some(_), .. }) => {
+                    Done { frame: b"+OK\r\n".to_vec(), watched: Some(watched) }
+                }
                 Ok(Called { frame, .. }) => Done { frame, watched: Some(watched) },
                 Err(error) => Done { frame: failed(&error, false), watched: None },
             }
