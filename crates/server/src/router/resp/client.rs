@@ -27,6 +27,8 @@ pub(super) struct Client {
     replies: RefCell<Replies>,
     /// Requests that are about to be sent again.
     redirected: Cell<usize>,
+    /// Requests that were sent again and have no reply.
+    resent: Cell<usize>,
 }
 
 #[derive(Default)]
@@ -247,8 +249,23 @@ impl Client {
         self.wake();
     }
 
+    /// Counts a request that was sent again.
+    pub(super) fn begin_resent(&self) {
+        self.resent.set(self.resent.get() + 1);
+    }
+
+    pub(super) fn end_resent(&self) {
+        self.resent.set(self.resent.get().saturating_sub(1));
+        self.wake();
+    }
+
+    pub(super) fn resent(&self) -> usize {
+        self.resent.get()
+    }
+
+    /// Whether requests are sent again, so that new ones would overtake them.
     pub(super) fn is_redirected(&self) -> bool {
-        self.redirected.get() > 0
+        self.redirected.get() > 0 || self.resent.get() > 0
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the clients of one thread share: the map, the connections to nodes, and the requests that are sent again. Touches nothing by
 //! itself; threads share nothing but the map.
 //!
-//! Requests that a node rejected because of a slot that moves are sent again in the order in which they were rejected, so that those
-//! of a client on one key keep their order.
+//! Requests that a node rejected because of a slot that moves are sent again in the order in which they were rejected, and of one client
+//! one at a time: the next owner may reject one and run the next, if it learns of the move between them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,10 +10,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use keystead_commands::session::Protocol;
+use keystead_core::Stopwatch;
 use tokio::sync::Notify;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep};
 
 use super::Shared;
+use super::client::Client;
 use super::frame;
 use super::link::{Entry, Lane, Link, Target};
 use super::merge;
@@ -35,7 +37,7 @@ pub(super) struct Loop {
     pub(super) pool: Pool,
     tick: Cell<u32>,
     held: RefCell<VecDeque<Held>>,
-    held_wake: Notify,
+    held_wake: Rc<Notify>,
 }
 
 /// A request that is to be sent again.
@@ -47,6 +49,22 @@ struct Held {
     link: Weak,
     /// The reply, if it cannot be sent again.
     frame: Vec<u8>,
+    /// Since when it waits, and whether it must, as sending it at once would be in vain.
+    since: Stopwatch,
+    pauses: bool,
+}
+
+/// A request that was sent again and has no reply yet. The next one of its client is sent when this is dropped.
+pub(super) struct Resent {
+    client: Rc<Client>,
+    wake: Rc<Notify>,
+}
+
+impl Drop for Resent {
+    fn drop(&mut self) {
+        self.client.end_resent();
+        self.wake.notify_one();
+    }
 }
 
 /// The way back to where a request was rejected.
@@ -72,7 +90,7 @@ impl Loop {
             pool: Pool::default(),
             tick: Cell::new(0),
             held: RefCell::default(),
-            held_wake: Notify::new(),
+            held_wake: Rc::default(),
         });
         tokio::task::spawn_local(tick(Rc::clone(&on)));
         tokio::task::spawn_local(send_held(Rc::clone(&on)));
@@ -183,23 +201,57 @@ impl Loop {
         self.shared.router.metrics.record_redirect(&from.node);
         self.shared.router.maps.want_next();
         entry.attempts += 1;
+        entry.resent = None;
+        let is_free =
+            self.held.borrow().is_empty() && entry.client.as_ref().is_none_or(|client| client.resent() == 0);
         if let Some(client) = &entry.client {
             client.begin_redirect();
         }
-        let is_first = entry.attempts == 1 && self.held.borrow().is_empty();
+        let is_first = entry.attempts == 1;
         let link = Weak { node: Arc::clone(&from.node), protocol: from.protocol, lane: from.lane };
-        let held = Held { entry, request, redirect, link, frame: frame.to_vec() };
-        let named =
-            held.redirect.named(&self.map.borrow()).is_some_and(|node| !Arc::ptr_eq(node, &from.node));
-        if is_first && named {
+        let is_named = redirect.named(&self.map.borrow()).is_some_and(|node| !Arc::ptr_eq(node, &from.node));
+        let held = Held {
+            entry,
+            request,
+            redirect,
+            link,
+            frame: frame.to_vec(),
+            since: Stopwatch::start(),
+            pauses: !is_first || !is_named,
+        };
+        if is_free && !held.pauses {
             return self.send_again(held);
         }
-        self.held.borrow_mut().push_back(held);
+        // What was sent again before is older than all others of its client.
+        match is_first {
+            true => self.held.borrow_mut().push_back(held),
+            false => self.held.borrow_mut().push_front(held),
+        }
         self.held_wake.notify_one();
     }
 
+    /// Sends those again whose time has come, of each client the oldest.
+    fn send_ready(self: &Rc<Self>, is_new_map: bool) {
+        let all = std::mem::take(&mut *self.held.borrow_mut());
+        let (mut kept, mut waiting) = (VecDeque::new(), Vec::new());
+        for held in all {
+            let client = held.entry.client.as_ref().map_or(std::ptr::null(), Rc::as_ptr);
+            let is_busy = held.entry.client.as_ref().is_some_and(|client| client.resent() > 0);
+            let is_early = held.pauses && !is_new_map && held.since.elapsed() < ROUTER_REDIRECT_PAUSE;
+            if is_busy || is_early || waiting.contains(&client) {
+                waiting.push(client);
+                kept.push_back(held);
+            } else {
+                self.send_again(held);
+            }
+        }
+        let mut later = self.held.borrow_mut();
+        kept.extend(later.drain(..));
+        *later = kept;
+    }
+
     fn send_again(self: &Rc<Self>, held: Held) {
-        let Held { mut entry, request, redirect, link: from, frame } = held;
+        let Held { mut entry, request, redirect, link: from, frame, .. } = held;
         let client = entry.client.clone();
         let most_s = ROUTER_REDIRECT_TIMEOUT.as_secs() as u32;
         let is_over = entry.attempts > ROUTER_REDIRECTS_MAX || self.tick() - entry.began > most_s;
@@ -218,6 +270,10 @@ impl Loop {
             _ if is_over => entry.fill(&frame),
             Some(link) => {
                 entry.frames = entry.frames_all;
+                entry.resent = client.clone().map(|client| {
+                    client.begin_resent();
+                    Resent { client, wake: Rc::clone(&self.held_wake) }
+                });
                 link.push(&request, entry);
             }
             None => entry.fail("the slot of the request has no owner: try again"),
@@ -243,10 +299,13 @@ async fn send_held(on: Rc<Loop>) {
         on.held_wake.notified().await;
         while !on.held.borrow().is_empty() {
             changes.mark_unchanged();
-            let _ = timeout(ROUTER_REDIRECT_PAUSE, changes.changed()).await;
+            let is_new_map = tokio::select! {
+                changed = changes.changed() => changed.is_ok(),
+                () = on.held_wake.notified() => false,
+                () = sleep(ROUTER_REDIRECT_PAUSE) => false,
+            };
             on.follow();
-            let all = std::mem::take(&mut *on.held.borrow_mut());
-            all.into_iter().for_each(|held| on.send_again(held));
+            on.send_ready(is_new_map);
         }
     }
 }

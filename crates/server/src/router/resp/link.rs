@@ -19,7 +19,7 @@ use tokio::time::{Interval, interval, sleep, timeout};
 
 use super::client::Client;
 use super::dial::dial;
-use super::event_loop::Loop;
+use super::event_loop::{Loop, Resent};
 use super::inbox::Inbox;
 use crate::bounds::{
     ROUTER_BUFFER_KEPT_BYTES, ROUTER_LINK_BYTES_MAX, ROUTER_LINK_REQUESTS_MAX, ROUTER_RECONNECT_PAUSE,
@@ -67,6 +67,8 @@ pub(super) struct Entry {
     pub(super) bytes: usize,
     /// What a reply before the last one said.
     pub(super) redirect: Option<Box<Redirect>>,
+    /// Set when it was sent again.
+    pub(super) resent: Option<Resent>,
 }
 
 impl Entry {

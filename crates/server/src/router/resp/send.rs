@@ -193,6 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             began: self.on.tick(),
             bytes: 0,
             redirect: None,
+            resent: None,
         }
     }
 

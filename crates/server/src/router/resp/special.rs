@@ -173,6 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 began: self.on.tick(),
                 bytes: 0,
                 redirect: None,
+                resent: None,
             };
             link.push(&request, entry);
         }
