@@ -24,6 +24,7 @@ mod redis;
 mod report;
 mod resp;
 mod rest;
+mod router;
 mod start;
 mod step;
 mod stores;
@@ -84,6 +85,12 @@ const BENCHES: &[Bench] = &[
         "processor time of a SET and a GET by shards, connections and pipeline, compared with Redis and Valkey",
         &["redis-benchmark"],
         cpu::run,
+    ),
+    (
+        "router",
+        "keystead router over RESP and HTTP, compared with twemproxy, a node alone and a Redis Cluster",
+        &["redis-benchmark", "wrk"],
+        router::run,
     ),
     (
         "rest",

@@ -113,6 +113,23 @@ impl Session {
         self.client.protocol.store(number, Ordering::Relaxed);
     }
 
+    /// Whether the client wants the next reply (CLIENT REPLY).
+    #[inline]
+    pub fn wants_reply(&mut self) -> bool {
+        match self.replies {
+            Replies::On => true,
+            Replies::Off => false,
+            Replies::SkipNext => {
+                self.replies = Replies::Skip;
+                false
+            }
+            Replies::Skip => {
+                self.replies = Replies::On;
+                false
+            }
+        }
+    }
+
     /// Unsubscribes from everything. A listener calls it when the connection ends.
     pub fn leave(&mut self, hub: &Hub) {
         if self.monitor.take().is_some() {

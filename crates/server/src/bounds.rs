@@ -2,9 +2,13 @@
 //!
 //! The HTTP listener takes [`Bounds`], so that a test can reach a bound without ten thousand sockets or a minute's wait.
 
+mod router;
+
 use std::time::Duration;
 
 use keystead_commands::hub::OutputLimit;
+
+pub use router::*;
 
 /// Most open connections of each listener, HTTP and RESP, or fewer if the system grants fewer files. One more gets `503` with
 /// `queue_full`, or `max number of clients reached`, and is closed.
@@ -156,43 +160,6 @@ pub const UPSTREAM_SCRIPTS_MAX: usize = 1_000;
 /// How often it is checked whether the upstream replies.
 pub const UPSTREAM_PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// Most nodes of a router. With more, it does not start.
-pub const ROUTER_NODES_MAX: usize = 100;
-
-/// Most requests of a router in flight to one node. More wait for [`ROUTER_QUEUE_TIMEOUT`].
-pub const ROUTER_CALLS_MAX: usize = 256;
-
-/// Most streams and long polls of a router in flight to one node. One more gets `503`.
-pub const ROUTER_STREAMS_MAX: usize = 1_000;
-
-/// Idle connections that a router keeps to one node. Over it, a connection is closed after its request.
-pub const ROUTER_IDLE_MAX: usize = 64;
-
-/// How long a request waits when [`ROUTER_CALLS_MAX`] are in flight to its node. After that it gets `503`.
-pub const ROUTER_QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a connection to a node may take. After that the request gets `503`, and was not applied.
-pub const ROUTER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a node may take to respond, besides the time that a long poll waits. After that the request gets `504`. Longer than the
-/// node waits for a body.
-pub const ROUTER_RESPONSE_TIMEOUT: Duration = Duration::from_secs(40);
-
-/// How long a node may be silent within a response. After that the response is aborted. Longer than the time between heartbeats.
-pub const ROUTER_SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How often a router checks whether its nodes reply, and how long they may take.
-pub const ROUTER_PROBE_EVERY: Duration = Duration::from_secs(5);
-
-/// Longest line of a node's list, in bytes: a document and its key. With a longer one, the node counts as failed.
-pub const ROUTER_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Parts of the nodes' lists that wait for the client. With more, the nodes wait.
-pub const ROUTER_LIST_PARTS_MAX: usize = 16;
-
-/// Most bytes of one node's part of a response that is put together from several.
-pub const ROUTER_PART_BYTES_MAX: usize = REST_RESPONSE_BYTES_MAX + 1024 * 1024;
-
 /// Most operations of one `/kv:batch`. More get `413`.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 
@@ -285,6 +252,9 @@ pub const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// How long requests in flight may take to finish after the signal to stop. After that their connections are closed. Half of the
 /// time that `docker stop` waits before it kills.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often it is checked whether all clients are gone.
+pub const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often scripts are killed after [`DRAIN_TIMEOUT`]: when one is killed, the next of its pipeline starts.
 pub const KILL_INTERVAL: Duration = Duration::from_millis(50);

@@ -118,6 +118,22 @@ impl Bus {
         }
     }
 
+    /// Sends a message to the subscribers of one name, as another server has sent it for that name: those of a pattern get it from
+    /// that server as well.
+    pub fn pass_on(&self, kind: Subscribed, name: &[u8], publication: &Publication, limit_bytes: usize) {
+        let mut inner = self.lock();
+        let Some((name, subscribers)) = inner.of(kind).get_key_value(name) else { return };
+        for mailbox in subscribers.values() {
+            let message = Message {
+                channel: publication.channel.clone(),
+                pattern: (kind == Subscribed::Pattern).then(|| name.clone()),
+                content: publication.message.clone(),
+                sharded: publication.sharded,
+            };
+            mailbox.put(message, limit_bytes);
+        }
+    }
+
     /// The channels with subscribers, and their numbers of subscribers.
     #[must_use]
     pub fn channels(&self, kind: Subscribed) -> Vec<(Bytes, usize)> {

@@ -8,34 +8,43 @@ use keystead_core::Result;
 
 use super::Subcommand;
 use crate::failure::{failure, io_words};
-use crate::router::NodeList;
-use crate::settings::Loaded;
+use crate::router::{NodeList, Nodes};
+use crate::settings::{Listen, Loaded, Source};
 use crate::{logs, router};
 
 pub(super) const SUBCOMMAND: Subcommand = Subcommand {
     name: "router",
-    about: "Put one HTTP address in front of several nodes",
+    about: "Put one address in front of several nodes, for HTTP and for Redis clients",
     operands: &[],
     flags: &[],
     takes: |setting| SETTINGS_USED.contains(&setting.name),
     details: "\
-The nodes are servers (keystead serve) that know nothing of each other. Each key is on one node: its hash slot decides, and
-the 16384 slots are shared out by the names of the nodes, so that all routers with the same list route alike. A router
-keeps nothing, and any number of them may run. Set the same token on the routers and on the nodes.
+Each key is on one node: its hash slot decides. A router keeps nothing, and any number of them may run. Set the same token on
+the routers and on the nodes. Redis clients connect as to one server: --resp opens a listener for them.
 
-A node is http://HOST:PORT, or NAME=http://HOST:PORT. The name decides which slots a node has: by default it is made of
-host and port, so name a node whose address may change. Without --nodes and KEYSTEAD_NODES, the variable NODES is used.
-Do not change the list of nodes while there is data: keys are not moved. See docs/cluster.md.
+With --cluster, the slot table in that store says which node has which slots, and the router follows it: nodes join and leave
+while it runs. With --data it keeps a copy of the table, and starts without the store.
+
+With --nodes, the list is fixed, and the slots are shared out by the names of the nodes. A node is http://HOST:PORT, or
+NAME=http://HOST:PORT, and for --resp also NAME=redis://HOST:PORT. The default name is made of host and port, so name a node
+whose address may change. Without --nodes and KEYSTEAD_NODES, the variable NODES is used. Do not change the list while there is
+data: keys are not moved. See docs/cluster.md.
 
 Examples:
+  keystead router --cluster etcd://10.0.0.9:2379 --resp 0.0.0.0:6379 --http 0.0.0.0:8080
   keystead router --nodes http://127.0.0.1:8081,http://127.0.0.1:8082,http://127.0.0.1:8083
-  KEYSTEAD_TOKEN=... keystead router --http 0.0.0.0:8080 --nodes a=http://10.0.0.1:8080,b=http://10.0.0.2:8080",
+  keystead router --resp 127.0.0.1:6379 --nodes a=http://10.0.0.1:8080,a=redis://10.0.0.1:6379,b=http://10.0.0.2:8080,b=redis://10.0.0.2:6379",
     run,
 };
 
-const SETTINGS_USED: [&str; 11] = [
+const SETTINGS_USED: [&str; 16] = [
     "http",
+    "resp",
+    "resp-tls-cert",
+    "resp-tls-key",
     "nodes",
+    "cluster",
+    "data",
     "token",
     "read-only-token",
     "token-file",
@@ -51,11 +60,32 @@ const SETTINGS_USED: [&str; 11] = [
 const NODES: &str = "NODES";
 
 fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let Loaded { settings, warnings, .. } = super::load(matches)?;
-    let nodes = match settings.nodes.clone() {
-        Some(nodes) => nodes,
-        None => of_variable(std::env::var_os(NODES))?,
+    let Loaded { mut settings, values, warnings } = super::load(matches)?;
+    let is_set =
+        |name: &str| values.iter().any(|value| value.setting.name == name && value.source != Source::Default);
+    if !is_set("resp") {
+        // Nodes of a list need an address for it, so it is opened for those who ask for it.
+        settings.resp = Listen::Off;
+    }
+    let nodes = match (settings.nodes.clone(), settings.cluster.clone()) {
+        (Some(_), Some(_)) => {
+            return Err(failure("--nodes and --cluster are both set", "keep one of them"));
+        }
+        (None, Some(url)) => Nodes::Cluster(url, is_set("data").then(|| settings.data.clone())),
+        (Some(_), None) if is_set("data") => {
+            return Err(failure("--data has no effect with --nodes", "leave it out"));
+        }
+        (Some(list), None) => Nodes::List(list),
+        (None, None) => Nodes::List(of_variable(std::env::var_os(NODES))?),
     };
+    if let (Nodes::List(list), Listen::At { .. }) = (&nodes, &settings.resp)
+        && let Some(id) = list.without_resp()
+    {
+        return Err(failure(
+            format_args!("--resp is set, and the list has no redis:// address of node '{id}'"),
+            format_args!("add {id}=redis://HOST:PORT to --nodes"),
+        ));
+    }
     logs::start(&settings)?;
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -73,7 +103,7 @@ fn of_variable(value: Option<OsString>) -> Result<NodeList> {
     let Some(text) = value.filter(|text| !text.is_empty()) else {
         return Err(failure(
             "no nodes",
-            "list them, for example --nodes http://127.0.0.1:8081,http://127.0.0.1:8082",
+            "list them, for example --nodes http://127.0.0.1:8081,http://127.0.0.1:8082, or name the store of a slot table with --cluster",
         ));
     };
     let invalid = |why: &str, fix: &str| failure(format_args!("{NODES} {why}"), fix);

@@ -20,7 +20,7 @@ const FILE_MODE: u32 = 0o600;
 ///
 /// # Errors
 /// `store_unavailable`; the table before stays.
-pub(super) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
+pub(crate) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
     replace(dir, FILE, &table.to_json())
 }
 
@@ -28,7 +28,7 @@ pub(super) fn save(dir: &Path, table: &SlotTable) -> Result<()> {
 ///
 /// # Errors
 /// `store_unavailable` when it cannot be read, or the error of what is wrong with it.
-pub(super) fn load(dir: &Path) -> Result<Option<SlotTable>> {
+pub(crate) fn load(dir: &Path) -> Result<Option<SlotTable>> {
     Ok(match read(dir, FILE)? {
         Some(text) => Some(SlotTable::from_json(&text)?),
         None => None,

@@ -290,12 +290,15 @@ impl Membership {
 }
 
 /// Whether the store is away, so that the copy on disk is used, or the table is one that must not be used.
-fn is_away(error: &Error) -> bool {
+pub(crate) fn is_away(error: &Error) -> bool {
     matches!(error.code(), Code::StoreUnavailable | Code::QueueFull)
 }
 
 /// Rejects a table that a node which has seen `current` must not follow.
-fn check_next(current: &SlotTable, next: &SlotTable) -> Result<()> {
+///
+/// # Errors
+/// `config_invalid` with the reason.
+pub(crate) fn check_next(current: &SlotTable, next: &SlotTable) -> Result<()> {
     current.may_be_followed_by(next)?;
     if current.epoch() == next.epoch() && current != next {
         let epoch = next.epoch();

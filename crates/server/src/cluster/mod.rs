@@ -15,7 +15,7 @@
 //! Invariants: a table is on disk before the node acts on it; the node never goes back to an older table, or to that of another cluster.
 
 mod address;
-mod copy;
+pub(crate) mod copy;
 mod member;
 pub(crate) mod metrics;
 pub(crate) mod migration;
@@ -25,5 +25,5 @@ pub use address::Addresses;
 pub(crate) use address::FORM as ADDRESS_FORM;
 pub use copy::FILE;
 pub use member::Membership;
-pub(crate) use member::join;
+pub(crate) use member::{check_next, is_away, join};
 pub(crate) use record::Record;

@@ -1,6 +1,5 @@
 //! What commands read about the server. Touches the engine's health, the figures of the process, and the file of functions.
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +8,8 @@ use keystead_commands::{Args, Spec};
 use keystead_core::{Result, Stopwatch};
 use keystead_engine::{Durability, Engine, Health};
 use tokio::sync::watch;
-use tracing::level_filters::LevelFilter;
 
+use super::process::{cpu_us, log_level, resident_bytes, run_id};
 use crate::VERSION;
 use crate::allocator;
 use crate::functions;
@@ -148,38 +147,4 @@ impl Host for Server {
             _ => tracing::warn!(target: "script", "{line}"),
         }
     }
-}
-
-/// The log level by its name in Redis.
-fn log_level(level: LevelFilter) -> &'static str {
-    match level {
-        LevelFilter::OFF => "nothing",
-        LevelFilter::ERROR | LevelFilter::WARN => "warning",
-        LevelFilter::INFO => "notice",
-        LevelFilter::DEBUG => "verbose",
-        LevelFilter::TRACE => "debug",
-    }
-}
-
-/// 40 hexadecimal digits that change with every start.
-fn run_id() -> String {
-    let digits: String = (0..3).map(|n| format!("{:016x}", RandomState::new().hash_one(n))).collect();
-    digits[..40].to_owned()
-}
-
-/// User and system CPU time of the process in microseconds; 0 if the system does not report it.
-fn cpu_us() -> [u64; 2] {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the process is in parentheses and may contain spaces.
-    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = |n: usize| after_name.split(' ').nth(n).and_then(|text| text.parse().ok()).unwrap_or(0u64);
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    [12, 13].map(|n| ticks(n).saturating_mul(1_000_000) / per_second)
-}
-
-/// Resident memory of the process; 0 if the system does not report it.
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
 }

@@ -15,7 +15,7 @@ thread_local! {
 
 /// The input of a connection.
 #[derive(Default)]
-pub(super) struct Input {
+pub(crate) struct Input {
     /// Initialised to its end; what was read ends at `filled`.
     buffer: Vec<u8>,
     start: usize,
@@ -25,7 +25,7 @@ pub(super) struct Input {
 
 impl Input {
     /// Space to read into.
-    pub(super) fn space(&mut self) -> &mut [u8] {
+    pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.buffer.is_empty() {
             self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; RESP_READ_BYTES]);
         }
@@ -44,18 +44,18 @@ impl Input {
     }
 
     /// Records that so many bytes were read into the space.
-    pub(super) fn filled(&mut self, count: usize) {
+    pub(crate) fn filled(&mut self, count: usize) {
         self.filled = (self.filled + count).min(self.buffer.len());
     }
 
     /// Bytes that were read and not run.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.filled - self.start
     }
 
     /// The next complete request, if there is one.
     #[inline]
-    pub(super) fn next(&mut self, bounds: Bounds) -> Result<Option<Request<'_>>, ProtocolError> {
+    pub(crate) fn next(&mut self, bounds: Bounds) -> Result<Option<Request<'_>>, ProtocolError> {
         let Some(len) = self.parser.read(&self.buffer[self.start..self.filled], bounds)? else {
             return Ok(None);
         };
@@ -64,13 +64,13 @@ impl Input {
 
     /// Skips the request that [`next`](Input::next) returned.
     #[inline]
-    pub(super) fn advance(&mut self, len: usize) {
+    pub(crate) fn advance(&mut self, len: usize) {
         self.start += len;
         self.parser.finish();
     }
 
     /// Returns the buffer to the loop if it is empty.
-    pub(super) fn recycle(&mut self) {
+    pub(crate) fn recycle(&mut self) {
         if self.start < self.filled || self.buffer.is_empty() {
             return;
         }
@@ -88,17 +88,22 @@ impl Input {
 
 /// A complete request.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     bytes: &'a [u8],
     parser: &'a Parser,
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn args(&self) -> Args<'a> {
+    /// The bytes as they came.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn args(&self) -> Args<'a> {
         self.parser.args(self.bytes)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 }

@@ -19,13 +19,14 @@ use super::held::{self, Ended, Listed, Why};
 use super::tls::Tls;
 use crate::accept::{self, Acceptor, Rejections};
 use crate::app::App;
-use crate::bounds::{CONNECTIONS_MAX, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT};
+use crate::bounds::{
+    CONNECTIONS_MAX, DRAIN_CHECK_INTERVAL, DRAIN_TIMEOUT, REJECTION_TIMEOUT, TLS_HANDSHAKE_TIMEOUT,
+};
 use crate::handover::{self, OnLoop};
 use crate::starting::Starting;
 
-/// How often idle clients are looked for, and while draining those that are left.
+/// How often idle clients are looked for.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Serves connections until the app stops, then drains.
 pub async fn serve(listener: TcpListener, app: Arc<App>, tls: Option<Tls>) {

@@ -9,7 +9,7 @@ use keystead_model::Bytes;
 use keystead_model::value::Str;
 
 /// Takes what arrived for the client. `None` when more arrived than is kept: it reads too slowly.
-pub(super) fn take(session: &Session, cx: &Context<'_>) -> Option<Vec<Reply>> {
+pub(crate) fn take(session: &Session, cx: &Context<'_>) -> Option<Vec<Reply>> {
     let boxes = [session.is_subscribed().then_some(&session.mailbox), session.monitor.as_ref()];
     let mut replies = Vec::new();
     for (index, mailbox) in boxes.into_iter().enumerate() {

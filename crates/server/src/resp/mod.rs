@@ -16,22 +16,23 @@
 //! | a pipeline, split by shard                     | `pipeline`   |
 //! | messages to a subscriber                       | `messages`   |
 //! | certificates                                   | [`tls`]      |
-//! | what commands read about the server            | `host`       |
+//! | what commands read about the server            | `host`, `process` |
 
 mod connection;
 mod execute;
 mod held;
 mod host;
-mod input;
+pub(crate) mod input;
 mod listener;
-mod messages;
+pub(crate) mod messages;
 mod output;
-mod output_limit;
+pub(crate) mod output_limit;
 mod pending;
 mod pipeline;
+pub(crate) mod process;
 mod remote;
 pub mod tls;
-mod unauthenticated;
+pub(crate) mod unauthenticated;
 mod worker;
 
 pub use host::Server;

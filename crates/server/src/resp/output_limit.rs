@@ -12,14 +12,14 @@ use crate::bounds::hard_bytes;
 
 /// The output limit of one client.
 #[derive(Default)]
-pub(super) struct SlowReader {
+pub(crate) struct SlowReader {
     /// Ends when the output has been over the soft limit for too long.
     soft_end: Option<Pin<Box<Sleep>>>,
 }
 
 impl SlowReader {
     /// Whether the unsent output is over the hard limit, or has been over the soft limit for too long. Wakes the task when the time is up.
-    pub(super) fn is_over(&mut self, unsent_bytes: usize, limit: OutputLimit, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn is_over(&mut self, unsent_bytes: usize, limit: OutputLimit, cx: &mut Context<'_>) -> bool {
         if unsent_bytes > hard_bytes(limit) {
             return true;
         }

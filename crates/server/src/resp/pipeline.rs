@@ -149,7 +149,7 @@ impl Pipeline {
                 RunsOn::Part(n) => self.remotes[usize::from(*n)].part.as_mut().map(|part| &mut part.replies),
             };
             let Some(reply) = replies.and_then(|replies| replies.next(&mut publish)) else { break };
-            if worker.wants_reply() {
+            if worker.session.wants_reply() {
                 output.bytes.extend_from_slice(reply);
             }
             self.replied += 1;

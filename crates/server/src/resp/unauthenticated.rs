@@ -22,12 +22,12 @@ use crate::call::job::Served;
 
 /// The time that a client has for AUTH.
 #[derive(Default)]
-pub(super) struct Deadline(Option<Pin<Box<Sleep>>>);
+pub(crate) struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
     /// Whether the time is up. Wakes the task when it is.
     #[inline]
-    pub(super) fn is_over(&mut self, session: &Session, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn is_over(&mut self, session: &Session, cx: &mut Context<'_>) -> bool {
         if session.authenticated {
             // After RESET the time starts again.
             self.0 = None;

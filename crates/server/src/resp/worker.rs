@@ -11,7 +11,7 @@ use std::time::Duration;
 use keystead_commands::conn::Conn;
 use keystead_commands::ctx::Publication;
 use keystead_commands::errors::Fail;
-use keystead_commands::session::{Replies, Session};
+use keystead_commands::session::Session;
 use keystead_commands::spec::{Control, Run};
 use keystead_commands::wire::encode;
 use keystead_commands::wire::request::ProtocolError;
@@ -51,7 +51,7 @@ impl Worker {
         if let Reply::Error(fail) = reply {
             self.caller.app.hub.stats.failed(fail);
         }
-        if self.wants_reply() {
+        if self.session.wants_reply() {
             encode(self.session.protocol, reply, &mut output.bytes);
         }
         output.mark(revision, durable, publish)
@@ -66,23 +66,6 @@ impl Worker {
         encode(self.session.protocol, &Reply::Error(Fail::text(words)), &mut output.bytes);
         output.mark(Revision::ZERO, durable, Vec::new());
         self.session.closing = true;
-    }
-
-    /// Whether the client wants the next reply (CLIENT REPLY).
-    #[inline]
-    pub(super) fn wants_reply(&mut self) -> bool {
-        match self.session.replies {
-            Replies::On => true,
-            Replies::Off => false,
-            Replies::SkipNext => {
-                self.session.replies = Replies::Skip;
-                false
-            }
-            Replies::Skip => {
-                self.session.replies = Replies::On;
-                false
-            }
-        }
     }
 
     /// What a request must wait for because one of its slots is being handed over. It waits one time, for a bounded time.

@@ -20,6 +20,8 @@ use crate::http::events::Source;
 
 /// A response's body. The connection is kept when all of it was read.
 pub(super) struct NodeBody {
+    /// What was read of it already.
+    first: Option<Bytes>,
     incoming: Incoming,
     node: Arc<Node>,
     sender: Option<Sender>,
@@ -41,6 +43,7 @@ impl NodeBody {
         within: Duration,
     ) -> NodeBody {
         NodeBody {
+            first: None,
             incoming,
             node: Arc::clone(node),
             sender: Some(sender),
@@ -70,6 +73,20 @@ impl NodeBody {
         Ok(all.freeze())
     }
 
+    /// All of it, if it is not over the bound. It can be passed on nevertheless.
+    pub(super) async fn peek_whole(&mut self, most: usize) -> io::Result<Option<Bytes>> {
+        let mut all = BytesMut::new();
+        while all.len() <= most {
+            match self.next().await {
+                Some(part) => all.extend_from_slice(&part?),
+                None => break,
+            }
+        }
+        let all = all.freeze();
+        self.first = Some(all.clone()).filter(|all| !all.is_empty());
+        Ok((all.len() <= most).then_some(all))
+    }
+
     /// The next part.
     pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
@@ -83,6 +100,12 @@ impl NodeBody {
 
 impl Source for NodeBody {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
         if self.stopping.as_mut().is_some_and(|stopping| stopping.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(None);
         }

@@ -40,7 +40,7 @@ pub(super) fn list(router: &Arc<Router>, head: &Parts) -> Reply {
     let target = if query.is_empty() { "/kv".to_owned() } else { format!("/kv?{query}") };
     let (lines, received) = mpsc::channel(ROUTER_LIST_PARTS_MAX);
     let mut tasks = JoinSet::new();
-    for node in &router.nodes {
+    for node in &router.map().nodes {
         let mut request = part(head, Method::GET, &target, Vec::new());
         request.headers_mut().insert(ACCEPT, LINES);
         let (router, node, lines) = (Arc::clone(router), Arc::clone(node), lines.clone());

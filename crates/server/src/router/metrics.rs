@@ -2,7 +2,6 @@
 //!
 //! Label values are bounded: routes are rows of the route table, nodes are those of the list.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::map::Map;
 use super::node::{CallError, Node};
 use crate::metrics::DURATION_BUCKETS_SECONDS;
 
@@ -48,6 +48,13 @@ pub(super) struct Metrics {
     node_errors: Family<ErrorLabels, Counter>,
     node_up: Family<NodeLabel, Gauge>,
     node_slots: Family<NodeLabel, Gauge>,
+    epoch: Gauge,
+    redirects: Family<NodeLabel, Counter>,
+    commands: Family<NodeLabel, Counter>,
+    resp_unreachable: Family<NodeLabel, Counter>,
+    pub(super) resp_node_connections: Gauge,
+    pub(super) resp_connections: Gauge,
+    pub(super) resp_waiting_bytes: Gauge,
     pub(super) connections: Gauge,
     pub(super) connections_refused: Counter,
     pub(super) auth_failures: Counter,
@@ -63,6 +70,13 @@ impl Metrics {
             node_errors: Family::default(),
             node_up: Family::default(),
             node_slots: Family::default(),
+            epoch: Gauge::default(),
+            redirects: Family::default(),
+            commands: Family::default(),
+            resp_unreachable: Family::default(),
+            resp_node_connections: Gauge::default(),
+            resp_connections: Gauge::default(),
+            resp_waiting_bytes: Gauge::default(),
             connections: Gauge::default(),
             connections_refused: Counter::default(),
             auth_failures: Counter::default(),
@@ -79,6 +93,24 @@ impl Metrics {
             metrics.node_up.clone(),
         );
         to.register("node_slots", "Slots of the node", metrics.node_slots.clone());
+        to.register("epoch", "The epoch of the slot table; 0 with a list of nodes", metrics.epoch.clone());
+        let redirects =
+            "Requests that the node rejected because of a slot that moves, and that were sent again";
+        to.register("redirects", redirects, metrics.redirects.clone());
+        let commands = "Redis commands sent to the node, those that were sent again included";
+        to.register("resp_node_commands", commands, metrics.commands.clone());
+        let unreachable = "Times that a connection for Redis commands to the node could not be opened";
+        to.register("resp_node_unreachable", unreachable, metrics.resp_unreachable.clone());
+        let shared = "Open connections to nodes that clients share";
+        to.register("resp_node_connections", shared, metrics.resp_node_connections.clone());
+        to.register(
+            "resp_connections",
+            "Open connections of Redis clients",
+            metrics.resp_connections.clone(),
+        );
+        let waiting =
+            "Bytes of large requests that are arriving and of replies that Redis clients have not read";
+        to.register("resp_waiting_bytes", waiting, metrics.resp_waiting_bytes.clone());
         to.register("http_connections", "Open HTTP connections", metrics.connections.clone());
         let refused = "HTTP connections rejected because there were too many";
         to.register("http_connections_refused", refused, metrics.connections_refused.clone());
@@ -106,13 +138,33 @@ impl Metrics {
         }
     }
 
+    /// Counts commands that were sent to a node.
+    pub(super) fn record_commands(&self, node: &Node, count: u64) {
+        self.commands.get_or_create(&NodeLabel { node: node.id.as_str().to_owned() }).inc_by(count);
+    }
+
+    /// Counts a connection that could not be opened.
+    pub(super) fn record_down(&self, node: &Node) {
+        self.resp_unreachable.get_or_create(&NodeLabel { node: node.id.as_str().to_owned() }).inc();
+    }
+
+    /// Counts a request that a node did not apply because of a slot that moves.
+    pub(super) fn record_redirect(&self, node: &Node) {
+        self.redirects.get_or_create(&NodeLabel { node: node.id.as_str().to_owned() }).inc();
+    }
+
     /// The metrics as text.
-    pub(super) fn text(&self, nodes: &[Arc<Node>]) -> String {
-        for node in nodes {
+    pub(super) fn text(&self, map: &Map) -> String {
+        // Nodes that have left are not shown.
+        self.node_up.clear();
+        self.node_slots.clear();
+        for (node, slots) in map.shares() {
             let label = NodeLabel { node: node.id.as_str().to_owned() };
             self.node_up.get_or_create(&label).set((!node.is_broken()).into());
-            self.node_slots.get_or_create(&label).set(i64::try_from(node.slots).unwrap_or(i64::MAX));
+            self.node_slots.get_or_create(&label).set(i64::try_from(slots).unwrap_or(i64::MAX));
         }
+        let epoch = map.table.as_ref().map_or(0, |table| table.epoch().0);
+        self.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);

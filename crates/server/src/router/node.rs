@@ -17,6 +17,7 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use keystead_cluster::NodeId;
+use keystead_core::Code;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -24,8 +25,8 @@ use tokio::time::timeout;
 use super::incoming::NodeBody;
 use super::nodes::Listed;
 use crate::bounds::{
-    ROUTER_CALLS_MAX, ROUTER_CONNECT_TIMEOUT, ROUTER_IDLE_MAX, ROUTER_QUEUE_TIMEOUT, ROUTER_RESPONSE_TIMEOUT,
-    ROUTER_SILENCE_TIMEOUT, ROUTER_STREAMS_MAX, WAIT_MS_MAX,
+    ROUTER_CALLS_MAX, ROUTER_CONNECT_TIMEOUT, ROUTER_IDLE_MAX, ROUTER_OWN_MAX, ROUTER_QUEUE_TIMEOUT,
+    ROUTER_RESPONSE_TIMEOUT, ROUTER_SILENCE_TIMEOUT, ROUTER_STREAMS_MAX, WAIT_MS_MAX,
 };
 use crate::failure::io_words;
 
@@ -98,12 +99,16 @@ pub(super) enum CallError {
     TimedOut(String),
     /// The client did not send its body.
     Client(String),
+    /// It was not sent, or was rejected: nobody owns the slot, or it is still being moved.
+    Unserved(String),
 }
 
 impl CallError {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            CallError::Unreachable(_) | CallError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
+            CallError::Unreachable(_) | CallError::Full(_) | CallError::Unserved(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             CallError::Lost(_) => StatusCode::BAD_GATEWAY,
             CallError::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
             CallError::Client(_) => StatusCode::BAD_REQUEST,
@@ -118,6 +123,7 @@ impl CallError {
             CallError::Lost(_) => "node_lost",
             CallError::TimedOut(_) => "node_timed_out",
             CallError::Client(_) => "bad_request",
+            CallError::Unserved(_) => Code::TryAgain.as_str(),
         }
     }
 
@@ -127,7 +133,8 @@ impl CallError {
             | CallError::Full(why)
             | CallError::Lost(why)
             | CallError::TimedOut(why)
-            | CallError::Client(why) => why,
+            | CallError::Client(why)
+            | CallError::Unserved(why) => why,
         }
     }
 
@@ -138,7 +145,7 @@ impl CallError {
 
     /// Whether it says that the node does not work.
     fn blames_node(&self) -> bool {
-        !matches!(self, CallError::Full(_) | CallError::Client(_))
+        !matches!(self, CallError::Full(_) | CallError::Client(_) | CallError::Unserved(_))
     }
 }
 
@@ -165,28 +172,28 @@ impl Default for Deadlines {
 /// A node and its connections.
 pub(super) struct Node {
     pub(super) id: NodeId,
-    pub(super) slots: usize,
-    listed: Listed,
+    pub(super) listed: Listed,
     authority: HeaderValue,
     deadlines: Deadlines,
     idle: Mutex<Vec<Sender>>,
     calls: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    owns: Arc<Semaphore>,
     broken: AtomicBool,
 }
 
 impl Node {
-    pub(super) fn new(listed: &Listed, slots: usize, deadlines: Deadlines) -> Node {
+    pub(super) fn new(listed: &Listed, deadlines: Deadlines) -> Node {
         let authority = HeaderValue::try_from(listed.authority());
         Node {
             id: listed.id.clone(),
-            slots,
             listed: listed.clone(),
             authority: authority.unwrap_or_else(|_| HeaderValue::from_static("localhost")),
             deadlines,
             idle: Mutex::default(),
             calls: Arc::new(Semaphore::new(ROUTER_CALLS_MAX)),
             streams: Arc::new(Semaphore::new(ROUTER_STREAMS_MAX)),
+            owns: Arc::new(Semaphore::new(ROUTER_OWN_MAX)),
             broken: AtomicBool::new(false),
         }
     }
@@ -194,6 +201,26 @@ impl Node {
     /// Its name and address, for messages.
     pub(super) fn shown(&self) -> String {
         format!("node {} (http://{})", self.id, self.listed.authority())
+    }
+
+    /// Its name and address by RESP, for messages.
+    pub(super) fn shown_resp(&self) -> String {
+        format!("node {} ({})", self.id, self.resp().unwrap_or_default())
+    }
+
+    /// The right to one more connection that belongs to one client.
+    pub(super) fn own_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.owns).try_acquire_owned().ok()
+    }
+
+    /// The URL of its HTTP listener.
+    pub(super) fn http(&self) -> String {
+        format!("http://{}", self.listed.authority())
+    }
+
+    /// The URL of its RESP listener.
+    pub(super) fn resp(&self) -> Option<String> {
+        self.listed.resp.as_ref().map(|resp| format!("redis://{}", resp.authority()))
     }
 
     /// Whether it did not reply to the last request or check.
@@ -318,8 +345,11 @@ impl Node {
     async fn connect(&self) -> Result<Sender, CallError> {
         let unreachable =
             |why: &str| CallError::Unreachable(format!("{} cannot be reached: {why}", self.shown()));
+        if self.listed.http.is_tls {
+            return Err(unreachable("it wants TLS, which a router does not speak"));
+        }
         let connecting = async {
-            let stream = TcpStream::connect((self.listed.host.as_str(), self.listed.port)).await;
+            let stream = TcpStream::connect((self.listed.http.host.as_str(), self.listed.http.port)).await;
             let stream = stream.map_err(|error| unreachable(&io_words(&error)))?;
             // Requests are written whole, so waiting to fill a packet would only delay them.
             let _ = stream.set_nodelay(true);
@@ -377,7 +407,7 @@ mod tests {
         let list = NodeList::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let soon = Duration::from_millis(100);
         let deadlines = Deadlines { queue: soon, response: soon, ..Deadlines::default() };
-        let node = Arc::new(Node::new(&list.nodes()[0], 1, deadlines));
+        let node = Arc::new(Node::new(&list.nodes()[0], deadlines));
         let error = node.call(get(), Kind::Call).await.err().unwrap();
         assert_eq!(
             (error.status().as_u16(), error.code(), error.is_unknown()),

@@ -3,13 +3,14 @@
 //! Invariant: the same nodes result in the same table, in whichever order they are listed, on every router.
 
 use keystead_cluster::{Node, NodeId, SlotTable, TableError};
+use keystead_commands::hub::endpoint;
 use keystead_core::{Code, Error, Result};
 
 use crate::bounds::ROUTER_NODES_MAX;
 use crate::settings::Listen;
 use crate::settings::value::InvalidValue;
 
-const FIX: &str = "write the nodes' HTTP addresses, for example http://10.0.0.1:8080,http://10.0.0.2:8080, or NAME=http://10.0.0.1:8080";
+const FIX: &str = "write the nodes' HTTP addresses, for example http://10.0.0.1:8080,http://10.0.0.2:8080, or NAME=http://10.0.0.1:8080,NAME=redis://10.0.0.1:6379";
 
 /// The name of the table, which no other process sees.
 const CLUSTER: &str = "static";
@@ -18,74 +19,119 @@ const CLUSTER: &str = "static";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeList(Vec<Listed>);
 
-/// One node of the list.
+/// Where one listener of a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    /// A name, an IPv4 or an IPv6 address.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// The node wants TLS there, which a router does not speak.
+    pub(super) is_tls: bool,
+}
+
+impl Address {
+    /// The address as URLs have it.
+    pub(super) fn authority(&self) -> String {
+        Listen::At { host: self.host.clone(), port: self.port }.to_string()
+    }
+
+    fn of_url(url: &str) -> Option<Address> {
+        let (host, port) = endpoint(url)?;
+        let is_tls = url.starts_with("https:") || url.starts_with("rediss:");
+        Some(Address { host: host.to_owned(), port, is_tls })
+    }
+}
+
+/// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     /// Its name, by which slots are given out.
     pub(super) id: NodeId,
-    /// A name, an IPv4 or an IPv6 address.
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) http: Address,
+    /// A list may leave it out, if the router has no RESP listener.
+    pub(super) resp: Option<Address>,
 }
 
 impl Listed {
-    /// Its address as URLs have it.
+    /// A node of a slot table; nothing if it has no address.
+    pub(super) fn of(node: &Node) -> Option<Listed> {
+        let http = Address::of_url(&node.http)?;
+        Some(Listed { id: node.id.clone(), http, resp: Address::of_url(&node.resp) })
+    }
+
+    /// Its HTTP address as URLs have it.
     pub(super) fn authority(&self) -> String {
-        Listen::At { host: self.host.clone(), port: self.port }.to_string()
+        self.http.authority()
     }
 }
 
 impl NodeList {
-    /// Parses `http://HOST:PORT` or `NAME=http://HOST:PORT`, separated by commas.
+    /// Parses `http://HOST:PORT` or `NAME=http://HOST:PORT`, separated by commas. `NAME=redis://HOST:PORT` adds the address by RESP.
     pub(crate) fn parse(text: &str) -> std::result::Result<NodeList, InvalidValue> {
-        let nodes: Vec<Listed> =
+        let urls: Vec<Url> =
             text.split(',').map(|url| one(url.trim())).collect::<std::result::Result<_, _>>()?;
-        if nodes.len() > ROUTER_NODES_MAX {
-            return Err(InvalidValue::new(format!("has more than {ROUTER_NODES_MAX} nodes"), "list fewer"));
-        }
-        for (n, node) in nodes.iter().enumerate() {
-            if nodes[..n].iter().any(|other| other.authority() == node.authority()) {
-                let why = format!("lists {} twice", node.authority());
+        for (n, url) in urls.iter().enumerate() {
+            if urls[..n].iter().any(|other| other.address == url.address) {
+                let why = format!("lists {} twice", url.address.authority());
                 return Err(InvalidValue::new(why, "list each node once"));
             }
-            if nodes[..n].iter().any(|other| other.id == node.id) {
-                let why = format!("has two nodes of the name '{}'", node.id);
+            if urls[..n].iter().any(|other| other.id == url.id && other.is_resp == url.is_resp) {
+                let why = format!("has two nodes of the name '{}'", url.id);
                 return Err(InvalidValue::new(
                     why,
                     "give each node a name of its own: NAME=http://HOST:PORT",
                 ));
             }
         }
+        let resp_of = |id: &NodeId| urls.iter().find(|url| url.is_resp && url.id == *id);
+        let listed = |url: &Url| Listed {
+            id: url.id.clone(),
+            http: url.address.clone(),
+            resp: resp_of(&url.id).map(|resp| resp.address.clone()),
+        };
+        let nodes: Vec<Listed> = urls.iter().filter(|url| !url.is_resp).map(listed).collect();
+        if let Some(alone) = urls.iter().find(|url| !nodes.iter().any(|node| node.id == url.id)) {
+            let why = format!("has no http:// address of node '{}'", alone.id);
+            return Err(InvalidValue::new(why, FIX));
+        }
+        if nodes.len() > ROUTER_NODES_MAX {
+            return Err(InvalidValue::new(format!("has more than {ROUTER_NODES_MAX} nodes"), "list fewer"));
+        }
         Ok(NodeList(nodes))
+    }
+
+    /// A node without an address by RESP.
+    pub(crate) fn without_resp(&self) -> Option<&NodeId> {
+        self.0.iter().find(|node| node.resp.is_none()).map(|node| &node.id)
     }
 
     pub(super) fn nodes(&self) -> &[Listed] {
         &self.0
     }
 
-    /// For each slot, the index of its owner in the list.
+    /// The table that shares out the slots.
     ///
     /// # Errors
     /// `config_invalid` when there is no such table.
-    pub(super) fn owners(&self) -> Result<Box<[usize]>> {
+    pub(super) fn table(&self) -> Result<SlotTable> {
         let node = |listed: &Listed| {
             let authority = listed.authority();
             // The table wants both addresses. The router uses its own list.
             Node::new(listed.id.clone(), format!("redis://{authority}"), format!("http://{authority}"))
         };
         let invalid = |error: TableError| Error::new(Code::ConfigInvalid, format!("--nodes: {error}"));
-        let table = SlotTable::init(CLUSTER, self.0.iter().map(node).collect()).map_err(invalid)?;
-        let unowned = || Error::new(Code::Internal, "a slot has no owner");
-        (0..keystead_cluster::bounds::SLOTS)
-            .map(|slot| {
-                let owner = table.owner(slot).ok_or_else(unowned)?;
-                self.0.iter().position(|listed| listed.id == owner.id).ok_or_else(unowned)
-            })
-            .collect()
+        SlotTable::init(CLUSTER, self.0.iter().map(node).collect()).map_err(invalid)
     }
 }
 
-fn one(text: &str) -> std::result::Result<Listed, InvalidValue> {
+/// One entry of the list.
+struct Url {
+    id: NodeId,
+    address: Address,
+    is_resp: bool,
+}
+
+fn one(text: &str) -> std::result::Result<Url, InvalidValue> {
     let invalid = |why: String| InvalidValue::new(why, FIX);
     if text.is_empty() {
         return Err(invalid("has an empty entry".to_owned()));
@@ -94,13 +140,17 @@ fn one(text: &str) -> std::result::Result<Listed, InvalidValue> {
         Some((name, url)) if !name.contains(':') => (Some(name), url),
         _ => (None, text),
     };
-    let Some(address) = url.strip_prefix("http://") else {
-        let why = match url.split_once("://") {
-            Some(("https", _)) => format!("names '{url}', and a router reaches its nodes without TLS"),
-            _ => format!("names '{url}', which does not begin with http://"),
-        };
-        return Err(invalid(why));
+    let (address, is_resp) = match url.split_once("://") {
+        Some(("http", address)) => (address, false),
+        Some(("redis", address)) => (address, true),
+        Some(("https" | "rediss", _)) => {
+            return Err(invalid(format!("names '{url}', and a router reaches its nodes without TLS")));
+        }
+        _ => return Err(invalid(format!("names '{url}', which does not begin with http:// or redis://"))),
     };
+    if is_resp && name.is_none() {
+        return Err(invalid(format!("names '{url}' without the name of its node")));
+    }
     let address = address.strip_suffix('/').unwrap_or(address);
     if address.contains(['/', '?', '#', '@']) {
         return Err(invalid(format!("names '{url}', which is more than an address")));
@@ -119,7 +169,7 @@ fn one(text: &str) -> std::result::Result<Listed, InvalidValue> {
             "write NAME=http://HOST:PORT with a short NAME of letters, digits, '.', '_' or '-'",
         )
     })?;
-    Ok(Listed { id, host, port })
+    Ok(Url { id, address: Address { host, port, is_tls: false }, is_resp })
 }
 
 #[cfg(test)]
@@ -139,12 +189,26 @@ mod tests {
     }
 
     #[test]
+    fn a_node_may_have_an_address_by_resp() {
+        let nodes = list("a=http://h:1,a=redis://h:2,b=http://h:3");
+        let resp: Vec<_> =
+            nodes.nodes().iter().map(|node| node.resp.as_ref().map(Address::authority)).collect();
+        assert_eq!(resp, [Some("h:2".to_owned()), None]);
+        assert_eq!(nodes.without_resp().map(NodeId::as_str), Some("b"));
+    }
+
+    #[test]
     fn what_is_no_list_of_nodes_says_why() {
         for (text, why) in [
             ("", "has an empty entry"),
             ("http://a:1,", "has an empty entry"),
-            ("10.0.0.1:8080", "does not begin with http://"),
-            ("redis://10.0.0.1:6379", "does not begin with http://"),
+            ("10.0.0.1:8080", "does not begin with http:// or redis://"),
+            ("redis://10.0.0.1:6379", "without the name of its node"),
+            ("a=redis://h:1", "has no http:// address of node 'a'"),
+            ("a=http://h:1,b=redis://h:2", "has no http:// address of node 'b'"),
+            ("a=http://h:1,a=redis://h:2,a=redis://h:3", "two nodes of the name 'a'"),
+            ("a=http://h:1,a=redis://h:1", "lists h:1 twice"),
+            ("a=rediss://h:1", "without TLS"),
             ("https://a:1", "without TLS"),
             ("http://a", "is not an address"),
             ("http://a:x", "names no port"),
@@ -167,8 +231,10 @@ mod tests {
     #[test]
     fn the_order_of_the_list_does_not_matter_and_the_names_decide() {
         let by_name = |text: &str| -> Vec<String> {
-            let nodes = list(text);
-            nodes.owners().unwrap().iter().map(|owner| nodes.nodes()[*owner].id.to_string()).collect()
+            let table = list(text).table().unwrap();
+            (0..keystead_cluster::bounds::SLOTS)
+                .map(|slot| table.owner(slot).unwrap().id.to_string())
+                .collect()
         };
         let first = by_name("a=http://h:1,b=http://h:2,c=http://h:3");
         assert_eq!(by_name("c=http://h:3,a=http://h:1,b=http://h:2"), first);

@@ -112,7 +112,7 @@ pub(super) fn failed(access: Access, error: &CallError, has_effect: bool) -> Rep
             reply::json(error.status(), body)
         }
     };
-    if let CallError::Full(_) = error {
+    if let CallError::Full(_) | CallError::Unserved(_) = error {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     reply

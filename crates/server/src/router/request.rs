@@ -16,10 +16,11 @@ use hyper::{Method, Request, StatusCode};
 use keystead_core::Stopwatch;
 use keystead_core::key::slot;
 
-use super::node::{Kind, Node, Outgoing};
+use super::node::{Kind, Outgoing};
+use super::redirect::Replay;
 use super::reply::{failed, from_node, rejected, to_node};
 use super::{Router, health, keys, list, upstash as commands};
-use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX};
+use crate::bounds::{AUTH_FAILURE_DELAY, AUTH_FAILURES_MAX, ROUTER_REPLAY_BYTES_MAX};
 use crate::http::events::MEDIA;
 use crate::http::reply::{self, Body, Reply};
 use crate::http::request::RequestError;
@@ -149,7 +150,17 @@ async fn dispatch(
         if announced > most as u64 {
             return Err(RequestError::TooLarge(most, announced));
         }
-        return Ok(by_key(router, route, &head, Outgoing::Streamed(incoming, most)).await);
+        // With a list of nodes nothing is sent again.
+        let is_small =
+            incoming.size_hint().upper().is_some_and(|upper| upper <= ROUTER_REPLAY_BYTES_MAX as u64);
+        let body = match router.map().is_cluster() && is_small {
+            true => {
+                let body = body::read(&router.bodies, router.bounds.body_timeout, most, incoming).await?;
+                Replay::Whole(body)
+            }
+            false => Replay::Streamed(Some(Outgoing::Streamed(incoming, most))),
+        };
+        return Ok(by_key(router, route, &head, body).await);
     }
     let body = body::read(&router.bodies, router.bounds.body_timeout, most, incoming).await?;
     Ok(match way {
@@ -158,7 +169,7 @@ async fn dispatch(
         Way::Metrics => {
             let media =
                 HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-            reply::text(StatusCode::OK, media, router.metrics.text(&router.nodes))
+            reply::text(StatusCode::OK, media, router.metrics_text())
         }
         Way::List => list::list(router, &head),
         Way::Body(slots) => by_body(router, &head, body, slots).await,
@@ -173,13 +184,13 @@ async fn dispatch(
     })
 }
 
-/// A request with its key in the path. Its body is not held: it is passed on as it arrives.
-async fn by_key(router: &Arc<Router>, route: &Route, head: &Parts, body: Outgoing) -> Reply {
+/// A request with its key in the path. A large body is not held: it is passed on as it arrives.
+async fn by_key(router: &Arc<Router>, route: &Route, head: &Parts, body: Replay) -> Reply {
     let text = route.parameter("key", head.uri.path()).unwrap_or_default();
     // A key that cannot be decoded is an error on every node.
     let slot = url::decoded(text, false).map_or(0, |key| slot(&key));
     let kind = if waits(head) { Kind::Stream } else { Kind::Call };
-    send(router, router.owner(slot), head, body, kind, route.access).await
+    send(router, slot, head, body, kind, route.access).await
 }
 
 /// Whether the response may come late: a long poll, or events.
@@ -200,9 +211,7 @@ async fn by_body(router: &Arc<Router>, head: &Parts, body: Bytes, slots: fn(&[u8
         );
     };
     match keys::one_slot(slots) {
-        Ok(Some(slot)) => {
-            send(router, router.owner(slot), head, Outgoing::Whole(body), Kind::Call, Access::Documents).await
-        }
+        Ok(Some(slot)) => send(router, slot, head, Replay::Whole(body), Kind::Call, Access::Documents).await,
         Ok(None) => bad("the body names no key"),
         Err(keys::CrossSlot) => bad("the keys of the request must be in one slot: give them the same {tag}"),
     }
@@ -217,8 +226,8 @@ async fn subscribe(router: &Arc<Router>, head: &Parts, body: Bytes) -> Reply {
     };
     match keys::one_slot(channels.iter().map(|channel| slot(channel))) {
         Ok(found) => {
-            let node = router.owner(found.unwrap_or_default());
-            send(router, node, head, Outgoing::Whole(body), Kind::Stream, Access::Upstash).await
+            let slot = found.unwrap_or_default();
+            send(router, slot, head, Replay::Whole(body), Kind::Stream, Access::Upstash).await
         }
         Err(keys::CrossSlot) => bad("CROSSSLOT channels are not in one slot: subscribe to each on its own"),
     }
@@ -226,18 +235,18 @@ async fn subscribe(router: &Arc<Router>, head: &Parts, body: Bytes) -> Reply {
 
 async fn send(
     router: &Arc<Router>,
-    node: &Arc<Node>,
+    slot: u16,
     head: &Parts,
-    body: Outgoing,
+    body: Replay,
     kind: Kind,
     access: Access,
 ) -> Reply {
-    match router.call(node, to_node(head, body), kind).await {
-        Ok(response) if kind == Kind::Stream => {
+    match router.call_owner(slot, body, kind, |body| to_node(head, body)).await {
+        Ok((node, response)) if kind == Kind::Stream => {
             let stopping = Arc::clone(router);
-            from_node(node, response.map(|body| body.until(async move { stopping.stopping().await })))
+            from_node(&node, response.map(|body| body.until(async move { stopping.stopping().await })))
         }
-        Ok(response) => from_node(node, response),
+        Ok((node, response)) => from_node(&node, response),
         Err(error) => failed(access, &error, !head.method.is_safe()),
     }
 }

@@ -168,7 +168,12 @@ impl Token {
         self.text().len() < TOKEN_BYTES_ADVISED
     }
 
-    /// The header with the token. Nothing but this and its value reveals the secret.
+    /// The token for the AUTH of a node.
+    pub(crate) fn secret(&self) -> String {
+        self.text().clone()
+    }
+
+    /// The header with the token. Nothing but this, its value and [`secret`](Token::secret) reveals the secret.
     pub(crate) fn authorization(&self) -> String {
         format!("Authorization: {}\r\n", self.bearer())
     }

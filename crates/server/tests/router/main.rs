@@ -5,10 +5,21 @@
 //! | documents: CRUD, conditions, patches, lists, watching      | [`documents`] |
 //! | commands, pipelines, transactions, channels                | [`commands`]  |
 //! | rate limits                                                | [`limits`]    |
+//! | Redis clients: commands, pipelines, scans                  | [`resp_commands`] |
+//! | MULTI, WATCH, requests that wait                           | [`transactions`] |
+//! | Pub/Sub over all nodes                                     | [`subscribe`] |
+//! | Redis clients and nodes that are killed                    | [`resp_faults`] |
+//! | hostile Redis clients                                      | [`hostile`]   |
+//! | the slot table of a store, slots that move                 | [`moving`]    |
+//! | redis-py and ioredis                                       | [`plain_clients`] |
 //! | nodes that are killed and restarted, lost connections      | [`faults`]    |
 //! | `--nodes`, tokens, headers, health and metrics             | [`settings`]  |
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed; one without its client says so"
+)]
 
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../upstash/client.rs"]
@@ -18,16 +29,25 @@ mod commands;
 mod common;
 mod documents;
 mod faults;
+mod hostile;
 mod limits;
+mod moving;
+#[path = "../common/others.rs"]
+mod others;
+mod plain_clients;
 #[allow(dead_code, reason = "these tests need little of it")]
 #[path = "../resp/client.rs"]
 mod resp;
+mod resp_commands;
+mod resp_faults;
 mod settings;
-
-use std::net::TcpListener;
+mod subscribe;
+mod transactions;
 
 use client::{Http, Response};
 use keystead_testkit::server::{Launch, Server};
+use keystead_testkit::servers::free_ports;
+use resp::Client;
 use serde_json::Value;
 
 /// Names of nodes, by which the slots are shared out.
@@ -40,24 +60,30 @@ struct Cluster {
     list: String,
 }
 
-/// A node whose port stays the same when it is restarted.
+/// A node whose ports stay the same when it is restarted.
 fn node(arguments: &[&str]) -> Server {
     let mut attempts = 3;
     loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let launch = common::launch(&["--resp", "off", "--http", &format!("127.0.0.1:{port}")]);
+        let ports = free_ports(2).unwrap();
+        let (http, resp) = (format!("127.0.0.1:{}", ports[0]), format!("127.0.0.1:{}", ports[1]));
+        let launch = common::launch(&["--resp", &resp, "--http", &http]);
         attempts -= 1;
         match launch.args(arguments).start() {
             Ok(server) => return server,
             Err(error) if attempts == 0 => panic!("{error}"),
-            // Another process may have taken the port.
+            // Another process may have taken a port.
             Err(_) => {}
         }
     }
 }
 
-/// A router with this list.
+/// A router with this list, which has the nodes' HTTP addresses only.
 fn router(list: &str) -> Launch {
+    common::launch(&["router", "--resp", "off", "--nodes", list])
+}
+
+/// A router with both listeners.
+fn router_of_both(list: &str) -> Launch {
     common::launch(&["router", "--nodes", list])
 }
 
@@ -69,11 +95,19 @@ impl Cluster {
 
     fn with(arguments: &[&str], change: impl FnOnce(Launch) -> Launch) -> Cluster {
         let nodes: Vec<Server> = NAMES.iter().map(|_| node(arguments)).collect();
-        let urls: Vec<String> =
-            NAMES.iter().zip(&nodes).map(|(name, node)| format!("{name}={}", node.url(""))).collect();
+        let urls: Vec<String> = NAMES
+            .iter()
+            .zip(&nodes)
+            .map(|(name, node)| format!("{name}={},{name}=redis://{}", node.url(""), node.resp().unwrap()))
+            .collect();
         let list = urls.join(",");
-        let router = change(router(&list)).start().unwrap();
+        let router = change(router_of_both(&list)).start().unwrap();
         Cluster { nodes, router, list }
+    }
+
+    /// A Redis client of the router.
+    fn resp(&self) -> Client {
+        Client::connect(&self.router)
     }
 
     fn http(&self) -> Http {

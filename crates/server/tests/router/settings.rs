@@ -22,12 +22,20 @@ fn a_bad_list_of_nodes_is_one_line_that_says_what_to_write() {
     let line = only_line(2, &run(&["router"]));
     assert!(line.starts_with("no nodes: list them"), "{line}");
     let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--data", "x"]));
-    assert!(line.starts_with("--data has no effect on keystead router"), "{line}");
+    assert!(line.starts_with("--data has no effect with --nodes"), "{line}");
+    let line = only_line(
+        2,
+        &run(&["router", "--nodes", "a=http://a:1,a=redis://a:2,b=http://b:1", "--resp", "127.0.0.1:0"]),
+    );
+    assert!(line.contains("no redis:// address of node 'b'"), "{line}");
+    let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--cluster", "memory:"]));
+    assert!(line.starts_with("--nodes and --cluster are both set"), "{line}");
     let line = only_line(2, &run(&["--nodes", "http://a:1"]));
     assert!(line.starts_with("--nodes has no effect on keystead serve"), "{line}");
-    let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--http", "off"]));
+    let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--http", "off", "--resp", "off"]));
     assert!(line.starts_with("--http is off"), "{line}");
-    let line = only_line(2, &run(&["router", "--nodes", "http://a:1", "--http", "0.0.0.0:0"]));
+    let line =
+        only_line(2, &run(&["router", "--nodes", "http://a:1", "--resp", "off", "--http", "0.0.0.0:0"]));
     assert!(line.contains("no token is set"), "{line}");
 }
 
@@ -85,7 +93,12 @@ fn without_a_token_only_this_machine_is_served() {
 fn health_and_metrics_are_those_of_the_router() {
     let cluster = Cluster::start();
     let mut http = cluster.http();
-    assert_eq!(http.get("/healthz").json(), serde_json::json!({"status": "ok"}));
+    let health = http.get("/healthz").json();
+    assert_eq!((&health["status"], health["nodes"].as_array().unwrap().len()), (&"ok".into(), 3), "{health}");
+    let (http_of_a, resp_of_a) = (cluster.nodes[0].url(""), cluster.nodes[0].resp().unwrap());
+    let slots = health["nodes"][0]["slots"].as_u64().unwrap();
+    let expected = serde_json::json!({"id": "a", "http": http_of_a, "resp": format!("redis://{resp_of_a}"), "slots": slots});
+    assert_eq!(health["nodes"][0], expected);
     assert_eq!(http.get("/readyz").json(), serde_json::json!({"status": "ready"}));
     http.put("/kv/a", "1");
     http.ask("DELETE", "/healthz", &[], b"").expect_error(405, "method_not_allowed");
