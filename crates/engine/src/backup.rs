@@ -7,7 +7,7 @@ use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::oneshot;
 
 use crate::archive::archiver::{Copy, Request};
-use crate::bounds::SEGMENT_BYTES;
+use crate::bounds::{COPIES_KNOWN_MAX, SEGMENT_BYTES};
 use crate::directory::{Identity, ShardFiles, cannot, create_dirs, sync_dir, write_identity};
 use crate::engine::Engine;
 use crate::journal::segment::Owner;
@@ -34,7 +34,9 @@ impl Engine {
                 format!("{} is not empty: choose another directory", dir.display()),
             ));
         }
-        let identity = Identity { complete: true, ..Identity::new(self.shards()) };
+        let copied_from =
+            self.id().into_iter().chain(self.copied_from()).take(COPIES_KNOWN_MAX).cloned().collect();
+        let identity = Identity { complete: true, copied_from, ..Identity::new(self.shards()) };
         let mut copies = Vec::new();
         for (id, shard) in self.shard_ids().zip(&self.inner.shards) {
             let files = ShardFiles::of(dir, id);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::key;
-use keystead_core::{Clock, Code, Error, Millis, Result, ShardId};
+use keystead_core::{Clock, Code, Error, Millis, Result, Revision, ShardId};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::Pending;
@@ -41,6 +41,8 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
+    /// The id, and the ids of the databases that it is a copy of.
+    identity: Option<(String, Vec<String>)>,
     journal_bytes_max: u64,
     clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
@@ -92,6 +94,9 @@ impl Engine {
         }
         let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
         let collector = Collector::start()?;
+        let identity = directory
+            .as_ref()
+            .map(|directory| (directory.identity.id.clone(), directory.identity.copied_from.clone()));
         let shards = ShardId::all(count)
             .zip(parts)
             .map(|(shard, parts)| {
@@ -101,7 +106,29 @@ impl Engine {
         let journal_bytes_max = options.journal_bytes_max;
         let durability = options.durability;
         let (clock, last_ticket) = (Arc::clone(&options.clock), AtomicU64::new(0));
-        Ok(Engine { inner: Arc::new(Inner { shards, durability, journal_bytes_max, clock, last_ticket }) })
+        Ok(Engine {
+            inner: Arc::new(Inner { shards, durability, identity, journal_bytes_max, clock, last_ticket }),
+        })
+    }
+
+    /// The id of the database: a copy has another one. None for a database in memory.
+    #[must_use]
+    pub fn id(&self) -> Option<&String> {
+        self.inner.identity.as_ref().map(|(id, _)| id)
+    }
+
+    /// The ids of the databases that this one is a copy of, the last one first.
+    #[must_use]
+    pub fn copied_from(&self) -> &[String] {
+        self.inner.identity.as_ref().map_or(&[], |(_, copied_from)| copied_from)
+    }
+
+    /// Says that nobody needs the changes of a shard up to this revision any longer. The journal keeps later ones within the bound of
+    /// [`Options::held_journal_bytes`], also when they are archived.
+    pub fn release_journal(&self, shard: ShardId, through: Revision) {
+        if let Some(files) = self.inner.shards.get(shard.0).and_then(|handle| handle.files.as_ref()) {
+            files.release_held(through);
+        }
     }
 
     /// Number of shards.
@@ -240,6 +267,7 @@ impl Engine {
         let (limit, now) = (self.inner.journal_bytes_max, self.inner.clock.now());
         let shards = self.inner.shards.iter().map(|shard| {
             let journal_bytes = shard.files.as_ref().map_or(0, |files| files.bytes());
+            let held_bytes = shard.files.as_ref().map_or(0, |files| files.held_bytes());
             ShardHealth {
                 poisoned: shard.vitals.poisoned(),
                 archive_failing: shard.vitals.archive_failing(),
@@ -250,6 +278,7 @@ impl Engine {
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
+                held_bytes,
                 busy_ms: shard.vitals.busy_ms(now),
                 archive: shard.vitals.archive_work(),
                 size: shard.vitals.size(),
@@ -339,10 +368,15 @@ impl Parts {
         };
         let files = directory.shard(shard);
         let owner = Owner { database: directory.identity.id_bytes(), shard };
+        let held_bytes = options.held_journal_bytes / directory.identity.shards as u64;
         let recovered = recover(&files, owner, directory.identity.complete, counters)
             .map_err(|e| e.context(format_args!("shard {shard}")))?;
-        let segments =
-            Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
+        let segments = Arc::new(Segments::new(
+            &files.journal,
+            options.segment_bytes,
+            recovered.segments.clone(),
+            held_bytes,
+        )?);
         let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
         Ok(Parts { owner, durable: Some((recovered, segments, writer)) })

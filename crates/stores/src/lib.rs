@@ -23,6 +23,7 @@
 mod authority;
 pub mod bounds;
 pub mod cas;
+pub mod connect;
 #[cfg(any(feature = "dynamodb", feature = "denokv"))]
 mod date;
 #[cfg(feature = "denokv")]

@@ -39,8 +39,12 @@ use keystead_core::{
 };
 
 use cache::Cache;
-use combine::{Job, Work};
-use drive::{Driver, Ended};
+#[cfg(feature = "redis")]
+use combine::Job;
+use combine::Work;
+use drive::Driver;
+#[cfg(feature = "redis")]
+use drive::Ended;
 pub use nonce::Nonce;
 use nonce::Nonces;
 use queue::{Queued, Queues};

@@ -9,22 +9,12 @@ use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::JoinHandle;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::Client;
 
+use super::connect::{Connection, Target};
 use super::failure;
 use super::table::Table;
-use super::tls::Encrypt;
 use crate::bounds::{POSTGRES_CONNECT_WITHIN, POSTGRES_SWEEP_EVERY};
-use crate::net::{self, Address, Tls};
-
-/// Where to connect.
-pub(super) struct Target {
-    pub(super) address: Address,
-    pub(super) config: Config,
-    pub(super) database: String,
-    pub(super) tls: Option<Tls>,
-}
 
 pub(super) struct Pool {
     target: Target,
@@ -37,18 +27,6 @@ pub(super) struct Pool {
     locks: bool,
     /// Set when the table is known to be there, and locks to exclude.
     checked: OnceCell<()>,
-}
-
-struct Connection {
-    client: Client,
-    driver: JoinHandle<()>,
-}
-
-impl Drop for Connection {
-    /// The driver waits for replies; nobody else does any more.
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 /// A connection that one call uses. It is closed, unless it is [returned](Lease::finish).
@@ -119,7 +97,7 @@ impl Pool {
         let (send, receive) = oneshot::channel();
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.connect()).await;
+            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.target.connect()).await;
             let slow =
                 |_| Err(Error::new(Code::StoreUnavailable, "the PostgreSQL server accepts no login in time"));
             // Nobody may wait for it any more: then it is for the next call.
@@ -139,25 +117,6 @@ impl Pool {
         let received = tokio::time::timeout(self.patience, receive).await.map_err(slow)?;
         let (connected, permit) = received.map_err(stopped)?;
         Ok(Lease { pool: self, connection: connected?, _permit: permit })
-    }
-
-    async fn connect(&self) -> Result<Connection> {
-        let Target { address, config, tls, .. } = &self.target;
-        let refused = |message| Error::new(Code::StoreUnavailable, message);
-        let failed = |error| failure::to_connect(&self.target, &error);
-        // The driver asks for TLS by itself, on a plain connection.
-        let stream = net::connect_plain(address).await.map_err(refused)?;
-        Ok(match tls {
-            None => {
-                let (client, driver) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
-            }
-            Some(tls) => {
-                let encrypt = Encrypt { tls: Arc::clone(tls), host: address.host.clone() };
-                let (client, driver) = config.connect_raw(stream, encrypt).await.map_err(failed)?;
-                Connection { client, driver: tokio::spawn(async { drop(driver.await) }) }
-            }
-        })
     }
 
     /// Creates the table where there is none, and rejects a server that cannot be used.
