@@ -94,26 +94,26 @@ pub enum Written {
     Done,
     /// The target has another position than expected: nothing was written.
     Fenced,
-    /// The target refuses some rows: nothing was written.
-    Refused(Vec<Refusal>),
+    /// The target rejects some rows: nothing was written.
+    Rejected(Vec<Rejection>),
 }
 
-/// A row that the target refuses.
+/// A row that the target rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Rejection {
     /// Which row of the batch.
     pub row: usize,
     /// The target's reason.
     pub reason: String,
 }
 
-impl Refusal {
-    pub(crate) fn new(row: usize, reason: &str) -> Refusal {
+impl Rejection {
+    pub(crate) fn new(row: usize, reason: &str) -> Rejection {
         let mut end = reason.len().min(REASON_BYTES_MAX);
         while !reason.is_char_boundary(end) {
             end -= 1;
         }
-        Refusal { row, reason: reason[..end].to_owned() }
+        Rejection { row, reason: reason[..end].to_owned() }
     }
 }
 
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_long_reason_is_cut_between_characters() {
-        let reason = Refusal::new(0, &"ü".repeat(REASON_BYTES_MAX)).reason;
+        let reason = Rejection::new(0, &"ü".repeat(REASON_BYTES_MAX)).reason;
         assert_eq!(reason.len(), REASON_BYTES_MAX);
-        assert_eq!(Refusal::new(0, &format!("a{reason}")).reason.len(), REASON_BYTES_MAX - 1);
+        assert_eq!(Rejection::new(0, &format!("a{reason}")).reason.len(), REASON_BYTES_MAX - 1);
     }
 }

@@ -8,10 +8,10 @@ pub const STATEMENT_ROWS_MAX: usize = 1_000;
 /// Bytes of values after which a statement takes no further row.
 pub const STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Most refused rows that one write reports. If there are more, the next write reports them.
-pub const REFUSALS_MAX: usize = 100;
+/// Most rejected rows that one write reports. If there are more, the next write reports them.
+pub const REJECTIONS_MAX: usize = 100;
 
-/// Most bytes of a target's reason for refusing a row. The rest is cut off.
+/// Most bytes of a target's reason for rejecting a row. The rest is cut off.
 pub const REASON_BYTES_MAX: usize = 400;
 
 /// How long a call of a target may take, unless the URL says otherwise (`deadline=`). Then it is `store_unavailable`, of unknown outcome.

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use keystead_core::{Code, Error, Result};
 use keystead_stores::connect::Url;
 
-pub use batch::{Batch, Change, Position, Refusal, Row, Written};
+pub use batch::{Batch, Change, Position, Rejection, Row, Written};
 pub use layout::{Deletes, Layout, Values};
 
 /// What a call of a sink returns.
@@ -70,7 +70,7 @@ pub trait Sink: Send + Sync {
     /// `store_unavailable`.
     fn position(&self) -> SinkFuture<'_, Option<Position>>;
 
-    /// Writes rows and position in one transaction. A row that the target refuses keeps the whole batch out: the caller leaves it out of
+    /// Writes rows and position in one transaction. A row that the target rejects keeps the whole batch out: the caller leaves it out of
     /// the next attempt.
     ///
     /// # Errors

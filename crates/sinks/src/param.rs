@@ -1,6 +1,6 @@
 //! A value as a bound parameter that fits its column. Pure.
 //!
-//! A value that cannot be stored without changing its meaning is refused here, also for targets that would convert it silently.
+//! A value that cannot be stored without changing its meaning is rejected here, also for targets that would convert it silently.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Real,
     Bool,
     Json,
-    /// The target converts text by itself, and refuses what does not fit.
+    /// The target converts text by itself, and rejects what does not fit.
     Other,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_fits_or_is_refused() {
+    fn a_value_fits_or_is_rejected() {
         let of = |value: Value, kind| Param::of(Some(&value), kind, "c").ok();
         let text = |text: &str| Some(Param::Text(text.to_owned()));
         assert_eq!(of(json!(null), Kind::Integer), Some(Param::Null));

@@ -14,9 +14,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as PostgresRow};
 
-use crate::batch::{Batch, Position, Refusal, Row, Written};
+use crate::batch::{Batch, Position, Rejection, Row, Written};
 use crate::bounds::{
-    CONNECT_WITHIN, DEADLINE, DEADLINE_RANGE, POSTGRES_PARAMS_MAX, REFUSALS_MAX, STATEMENT_ROWS_MAX,
+    CONNECT_WITHIN, DEADLINE, DEADLINE_RANGE, POSTGRES_PARAMS_MAX, REJECTIONS_MAX, STATEMENT_ROWS_MAX,
 };
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
@@ -198,8 +198,8 @@ impl PostgresSink {
 
     async fn write_batch(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Written> {
         let sorted = self.sorted(table, &batch.rows, 0..batch.rows.len());
-        if !sorted.refused.is_empty() {
-            return Ok(Written::Refused(sorted.refused));
+        if !sorted.rejected.is_empty() {
+            return Ok(Written::Rejected(sorted.rejected));
         }
         match self.transaction(client, table, batch, &sorted).await {
             Ok(ControlFlow::Continue(())) => Ok(Written::Done),
@@ -207,12 +207,12 @@ impl PostgresSink {
             Err(Failed::Call(error)) => Err(error),
             Err(Failed::Row(reason)) => {
                 client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
-                let refusals = self.find_refused(client, table, batch).await;
+                let rejections = self.find_rejected(client, table, batch).await;
                 client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
-                match refusals? {
-                    // All rows together are refused, and none of them alone.
+                match rejections? {
+                    // All rows together are rejected, and none of them alone.
                     none if none.is_empty() => Err(Error::new(Code::StoreUnavailable, reason)),
-                    refusals => Ok(Written::Refused(refusals)),
+                    rejections => Ok(Written::Rejected(rejections)),
                 }
             }
         }
@@ -236,15 +236,15 @@ impl PostgresSink {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Halves the rows until those that the target refuses are alone. Leaves a transaction open.
-    async fn find_refused(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Vec<Refusal>> {
+    /// Halves the rows until those that the target rejects are alone. Leaves a transaction open.
+    async fn find_rejected(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Vec<Rejection>> {
         let call = |error: tokio_postgres::Error| postgres_error(&error);
         client.batch_execute("BEGIN; SET CONSTRAINTS ALL IMMEDIATE").await.map_err(call)?;
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         let all = 0..batch.rows.len();
         let mut parts = vec![all];
         while let Some(part) = parts.pop() {
-            if refused.len() >= REFUSALS_MAX || part.is_empty() {
+            if rejected.len() >= REJECTIONS_MAX || part.is_empty() {
                 continue;
             }
             client.batch_execute("SAVEPOINT part").await.map_err(call)?;
@@ -253,7 +253,7 @@ impl PostgresSink {
                 Ok(()) => continue,
                 Err(Failed::Call(error)) => return Err(error),
                 Err(Failed::Row(reason)) if part.len() == 1 => {
-                    refused.push(Refusal::new(part.start, &reason));
+                    rejected.push(Rejection::new(part.start, &reason));
                 }
                 Err(Failed::Row(_)) => {
                     let middle = part.start + part.len() / 2;
@@ -263,7 +263,7 @@ impl PostgresSink {
             }
             client.batch_execute("ROLLBACK TO SAVEPOINT part").await.map_err(call)?;
         }
-        Ok(refused)
+        Ok(rejected)
     }
 }
 
@@ -385,7 +385,7 @@ impl Sink for PostgresSink {
         Box::pin(self.with(async |client, table| {
             let sorted = self.sorted(&table, rows, 0..rows.len());
             let mut keys: Vec<String> =
-                sorted.refused.iter().map(|refusal| rows[refusal.row].key.clone()).collect();
+                sorted.rejected.iter().map(|rejection| rows[rejection.row].key.clone()).collect();
             for statement in differing(&table, &DIALECT, &sorted) {
                 let sql = format!("SELECT k::text FROM ({}) AS found (k)", statement.sql);
                 let found = query(client, &Statement { sql, ..statement }).await.map_err(call_error)?;

@@ -10,8 +10,8 @@ use keystead_stores::connect::Url;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
-use crate::batch::{Batch, Position, Refusal, Row, Written};
-use crate::bounds::{DEADLINE, REFUSALS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX};
+use crate::batch::{Batch, Position, Rejection, Row, Written};
+use crate::bounds::{DEADLINE, REJECTIONS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
 use crate::statement::{Dialect, Sorted, Statement, Types, differing, prepare, writes};
@@ -171,8 +171,8 @@ impl SqliteSink {
 
     fn write_batch(&self, connection: &mut Connection, table: &Table, batch: &Batch) -> Call<Written> {
         let sorted = self.sorted(table, &batch.rows, 0..batch.rows.len());
-        if !sorted.refused.is_empty() {
-            return Ok(Written::Refused(sorted.refused));
+        if !sorted.rejected.is_empty() {
+            return Ok(Written::Rejected(sorted.rejected));
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if execute(&transaction, &positions::advance(&DIALECT, &self.layout.sink, batch))? == 0 {
@@ -184,33 +184,38 @@ impl SqliteSink {
             Ok(()) => Ok(Written::Done),
             Err(Failed::Call(error)) => Err(Failed::Call(error)),
             Err(Failed::Row(reason)) => {
-                let refusals = self.find_refused(connection, table, batch)?;
-                if refusals.is_empty() {
+                let rejections = self.find_rejected(connection, table, batch)?;
+                if rejections.is_empty() {
                     return Err(Failed::Call(Error::new(Code::StoreUnavailable, reason)));
                 }
-                Ok(Written::Refused(refusals))
+                Ok(Written::Rejected(rejections))
             }
         }
     }
 
     /// Tries each row alone, beside those that are accepted.
-    fn find_refused(&self, connection: &mut Connection, table: &Table, batch: &Batch) -> Call<Vec<Refusal>> {
+    fn find_rejected(
+        &self,
+        connection: &mut Connection,
+        table: &Table,
+        batch: &Batch,
+    ) -> Call<Vec<Rejection>> {
         let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         for row in 0..batch.rows.len() {
             let savepoint = transaction.savepoint()?;
             let sorted = self.sorted(table, &batch.rows, row..row + 1);
             match run(&savepoint, &writes(table, &DIALECT, batch.next.batch, &sorted)) {
                 Ok(()) => savepoint.commit()?,
-                Err(Failed::Row(reason)) => refused.push(Refusal::new(row, &reason)),
+                Err(Failed::Row(reason)) => rejected.push(Rejection::new(row, &reason)),
                 Err(failed) => return Err(failed),
             }
-            if refused.len() == REFUSALS_MAX {
+            if rejected.len() == REJECTIONS_MAX {
                 break;
             }
         }
         Transaction::rollback(transaction)?;
-        Ok(refused)
+        Ok(rejected)
     }
 
     fn position(&self, connection: &Connection) -> Call<Option<Position>> {
@@ -258,7 +263,7 @@ impl SqliteSink {
     fn differing(&self, connection: &Connection, table: &Table, rows: &[Row]) -> Call<Vec<String>> {
         let sorted = self.sorted(table, rows, 0..rows.len());
         let mut keys: Vec<String> =
-            sorted.refused.iter().map(|refusal| rows[refusal.row].key.clone()).collect();
+            sorted.rejected.iter().map(|rejection| rows[rejection.row].key.clone()).collect();
         for statement in differing(table, &DIALECT, &sorted) {
             let sql = format!("WITH found (k) AS ({}) SELECT CAST(k AS TEXT) FROM found", statement.sql);
             keys.extend(self.found(connection, &Statement { sql, ..statement })?);

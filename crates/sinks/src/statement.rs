@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::{Change, Refusal, Row};
+use crate::batch::{Change, Rejection, Row};
 use crate::bounds::STATEMENT_BYTES;
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN};
 use crate::param::Param;
@@ -72,7 +72,7 @@ pub(crate) struct Sorted {
     partial: BTreeMap<Vec<usize>, Vec<Prepared>>,
     deletes: Vec<Prepared>,
     /// Rows that cannot be stored, whatever the target says.
-    pub(crate) refused: Vec<Refusal>,
+    pub(crate) rejected: Vec<Rejection>,
 }
 
 /// Prepares some rows of a batch.
@@ -87,7 +87,7 @@ pub(crate) fn prepare<'r>(
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(reason) => {
-                sorted.refused.push(Refusal::new(index, &reason));
+                sorted.rejected.push(Rejection::new(index, &reason));
                 continue;
             }
         };
@@ -362,10 +362,10 @@ pub(crate) mod tests {
         Change::Put { value: json!({"a": "x", "b": n}), changed }
     }
 
-    fn written(rows: &[Row], deletes: Deletes) -> (Vec<Statement>, Vec<Refusal>) {
+    fn written(rows: &[Row], deletes: Deletes) -> (Vec<Statement>, Vec<Rejection>) {
         let table = table(deletes);
         let sorted = prepare(&layout(), &table, rows.iter().enumerate());
-        (writes(&table, &DIALECT, 7, &sorted), sorted.refused)
+        (writes(&table, &DIALECT, 7, &sorted), sorted.rejected)
     }
 
     #[test]
@@ -415,10 +415,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_fit_is_refused_by_its_index() {
+    fn a_value_that_does_not_fit_is_rejected_by_its_index() {
         let bad = Change::Put { value: json!({"b": "many"}), changed: None };
-        let (statements, refused) = written(&[row("k1", put(1, None)), row("k2", bad)], Deletes::Delete);
+        let (statements, rejected) = written(&[row("k1", put(1, None)), row("k2", bad)], Deletes::Delete);
         assert_eq!(statements.len(), 1);
-        assert_eq!(refused.iter().map(|refusal| refusal.row).collect::<Vec<_>>(), [1]);
+        assert_eq!(rejected.iter().map(|rejection| rejection.row).collect::<Vec<_>>(), [1]);
     }
 }

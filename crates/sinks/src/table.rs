@@ -14,7 +14,7 @@ pub(crate) struct FoundColumn {
     /// The type, as the target writes it in a cast.
     pub(crate) type_name: String,
     pub(crate) kind: Kind,
-    /// A row without it is refused.
+    /// A row without it is rejected.
     pub(crate) is_required: bool,
     /// The target computes it.
     pub(crate) is_generated: bool,

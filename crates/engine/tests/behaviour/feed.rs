@@ -154,9 +154,9 @@ async fn a_journal_is_held_for_readers_up_to_its_bound() {
     set(&engine, "k", "v").await.unwrap();
     write_far(&engine, |engine| held_bytes(engine) > 0).await;
     engine.release_journal(ShardId(0), engine.revision(ShardId(0)));
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    let mut looks = 0..3_000;
     while held_bytes(&engine) > 0 || oldest(&engine) == before {
-        assert!(tokio::time::Instant::now() < deadline, "it is never recycled");
+        assert!(looks.next().is_some(), "it is never recycled");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     engine.close().await.unwrap();

@@ -138,37 +138,37 @@ pub(crate) async fn deletes_and_tombstones(target: &Target) {
     assert_eq!(target.sql("SELECT value, keystead_version FROM t WHERE key = 'a'"), "2|1");
 }
 
-pub(crate) async fn a_refused_row_is_named_and_keeps_the_batch_out(target: &Target) {
+pub(crate) async fn a_rejected_row_is_named_and_keeps_the_batch_out(target: &Target) {
     create(target, "a text, b bigint CHECK (b < 100)");
     let sink =
         target.sink(Layout { values: fields(&[("a", "a"), ("b", "b")]), ..Layout::whole("s", "", "t") });
     let mut rows: Vec<Row> = (0..50).map(|n| put(&format!("k{n}"), 1, json!({"b": n}))).collect();
     rows.insert(17, put("bad", 1, json!({"b": 100})));
-    let Written::Refused(refused) = write(&*sink, 1, rows.clone()).await else { panic!("it was written") };
-    assert_eq!(refused.iter().map(|refusal| refusal.row).collect::<Vec<_>>(), [17]);
-    assert!(refused[0].reason.to_lowercase().contains("check"), "{refused:?}");
+    let Written::Rejected(rejected) = write(&*sink, 1, rows.clone()).await else { panic!("it was written") };
+    assert_eq!(rejected.iter().map(|rejection| rejection.row).collect::<Vec<_>>(), [17]);
+    assert!(rejected[0].reason.to_lowercase().contains("check"), "{rejected:?}");
     assert_eq!(target.sql("SELECT count(*) FROM t"), "0");
     assert_eq!(sink.position().await.unwrap(), None, "the position is not ahead of the rows");
     rows.remove(17);
     assert_eq!(write(&*sink, 1, rows).await, Written::Done);
-    // What no target would take is refused without asking it.
-    let Written::Refused(refused) = write(&*sink, 2, vec![put("k", 1, json!({"b": "many"}))]).await else {
+    // What no target would take is rejected without asking it.
+    let Written::Rejected(rejected) = write(&*sink, 2, vec![put("k", 1, json!({"b": "many"}))]).await else {
         panic!("it was written")
     };
-    assert!(refused[0].reason.contains("\"many\" does not fit the column b"), "{refused:?}");
+    assert!(rejected[0].reason.contains("\"many\" does not fit the column b"), "{rejected:?}");
     assert_eq!(write(&*sink, 2, vec![put("k", 1, json!({"b": "7"}))]).await, Written::Done);
 }
 
-pub(crate) async fn many_refused_rows(target: &Target) {
+pub(crate) async fn many_rejected_rows(target: &Target) {
     create(target, "b bigint CHECK (b < 100)");
     let sink = target.sink(Layout { values: fields(&[("b", "b")]), ..Layout::whole("s", "", "t") });
     let mut rows: Vec<Row> = (0..300).map(|n| put(&format!("k{n}"), 1, json!({ "b": n }))).collect();
     for _ in 0..5 {
         match write(&*sink, 1, rows.clone()).await {
-            Written::Refused(mut refused) => {
-                refused.sort_by_key(|refusal| std::cmp::Reverse(refusal.row));
-                assert!(!refused.is_empty());
-                refused.iter().for_each(|refusal| drop(rows.remove(refusal.row)));
+            Written::Rejected(mut rejected) => {
+                rejected.sort_by_key(|rejection| std::cmp::Reverse(rejection.row));
+                assert!(!rejected.is_empty());
+                rejected.iter().for_each(|rejection| drop(rows.remove(rejection.row)));
             }
             written => {
                 assert_eq!(written, Written::Done);
