@@ -14,6 +14,18 @@ use crate::journal::segment::Owner;
 use crate::options::Durability;
 
 impl Engine {
+    /// The id of the database: a copy has another one. None for a database in memory.
+    #[must_use]
+    pub fn id(&self) -> Option<&String> {
+        self.inner.identity.as_ref().map(|(id, _)| id)
+    }
+
+    /// The ids of the databases that this one is a copy of, the last one first.
+    #[must_use]
+    pub fn copied_from(&self) -> &[String] {
+        self.inner.identity.as_ref().map_or(&[], |(_, copied_from)| copied_from)
+    }
+
     /// Writes a copy to `dir`, which must not exist or be empty, and returns each shard's revision in it. The copy has
     /// everything that was acknowledged before the call, and opens as a database.
     ///

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::key;
-use keystead_core::{Clock, Code, Error, Millis, Result, Revision, ShardId};
+use keystead_core::{Clock, Code, Error, Millis, Result, ShardId};
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::Pending;
@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
     /// The id, and the ids of the databases that it is a copy of.
-    identity: Option<(String, Vec<String>)>,
+    pub(crate) identity: Option<(String, Vec<String>)>,
     journal_bytes_max: u64,
     clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
@@ -109,26 +109,6 @@ impl Engine {
         Ok(Engine {
             inner: Arc::new(Inner { shards, durability, identity, journal_bytes_max, clock, last_ticket }),
         })
-    }
-
-    /// The id of the database: a copy has another one. None for a database in memory.
-    #[must_use]
-    pub fn id(&self) -> Option<&String> {
-        self.inner.identity.as_ref().map(|(id, _)| id)
-    }
-
-    /// The ids of the databases that this one is a copy of, the last one first.
-    #[must_use]
-    pub fn copied_from(&self) -> &[String] {
-        self.inner.identity.as_ref().map_or(&[], |(_, copied_from)| copied_from)
-    }
-
-    /// Says that nobody needs the changes of a shard up to this revision any longer. The journal keeps later ones within the bound of
-    /// [`Options::held_journal_bytes`], also when they are archived.
-    pub fn release_journal(&self, shard: ShardId, through: Revision) {
-        if let Some(files) = self.inner.shards.get(shard.0).and_then(|handle| handle.files.as_ref()) {
-            files.release_held(through);
-        }
     }
 
     /// Number of shards.
@@ -377,6 +357,7 @@ impl Parts {
             recovered.segments.clone(),
             held_bytes,
         )?);
+        segments.count_held(recovered.archived.revision);
         let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
         Ok(Parts { owner, durable: Some((recovered, segments, writer)) })

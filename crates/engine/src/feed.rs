@@ -64,6 +64,14 @@ impl Engine {
         Ok(Feed { engine: self.clone(), shard, after, has_values: true, source })
     }
 
+    /// Says that nobody needs the changes of a shard up to this revision any longer. The journal keeps later ones within the bound of
+    /// [`Options::held_journal_bytes`], also when they are archived.
+    pub fn release_journal(&self, shard: ShardId, through: Revision) {
+        if let Some(files) = self.inner.shards.get(shard.0).and_then(|handle| handle.files.as_ref()) {
+            files.release_held(through);
+        }
+    }
+
     /// The last durable revision of a shard: subscribe after it to get only what comes next.
     #[must_use]
     pub fn revision(&self, shard: ShardId) -> Revision {

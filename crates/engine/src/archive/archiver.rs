@@ -206,7 +206,8 @@ impl Loop {
                 {
                     tracing::debug!(%error, "cannot return free space");
                 }
-                if self.work.segments.has_released()
+                if self.checkpointed > Revision::ZERO
+                    && self.work.segments.has_released()
                     && let Err(error) = self.recycle()
                 {
                     tracing::debug!(%error, "cannot recycle the journal");

@@ -174,10 +174,22 @@ impl Segments {
     /// Takes the segments that may be recycled off the list, with their lengths.
     fn release(&self, archived: Revision) -> Vec<(Revision, u64)> {
         let mut state = self.lock();
+        let (released, held) = self.recyclable(&state, archived);
+        self.held.store(held, Ordering::Relaxed);
+        released.into_iter().filter_map(|first| Some((first, state.segments.remove(&first)?))).collect()
+    }
+
+    /// Counts what is kept only for readers, before anything is recycled.
+    pub(crate) fn count_held(&self, archived: Revision) {
+        let (_, held) = self.recyclable(&self.lock(), archived);
+        self.held.store(held, Ordering::Relaxed);
+    }
+
+    /// The segments that may be recycled, and the bytes of those that could be if no reader needed them.
+    fn recyclable(&self, state: &State, archived: Revision) -> (Vec<Revision>, u64) {
         let firsts: Vec<Revision> = state.segments.keys().copied().collect();
         let kept = firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev();
-        let mut released: Vec<Revision> = Vec::new();
-        let mut held: Vec<(Revision, u64)> = Vec::new();
+        let (mut released, mut held) = (Vec::new(), Vec::new());
         let needed_after = Revision(self.released.load(Ordering::Relaxed)).next();
         for pair in kept.take_while(|pair| pair[1] <= archived.next()) {
             match self.held_max > 0 && pair[1] > needed_after {
@@ -193,8 +205,7 @@ impl Segments {
             bytes -= len;
             released.push(first);
         }
-        self.held.store(bytes, Ordering::Relaxed);
-        released.into_iter().filter_map(|first| Some((first, state.segments.remove(&first)?))).collect()
+        (released, bytes)
     }
 
     /// The path of the next spare, if a file of this length can become one and there are not enough.

@@ -13,6 +13,7 @@ mod limit;
 mod progress;
 mod router;
 mod serve;
+mod sink;
 mod store;
 mod usage;
 
@@ -65,7 +66,7 @@ struct Flag {
     many: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 9] = [
+const SUBCOMMANDS: [Subcommand; 10] = [
     serve::SUBCOMMAND,
     config::SUBCOMMAND,
     health::SUBCOMMAND,
@@ -75,6 +76,7 @@ const SUBCOMMANDS: [Subcommand; 9] = [
     store::SUBCOMMAND,
     router::SUBCOMMAND,
     cluster::SUBCOMMAND,
+    sink::SUBCOMMAND,
 ];
 
 /// What `keystead` without a subcommand does.
@@ -99,7 +101,8 @@ Examples:
   keystead limit replay --policy POLICY      try a rate limit on recorded traffic
   keystead store verify redis://localhost    check that a server of yours is a correct store
   keystead router --nodes URL,URL            one address for several servers
-  keystead cluster status --cluster URL      show the nodes and slots of a cluster";
+  keystead cluster status --cluster URL      show the nodes and slots of a cluster
+  keystead sink list                         show how far other databases are behind";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -254,6 +257,7 @@ mod tests {
             &["keystead", "store", "verify", "memory:"],
             &["keystead", "router"],
             &["keystead", "cluster", "status"],
+            &["keystead", "sink", "list"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();

@@ -49,6 +49,7 @@ pub mod reply;
 pub mod request;
 pub mod rights;
 pub mod routes;
+mod sinks;
 pub mod status;
 pub(crate) mod upstash;
 pub(crate) mod url;

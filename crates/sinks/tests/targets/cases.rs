@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::target::Target;
 
-fn put(key: &str, version: u64, value: Value) -> Row {
+pub(crate) fn put(key: &str, version: u64, value: Value) -> Row {
     change(key, version, Change::Put { value, changed: None })
 }
 
@@ -20,7 +20,7 @@ fn delete(key: &str) -> Row {
 }
 
 /// The batch with this number.
-fn batch(number: u64, rows: Vec<Row>) -> Batch {
+pub(crate) fn batch(number: u64, rows: Vec<Row>) -> Batch {
     let next = Position {
         database: "d1".to_owned(),
         batch: number,
@@ -35,7 +35,7 @@ async fn write(sink: &dyn Sink, number: u64, rows: Vec<Row>) -> Written {
 }
 
 /// Creates the table `t` with these columns beside those of every sink.
-fn create(target: &Target, columns: &str) {
+pub(crate) fn create(target: &Target, columns: &str) {
     let own = format!("{VERSION_COLUMN} bigint NOT NULL DEFAULT 0, {BATCH_COLUMN} bigint NOT NULL DEFAULT 0");
     target.sql(&format!("CREATE TABLE t (key text PRIMARY KEY, {columns}, {own})"));
 }

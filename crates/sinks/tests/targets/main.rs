@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cases;
+mod crashes;
 mod target;
 
 /// A test for each case on a target.

@@ -25,7 +25,7 @@ use super::context::HttpContext;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use super::routes::{ROUTES, Route};
-use super::{kv, limit, upstash};
+use super::{kv, limit, sinks, upstash};
 use crate::VERSION;
 use part::{Description, Shape};
 
@@ -44,6 +44,7 @@ const API_GROUPS: &[ApiGroup] = &[
     ApiGroup { tag: SERVER, about: "Health, metrics, backups.", schemas: common::schemas },
     ApiGroup { tag: kv::openapi::TAG, about: "JSON documents with versions.", schemas: kv::openapi::schemas },
     ApiGroup { tag: limit::openapi::TAG, about: "Rate limits.", schemas: limit::openapi::schemas },
+    ApiGroup { tag: sinks::TAG, about: "Write-behind to other databases.", schemas: sinks::schemas },
     ApiGroup {
         tag: upstash::openapi::TAG,
         about: "Redis commands over HTTP, compatible with Upstash.",
