@@ -7,13 +7,25 @@ use keystead_core::{Code, Error, Result, Revision};
 use tokio::sync::oneshot;
 
 use crate::archive::archiver::{Copy, Request};
-use crate::bounds::SEGMENT_BYTES;
+use crate::bounds::{COPIES_KNOWN_MAX, SEGMENT_BYTES};
 use crate::directory::{Identity, ShardFiles, cannot, create_dirs, sync_dir, write_identity};
 use crate::engine::Engine;
 use crate::journal::segment::Owner;
 use crate::options::Durability;
 
 impl Engine {
+    /// The id of the database: a copy has another one. None for a database in memory.
+    #[must_use]
+    pub fn id(&self) -> Option<&String> {
+        self.inner.identity.as_ref().map(|(id, _)| id)
+    }
+
+    /// The ids of the databases that this one is a copy of, the last one first.
+    #[must_use]
+    pub fn copied_from(&self) -> &[String] {
+        self.inner.identity.as_ref().map_or(&[], |(_, copied_from)| copied_from)
+    }
+
     /// Writes a copy to `dir`, which must not exist or be empty, and returns each shard's revision in it. The copy has
     /// everything that was acknowledged before the call, and opens as a database.
     ///
@@ -34,7 +46,9 @@ impl Engine {
                 format!("{} is not empty: choose another directory", dir.display()),
             ));
         }
-        let identity = Identity { complete: true, ..Identity::new(self.shards()) };
+        let copied_from =
+            self.id().into_iter().chain(self.copied_from()).take(COPIES_KNOWN_MAX).cloned().collect();
+        let identity = Identity { complete: true, copied_from, ..Identity::new(self.shards()) };
         let mut copies = Vec::new();
         for (id, shard) in self.shard_ids().zip(&self.inner.shards) {
             let files = ShardFiles::of(dir, id);

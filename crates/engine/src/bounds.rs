@@ -108,3 +108,6 @@ pub const GARBAGE_WAITING_MAX: usize = 1024;
 
 /// Change batches that a feed of a database without a journal may lag behind before it fails with `gone`.
 pub const FEED_LAG_MAX: usize = 1024;
+
+/// Databases that a copy knows itself to be a copy of. Older ones are forgotten.
+pub const COPIES_KNOWN_MAX: usize = 16;

@@ -30,6 +30,9 @@ pub(crate) struct Identity {
     /// Whether every shard has its files. From then on a missing file is damage.
     #[serde(default)]
     pub(crate) complete: bool,
+    /// The ids of the databases that this one is a copy of, the last one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) copied_from: Vec<String>,
 }
 
 impl Identity {
@@ -46,7 +49,13 @@ impl Identity {
     pub(crate) fn new(shards: usize) -> Self {
         // Seeded by the operating system.
         let half = || u128::from(RandomState::new().hash_one(shards));
-        Identity { format: FORMAT, id: format!("{:032x}", half() << 64 | half()), shards, complete: false }
+        Identity {
+            format: FORMAT,
+            id: format!("{:032x}", half() << 64 | half()),
+            shards,
+            complete: false,
+            copied_from: Vec::new(),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
     database_id: u128,
+    /// The id, and the ids of the databases that it is a copy of.
+    pub(crate) identity: Option<(String, Vec<String>)>,
     journal_bytes_max: u64,
     clock: Arc<dyn Clock>,
     last_ticket: AtomicU64,
@@ -93,6 +95,9 @@ impl Engine {
         }
         let memory_bytes = options.memory_bytes.map(|bytes| (bytes / count).max(1));
         let collector = Collector::start()?;
+        let identity = directory
+            .as_ref()
+            .map(|directory| (directory.identity.id.clone(), directory.identity.copied_from.clone()));
         let shards = ShardId::all(count)
             .zip(parts)
             .map(|(shard, parts)| {
@@ -107,7 +112,15 @@ impl Engine {
         };
         let (clock, last_ticket) = (Arc::clone(&options.clock), AtomicU64::new(0));
         Ok(Engine {
-            inner: Arc::new(Inner { shards, durability, database_id, journal_bytes_max, clock, last_ticket }),
+            inner: Arc::new(Inner {
+                shards,
+                durability,
+                database_id,
+                identity,
+                journal_bytes_max,
+                clock,
+                last_ticket,
+            }),
         })
     }
 
@@ -253,6 +266,7 @@ impl Engine {
         let (limit, now) = (self.inner.journal_bytes_max, self.inner.clock.now());
         let shards = self.inner.shards.iter().map(|shard| {
             let journal_bytes = shard.files.as_ref().map_or(0, |files| files.bytes());
+            let held_bytes = shard.files.as_ref().map_or(0, |files| files.held_bytes());
             ShardHealth {
                 poisoned: shard.vitals.poisoned(),
                 archive_failing: shard.vitals.archive_failing(),
@@ -263,6 +277,7 @@ impl Engine {
                 durable: shard.progress.durable(),
                 archived: shard.progress.archived(),
                 journal_bytes,
+                held_bytes,
                 busy_ms: shard.vitals.busy_ms(now),
                 archive: shard.vitals.archive_work(),
                 size: shard.vitals.size(),
@@ -352,10 +367,16 @@ impl Parts {
         };
         let files = directory.shard(shard);
         let owner = Owner { database: directory.identity.id_bytes(), shard };
+        let held_bytes = options.held_journal_bytes / directory.identity.shards as u64;
         let recovered = recover(&files, owner, directory.identity.complete, counters)
             .map_err(|e| e.context(format_args!("shard {shard}")))?;
-        let segments =
-            Arc::new(Segments::new(&files.journal, options.segment_bytes, recovered.segments.clone())?);
+        let segments = Arc::new(Segments::new(
+            &files.journal,
+            options.segment_bytes,
+            recovered.segments.clone(),
+            held_bytes,
+        )?);
+        segments.count_held(recovered.archived.revision);
         let writer = Writer::begin(Arc::clone(&segments), owner, recovered.last.next())
             .map_err(|e| cannot("begin a journal in", &files.journal, &e))?;
         Ok(Parts { owner, durable: Some((recovered, segments, writer)) })

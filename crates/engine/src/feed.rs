@@ -21,6 +21,7 @@ pub struct Feed {
     engine: Engine,
     shard: ShardId,
     after: Revision,
+    has_values: bool,
     source: Source,
 }
 
@@ -60,7 +61,15 @@ impl Engine {
             }
             (None, None) => return Err(Error::new(Code::Unsupported, "this database has no change feed")),
         };
-        Ok(Feed { engine: self.clone(), shard, after, source })
+        Ok(Feed { engine: self.clone(), shard, after, has_values: true, source })
+    }
+
+    /// Says that nobody needs the changes of a shard up to this revision any longer. The journal keeps later ones within the bound of
+    /// [`Options::held_journal_bytes`], also when they are archived.
+    pub fn release_journal(&self, shard: ShardId, through: Revision) {
+        if let Some(files) = self.inner.shards.get(shard.0).and_then(|handle| handle.files.as_ref()) {
+            files.release_held(through);
+        }
     }
 
     /// The last durable revision of a shard: subscribe after it to get only what comes next.
@@ -81,6 +90,30 @@ fn gone(after: Revision, handle: &Handle) -> Error {
 }
 
 impl Feed {
+    /// The same changes with empty strings, documents and states: for a reader that needs only names, or reads values elsewhere.
+    #[must_use]
+    pub fn without_values(self) -> Feed {
+        Feed { has_values: false, ..self }
+    }
+
+    /// The next changes, if there are some already. It may read a file.
+    ///
+    /// # Errors
+    /// As [`next`](Feed::next), and `unsupported` for a database without a journal.
+    pub fn try_next(&mut self) -> Result<Option<Changes>> {
+        let Source::Journal(reader) = &mut self.source else {
+            return Err(Error::new(Code::Unsupported, "a database in memory has no journal to read"));
+        };
+        while let Some(effects) = reader.next()? {
+            let changes = decode(effects, self.after, self.has_values)?;
+            if let Some(last) = changes.last() {
+                self.after = last.revision;
+                return Ok(Some(changes));
+            }
+        }
+        Ok(None)
+    }
+
     /// Waits for the next changes.
     ///
     /// # Errors
@@ -106,7 +139,7 @@ impl Feed {
                     // Checked before reading, so that the last changes are not missed.
                     let ended = handle.progress.has_ended();
                     match reader.next()? {
-                        Some(effects) => decode(effects, self.after)?,
+                        Some(effects) => decode(effects, self.after, self.has_values)?,
                         None if ended => return Err(closed()),
                         None => {
                             progressed.await;
@@ -123,10 +156,9 @@ impl Feed {
     }
 }
 
-fn decode(effects: &[u8], after: Revision) -> Result<Changes> {
-    Decoder::new(effects)
-        .filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after))
-        .collect()
+fn decode(effects: &[u8], after: Revision, has_values: bool) -> Result<Changes> {
+    let decoder = if has_values { Decoder::new(effects) } else { Decoder::without_values(effects) };
+    decoder.filter(|effect| effect.as_ref().map_or(true, |effect| effect.revision > after)).collect()
 }
 
 fn closed() -> Error {

@@ -54,6 +54,8 @@ pub struct ShardHealth {
     pub archived: Revision,
     /// Bytes of journal on disk.
     pub journal_bytes: u64,
+    /// Bytes of archived journal that are kept only for readers of the feed.
+    pub held_bytes: u64,
     /// How long the current turn of its loop has taken: near 0 unless a command takes long.
     pub busy_ms: u64,
     /// What the archive has done since the start.

@@ -61,6 +61,7 @@ pub struct Options {
     pub(crate) queue_jobs: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) journal_bytes_max: u64,
+    pub(crate) held_journal_bytes: u64,
     pub(crate) archive_batch_bytes: usize,
     pub(crate) archive_every: Option<Duration>,
     pub(crate) close_archive_max: Duration,
@@ -80,6 +81,7 @@ impl Options {
             queue_jobs: QUEUE_JOBS,
             segment_bytes: SEGMENT_BYTES,
             journal_bytes_max: JOURNAL_BYTES_MAX,
+            held_journal_bytes: 0,
             archive_batch_bytes: ARCHIVE_BATCH_BYTES,
             archive_every: None,
             close_archive_max: CLOSE_ARCHIVE_MAX,
@@ -144,6 +146,15 @@ impl Options {
     #[must_use]
     pub fn journal_bytes_max(mut self, bytes: u64) -> Self {
         self.journal_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of archived journal, over all shards, that are kept for readers of the feed until they
+    /// [release](crate::Engine::release_journal) them (default: 0). Beyond it the oldest changes are dropped, and a reader that needs
+    /// them gets `gone`. They do not count as part of [`journal_bytes_max`](Options::journal_bytes_max).
+    #[must_use]
+    pub fn held_journal_bytes(mut self, bytes: u64) -> Self {
+        self.held_journal_bytes = bytes;
         self
     }
 

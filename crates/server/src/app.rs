@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::policies::Policies;
 use crate::settings::Settings;
+use crate::sinks::Sinks;
 use crate::starting::{Load, Starting};
 use crate::upstream::Forwarder;
 
@@ -39,6 +40,8 @@ pub struct App {
     pub upstream: OnceLock<Forwarder>,
     /// The membership of a cluster, if it is a node of one. Set before the server is ready, like the cluster of the hub.
     pub cluster: OnceLock<Membership>,
+    /// The sinks that follow the database. Set before the server is ready.
+    pub sinks: OnceLock<Sinks>,
     /// Rate-limited log lines that clients without the token can cause.
     pub notices: Notices,
     /// The memory of all HTTP request bodies.
@@ -66,6 +69,7 @@ impl App {
             documents: OnceLock::new(),
             upstream: OnceLock::new(),
             cluster: OnceLock::new(),
+            sinks: OnceLock::new(),
             engine,
             metrics,
             notices: Notices::default(),
@@ -114,6 +118,9 @@ impl App {
         self.metrics.set_stores(self.documents.get(), self.upstream.get());
         if let (Some(cluster), Some(membership)) = (self.hub.cluster.get(), self.cluster.get()) {
             self.metrics.cluster.set(cluster, membership);
+        }
+        if let Some(sinks) = self.sinks.get() {
+            self.metrics.sinks.set(sinks, &self.engine);
         }
         let policies = self.policies.set();
         self.metrics.text(self.uptime(), &self.engine.health(), &self.hub.clients, &policies)

@@ -412,3 +412,75 @@ pub const SYNC_SECRET_BYTES_MIN: usize = 32;
 
 /// Bytes of the longest token of an offline client. A longer one is a wrong token.
 pub const SYNC_TOKEN_BYTES_MAX: usize = 4 * 1024;
+
+/// Most sinks. More are rejected at the start.
+pub const SINKS_MAX: usize = 64;
+
+/// Most bytes of a sink's name. Longer ones are rejected at the start.
+pub const SINK_NAME_BYTES_MAX: usize = 48;
+
+/// How long a change waits for others, unless the sink says otherwise.
+pub const SINK_FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// Changed keys of one batch, unless the sink says otherwise. More are in the next one.
+pub const SINK_FLUSH_ROWS: usize = 1_000;
+
+/// The most that a sink may say. More are rejected at the start.
+pub const SINK_FLUSH_ROWS_MAX: usize = 50_000;
+
+/// Bytes of values after which a batch takes no further key, unless the sink says otherwise.
+pub const SINK_FLUSH_BYTES: usize = 4 << 20;
+
+/// The most that a sink may say. More are rejected at the start.
+pub const SINK_FLUSH_BYTES_MAX: usize = 64 << 20;
+
+/// How long a stop waits for a target, unless the sink says otherwise. What is left follows after the next start.
+pub const SINK_GRACE: Duration = Duration::from_secs(5);
+
+/// Most changed keys that wait in memory for one sink, and bytes of their names. Beyond either, the journal is not read further until
+/// some are written.
+pub const SINK_PENDING_KEYS_MAX: usize = 200_000;
+/// See [`SINK_PENDING_KEYS_MAX`].
+pub const SINK_PENDING_BYTES_MAX: usize = 64 << 20;
+
+/// Changed fields of one key that are remembered. With more, all fields count as changed.
+pub const SINK_FIELDS_MAX: usize = 64;
+
+/// Changes that are read from the journal before something else has its turn.
+pub const SINK_POLL_CHANGES: usize = 10_000;
+
+/// How often the journal is looked at for changes.
+pub const SINK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Keys that are read from a shard in one turn, or as many as fit in [`SINK_SLICE_BYTES`].
+pub const SINK_SLICE_KEYS: usize = 256;
+/// See [`SINK_SLICE_KEYS`].
+pub const SINK_SLICE_BYTES: usize = 1 << 20;
+
+/// Most keys in quarantine of one sink. With more it stops, and the journal keeps its changes within the bound.
+pub const SINK_QUARANTINE_KEYS_MAX: usize = 10_000;
+
+/// How often a rejected row is tried before it waits for a change or for `keystead sink retry`.
+pub const SINK_ATTEMPTS_MAX: u32 = 5;
+
+/// The pause before a rejected row is tried again. It doubles up to the longest.
+pub const SINK_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// See [`SINK_RETRY_AFTER`].
+pub const SINK_RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// Rows in quarantine that are tried with one batch. Others follow with the next.
+pub const SINK_RETRIED_ROWS: usize = 50;
+
+/// The pause before a target that failed is tried again. It doubles up to the longest.
+pub const SINK_RECONNECT_AFTER: Duration = Duration::from_millis(50);
+/// See [`SINK_RECONNECT_AFTER`].
+pub const SINK_RECONNECT_AFTER_MAX: Duration = Duration::from_secs(5);
+
+/// How often the position is written though no key of the sink has changed, so that the journal need not be kept.
+pub const SINK_POSITION_EVERY: Duration = Duration::from_secs(10);
+
+/// The longest wait for a receipt. A longer one is rejected with `bad_request`.
+pub const SINK_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Differences that `verify` lists. More are counted.
+pub const SINK_DIFFERENCES_MAX: usize = 100;

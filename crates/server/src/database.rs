@@ -42,6 +42,9 @@ fn options(settings: &Settings) -> Result<Options> {
         }
         None => options,
     };
+    if !settings.sinks.is_empty() {
+        options = options.held_journal_bytes(settings.sink_journal_bytes);
+    }
     if let Some(bytes) = settings.memory_bytes {
         // Evicted values are on disk, and here there is none.
         if settings.durability == Durability::Memory {

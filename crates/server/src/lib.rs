@@ -23,6 +23,7 @@
 //! | documents in such a store       | [`documents`] |
 //! | a node of a cluster            | [`cluster`]  |
 //! | a Redis behind the REST API     | [`upstream`] |
+//! | write-behind                    | [`sinks`]    |
 //! | several nodes behind one address | [`router`]  |
 //! | what SIGHUP does                | [`reload`]   |
 //! | permissions of files            | `permissions` |
@@ -39,6 +40,7 @@ pub mod bounds;
 mod call;
 pub mod cli;
 pub mod cluster;
+mod data_file;
 pub mod database;
 pub mod documents;
 pub mod failure;
@@ -59,6 +61,7 @@ pub mod router;
 pub mod server;
 pub mod settings;
 pub mod signals;
+pub mod sinks;
 pub mod starting;
 pub mod stores;
 mod suggest;

@@ -20,6 +20,7 @@ use crate::cluster::metrics::ClusterMetrics;
 use crate::documents::DocumentStore;
 use crate::policies::Set;
 use crate::policies::counts::PolicyMetrics;
+use crate::sinks::metrics::SinkMetrics;
 use crate::upstream::Forwarder;
 
 /// Upper bounds of the latency buckets, from a read in memory to a write on a slow disk.
@@ -201,6 +202,8 @@ pub struct Metrics {
     sync_mutations: Family<ResultLabel, Counter>,
     /// Metrics of a node of a cluster.
     pub(crate) cluster: ClusterMetrics,
+    /// Metrics of sinks.
+    pub(crate) sinks: SinkMetrics,
     /// Metrics of rate limits.
     pub policies: PolicyMetrics,
     /// Open HTTP connections.
@@ -228,6 +231,7 @@ impl Metrics {
             upstream_errors: Counter::default(),
             sync_mutations: Family::default(),
             cluster: ClusterMetrics::default(),
+            sinks: SinkMetrics::new(),
             policies: PolicyMetrics::new(),
             http_connections: Gauge::default(),
             http_connections_rejected: Counter::default(),
@@ -290,6 +294,7 @@ impl Metrics {
         self.shards.register(to);
         self.resp.register(to);
         self.cluster.register(to);
+        self.sinks.register(to);
         self.policies.register(to);
         self
     }

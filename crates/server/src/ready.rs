@@ -49,6 +49,11 @@ pub fn block(
         1 => line("limits", "1 policy"),
         many => line("limits", &format!("{many} policies")),
     }
+    match &settings.sinks[..] {
+        [] => {}
+        [one] => line("sinks", &format!("{} to {}", one.name, one.target.shown())),
+        many => line("sinks", &format!("{} to other databases", many.len())),
+    }
     if let Some(http) = http {
         line("try", &format!("curl -s http://{}/healthz", reachable(http)));
     }

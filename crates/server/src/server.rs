@@ -23,6 +23,7 @@ use crate::failure::failure;
 use crate::resp::tls::Tls;
 use crate::settings::{Listen, Settings, Token};
 use crate::signals::{self, Signals};
+use crate::sinks::Sinks;
 use crate::starting::{Load, Starting};
 use crate::upstream::Forwarder;
 use crate::{
@@ -97,6 +98,9 @@ pub async fn run(settings: Settings) -> Result<()> {
     let mut drained = Ok(());
     while let Some(ended) = listeners.join_next().await {
         drained = drained.and(ended.map_err(|_| broken()));
+    }
+    if let Some(sinks) = app.sinks.get() {
+        sinks.stop().await;
     }
     drained = drained.and(close_stores(&app).await);
     // The database is closed in any case. Its error comes first.
@@ -209,12 +213,15 @@ fn stopped_early(signal: i32) -> Option<Loaded> {
     None
 }
 
-/// Loads the functions, opens the store of the documents, puts the policies into force, and joins the cluster.
+/// Loads the functions, opens the store of the documents, puts the policies into force, joins the cluster, and starts the sinks.
 async fn prepare(app: &Arc<App>) -> Result<()> {
     functions::restore(&app.settings, &app.hub)?;
     open_documents(app).await?;
     apply_policies(app).await?;
-    cluster::join(app).await
+    cluster::join(app).await?;
+    // It is set once.
+    let _ = app.sinks.set(Sinks::start(app).await?);
+    Ok(())
 }
 
 /// Closes the stores of policies, documents and the cluster.

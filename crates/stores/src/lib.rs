@@ -24,6 +24,7 @@ mod authority;
 pub mod bounds;
 mod carried;
 pub mod cas;
+pub mod connect;
 mod copied;
 #[cfg(any(feature = "dynamodb", feature = "denokv"))]
 mod date;

@@ -7,14 +7,19 @@ use std::str::FromStr;
 use keystead_core::{Code, Error, Result};
 
 /// A URL without its scheme. A store takes the parameters that it knows, and then rejects the others.
-pub(crate) struct Url<'a> {
-    pub(crate) path: &'a str,
+pub struct Url<'a> {
+    /// What is between the scheme and the parameters.
+    pub path: &'a str,
     form: &'static str,
     parameters: RefCell<Vec<(&'a str, &'a str)>>,
 }
 
 impl<'a> Url<'a> {
-    pub(crate) fn of(rest: &'a str, form: &'static str) -> Result<Url<'a>> {
+    /// The URL whose text after the scheme and its `:` this is. `form` is repeated in errors.
+    ///
+    /// # Errors
+    /// `config_invalid`.
+    pub fn of(rest: &'a str, form: &'static str) -> Result<Url<'a>> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         if query.contains('@') {
             // It may be a part of a password, so it is not repeated.
@@ -33,7 +38,10 @@ impl<'a> Url<'a> {
     }
 
     /// The value of a parameter, if it is present.
-    pub(crate) fn take<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>> {
+    ///
+    /// # Errors
+    /// `config_invalid`.
+    pub fn take<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>> {
         let mut parameters = self.parameters.borrow_mut();
         let Some(place) = parameters.iter().position(|(there, _)| *there == name) else { return Ok(None) };
         let (_, text) = parameters.remove(place);
@@ -43,7 +51,10 @@ impl<'a> Url<'a> {
     }
 
     /// Rejects parameters that were not taken.
-    pub(crate) fn finish(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `config_invalid`.
+    pub fn finish(&self) -> Result<()> {
         match self.parameters.borrow().first() {
             Some((name, _)) => {
                 Err(invalid(format!("the parameter '{name}' is unknown: write {}", self.form)))
@@ -52,7 +63,8 @@ impl<'a> Url<'a> {
         }
     }
 
-    pub(crate) fn bad(&self, why: &str) -> Error {
+    /// An error that says why it is not valid, and its form.
+    pub fn bad(&self, why: &str) -> Error {
         invalid(format!("{why}: write {}", self.form))
     }
 }

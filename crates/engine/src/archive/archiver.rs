@@ -126,7 +126,8 @@ impl Archiver {
         let (end, ended) = channel::<()>();
         let duty =
             DutyCycle::new(Arc::clone(&work.segments), work.journal_bytes_max / 2, Arc::clone(&closing));
-        let work = Loop { work, wal_bytes: 1, closing: Arc::clone(&closing), duty };
+        let checkpointed = Revision::ZERO;
+        let work = Loop { work, wal_bytes: 1, checkpointed, closing: Arc::clone(&closing), duty };
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             work.run(&receiver);
             drop(end);
@@ -160,6 +161,8 @@ struct Loop {
     /// Bytes of journal written to SQLite's write-ahead log since the last complete checkpoint: about the size of that log. Not 0
     /// at the start, because the last process may have left a log.
     wal_bytes: u64,
+    /// Up to where the archive's file itself has everything.
+    checkpointed: Revision,
     closing: Arc<Closing>,
     duty: DutyCycle,
 }
@@ -202,6 +205,12 @@ impl Loop {
                     && let Err(error) = self.vacuum_step(is_mostly_free)
                 {
                     tracing::debug!(%error, "cannot return free space");
+                }
+                if self.checkpointed > Revision::ZERO
+                    && self.work.segments.has_released()
+                    && let Err(error) = self.recycle()
+                {
+                    tracing::debug!(%error, "cannot recycle the journal");
                 }
                 continue;
             }
@@ -329,9 +338,16 @@ impl Loop {
         let archived = self.work.progress.archived();
         if self.work.database.checkpoint(last)? {
             self.wal_bytes = 0;
-            if let Some(oldest) = self.work.segments.recycle(archived)? {
-                self.work.progress.set_oldest(oldest);
-            }
+            self.checkpointed = archived;
+            self.recycle()?;
+        }
+        Ok(())
+    }
+
+    /// Recycles the segments that are in the archive's file, and that no reader holds.
+    fn recycle(&mut self) -> Result<()> {
+        if let Some(oldest) = self.work.segments.recycle(self.checkpointed)? {
+            self.work.progress.set_oldest(oldest);
         }
         Ok(())
     }

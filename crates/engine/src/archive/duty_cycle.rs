@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_fuller_the_journal_the_shorter_the_pauses() {
         let dir = tempfile::tempdir().unwrap();
-        let segments = Arc::new(Segments::new(dir.path(), 1024, BTreeMap::new()).unwrap());
+        let segments = Arc::new(Segments::new(dir.path(), 1024, BTreeMap::new(), 0).unwrap());
         let duty = DutyCycle::new(Arc::clone(&segments), 4096, Arc::new(Closing::new(Duration::ZERO)));
         let mut pauses = Vec::new();
         for first in 1..=6 {

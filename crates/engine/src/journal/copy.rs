@@ -17,7 +17,7 @@ use crate::directory::{cannot, sync_dir};
 pub(crate) fn copy_records(reader: &mut Reader, until: Revision, copy: &Copy) -> Result<Revision> {
     let dir = &copy.files.journal;
     let failed = |e| cannot("write a journal in", dir, &e);
-    let segments = Arc::new(Segments::new(dir, copy.segment_bytes, BTreeMap::new())?);
+    let segments = Arc::new(Segments::new(dir, copy.segment_bytes, BTreeMap::new(), 0)?);
     let first = reader.next_revision();
     let mut writer = Writer::begin(segments, copy.owner, first).map_err(failed)?;
     let (mut last, mut bytes, mut records) = (Revision::ZERO, Vec::new(), Vec::new());

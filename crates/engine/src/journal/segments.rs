@@ -2,6 +2,8 @@
 //!
 //! An archived segment is not deleted but kept as a spare, up to a bound: its blocks are allocated and written, so a
 //! sync of new records in it need not change file system metadata and takes about half the time.
+//!
+//! Readers of the feed may hold archived segments back, up to a bound in bytes. Those do not count as part of the journal's size.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,6 +29,11 @@ pub(crate) struct Segments {
     state: Mutex<State>,
     /// Bytes of all segments: an atomic, because the shard reads it in every batch and must not wait for file operations.
     bytes: AtomicU64,
+    /// Bytes of archived segments that are kept only for readers, and how many may be.
+    held: AtomicU64,
+    held_max: u64,
+    /// The last revision that no reader needs any longer.
+    released: AtomicU64,
 }
 
 #[derive(Default)]
@@ -40,7 +47,12 @@ struct State {
 impl Segments {
     /// The journal in a directory with these segments. Spare files of an earlier process that are complete are reused,
     /// others are removed.
-    pub(crate) fn new(dir: &Path, segment_bytes: u64, segments: BTreeMap<Revision, u64>) -> Result<Self> {
+    pub(crate) fn new(
+        dir: &Path,
+        segment_bytes: u64,
+        segments: BTreeMap<Revision, u64>,
+        held_max: u64,
+    ) -> Result<Self> {
         let mut state = State { segments, ..State::default() };
         for entry in fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?.flatten() {
             let path = entry.path();
@@ -57,7 +69,9 @@ impl Segments {
             }
         }
         let bytes = AtomicU64::new(state.segments.values().sum());
-        Ok(Segments { dir: dir.to_path_buf(), segment_bytes, bytes, state: Mutex::new(state) })
+        let (held, released) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (dir, state) = (dir.to_path_buf(), Mutex::new(state));
+        Ok(Segments { dir, segment_bytes, state, bytes, held, held_max, released })
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -68,9 +82,28 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// Bytes of all segments.
+    /// Bytes of all segments, except for those that are kept only for readers.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed).saturating_sub(self.held_bytes())
+    }
+
+    /// Bytes of archived segments that are kept only for readers.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Says that no reader needs what is up to this revision any longer.
+    pub(crate) fn release_held(&self, through: Revision) {
+        self.released.fetch_max(through.0, Ordering::Relaxed);
+    }
+
+    /// Whether a segment that was kept for readers may be recycled.
+    pub(crate) fn has_released(&self) -> bool {
+        if self.held_bytes() == 0 {
+            return false;
+        }
+        let released = Revision(self.released.load(Ordering::Relaxed));
+        self.lock().segments.keys().nth(1).is_some_and(|second| *second <= released.next())
     }
 
     /// The first revision of the segment that contains `revision`.
@@ -141,10 +174,38 @@ impl Segments {
     /// Takes the segments that may be recycled off the list, with their lengths.
     fn release(&self, archived: Revision) -> Vec<(Revision, u64)> {
         let mut state = self.lock();
+        let (released, held) = self.recyclable(&state, archived);
+        self.held.store(held, Ordering::Relaxed);
+        released.into_iter().filter_map(|first| Some((first, state.segments.remove(&first)?))).collect()
+    }
+
+    /// Counts what is kept only for readers, before anything is recycled.
+    pub(crate) fn count_held(&self, archived: Revision) {
+        let (_, held) = self.recyclable(&self.lock(), archived);
+        self.held.store(held, Ordering::Relaxed);
+    }
+
+    /// The segments that may be recycled, and the bytes of those that could be if no reader needed them.
+    fn recyclable(&self, state: &State, archived: Revision) -> (Vec<Revision>, u64) {
         let firsts: Vec<Revision> = state.segments.keys().copied().collect();
         let kept = firsts.windows(2).rev().skip(JOURNAL_KEPT_SEGMENTS).rev();
-        let released = kept.take_while(|pair| pair[1] <= archived.next()).map(|pair| pair[0]);
-        released.filter_map(|first| Some((first, state.segments.remove(&first)?))).collect()
+        let (mut released, mut held) = (Vec::new(), Vec::new());
+        let needed_after = Revision(self.released.load(Ordering::Relaxed)).next();
+        for pair in kept.take_while(|pair| pair[1] <= archived.next()) {
+            match self.held_max > 0 && pair[1] > needed_after {
+                true => held.push((pair[0], state.segments.get(&pair[0]).copied().unwrap_or_default())),
+                false => released.push(pair[0]),
+            }
+        }
+        let mut bytes: u64 = held.iter().map(|(_, len)| len).sum();
+        for (first, len) in held {
+            if bytes <= self.held_max {
+                break;
+            }
+            bytes -= len;
+            released.push(first);
+        }
+        (released, bytes)
     }
 
     /// The path of the next spare, if a file of this length can become one and there are not enough.

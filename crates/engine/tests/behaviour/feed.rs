@@ -3,7 +3,7 @@
 use keystead_core::{Code, Result, Revision, ShardId};
 use keystead_engine::bounds::FEED_LAG_MAX;
 use keystead_engine::{Durability, Engine, Feed, Options};
-use keystead_model::effect::Effect;
+use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::Keyspace;
 
 use crate::common::{DURABLE, dump, options, set};
@@ -117,6 +117,61 @@ async fn recycled_changes_are_gone_for_new_and_for_slow_readers() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert!(next(&mut feed).await.unwrap()[0].revision > now);
+}
+
+/// Writes until the archive has recycled, or would have recycled, what is at the beginning.
+async fn write_far(engine: &Engine, until: impl Fn(&Engine) -> bool) {
+    let value = "x".repeat(500);
+    for n in 0.. {
+        let _ = set(engine, &format!("k{}", n % 5), &value).await;
+        if until(engine) {
+            break;
+        }
+        assert!(n < 1_000_000, "it is never reached");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_journal_is_held_for_readers_up_to_its_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = |bytes| options(dir.path()).journal_bytes_max(32 * 1024).held_journal_bytes(bytes);
+    let engine = Engine::open(&held(100 * 1024)).unwrap();
+    let held_bytes = |engine: &Engine| engine.health().shards[0].held_bytes;
+    let first = |engine: &Engine| engine.subscribe(ShardId(0), Revision::ZERO).map(drop);
+    write_far(&engine, |engine| held_bytes(engine) > 50 * 1024).await;
+    assert!(first(&engine).is_ok(), "everything is kept, though more than the journal's bound");
+    assert!(engine.health().shards[0].journal_bytes < 50 * 1024, "what is held does not delay writes");
+    write_far(&engine, |engine| first(engine).is_err()).await;
+    assert!(held_bytes(&engine) <= 100 * 1024);
+    engine.close().await.unwrap();
+
+    // A start keeps it, too, until it is released.
+    let engine = Engine::open(&held(100 * 1024)).unwrap();
+    let oldest =
+        |engine: &Engine| (0..).find(|after| engine.subscribe(ShardId(0), Revision(*after)).is_ok()).unwrap();
+    let before = oldest(&engine);
+    set(&engine, "k", "v").await.unwrap();
+    write_far(&engine, |engine| held_bytes(engine) > 0).await;
+    engine.release_journal(ShardId(0), engine.revision(ShardId(0)));
+    let mut looks = 0..3_000;
+    while held_bytes(&engine) > 0 || oldest(&engine) == before {
+        assert!(looks.next().is_some(), "it is never recycled");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_of_names_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(&options(dir.path())).unwrap();
+    let mut feed = engine.subscribe(ShardId(0), Revision::ZERO).unwrap().without_values();
+    assert!(feed.try_next().unwrap().is_none());
+    set(&engine, "k", "value").await.unwrap();
+    let changes = feed.try_next().unwrap().unwrap();
+    assert_eq!((&changes[0].key[..], &changes[0].fact), (&b"k"[..], &Fact::Str(Default::default())));
+    assert!(feed.try_next().unwrap().is_none());
 }
 
 #[tokio::test]

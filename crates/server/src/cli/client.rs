@@ -107,9 +107,28 @@ fn no_http() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the response is not HTTP")
 }
 
+/// The method of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Post,
+}
+
 /// Posts JSON and waits for the response without a timeout. `waiting` is called about once per second meanwhile.
 pub(super) fn post(
+    stream: TcpStream,
+    path: &str,
+    token: Option<&Token>,
+    body: &str,
+    waiting: impl FnMut(),
+) -> io::Result<Response> {
+    send(stream, Method::Post, path, token, body, waiting)
+}
+
+/// Sends a request, and waits as [`post`] does. A `GET` has no body.
+pub(super) fn send(
     mut stream: TcpStream,
+    method: Method,
     path: &str,
     token: Option<&Token>,
     body: &str,
@@ -117,10 +136,15 @@ pub(super) fn post(
 ) -> io::Result<Response> {
     let (host, length) = (stream.peer_addr()?, body.len());
     let authorization = token.map(Token::authorization).unwrap_or_default();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         {authorization}Content-Length: {length}\r\n\r\n{body}"
-    );
+    let request = match method {
+        Method::Get => {
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{authorization}\r\n")
+        }
+        Method::Post => format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             {authorization}Content-Length: {length}\r\n\r\n{body}"
+        ),
+    };
     stream.write_all(request.as_bytes())?;
     stream.set_read_timeout(Some(SILENCE))?;
     let (mut response, mut buffer) = (Vec::new(), [0; 4096]);

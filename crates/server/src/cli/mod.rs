@@ -13,6 +13,7 @@ mod limit;
 mod progress;
 mod router;
 mod serve;
+mod sink;
 mod store;
 mod sync;
 mod usage;
@@ -77,6 +78,7 @@ const SUBCOMMANDS: [Subcommand; 10] = [
     sync::SUBCOMMAND,
     router::SUBCOMMAND,
     cluster::SUBCOMMAND,
+    sink::SUBCOMMAND,
 ];
 
 /// What `keystead` without a subcommand does.
@@ -102,7 +104,8 @@ Examples:
   keystead store verify redis://localhost    check that a server of yours is a correct store
   keystead sync token --client c --prefix p  a token for an offline client
   keystead router --nodes URL,URL            one address for several servers
-  keystead cluster status --cluster URL      show the nodes and slots of a cluster";
+  keystead cluster status --cluster URL      show the nodes and slots of a cluster
+  keystead sink list                         show how far other databases are behind";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -258,6 +261,7 @@ mod tests {
             &["keystead", "sync", "token", "--client", "c", "--prefix", "p"],
             &["keystead", "router"],
             &["keystead", "cluster", "status"],
+            &["keystead", "sink", "list"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();

@@ -2,19 +2,15 @@
 //!
 //! Invariant: the file is replaced atomically, and synced with its directory before the node acts on the table.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use keystead_cluster::SlotTable;
-use keystead_core::{Code, Error, Result};
+use keystead_core::Result;
+
+pub(super) use crate::data_file::{read, replace};
 
 /// The name of the file. It holds the JSON form of the table.
 pub const FILE: &str = "cluster.json";
-
-/// For the owner only, as everything in the data directory.
-const FILE_MODE: u32 = 0o600;
 
 /// Writes a table to a directory.
 ///
@@ -35,39 +31,12 @@ pub(crate) fn load(dir: &Path) -> Result<Option<SlotTable>> {
     })
 }
 
-/// Replaces a file, atomically.
-///
-/// # Errors
-/// `store_unavailable`; the file before stays.
-pub(super) fn replace(dir: &Path, name: &str, text: &str) -> Result<()> {
-    let write = || {
-        let new = dir.join(format!("{name}.new"));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, dir.join(name))?;
-        File::open(dir)?.sync_all()
-    };
-    write()
-        .map_err(|e| Error::new(Code::StoreUnavailable, format!("{name} cannot be written")).with_source(e))
-}
-
-/// The text of a file, if there is one.
-///
-/// # Errors
-/// `store_unavailable` when it cannot be read.
-pub(super) fn read(dir: &Path, name: &str) -> Result<Option<String>> {
-    match fs::read_to_string(dir.join(name)) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::new(Code::StoreUnavailable, format!("{name} cannot be read")).with_source(e)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    use keystead_core::Code;
 
     use super::*;
 

@@ -98,6 +98,7 @@ fn health(app: &App) -> Reply {
     found.add_documents(app);
     found.add_upstream(app);
     found.add_cluster(app);
+    found.add_sinks(app);
     // Formatted by hand, so that the status comes first.
     let (status, uptime) = (found.status(), app.uptime().as_secs());
     let mut body = format!(r#"{{"status":"{status}","version":"{VERSION}","uptime_seconds":{uptime}"#);
@@ -248,6 +249,22 @@ impl Found {
             let store = membership.scheme();
             self.reasons
                 .push(format!("cluster: {why} (in {store}), so this node goes on with the last slot table"));
+        }
+    }
+
+    fn add_sinks(&mut self, app: &App) {
+        for running in app.sinks.get().into_iter().flat_map(|sinks| sinks.all()) {
+            let (name, status, quarantined) =
+                (&running.definition.name, running.status(), running.quarantined_len());
+            let target = running.definition.target.shown();
+            if status.problem.is_some() {
+                // Why is for people with the token: GET /sinks.
+                self.reasons
+                    .push(format!("sink.{name}: its target ({target}) cannot be written: it is tried again"));
+            }
+            if quarantined > 0 {
+                self.reasons.push(format!("sink.{name}: its target ({target}) rejects {quarantined} keys"));
+            }
         }
     }
 

@@ -50,6 +50,7 @@ pub mod reply;
 pub mod request;
 pub mod rights;
 pub mod routes;
+mod sinks;
 pub mod status;
 mod sync;
 pub(crate) mod upstash;

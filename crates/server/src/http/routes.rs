@@ -12,7 +12,7 @@ use super::context::HttpContext;
 use super::openapi::part::Description;
 use super::reply::{IntoReply, Reply};
 use super::request::HttpRequest;
-use super::{backup, cluster, health, kv, limit, metrics, openapi, sync, upstash};
+use super::{backup, cluster, health, kv, limit, metrics, openapi, sinks, sync, upstash};
 
 /// Who may call a route when a token is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,15 @@ routes! {
     Metrics: GET, "/metrics", Token, Nothing => metrics::metrics, metrics::describe;
     Openapi: GET, "/openapi.json", Open, Nothing => openapi::openapi, openapi::describe;
     Backup: POST, "/admin/backup", Token, Body => backup::backup, backup::describe;
+
+    SinkList: GET, "/sinks", Token, Nothing => sinks::list, sinks::describe_list;
+    SinkOne: GET, "/sinks/{sink}" as "/sinks/*", Token, Nothing => sinks::one, sinks::describe_one;
+    SinkFlush: POST, "/sinks/{sink}/flush" as "/sinks/*", Token, Body => sinks::flush, sinks::describe_flush;
+    SinkQuarantine: GET, "/sinks/{sink}/quarantine" as "/sinks/*", Token, Nothing => sinks::quarantine, sinks::describe_quarantine;
+    SinkRetry: POST, "/sinks/{sink}/retry" as "/sinks/*", Token, Body => sinks::retry, sinks::describe_retry;
+    SinkSkip: POST, "/sinks/{sink}/skip" as "/sinks/*", Token, Body => sinks::skip, sinks::describe_skip;
+    SinkResync: POST, "/sinks/{sink}/resync" as "/sinks/*", Token, Body => sinks::resync, sinks::describe_resync;
+    SinkVerify: POST, "/sinks/{sink}/verify" as "/sinks/*", Token, Body => sinks::verify, sinks::describe_verify;
 
     ClusterReport: GET, "/admin/cluster", Token, Nothing => cluster::report, openapi::hidden;
     ClusterSizes: GET, "/admin/cluster/sizes", Token, Nothing => cluster::sizes, openapi::hidden;

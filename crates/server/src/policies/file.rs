@@ -11,14 +11,13 @@
 
 use std::fmt::Display;
 
-use keystead_core::{Code, Error, Result};
-use keystead_limit::{HeaderStyles, Policy};
-use toml::de::{DeTable, DeValue};
-
 use super::ENGINE;
 use crate::bounds::{POLICIES_MAX, POLICY_NAME_BYTES_MAX};
 use crate::failure::failure;
+use crate::settings::named_tables::{self, NamedTable, TableKind};
 use crate::stores::StoreName;
+use keystead_core::{Code, Error, Result};
+use keystead_limit::{HeaderStyles, Policy};
 
 /// The name of the table of all policies.
 pub(crate) const TABLE: &str = "limit";
@@ -26,6 +25,14 @@ pub(crate) const TABLE: &str = "limit";
 /// An example of a policy, for error messages.
 pub(crate) const EXAMPLE: &str =
     "write [limit.login] and below it limit = 5, periodMs = \"60s\", fail = \"closed\"";
+
+const TABLES: TableKind = TableKind {
+    table: TABLE,
+    plural: "policies",
+    example: EXAMPLE,
+    tables_max: POLICIES_MAX,
+    name_bytes_max: POLICY_NAME_BYTES_MAX,
+};
 
 /// The definition of a policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,46 +67,15 @@ impl Definition {
 /// # Errors
 /// `config_invalid` with one line for the user, which begins with the line in `file`.
 pub fn parse(text: &str, file: &str) -> Result<Vec<Definition>> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_at(text, span.start));
-        failure(format_args!("{file}:{line}: not valid TOML: {}", error.message()), EXAMPLE)
-    })?;
-    let Some((key, value)) = table.get_ref().iter().find(|(key, _)| key.get_ref() == TABLE) else {
-        return Ok(Vec::new());
-    };
-    let at = |offset: usize| format!("{file}:{}", line_at(text, offset));
-    let DeValue::Table(tables) = value.get_ref() else {
-        return Err(failure(format_args!("{}: limit must be tables", at(key.span().start)), EXAMPLE));
-    };
-    if tables.len() > POLICIES_MAX {
-        let (location, count) = (at(key.span().start), tables.len());
-        return Err(failure(
-            format_args!("{location}: there are {count} policies"),
-            format_args!("at most {POLICIES_MAX} are allowed"),
-        ));
-    }
-    // The values again, without positions, in the form that policies are made from.
-    let whole: toml::Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| failure(format_args!("{file}: {}", error.message()), EXAMPLE))?;
-    let values = whole.get(TABLE).and_then(toml::Value::as_table);
-    let mut definitions = Vec::with_capacity(tables.len());
-    for (name, _) in tables {
-        let location = at(name.span().start);
-        let name = name.get_ref().to_string();
-        let definition = definition(&name, values.and_then(|values| values.get(&name)));
-        let definition =
-            definition.map_err(|error| error.context(format_args!("{location}: limit.{name}")))?;
-        definitions.push(Definition { location, ..definition });
-    }
-    Ok(definitions)
+    let tables = named_tables::parse(text, file, &TABLES)?.into_iter();
+    let definitions = tables.map(|NamedTable { location, name, table }| match definition(&name, table) {
+        Ok(definition) => Ok(Definition { location, ..definition }),
+        Err(error) => Err(error.context(format_args!("{location}: limit.{name}"))),
+    });
+    definitions.collect()
 }
 
-fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
-    check_name(name)?;
-    let Some(mut table) = value.and_then(toml::Value::as_table).cloned() else {
-        return Err(failure("it must be a table", EXAMPLE));
-    };
+fn definition(name: &str, mut table: toml::Table) -> Result<Definition> {
     if table.contains_key("name") {
         return Err(failure("name is given twice", "the name is in the brackets"));
     }
@@ -125,21 +101,6 @@ fn definition(name: &str, value: Option<&toml::Value>) -> Result<Definition> {
     Ok(Definition { location, name: name.to_owned(), policy, store: StoreName::new(store), headers, shown })
 }
 
-fn check_name(name: &str) -> Result<()> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    // `.` and `..` have another meaning in a path.
-    let is_name = name.len() <= POLICY_NAME_BYTES_MAX
-        && name.bytes().all(is_plain)
-        && !name.trim_matches('.').is_empty();
-    match is_name {
-        true => Ok(()),
-        false => Err(failure(
-            "this is not a valid name",
-            format_args!("use 1 to {POLICY_NAME_BYTES_MAX} letters, digits, '-', '_' and '.'"),
-        )),
-    }
-}
-
 fn headers(value: Option<toml::Value>) -> Result<HeaderStyles> {
     let invalid = |what: &dyn Display| {
         failure(format_args!("headers {what}"), "write a list of \"plain\", \"structured\" and \"legacy\"")
@@ -159,10 +120,6 @@ fn headers(value: Option<toml::Value>) -> Result<HeaderStyles> {
         }
     }
     Ok(styles)
-}
-
-fn line_at(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::bounds::{
 };
 use crate::permissions;
 use crate::settings::{self, file::DEFAULT_PATH};
+use crate::sinks;
 
 /// Why a file was rejected.
 struct ReloadError {
@@ -131,6 +132,7 @@ async fn replace(app: &Arc<App>, text: &str, file: &str) -> Result<usize, Reload
     let of_file = |error: Error| ReloadError { problem: error.to_string(), passes: false };
     // The server must be able to start with the file, or none of it is applied.
     settings::file::parse(text, file).map_err(of_file)?;
+    sinks::file::parse(text, file).map_err(of_file)?;
     let definitions = file::parse(text, file).map_err(of_file)?;
     let count = definitions.len();
     let app = Arc::clone(app);

@@ -1,4 +1,4 @@
-//! keystead.toml: flat `name = value` pairs, each a row of the table, and policies. Touches one file, for reading.
+//! keystead.toml: flat `name = value` pairs, each a row of the table, policies and sinks. Touches one file, for reading.
 //!
 //! Errors have the position `FILE:LINE`.
 
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::table::{Form, SETTINGS, Setting};
 use crate::bounds::SETTINGS_BYTES_MAX;
 use crate::failure::{failure, io_words};
-use crate::{policies, suggest};
+use crate::{policies, sinks, suggest};
 
 /// The file that is read by default.
 pub const DEFAULT_PATH: &str = "keystead.toml";
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     }
 }
 
-/// Whether two texts differ in a setting, except for policies. An invalid text sets nothing.
+/// Whether two texts differ in a setting or a sink. An invalid text sets nothing.
 pub(crate) fn differ(one: Option<&str>, other: Option<&str>) -> bool {
     let pairs = |text: Option<&str>| {
         let entries = text.and_then(|text| parse(text, DEFAULT_PATH).ok()).unwrap_or_default();
@@ -48,7 +48,14 @@ pub(crate) fn differ(one: Option<&str>, other: Option<&str>) -> bool {
         pairs.sort_unstable();
         pairs
     };
-    pairs(one) != pairs(other)
+    let sinks = |text: Option<&str>| {
+        let sinks = text.and_then(|text| sinks::file::parse(text, DEFAULT_PATH).ok()).unwrap_or_default();
+        sinks
+            .into_iter()
+            .map(|sink| sinks::file::Definition { location: String::new(), ..sink })
+            .collect::<Vec<_>>()
+    };
+    pairs(one) != pairs(other) || sinks(one) != sinks(other)
 }
 
 /// The pairs of a text; `file` names it in errors.
@@ -57,14 +64,19 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
         |offset: usize| 1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count();
     let table = DeTable::parse(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
-        let hint = match is_policy(text, line) {
-            true => policies::file::EXAMPLE,
-            false => "write lines like http = \"127.0.0.1:8080\" or shards = 4",
+        let named =
+            [(policies::file::TABLE, policies::file::EXAMPLE), (sinks::file::TABLE, sinks::file::EXAMPLE)];
+        let hint = match named.into_iter().find(|(table, _)| is_in(table, text, line)) {
+            Some((_, example)) => example,
+            None => "write lines like http = \"127.0.0.1:8080\" or shards = 4",
         };
         failure(format_args!("{file}:{line}: not valid TOML: {}", e.message()), hint)
     })?;
     let mut entries = Vec::new();
-    for (key, value) in table.get_ref().iter().filter(|(key, _)| key.get_ref() != policies::file::TABLE) {
+    let named = [policies::file::TABLE, sinks::file::TABLE];
+    for (key, value) in
+        table.get_ref().iter().filter(|(key, _)| !named.iter().any(|name| *key.get_ref() == **name))
+    {
         let line = line_at(key.span().start);
         let setting = known(key.get_ref()).map_err(|e| e.context(format_args!("{file}:{line}")))?;
         let text =
@@ -74,11 +86,11 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Whether a line of an invalid TOML text is in the table of a policy.
-fn is_policy(text: &str, line: usize) -> bool {
+/// Whether a line of an invalid TOML text is in a table whose name begins with this.
+fn is_in(table: &str, text: &str, line: usize) -> bool {
     let heads = text.lines().take(line).map(str::trim).filter(|line| line.starts_with('['));
     let head = heads.last().map(|head| head.trim_start_matches(['[', ' ']));
-    let rest = head.and_then(|head| head.strip_prefix(policies::file::TABLE));
+    let rest = head.and_then(|head| head.strip_prefix(table));
     rest.is_some_and(|rest| rest.starts_with(['.', ' ', ']']) || rest.is_empty())
 }
 

@@ -14,7 +14,7 @@ use super::table::{CONFIG, SETTINGS, Setting};
 use super::value::InvalidValue;
 use super::{ConfigText, Settings, environment, token_file};
 use crate::failure::failure;
-use crate::{permissions, policies};
+use crate::{permissions, policies, sinks};
 
 /// What the user has set, before anything is checked.
 #[derive(Default)]
@@ -123,9 +123,11 @@ impl Loaded {
         let text = config.text.as_ref().map(|path| file::read(Path::new(path))).transpose()?;
         let (shown, words) = (path.display().to_string(), text.as_deref().unwrap_or_default());
         let (entries, policies) = (file::parse(words, &shown)?, policies::file::parse(words, &shown)?);
+        let sinks = sinks::file::parse(words, &shown)?;
         if text.is_some() {
             let holds_secret = entries.iter().any(|entry| entry.setting.secret)
-                || policies.iter().any(|definition| definition.store.may_be_secret());
+                || policies.iter().any(|definition| definition.store.may_be_secret())
+                || sinks.iter().any(|definition| definition.target.may_be_secret());
             warnings.extend(permissions::settings_file(&path, holds_secret)?);
         }
         let from_file = entries
@@ -134,6 +136,7 @@ impl Loaded {
             .collect();
         let mut loaded = settle(&[vec![config], flags, variables, from_file])?;
         (loaded.settings.policies, loaded.settings.config_text) = (policies, text.map(ConfigText));
+        loaded.settings.sinks = sinks;
         loaded.warnings = warnings;
         loaded.read_tokens()?;
         Ok(loaded)

@@ -12,11 +12,13 @@
 //! | environment variables                | `environment` |
 //! | tokens in files                      | `token_file` |
 //! | keystead.toml                        | [`mod@file`] |
+//! | its tables with names                | `named_tables` |
 //! | the test of docs/configuration.md    | `page`       |
 
 mod environment;
 pub mod file;
 pub mod layers;
+pub(crate) mod named_tables;
 #[cfg(test)]
 mod page;
 pub(crate) mod size;
@@ -58,6 +60,8 @@ pub struct Settings {
     pub shards: Option<Shards>,
     /// How much memory values may use. None: unlimited.
     pub memory_bytes: Option<usize>,
+    /// How much archived journal is kept for sinks.
+    pub sink_journal_bytes: u64,
     /// The store of the documents. None: the database.
     pub documents_store: Option<StoreName>,
     /// The Redis server or cluster that the Upstash-compatible REST API stands in front of. None: the database.
@@ -94,6 +98,8 @@ pub struct Settings {
     pub config_text: Option<ConfigText>,
     /// Its rate limits.
     pub policies: Vec<Definition>,
+    /// Its sinks.
+    pub sinks: Vec<crate::sinks::file::Definition>,
 }
 
 /// The text of a settings file. It may contain secrets, so it is not shown.
@@ -127,6 +133,7 @@ impl Settings {
             durability: Durability::Memory,
             shards: None,
             memory_bytes: Some(0),
+            sink_journal_bytes: 0,
             documents_store: None,
             upstream: None,
             nodes: None,
@@ -145,6 +152,7 @@ impl Settings {
             config: None,
             config_text: None,
             policies: Vec::new(),
+            sinks: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use tracing::level_filters::LevelFilter;
 
 use super::Settings;
+use super::size::parse_size_bytes;
 use super::value::{
     AUTO, InvalidValue, Listen, LogFormat, Token, addresses, durability, host_names, memory, node_id, one_of,
     path, shards, store_name, upstream,
@@ -137,6 +138,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Text,
         secret: false,
         set: |s, text| memory(text).map(|v| s.memory_bytes = v),
+    },
+    Setting {
+        name: "sink-journal",
+        value_name: "SIZE",
+        default: Some("1gb"),
+        help: "Journal that is kept for sinks whose targets are behind; one that is further behind begins anew with all keys",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| parse_size_bytes(text).map(|v| s.sink_journal_bytes = v),
     },
     Setting {
         name: "documents-store",

@@ -52,6 +52,7 @@ const PAGES: &[&str] = &[
     "docs/engine.md",
     "docs/openapi.md",
     "docs/stores.md",
+    "docs/write-behind.md",
     "docs/cluster.md",
     "docs/cluster-nodes.md",
 ];

@@ -3,11 +3,11 @@
 use keystead_core::{Code, Error};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-use super::pool::Target;
+use super::connect::Target;
 use crate::net::Address;
 
-/// The error of a call that was sent.
-pub(super) fn of_call(error: &tokio_postgres::Error) -> Error {
+/// The error of a call that was sent: `store_unavailable`, *not applied* if the server has rolled the statement back.
+pub fn of_call(error: &tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
         // The driver's own words never contain parameters of a statement.
         let message = format!("the connection to the PostgreSQL server was lost ({error})");

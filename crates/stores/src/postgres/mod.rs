@@ -6,7 +6,8 @@
 //!
 //! | To find                              | open      |
 //! |--------------------------------------|-----------|
-//! | connections and TLS                  | `pool`    |
+//! | logging in, TLS                      | `connect` |
+//! | connections for calls                | `pool`    |
 //! | the table, its creation, expired rows| `table`   |
 //! | reads and swaps, of several rows too | `calls`   |
 //! | compare-and-set                      | `backend` |
@@ -16,7 +17,8 @@
 
 mod backend;
 mod calls;
-mod failure;
+pub(crate) mod connect;
+pub(crate) mod failure;
 mod jobs;
 mod lock;
 mod pool;
@@ -28,22 +30,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::{Clock, Result, Store};
-use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{Authority, deadline_ms};
+use crate::authority::deadline_ms;
 use crate::bounds::{DEADLINE_PARTS, POSTGRES_CONNECTIONS_MAX};
 use crate::cas::CasStore;
-use crate::net;
 use backend::{PostgresBackend, RowStore};
+use connect::Target;
 use jobs::Jobs;
 use lock::LockStore;
-use pool::{Pool, Target};
+use pool::Pool;
 use table::Table;
 
-const PORT: u16 = 5432;
 const FORM: &str = "postgres://USER:PASSWORD@HOST:5432/DATABASE?table=keystead&atomic=cas&sslmode=disable&connections=16&deadline=5s";
 
 pub(super) const POSTGRES: Scheme =
@@ -76,26 +75,7 @@ impl FromStr for Atomic {
 }
 
 fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    let Authority { username, password, mut addresses, path } = Authority::of(url, PORT)?;
-    let (Some(address), true) = (addresses.pop(), addresses.is_empty()) else {
-        return Err(url.bad("it has one address: the one of the primary, or of a pooler"));
-    };
-    let user = username.unwrap_or_else(|| "postgres".to_owned());
-    let database = if path.is_empty() { user.clone() } else { path };
-    let mut config = Config::new();
-    config.user(&user).dbname(&database).application_name("keystead");
-    if let Some(password) = password {
-        config.password(password);
-    }
-    let tls = match url.take::<String>("sslmode")?.as_deref() {
-        None | Some("disable") => None,
-        // Certificates are always checked: an encrypted connection to somebody else is worth nothing.
-        Some("require" | "verify-ca" | "verify-full") => {
-            Some(net::system_tls().map_err(|error| url.bad(&error))?)
-        }
-        Some(_) => return Err(url.bad("sslmode is disable or verify-full")),
-    };
-    config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+    let target = Target::of(url)?;
     let name = url.take::<String>("table")?.unwrap_or_else(|| "keystead".to_owned());
     let table = Table::named(&name).ok_or_else(|| url.bad("table is NAME or SCHEMA.NAME"))?;
     let atomic = url.take("atomic")?.unwrap_or(Atomic::Cas);
@@ -108,7 +88,6 @@ fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     }
     let deadline_ms = deadline_ms(url)?;
     url.finish()?;
-    let target = Target { address, config, database, tls };
     // A little less than a call may take, so that its error says why.
     let patience = match atomic {
         Atomic::Cas => Duration::from_millis(deadline_ms) / DEADLINE_PARTS as u32 * 9 / 10,

@@ -10,26 +10,15 @@ use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
+use super::connect::{Login, Target};
 use super::failure;
 use super::table::{PARAMETERS, Param, QUERIES, Query, Table};
-use super::tls::Encrypt;
 use crate::bounds::{POSTGRES_CONNECT_WITHIN, POSTGRES_SWEEP_EVERY};
-use crate::net::{self, Address, Tls};
-use crate::version::{self, Version};
 
 type Failed = tokio_postgres::Error;
-
-/// Where to connect.
-pub(super) struct Target {
-    pub(super) address: Address,
-    pub(super) config: Config,
-    pub(super) database: String,
-    pub(super) tls: Option<Tls>,
-}
 
 pub(super) struct Pool {
     target: Target,
@@ -48,18 +37,10 @@ pub(super) struct Pool {
 }
 
 struct Connection {
-    client: Client,
-    driver: JoinHandle<()>,
+    login: Login,
     /// Nothing is between it and the server, which so has what was prepared on it.
     is_direct: bool,
     prepared: [OnceCell<Statement>; QUERIES],
-}
-
-impl Drop for Connection {
-    /// The driver waits for replies; nobody else does any more.
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
 }
 
 /// A connection that one call uses. It is closed, unless it is [returned](Lease::finish).
@@ -71,7 +52,7 @@ pub(super) struct Lease<'a> {
 
 impl Lease<'_> {
     pub(super) fn client(&self) -> &Client {
-        &self.connection.client
+        &self.connection.login.client
     }
 
     /// Begins a transaction.
@@ -109,18 +90,18 @@ impl Lease<'_> {
 
     /// The statement with a name, where names last as long as the connection.
     async fn prepared(&self, query: Query) -> Result<Option<&Statement>, Failed> {
-        let Connection { client, is_direct, prepared, .. } = &self.connection;
+        let Connection { login, is_direct, prepared } = &self.connection;
         if !is_direct {
             return Ok(None);
         }
         let (text, (_, types)) = (self.pool.table.text(query), PARAMETERS[query as usize]);
-        let prepare = || client.prepare_typed(text, types);
+        let prepare = || login.client.prepare_typed(text, types);
         prepared[query as usize].get_or_try_init(prepare).await.map(Some)
     }
 
     /// Keeps the connection for another call. The server must have replied to everything.
     pub(super) fn finish(self) {
-        if !self.connection.client.is_closed() {
+        if !self.connection.login.client.is_closed() {
             self.pool.idle().push(self.connection);
         }
     }
@@ -190,7 +171,7 @@ impl Pool {
         let (send, receive) = oneshot::channel();
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.connect()).await;
+            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.target.connect()).await;
             let slow =
                 |_| Err(Error::new(Code::StoreUnavailable, "the PostgreSQL server accepts no login in time"));
             // Nobody may wait for it any more: then it is for the next call.
@@ -213,39 +194,16 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Connection> {
-        let Target { address, config, tls, .. } = &self.target;
-        let refused = |message| Error::new(Code::StoreUnavailable, message);
         let failed = |error| failure::to_connect(&self.target, &error);
-        // The driver asks for TLS by itself, on a plain connection.
-        let stream = net::connect_plain(address).await.map_err(refused)?;
-        let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
-        let (client, driver) = match tls {
-            None => {
-                let (client, driver) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
-                self.check_version(driver.parameter("server_version"))?;
-                (client, tokio::spawn(async { drop(driver.await) }))
-            }
-            Some(tls) => {
-                let encrypt = Encrypt { tls: Arc::clone(tls), host: address.host.clone() };
-                let (client, driver) = config.connect_raw(stream, encrypt).await.map_err(failed)?;
-                self.check_version(driver.parameter("server_version"))?;
-                (client, tokio::spawn(async { drop(driver.await) }))
-            }
-        };
-        let mut connection = Connection { client, driver, is_direct: false, prepared: Default::default() };
-        connection.is_direct = match ends {
-            Some(ends) => is_direct(&connection.client, ends).await.map_err(failed)?,
+        let login = self.target.connect().await?;
+        let is_direct = match login.ends {
+            Some(ends) => is_direct(&login.client, ends).await.map_err(failed)?,
             None => false,
         };
-        if connection.is_direct {
-            connection.client.batch_execute(&self.set).await.map_err(failed)?;
+        if is_direct {
+            login.client.batch_execute(&self.set).await.map_err(failed)?;
         }
-        Ok(connection)
-    }
-
-    fn check_version(&self, states: Option<&str>) -> Result<()> {
-        let server = format!("the PostgreSQL server at {}", self.target.address);
-        version::check(&server, states.unwrap_or_default(), OLDEST)
+        Ok(Connection { login, is_direct, prepared: Default::default() })
     }
 
     /// Creates the table where there is none, and rejects a server that cannot be used.
@@ -284,9 +242,6 @@ async fn is_direct(client: &Client, (local, peer): (SocketAddr, SocketAddr)) -> 
     };
     Ok(same(end(0)?, local) && same(end(2)?, peer))
 }
-
-/// Older ones do not know `AS MATERIALIZED` and `plan_cache_mode`.
-const OLDEST: Version = Version(12, 0);
 
 /// Both ends of a connection, as the server sees them.
 const ENDS: &str =

@@ -155,6 +155,14 @@ pub(super) async fn accepts(port: u16) -> bool {
 /// # Errors
 /// With the message of psql.
 pub fn sql(site: &Site, statement: &str) -> Checked<String> {
+    sql_in(site, "postgres", statement)
+}
+
+/// The same in a database.
+///
+/// # Errors
+/// With the message of psql.
+pub fn sql_in(site: &Site, database: &str, statement: &str) -> Checked<String> {
     let binary = find().map_err(Failure::new)?.with_file_name("psql");
     let mut command = Command::new(binary);
     command.args([
@@ -164,6 +172,8 @@ pub fn sql(site: &Site, statement: &str) -> Checked<String> {
         &site.port().to_string(),
         "-U",
         "postgres",
+        "-d",
+        database,
         "-AtqX",
         "-c",
         statement,

@@ -135,6 +135,10 @@ fn patch_schema() -> Shape {
 fn in_query(name: &str) -> Parameter {
     let (about, shape) = match name {
         name::IF_VERSION => ("The version that the document must have; another is 409.", part::counter(0)),
+        name::FLUSHED => (
+            "How long to wait until the change is in the target of each sink that has the key; `keystead-flushed` says whether it is.",
+            wait(),
+        ),
         name::TTL => ("The time to live. Not together with `expiresAt`.", lifetime()),
         name::EXPIRES_AT => ("When the document expires. It must not have passed.", moment()),
         name::WAIT => ("Waits so long for the next change: 304 if there was none.", wait()),

@@ -19,6 +19,7 @@ pub(super) mod name {
     pub(in super::super) const IF_VERSION: &str = "ifVersion";
     pub(in super::super) const TTL: &str = "ttl";
     pub(in super::super) const EXPIRES_AT: &str = "expiresAt";
+    pub(in super::super) const FLUSHED: &str = "flushed";
     pub(in super::super) const WAIT: &str = "wait";
     pub(in super::super) const SINCE_VERSION: &str = "sinceVersion";
     pub(in super::super) const PREFIX: &str = "prefix";

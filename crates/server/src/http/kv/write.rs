@@ -2,6 +2,7 @@
 //! documents.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
@@ -19,14 +20,15 @@ use super::super::idempotency;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
+use super::super::sinks;
 use super::params::{self, Expiry, Guard, name};
 use super::response;
 use super::shared::{self, ChangeDocument};
 
 /// The parameters of `PUT` and `PATCH`.
-pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT];
+pub(super) const WRITING: &[&str] = &[name::IF_VERSION, name::TTL, name::EXPIRES_AT, name::FLUSHED];
 /// The parameters of `DELETE`.
-pub(super) const DELETING: &[&str] = &[name::IF_VERSION];
+pub(super) const DELETING: &[&str] = &[name::IF_VERSION, name::FLUSHED];
 
 /// The media types of patches.
 pub(super) const SHALLOW: &str = "application/json";
@@ -40,7 +42,9 @@ pub(in super::super) async fn put(context: &HttpContext, request: &HttpRequest) 
     // A full replacement: without parameters the expiry is removed.
     let expiry = params::expiry(&parameters, Expire::At(Millis::NEVER))?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, DocumentChange::Put(Bytes::from(text.into_bytes())), guard, expiry).await
+    let change = DocumentChange::Put(Bytes::from(text.into_bytes()));
+    let flushed = sinks::wait_of(&parameters, name::FLUSHED)?;
+    write(context, request, change, guard, expiry, flushed).await
 }
 
 pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest) -> ApiResult {
@@ -50,14 +54,16 @@ pub(in super::super) async fn patch(context: &HttpContext, request: &HttpRequest
     let patch = Patch::read(form, &request.body).map_err(|flaw| ApiError::flaw("the body", &flaw))?;
     let expiry = params::expiry(&parameters, Expire::Keep)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, DocumentChange::Patch(patch), guard, expiry).await
+    let flushed = sinks::wait_of(&parameters, name::FLUSHED)?;
+    write(context, request, DocumentChange::Patch(patch), guard, expiry, flushed).await
 }
 
 pub(in super::super) async fn delete(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     request.require_write()?;
     let parameters = Parameters::of(&request.head, DELETING)?;
     let guard = params::guard(&request.head.headers, &parameters)?;
-    write(context, request, DocumentChange::Delete, guard, Expiry::As(Expire::Keep)).await
+    let flushed = sinks::wait_of(&parameters, name::FLUSHED)?;
+    write(context, request, DocumentChange::Delete, guard, Expiry::As(Expire::Keep), flushed).await
 }
 
 fn form_of(headers: &HeaderMap) -> Result<Form, ApiError> {
@@ -77,6 +83,7 @@ async fn write(
     change: DocumentChange,
     guard: Guard,
     expiry: Expiry,
+    flushed: Option<Duration>,
 ) -> ApiResult {
     let key = params::key(request)?;
     let idempotency_key = params::idempotency_key(request)?;
@@ -85,6 +92,9 @@ async fn write(
         if idempotency_key.is_some() {
             shared::require_database(context, "storing the response for an Idempotency-Key")?;
         }
+        if flushed.is_some() {
+            shared::require_database(context, "waiting for sinks")?;
+        }
         let step = ChangeDocument { change: Arc::new(change), condition, expiry };
         let changed = documents.apply(&key, &step).await?;
         return Ok(reply::stored(response_of(&key, changed, status)));
@@ -92,6 +102,7 @@ async fn write(
     context.require_served([&key[..]])?;
     let shard = context.app.engine.shard_of(&key);
     let idempotency_key = idempotency_key.map(|one| context.with_slot(one, &key));
+    let name = key.clone();
     let ran = idempotency::run_at(context, shard, idempotency_key, move |keys, now| {
         let change = |expire| documents::change(keys, &key, &change, &condition, expire, now);
         let changed = expiry.at(now).map(change).transpose();
@@ -99,7 +110,7 @@ async fn write(
         response.or_else(|miss| ApiError::from(miss).unless_broken()).map(|stored| (stored, ()))
     });
     let (stored, ()) = ran.await?;
-    Ok(reply::stored(stored))
+    Ok(sinks::with_receipt(context, &name, flushed, reply::stored(stored)).await)
 }
 
 /// The response to a change; nothing: its expiry has passed already.

@@ -25,7 +25,7 @@ use super::context::HttpContext;
 use super::reply::{self, Reply};
 use super::request::HttpRequest;
 use super::routes::{ROUTES, Route};
-use super::{kv, limit, sync, upstash};
+use super::{kv, limit, sinks, sync, upstash};
 use crate::VERSION;
 use part::{Description, Shape};
 
@@ -49,6 +49,7 @@ const API_GROUPS: &[ApiGroup] = &[
         schemas: sync::openapi::schemas,
     },
     ApiGroup { tag: limit::openapi::TAG, about: "Rate limits.", schemas: limit::openapi::schemas },
+    ApiGroup { tag: sinks::TAG, about: "Write-behind to other databases.", schemas: sinks::schemas },
     ApiGroup {
         tag: upstash::openapi::TAG,
         about: "Redis commands over HTTP, compatible with Upstash.",

@@ -1,0 +1,314 @@
+//! Write-behind: the `[sink.NAME]` tables of the settings file, and a task for each that keeps another database up to date.
+//!
+//! | To find                                          | open         |
+//! |--------------------------------------------------|--------------|
+//! | how a sink is written                            | [`mod@file`] |
+//! | the task: positions, triggers; one batch         | `follower`; `flush` |
+//! | keys that have changed                           | `pending`    |
+//! | writing all keys again                           | `resync`     |
+//! | reading keys from the shards; their JSON         | `source`; `value` |
+//! | rows that the target rejects                     | [`quarantine`] |
+//! | what requests see of the task                    | [`shared`]   |
+//! | comparing source and target                      | `verify`     |
+//! | metrics                                          | [`metrics`]  |
+//!
+//! Touches the targets, the journal through feeds, and files of the data directory.
+
+pub mod file;
+mod flush;
+mod follower;
+pub mod metrics;
+mod pending;
+pub mod quarantine;
+mod resync;
+pub mod shared;
+mod source;
+mod value;
+mod verify;
+
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use keystead_core::{Clock, Code, Error, Result, Revision, ShardId, SystemClock};
+use keystead_engine::{Durability, Engine};
+use keystead_model::Bytes;
+use keystead_sinks::Sink;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::app::App;
+use crate::failure::failure;
+use file::{Definition, Mode};
+use follower::Follower;
+use quarantine::{Case, Quarantine};
+use shared::{Shared, Status};
+pub use verify::Differences;
+
+/// How often the journal that no sink needs any longer is released.
+const RELEASE_EVERY: Duration = Duration::from_secs(1);
+
+/// A sink that runs.
+pub struct Running {
+    /// As it is written in the settings.
+    pub definition: Arc<Definition>,
+    sink: Arc<dyn Sink>,
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// What became of a change in the targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// No sink has this key.
+    None,
+    /// It is in all of them.
+    Flushed,
+    /// It is not in all of them yet.
+    Pending,
+    /// A target rejects it: its key is in quarantine.
+    Quarantined,
+}
+
+/// The sinks of a server.
+pub struct Sinks {
+    engine: Engine,
+    all: Vec<Running>,
+    release: Option<AbortHandle>,
+    runtime: Handle,
+}
+
+impl Sinks {
+    /// Opens the targets, and begins to follow.
+    ///
+    /// # Errors
+    /// `config_invalid` with the one line for the user, for example when a target does not have a column. A target that cannot be reached is
+    /// tried again later.
+    pub(crate) async fn start(app: &App) -> Result<Sinks> {
+        let (engine, settings) = (&app.engine, &app.settings);
+        let mut sinks =
+            Sinks { engine: engine.clone(), all: Vec::new(), release: None, runtime: Handle::current() };
+        if settings.sinks.is_empty() {
+            return Ok(sinks);
+        }
+        if settings.durability == Durability::Memory {
+            return Err(failure(
+                "a sink needs a journal to follow, and durability memory has none",
+                "use durability fsync or commit, or remove the [sink.NAME] tables",
+            ));
+        }
+        if settings.cluster.is_some() {
+            return Err(failure(
+                "a node of a cluster cannot have sinks yet: a slot that moves would take its rows along",
+                "remove the [sink.NAME] tables or --cluster",
+            ));
+        }
+        for definition in &settings.sinks {
+            let at = |error: Error| {
+                let what = format!("{}: sink.{}: {}", definition.location, definition.name, error.message());
+                Error::new(error.code(), what)
+            };
+            let running = sinks.begin(app, definition).await.map_err(at)?;
+            sinks.all.push(running);
+        }
+        sinks.release = Some(tokio::spawn(release(engine.clone(), sinks.shared())).abort_handle());
+        Ok(sinks)
+    }
+
+    async fn begin(&self, app: &App, definition: &Definition) -> Result<Running> {
+        let definition = Arc::new(definition.clone());
+        let sink = keystead_sinks::open(definition.target.as_str(), definition.layout.clone())?;
+        if let Err(error) = sink.probe().await {
+            if error.code() == Code::ConfigInvalid {
+                return Err(error);
+            }
+            tracing::warn!(sink = definition.name, %error, "the target cannot be reached: it is tried again");
+        }
+        let dir = app.settings.data.clone();
+        let quarantine = Quarantine::open(&dir, &definition.name, SystemClock.now())?;
+        let latency = app.metrics.sinks.latency(&definition.name);
+        let shared = Arc::new(Shared::new(self.engine.shards(), quarantine, latency));
+        let follower = Follower::new(
+            &self.engine,
+            dir,
+            Arc::clone(&definition),
+            Arc::clone(&sink),
+            Arc::clone(&shared),
+        )?;
+        let task = tokio::spawn(follower.run()).abort_handle();
+        Ok(Running { definition, sink, shared, task })
+    }
+
+    fn shared(&self) -> Vec<Arc<Shared>> {
+        self.all.iter().map(|running| Arc::clone(&running.shared)).collect()
+    }
+
+    /// The runtime of their tasks, for calls of targets.
+    #[must_use]
+    pub fn runtime(&self) -> Handle {
+        self.runtime.clone()
+    }
+
+    /// All of them, in the order of the file.
+    #[must_use]
+    pub fn all(&self) -> &[Running] {
+        &self.all
+    }
+
+    /// The sink of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Running> {
+        self.all.iter().find(|running| running.definition.name == name)
+    }
+
+    /// The last durable revision of each shard.
+    fn durable(&self) -> Vec<(ShardId, Revision)> {
+        self.engine.shard_ids().map(|shard| (shard, self.engine.revision(shard))).collect()
+    }
+
+    /// Writes what is pending within the grace time of each sink, and ends them.
+    pub(crate) async fn stop(&self) {
+        let durable = self.durable();
+        let flushes = self.all.iter().map(|running| async {
+            let grace = running.definition.grace;
+            let flushed = tokio::time::timeout(grace, running.shared.reach(&durable)).await;
+            running.task.abort();
+            if flushed.is_err() {
+                let (sink, pending) = (&running.definition.name, running.shared.status().pending);
+                tracing::warn!(
+                    sink,
+                    pending,
+                    "stopped before everything was in the target: it follows after the next start"
+                );
+            }
+            let _ = running.sink.close().await;
+        });
+        // All at the same time: each has its own grace.
+        let mut flushes: Vec<_> = flushes.map(Box::pin).collect();
+        poll_fn(|cx| {
+            flushes.retain_mut(|flush| flush.as_mut().poll(cx).is_pending());
+            if flushes.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        if let Some(release) = &self.release {
+            release.abort();
+        }
+    }
+
+    /// Waits until a change of a key is in the targets, but not longer than this.
+    pub async fn receipt(&self, key: &[u8], longest: Duration) -> Receipt {
+        let shard = self.engine.shard_of(key);
+        // The change is durable, so it is not after this revision.
+        let at = [(shard, self.engine.revision(shard))];
+        match tokio::time::timeout(longest, self.wait_for(key, &at)).await {
+            Ok(receipt) => receipt,
+            Err(_) => Receipt::Pending,
+        }
+    }
+
+    /// Whether a change of this key must reach a target before it is acknowledged.
+    #[must_use]
+    pub fn writes_through(&self, key: &[u8]) -> bool {
+        self.all.iter().any(|running| running.definition.mode == Mode::WriteThrough && running.has(key))
+    }
+
+    async fn wait_for(&self, key: &[u8], at: &[(ShardId, Revision)]) -> Receipt {
+        let mut receipt = Receipt::None;
+        for running in self.all.iter().filter(|running| running.has(key)) {
+            running.shared.reach(at).await;
+            receipt = match running.shared.quarantine().contains(key) {
+                true => return Receipt::Quarantined,
+                false => Receipt::Flushed,
+            };
+        }
+        receipt
+    }
+}
+
+impl Running {
+    fn has(&self, key: &[u8]) -> bool {
+        source::is_followed(key, self.definition.layout.prefix.as_bytes())
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status().clone()
+    }
+
+    /// How many revisions the target is behind.
+    #[must_use]
+    pub fn lag(&self, engine: &Engine) -> u64 {
+        let reached = self.shared.reached();
+        engine
+            .shard_ids()
+            .zip(reached)
+            .map(|(shard, reached)| engine.revision(shard).0.saturating_sub(reached.0))
+            .sum()
+    }
+
+    /// Writes everything that is durable now. It returns when that is in the target or in quarantine.
+    pub async fn flush(&self, engine: &Engine) {
+        let durable: Vec<_> = engine.shard_ids().map(|shard| (shard, engine.revision(shard))).collect();
+        self.shared.reach(&durable).await;
+    }
+
+    /// The keys in quarantine.
+    #[must_use]
+    pub fn quarantined(&self) -> Vec<(Bytes, Case)> {
+        self.shared.quarantine().cases().iter().map(|(key, case)| (key.clone(), case.clone())).collect()
+    }
+
+    /// How many keys are in quarantine.
+    #[must_use]
+    pub fn quarantined_len(&self) -> usize {
+        self.shared.quarantine().cases().len()
+    }
+
+    /// Tries one key in quarantine again, or all. Returns how many.
+    #[must_use]
+    pub fn retry(&self, key: Option<&[u8]>) -> usize {
+        let retried = self.shared.quarantine().retry(key, SystemClock.now());
+        self.shared.wake();
+        retried
+    }
+
+    /// Removes one key from the quarantine, or all: the target keeps what it has until the key changes. Returns how many.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the file cannot be written.
+    pub fn skip(&self, key: Option<&[u8]>) -> Result<usize> {
+        let mut quarantine = self.shared.quarantine();
+        let keys: Vec<Bytes> = match key {
+            Some(key) => vec![Bytes::from(key)],
+            None => quarantine.cases().keys().cloned().collect(),
+        };
+        quarantine.remove(&keys)
+    }
+
+    /// Writes all keys again, also to a target of another database.
+    pub fn resync(&self) {
+        self.shared.request_resync();
+    }
+
+    /// Compares all keys with the target.
+    ///
+    /// # Errors
+    /// `unsupported` when the target cannot be read, or its error.
+    pub async fn verify(&self, engine: &Engine) -> Result<Differences> {
+        verify::verify(self, engine).await
+    }
+}
+
+/// Releases the journal that no sink needs, from time to time.
+async fn release(engine: Engine, sinks: Vec<Arc<Shared>>) {
+    loop {
+        tokio::time::sleep(RELEASE_EVERY).await;
+        for shard in engine.shard_ids() {
+            if let Some(least) = sinks.iter().map(|shared| shared.written(shard)).min() {
+                engine.release_journal(shard, least);
+            }
+        }
+    }
+}

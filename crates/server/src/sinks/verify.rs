@@ -1,0 +1,121 @@
+//! Compares source and target: each key with its row, and each row with its key. Touches the shards and the target, on connections of its
+//! own.
+//!
+//! What differs is compared again after a flush, because it may have changed between the two reads.
+
+use std::collections::BTreeSet;
+
+use keystead_core::{Code, Error, Result, ShardId};
+use keystead_engine::Engine;
+use keystead_model::Bytes;
+use keystead_sinks::{Row, Sink};
+
+use super::{Running, source};
+use crate::bounds::{SINK_DIFFERENCES_MAX, SINK_SLICE_KEYS};
+
+/// How often what differs is compared.
+const LOOKS: u32 = 3;
+
+/// What a comparison has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Keys that were compared.
+    pub keys: u64,
+    /// Keys whose row differs or is missing, and rows whose key does not exist. At most so many are listed.
+    pub differing: BTreeSet<String>,
+    /// How many there are.
+    pub count: u64,
+    /// Those of them that are in quarantine.
+    pub quarantined: u64,
+}
+
+pub(super) async fn verify(running: &Running, engine: &Engine) -> Result<Differences> {
+    if !running.sink.capabilities().readable {
+        return Err(Error::new(Code::Unsupported, "this kind of target cannot be read"));
+    }
+    // On a connection of its own, so that the sink goes on writing.
+    let definition = &running.definition;
+    let sink = keystead_sinks::open(definition.target.as_str(), definition.layout.clone())?;
+    let compared = compare(running, engine, &*sink).await;
+    let _ = sink.close().await;
+    compared
+}
+
+async fn compare(running: &Running, engine: &Engine, sink: &dyn Sink) -> Result<Differences> {
+    let mut found = Differences::default();
+    let prefix = running.definition.layout.prefix.as_str();
+    running.flush(engine).await;
+    for shard in engine.shard_ids() {
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = source::scan(engine, shard, cursor, prefix).await?;
+            found.keys += keys.len() as u64;
+            let differing = look(running, engine, sink, shard, keys).await?;
+            add(running, &mut found, differing);
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    let mut after: Option<String> = None;
+    loop {
+        let keys = sink.keys(after.as_deref(), None, SINK_SLICE_KEYS).await?;
+        let Some(last) = keys.last().cloned() else { return Ok(found) };
+        after = Some(last);
+        for key in keys.iter().filter(|key| key.starts_with(prefix)) {
+            let key = Bytes::from(key.as_bytes());
+            let shard = engine.shard_of(&key);
+            let read = source::read(engine, shard, vec![key.clone()]).await?;
+            if read.found.iter().all(|found| found.effects.is_none()) {
+                let differing = look(running, engine, sink, shard, vec![key]).await?;
+                add(running, &mut found, differing);
+            }
+        }
+    }
+}
+
+/// The keys that differ, also when looked at again.
+async fn look(
+    running: &Running,
+    engine: &Engine,
+    sink: &dyn Sink,
+    shard: ShardId,
+    keys: Vec<Bytes>,
+) -> Result<Vec<Bytes>> {
+    let mut suspects = keys;
+    for looks in 0..LOOKS {
+        if suspects.is_empty() {
+            break;
+        }
+        if looks > 0 {
+            running.flush(engine).await;
+        }
+        let (mut differing, mut left): (Vec<Bytes>, Vec<Bytes>) = (Vec::new(), suspects);
+        while !left.is_empty() {
+            let read = source::read(engine, shard, left).await?;
+            let mut rows: Vec<Row> = Vec::new();
+            for found in &read.found {
+                match found.row(shard, None) {
+                    Ok(row) => rows.push(row),
+                    Err(_) => differing.push(found.key.clone()),
+                }
+            }
+            let named = sink.differing(&rows).await?;
+            differing.extend(named.iter().map(|key| Bytes::from(key.as_bytes())));
+            left = read.left;
+        }
+        suspects = differing;
+    }
+    Ok(suspects)
+}
+
+fn add(running: &Running, found: &mut Differences, differing: Vec<Bytes>) {
+    for key in differing {
+        found.count += 1;
+        found.quarantined += u64::from(running.shared.quarantine().contains(&key));
+        if found.differing.len() < SINK_DIFFERENCES_MAX {
+            found.differing.insert(String::from_utf8_lossy(&key).into_owned());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Targets of write-behind by URL: other people's databases, which Keystead keeps up to date in batches.
+//!
+//! A new target is one file with a `SCHEME` and an implementation of [`Sink`], one row in [`SCHEMES`], one in `FEATURES`, and one cargo
+//! feature. A target with tables builds its statements with `statement` and checks its columns with `table`; one without ignores both and
+//! takes keys and JSON from the [`Row`]s.
+//!
+//! | To find                                             | open        |
+//! |-----------------------------------------------------|-------------|
+//! | rows, batches, the position                         | [`batch`]   |
+//! | which field goes to which column                    | [`layout`]  |
+//! | a value as a bound parameter of a column's type     | `param`     |
+//! | the one helper that builds and chunks statements    | `statement` |
+//! | what a target's table must look like                | `table`     |
+//! | the table of positions                              | `positions` |
+//! | PostgreSQL; SQLite                                  | `postgres`; `sqlite` |
+//!
+//! Touches what the URL names. Invariant: a batch and the position that it reaches become visible together or not at all.
+
+pub mod batch;
+pub mod bounds;
+pub mod layout;
+mod param;
+mod positions;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod statement;
+mod table;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use keystead_core::{Code, Error, Result};
+use keystead_stores::connect::Url;
+
+pub use batch::{Batch, Change, Position, Rejection, Row, Written};
+pub use layout::{Deletes, Layout, Values};
+
+/// What a call of a sink returns.
+pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// What a target can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It keeps the position beside the rows, in one transaction. Otherwise the caller keeps it, and a batch may arrive twice.
+    pub keeps_position: bool,
+    /// It can list and compare rows.
+    pub readable: bool,
+}
+
+/// A target. One caller at a time writes to it.
+pub trait Sink: Send + Sync {
+    /// The scheme of its URL.
+    fn scheme(&self) -> &'static str;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Connects, creates the table of positions, and checks that the layout fits the target.
+    ///
+    /// # Errors
+    /// `config_invalid` with what to do when the layout does not fit; `store_unavailable`.
+    fn probe(&self) -> SinkFuture<'_, ()>;
+
+    /// The position that the target has reached; nothing before the first batch.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    fn position(&self) -> SinkFuture<'_, Option<Position>>;
+
+    /// Writes rows and position in one transaction. A row that the target rejects keeps the whole batch out: the caller leaves it out of
+    /// the next attempt.
+    ///
+    /// # Errors
+    /// `store_unavailable`; of unknown outcome when the batch may have been written. [`position`](Sink::position) then says so.
+    fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written>;
+
+    /// Keys of rows in ascending order after this one, at most so many; with `before`, only of rows that were last written by a batch before
+    /// that one.
+    ///
+    /// # Errors
+    /// `unsupported` when it is not readable; `store_unavailable`.
+    fn keys<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        before: Option<u64>,
+        most: usize,
+    ) -> SinkFuture<'a, Vec<String>>;
+
+    /// The keys of these rows whose row in the target differs, or is missing, or is there though it is deleted.
+    ///
+    /// # Errors
+    /// As [`keys`](Sink::keys).
+    fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>>;
+
+    /// Ends its connections.
+    fn close(&self) -> SinkFuture<'_, ()>;
+}
+
+/// A kind of target, and the form of its URL.
+pub struct Scheme {
+    /// The scheme of the URL.
+    pub name: &'static str,
+    /// The form of the URL.
+    pub form: &'static str,
+    /// Its purpose, in one line.
+    pub about: &'static str,
+    open: Open,
+}
+
+type Open = fn(&Url<'_>, Layout) -> Result<Arc<dyn Sink>>;
+
+/// Every kind of target in this build.
+pub static SCHEMES: &[Scheme] = &[
+    #[cfg(feature = "postgres")]
+    postgres::POSTGRES,
+    #[cfg(feature = "postgres")]
+    postgres::POSTGRESQL,
+    #[cfg(feature = "sqlite")]
+    sqlite::SCHEME,
+];
+
+/// The schemes, and the cargo feature that each needs.
+const FEATURES: &[(&str, &str)] =
+    &[("postgres", "postgres"), ("postgresql", "postgres"), ("sqlite", "sqlite")];
+
+/// Opens the target that a URL names. It connects when it is first used: [`Sink::probe`] finds out whether that works.
+///
+/// # Errors
+/// `config_invalid` for a URL or layout that is not valid. It contains no password.
+pub fn open(url: &str, layout: Layout) -> Result<Arc<dyn Sink>> {
+    let name = url.split_once(':').map(|(name, _)| name);
+    let Some(scheme) = SCHEMES.iter().find(|scheme| Some(scheme.name) == name) else {
+        if let Some((scheme, feature)) = FEATURES.iter().find(|(scheme, _)| Some(*scheme) == name) {
+            let message = format!("this build has no target '{scheme}': build it with --features {feature}");
+            return Err(Error::new(Code::ConfigInvalid, message));
+        }
+        let forms: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.form).collect();
+        // A URL can contain a password: only its scheme is repeated.
+        let name = name.unwrap_or("without a scheme");
+        let message = format!("there is no target '{name}': the targets are {}", forms.join(", "));
+        return Err(Error::new(Code::ConfigInvalid, message));
+    };
+    (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scheme_names_its_feature() {
+        for Scheme { name, .. } in SCHEMES {
+            assert!(FEATURES.iter().any(|(scheme, _)| scheme == name), "{name} in FEATURES");
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheme_lists_the_targets_and_reveals_no_password() {
+        for url in ["oracle://root:secret@host", "secret"] {
+            let error = open(url, Layout::whole("s", "", "t")).err().unwrap();
+            assert_eq!(error.code(), Code::ConfigInvalid);
+            assert!(error.message().contains("the targets are postgres://"), "{error}");
+            assert!(!error.message().contains("secret"), "{error}");
+        }
+    }
+}

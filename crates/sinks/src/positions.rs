@@ -1,0 +1,59 @@
+//! The table of positions: its creation, reading and advancing. Pure.
+
+use crate::batch::Batch;
+use crate::layout::POSITIONS_TABLE;
+use crate::param::{Kind, Param};
+use crate::statement::{Dialect, Statement};
+use crate::table::Column;
+
+/// Creates the table.
+pub(crate) fn create(dialect: &Dialect) -> String {
+    let types = &dialect.types;
+    format!(
+        "CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (sink {key} PRIMARY KEY, database_id {text} NOT NULL, \
+         batch {integer} NOT NULL, revisions {text} NOT NULL, resync {integer})",
+        key = types.key,
+        text = types.text,
+        integer = types.integer,
+    )
+}
+
+/// Reads the columns `database_id`, `batch`, `revisions`, `resync`.
+pub(crate) fn read(dialect: &Dialect, sink: &str) -> Statement {
+    let mut params = Vec::new();
+    let sink = place(dialect, &mut params, sink);
+    let sql =
+        format!("SELECT database_id, batch, revisions, resync FROM {POSITIONS_TABLE} WHERE sink = {sink}");
+    Statement { sql, params, otherwise: None }
+}
+
+/// Changes one row if the target has the position that a batch expects, and none otherwise.
+pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
+    let (next, mut params) = (&batch.next, Vec::new());
+    let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
+    let sink = place(dialect, &mut params, sink);
+    let database = place(dialect, &mut params, &next.database);
+    let revisions = place(dialect, &mut params, &next.revisions_text());
+    let number = next.batch;
+    let sql = match &batch.expected {
+        None => format!(
+            "INSERT INTO {POSITIONS_TABLE} (sink, database_id, batch, revisions, resync) \
+             VALUES ({sink}, {database}, {number}, {revisions}, {resync}) ON CONFLICT (sink) DO NOTHING"
+        ),
+        Some((expected, before)) => {
+            let expected = place(dialect, &mut params, expected);
+            format!(
+                "UPDATE {POSITIONS_TABLE} SET database_id = {database}, batch = {number}, revisions = {revisions}, \
+                 resync = {resync} WHERE sink = {sink} AND database_id = {expected} AND batch = {before}"
+            )
+        }
+    };
+    Statement { sql, params, otherwise: None }
+}
+
+fn place(dialect: &Dialect, params: &mut Vec<Param>, text: &str) -> String {
+    params.push(Param::Text(text.to_owned()));
+    let type_name = dialect.types.text.to_owned();
+    let column = Column { quoted: String::new(), name: String::new(), type_name, kind: Kind::Text };
+    (dialect.place)(params.len(), &column)
+}

@@ -1,0 +1,404 @@
+//! PostgreSQL, also through PgBouncer in transaction mode. Accesses that server, and creates the table of positions there.
+//!
+//! A batch is one transaction on one connection: first the position, whose row is then locked, then the rows. Parameters are sent as text
+//! and cast to the types of their columns.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keystead_core::{Code, Error, Result, parse_duration_ms};
+use keystead_stores::connect::{PostgresLogin, PostgresTarget, Url, postgres_error};
+use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row as PostgresRow};
+
+use crate::batch::{Batch, Position, Rejection, Row, Written};
+use crate::bounds::{
+    CONNECT_WITHIN, DEADLINE, DEADLINE_RANGE, POSTGRES_PARAMS_MAX, REJECTIONS_MAX, STATEMENT_ROWS_MAX,
+};
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
+use crate::param::{Kind, Param};
+use crate::statement::{Dialect, Sorted, Statement, Types, differing, prepare, writes};
+use crate::table::{self, Column, Found, FoundColumn, Table};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
+
+pub(super) const POSTGRES: Scheme = Scheme {
+    name: "postgres",
+    form: "postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=disable&deadline=30s",
+    about: "PostgreSQL",
+    open,
+};
+
+pub(super) const POSTGRESQL: Scheme = Scheme {
+    name: "postgresql",
+    form: "postgresql://USER:PASSWORD@HOST:5432/DATABASE?sslmode=disable&deadline=30s",
+    about: "the same",
+    open,
+};
+
+const DIALECT: Dialect = Dialect {
+    quote: '"',
+    params_max: POSTGRES_PARAMS_MAX,
+    rows_max: STATEMENT_ROWS_MAX,
+    place: |number, column| format!("${number}::{}", column.type_name),
+    same: |one, other, column| match column.type_name.as_str() {
+        // It has no equality.
+        "json" => format!("{one}::jsonb IS NOT DISTINCT FROM {other}::jsonb"),
+        _ => format!("{one} IS NOT DISTINCT FROM {other}"),
+    },
+    types: Types { key: "text", text: "text", json: "jsonb", integer: "bigint", bool: "boolean" },
+    yes: "TRUE",
+    no: "FALSE",
+};
+
+const COLUMNS: &str = "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), \
+    a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '', \
+    EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indpred IS NULL \
+            AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
+    FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
+
+struct PostgresSink {
+    target: PostgresTarget,
+    layout: Layout,
+    deadline: Duration,
+    state: Mutex<State>,
+}
+
+/// The connection, and what is known of the table. Both are found out again after an error.
+#[derive(Default)]
+struct State {
+    connection: Option<PostgresLogin>,
+    table: Option<Arc<Table>>,
+}
+
+fn open(url: &Url<'_>, layout: Layout) -> Result<Arc<dyn Sink>> {
+    let target = PostgresTarget::of(url)?;
+    let deadline = match url.take::<String>("deadline")? {
+        Some(text) => Duration::from_millis(parse_duration_ms(&text)?),
+        None => DEADLINE,
+    };
+    if !DEADLINE_RANGE.contains(&deadline) {
+        return Err(url.bad(&format!(
+            "deadline is {:?} to {:?}",
+            DEADLINE_RANGE.start(),
+            DEADLINE_RANGE.end()
+        )));
+    }
+    url.finish()?;
+    Ok(Arc::new(PostgresSink { target, layout, deadline, state: Mutex::default() }))
+}
+
+/// Why a transaction was rolled back.
+enum Failed {
+    /// Because of some row: the reason of the target.
+    Row(String),
+    Call(Error),
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Failed {
+        match error.as_db_error() {
+            Some(db) if is_about_a_row(db.code()) => {
+                Failed::Row(format!("{} (SQLSTATE {})", db.message(), db.code().code()))
+            }
+            _ => Failed::Call(postgres_error(&error)),
+        }
+    }
+}
+
+/// Data exceptions, violated constraints, exceeded limits, and what triggers raise.
+fn is_about_a_row(code: &SqlState) -> bool {
+    ["22", "23", "54", "P0"].contains(&&code.code()[..2])
+}
+
+type Call<T> = std::result::Result<T, Failed>;
+
+impl PostgresSink {
+    /// Runs something on the connection, which is closed if it fails or takes too long.
+    async fn with<T>(&self, run: impl AsyncFnOnce(&Client, Arc<Table>) -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock().await;
+        let connection = match state.connection.take().filter(|connection| !connection.client.is_closed()) {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let late = || {
+            let message = format!("the PostgreSQL server did not reply within {:?}", self.deadline);
+            Error::unknown(Code::StoreUnavailable, message)
+        };
+        let known = state.table.take();
+        let call = async {
+            let table = match known {
+                Some(table) => table,
+                None => Arc::new(self.look(&connection.client).await?),
+            };
+            let result = run(&connection.client, Arc::clone(&table)).await?;
+            Ok::<_, Error>((result, table))
+        };
+        let (result, table) = tokio::time::timeout(self.deadline, call).await.map_err(|_| late())??;
+        *state = State { connection: Some(connection), table: Some(table) };
+        Ok(result)
+    }
+
+    async fn connect(&self) -> Result<PostgresLogin> {
+        let slow = |_| Error::new(Code::StoreUnavailable, "the PostgreSQL server accepts no login in time");
+        let connection = tokio::time::timeout(CONNECT_WITHIN.min(self.deadline), self.target.connect())
+            .await
+            .map_err(slow)??;
+        Ok(connection)
+    }
+
+    /// Creates the table of positions, and finds out whether the layout fits.
+    async fn look(&self, client: &Client) -> Result<Table> {
+        let failed = |error: tokio_postgres::Error| postgres_error(&error);
+        let exists = "SELECT to_regclass('keystead_sinks') IS NOT NULL, pg_is_in_recovery()";
+        let row = client.query_typed_one(exists, &[]).await.map_err(failed)?;
+        if row.get(1) {
+            let message = "the PostgreSQL server is a standby: use the address of the primary";
+            return Err(Error::new(Code::StoreUnavailable, message));
+        }
+        if !row.get::<_, bool>(0) {
+            client.batch_execute(&positions::create(&DIALECT)).await.map_err(|error| match error.code() {
+                Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Error::new(
+                    Code::ConfigInvalid,
+                    format!(
+                        "this user may not create tables: run {} as the owner",
+                        positions::create(&DIALECT)
+                    ),
+                ),
+                _ => failed(error),
+            })?;
+        }
+        let Some(name) = table::quoted_name(&self.layout.table, &DIALECT) else {
+            return table::check(&self.layout, None, &DIALECT);
+        };
+        let rows = client.query_typed(COLUMNS, &[(&name, Type::TEXT)]).await.map_err(failed)?;
+        let mut found = Found::default();
+        for row in &rows {
+            let (name, type_name): (String, String) = (row.get(0), row.get(1));
+            if row.get(4) {
+                found.unique.push(name.clone());
+            }
+            let kind = kind_of(&type_name);
+            found.columns.push(FoundColumn {
+                name,
+                type_name,
+                kind,
+                is_required: row.get(2),
+                is_generated: row.get(3),
+            });
+        }
+        table::check(&self.layout, (!rows.is_empty()).then_some(found), &DIALECT)
+    }
+
+    fn sorted(&self, table: &Table, rows: &[Row], which: impl Iterator<Item = usize>) -> Sorted {
+        prepare(&self.layout, table, which.map(|row| (row, &rows[row])))
+    }
+
+    async fn write_batch(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Written> {
+        let sorted = self.sorted(table, &batch.rows, 0..batch.rows.len());
+        if !sorted.rejected.is_empty() {
+            return Ok(Written::Rejected(sorted.rejected));
+        }
+        match self.transaction(client, table, batch, &sorted).await {
+            Ok(ControlFlow::Continue(())) => Ok(Written::Done),
+            Ok(ControlFlow::Break(fenced)) => Ok(fenced),
+            Err(Failed::Call(error)) => Err(error),
+            Err(Failed::Row(reason)) => {
+                client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
+                let rejections = self.find_rejected(client, table, batch).await;
+                client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
+                match rejections? {
+                    // All rows together are rejected, and none of them alone.
+                    none if none.is_empty() => Err(Error::new(Code::StoreUnavailable, reason)),
+                    rejections => Ok(Written::Rejected(rejections)),
+                }
+            }
+        }
+    }
+
+    async fn transaction(
+        &self,
+        client: &Client,
+        table: &Table,
+        batch: &Batch,
+        sorted: &Sorted,
+    ) -> Call<ControlFlow<Written>> {
+        client.batch_execute("BEGIN").await?;
+        let advance = positions::advance(&DIALECT, &self.layout.sink, batch);
+        if execute(client, &advance).await? == 0 {
+            client.batch_execute("ROLLBACK").await?;
+            return Ok(ControlFlow::Break(Written::Fenced));
+        }
+        run(client, &writes(table, &DIALECT, batch.next.batch, sorted)).await?;
+        client.batch_execute("COMMIT").await?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Halves the rows until those that the target rejects are alone. Leaves a transaction open.
+    async fn find_rejected(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Vec<Rejection>> {
+        let call = |error: tokio_postgres::Error| postgres_error(&error);
+        client.batch_execute("BEGIN; SET CONSTRAINTS ALL IMMEDIATE").await.map_err(call)?;
+        let mut rejected = Vec::new();
+        let all = 0..batch.rows.len();
+        let mut parts = vec![all];
+        while let Some(part) = parts.pop() {
+            if rejected.len() >= REJECTIONS_MAX || part.is_empty() {
+                continue;
+            }
+            client.batch_execute("SAVEPOINT part").await.map_err(call)?;
+            let sorted = self.sorted(table, &batch.rows, part.clone());
+            match run(client, &writes(table, &DIALECT, batch.next.batch, &sorted)).await {
+                Ok(()) => continue,
+                Err(Failed::Call(error)) => return Err(error),
+                Err(Failed::Row(reason)) if part.len() == 1 => {
+                    rejected.push(Rejection::new(part.start, &reason));
+                }
+                Err(Failed::Row(_)) => {
+                    let middle = part.start + part.len() / 2;
+                    // The first half is next, so that rows are tried in their order.
+                    parts.extend([middle..part.end, part.start..middle]);
+                }
+            }
+            client.batch_execute("ROLLBACK TO SAVEPOINT part").await.map_err(call)?;
+        }
+        Ok(rejected)
+    }
+}
+
+fn kind_of(type_name: &str) -> Kind {
+    match type_name {
+        "smallint" | "integer" | "bigint" => Kind::Integer,
+        "real" | "double precision" => Kind::Real,
+        "boolean" => Kind::Bool,
+        "json" | "jsonb" => Kind::Json,
+        "text" => Kind::Text,
+        name if name.starts_with("character varying") => Kind::Text,
+        _ => Kind::Other,
+    }
+}
+
+/// A parameter as text.
+fn text_of(param: &Param) -> Option<String> {
+    match param {
+        Param::Null => None,
+        Param::Bool(value) => Some(value.to_string()),
+        Param::Integer(value) => Some(value.to_string()),
+        // The shortest text that is this double.
+        Param::Real(value) => Some(format!("{value:?}")),
+        Param::Text(text) => Some(text.clone()),
+    }
+}
+
+async fn query(client: &Client, statement: &Statement) -> Call<Vec<PostgresRow>> {
+    let texts: Vec<Option<String>> = statement.params.iter().map(text_of).collect();
+    let params: Vec<(&(dyn ToSql + Sync), Type)> =
+        texts.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
+    Ok(client.query_typed(&statement.sql, &params).await?)
+}
+
+async fn execute(client: &Client, statement: &Statement) -> Call<u64> {
+    let texts: Vec<Option<String>> = statement.params.iter().map(text_of).collect();
+    let params: Vec<(&(dyn ToSql + Sync), Type)> =
+        texts.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
+    Ok(client.execute_typed(&statement.sql, &params).await?)
+}
+
+async fn run(client: &Client, statements: &[Statement]) -> Call<()> {
+    for statement in statements {
+        let changed = execute(client, statement).await?;
+        if let Some((expected, missing)) = &statement.otherwise
+            && changed < *expected
+        {
+            execute(client, missing).await?;
+        }
+    }
+    Ok(())
+}
+
+fn call_error(failed: Failed) -> Error {
+    match failed {
+        Failed::Row(reason) => Error::new(Code::StoreUnavailable, reason),
+        Failed::Call(error) => error,
+    }
+}
+
+impl Sink for PostgresSink {
+    fn scheme(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { keeps_position: true, readable: true }
+    }
+
+    fn probe(&self) -> SinkFuture<'_, ()> {
+        Box::pin(async {
+            self.state.lock().await.table = None;
+            self.with(async |_, _| Ok(())).await
+        })
+    }
+
+    fn position(&self) -> SinkFuture<'_, Option<Position>> {
+        Box::pin(self.with(async |client, _| {
+            let read = positions::read(&DIALECT, &self.layout.sink);
+            let rows = query(client, &read).await.map_err(call_error)?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let (database, revisions): (String, String) = (row.get(0), row.get(2));
+            Position::of_parts(database, row.get(1), &revisions, row.get(3)).map(Some)
+        }))
+    }
+
+    fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
+        Box::pin(self.with(async |client, table| self.write_batch(client, &table, batch).await))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        before: Option<u64>,
+        most: usize,
+    ) -> SinkFuture<'a, Vec<String>> {
+        Box::pin(self.with(async move |client, table| {
+            let Column { quoted: key, .. } = &table.key;
+            let mut sql = format!("SELECT {key}::text FROM {} WHERE {BATCH_COLUMN} > 0", table.quoted);
+            if let Some(before) = before {
+                sql.push_str(&format!(" AND {BATCH_COLUMN} < {before}"));
+            }
+            if table.deletes == Deletes::Tombstone {
+                sql.push_str(&format!(" AND NOT {DELETED_COLUMN}"));
+            }
+            let mut params = Vec::new();
+            if let Some(after) = after {
+                params.push(Param::Text(self.layout.key_text(after).to_owned()));
+                sql.push_str(&format!(" AND {key}::text COLLATE \"C\" > $1"));
+            }
+            sql.push_str(&format!(" ORDER BY {key}::text COLLATE \"C\" LIMIT {most}"));
+            let rows =
+                query(client, &Statement { sql, params, otherwise: None }).await.map_err(call_error)?;
+            Ok(rows.iter().map(|row| self.layout.key_of(row.get(0))).collect())
+        }))
+    }
+
+    fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
+        Box::pin(self.with(async |client, table| {
+            let sorted = self.sorted(&table, rows, 0..rows.len());
+            let mut keys: Vec<String> =
+                sorted.rejected.iter().map(|rejection| rows[rejection.row].key.clone()).collect();
+            for statement in differing(&table, &DIALECT, &sorted) {
+                let sql = format!("SELECT k::text FROM ({}) AS found (k)", statement.sql);
+                let found = query(client, &Statement { sql, ..statement }).await.map_err(call_error)?;
+                keys.extend(found.iter().map(|row| self.layout.key_of(row.get(0))));
+            }
+            Ok(keys)
+        }))
+    }
+
+    fn close(&self) -> SinkFuture<'_, ()> {
+        Box::pin(async {
+            *self.state.lock().await = State::default();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,375 @@
+//! A SQLite file. Touches that file, and creates the table of positions in it.
+//!
+//! A batch is one transaction. Calls run on a thread for blocking work, one at a time.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use keystead_core::{Code, Error, Result};
+use keystead_stores::connect::Url;
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
+
+use crate::batch::{Batch, Position, Rejection, Row, Written};
+use crate::bounds::{DEADLINE, REJECTIONS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX};
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
+use crate::param::{Kind, Param};
+use crate::statement::{Dialect, Sorted, Statement, Types, differing, prepare, writes};
+use crate::table::{self, Found, FoundColumn, Table};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
+
+pub(super) const SCHEME: Scheme =
+    Scheme { name: "sqlite", form: "sqlite:PATH", about: "a SQLite file that exists", open };
+
+const DIALECT: Dialect = Dialect {
+    quote: '"',
+    params_max: SQLITE_PARAMS_MAX,
+    rows_max: SQLITE_ROWS_MAX,
+    place: |number, _| format!("?{number}"),
+    same: |one, other, _| format!("{one} IS {other}"),
+    types: Types { key: "TEXT", text: "TEXT", json: "TEXT", integer: "INTEGER", bool: "INTEGER" },
+    yes: "1",
+    no: "0",
+};
+
+const COLUMNS: &str = "SELECT name, type, \"notnull\" AND dflt_value IS NULL AND NOT (pk AND type = 'INTEGER'), hidden > 1, pk \
+    FROM pragma_table_xinfo(?1)";
+
+const UNIQUE: &str = "SELECT min(c.name) FROM pragma_index_list(?1) AS i, pragma_index_info(i.name) AS c \
+    WHERE i.\"unique\" AND NOT i.partial GROUP BY i.name HAVING count(*) = 1";
+
+struct SqliteSink {
+    path: PathBuf,
+    layout: Layout,
+    open: Mutex<Option<Open>>,
+}
+
+/// A connection, and what is known of the table.
+struct Open {
+    connection: Connection,
+    table: Table,
+}
+
+fn open(url: &Url<'_>, layout: Layout) -> Result<Arc<dyn Sink>> {
+    let path = url.path.strip_prefix("//").unwrap_or(url.path);
+    if path.is_empty() {
+        return Err(url.bad("the path is missing"));
+    }
+    url.finish()?;
+    Ok(Arc::new(Shared(Arc::new(SqliteSink { path: path.into(), layout, open: Mutex::default() }))))
+}
+
+/// Why a transaction was rolled back.
+enum Failed {
+    /// Because of some row: the reason.
+    Row(String),
+    Call(Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Failed {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
+                Failed::Row(error.to_string())
+            }
+            _ => Failed::Call(call_error(&error)),
+        }
+    }
+}
+
+fn call_error(error: &rusqlite::Error) -> Error {
+    Error::new(Code::StoreUnavailable, format!("the SQLite file: {error}"))
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Error {
+        match failed {
+            Failed::Row(reason) => Error::new(Code::StoreUnavailable, reason),
+            Failed::Call(error) => error,
+        }
+    }
+}
+
+type Call<T> = std::result::Result<T, Failed>;
+
+impl ToSql for Param {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Param::Null => ToSqlOutput::Owned(Value::Null),
+            Param::Bool(value) => ToSqlOutput::Owned(Value::Integer(i64::from(*value))),
+            Param::Integer(value) => ToSqlOutput::Owned(Value::Integer(*value)),
+            Param::Real(value) => ToSqlOutput::Owned(Value::Real(*value)),
+            Param::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        })
+    }
+}
+
+impl SqliteSink {
+    /// Runs something on the connection, which is closed if it fails.
+    fn with<T>(&self, run: impl FnOnce(&mut Connection, &Table) -> Result<T>) -> Result<T> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = match open.take() {
+            Some(now) => now,
+            None => self.connect()?,
+        };
+        let result = run(&mut now.connection, &now.table)?;
+        *open = Some(now);
+        Ok(result)
+    }
+
+    fn connect(&self) -> Result<Open> {
+        // A file is not created: a mistake in its name would be found out much later.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(|error| {
+            let path = self.path.display();
+            let code = match error.sqlite_error_code() {
+                Some(ErrorCode::CannotOpen) if !self.path.exists() => Code::ConfigInvalid,
+                _ => Code::StoreUnavailable,
+            };
+            Error::new(
+                code,
+                format!("cannot open {path} ({error}): create it with its table first, with sqlite3"),
+            )
+        })?;
+        let call = |error: rusqlite::Error| call_error(&error);
+        connection.busy_timeout(DEADLINE).map_err(call)?;
+        connection.execute_batch(&positions::create(&DIALECT)).map_err(call)?;
+        let table = self.look(&connection).map_err(Error::from)??;
+        Ok(Open { connection, table })
+    }
+
+    fn look(&self, connection: &Connection) -> Call<Result<Table>> {
+        let name = self.layout.table.rsplit('.').next().unwrap_or_default();
+        let (mut found, mut keys) = (Found::default(), Vec::new());
+        let mut columns = connection.prepare(COLUMNS)?;
+        let mut rows = columns.query([name])?;
+        while let Some(row) = rows.next()? {
+            let (name, type_name): (String, String) = (row.get(0)?, row.get(1)?);
+            if row.get::<_, i64>(4)? > 0 {
+                keys.push(name.clone());
+            }
+            let kind = kind_of(&type_name);
+            found.columns.push(FoundColumn {
+                name,
+                type_name,
+                kind,
+                is_required: row.get(2)?,
+                is_generated: row.get(3)?,
+            });
+        }
+        let mut unique = connection.prepare(UNIQUE)?;
+        found.unique = unique.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        if let [key] = &keys[..] {
+            found.unique.push(key.clone());
+        }
+        Ok(table::check(&self.layout, (!found.columns.is_empty()).then_some(found), &DIALECT))
+    }
+
+    fn sorted(&self, table: &Table, rows: &[Row], which: impl Iterator<Item = usize>) -> Sorted {
+        prepare(&self.layout, table, which.map(|row| (row, &rows[row])))
+    }
+
+    fn write_batch(&self, connection: &mut Connection, table: &Table, batch: &Batch) -> Call<Written> {
+        let sorted = self.sorted(table, &batch.rows, 0..batch.rows.len());
+        if !sorted.rejected.is_empty() {
+            return Ok(Written::Rejected(sorted.rejected));
+        }
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if execute(&transaction, &positions::advance(&DIALECT, &self.layout.sink, batch))? == 0 {
+            return Ok(Written::Fenced);
+        }
+        let statements = writes(table, &DIALECT, batch.next.batch, &sorted);
+        // A foreign key may only be violated at the end.
+        match run(&transaction, &statements).and_then(|()| Ok(transaction.commit()?)) {
+            Ok(()) => Ok(Written::Done),
+            Err(Failed::Call(error)) => Err(Failed::Call(error)),
+            Err(Failed::Row(reason)) => {
+                let rejections = self.find_rejected(connection, table, batch)?;
+                if rejections.is_empty() {
+                    return Err(Failed::Call(Error::new(Code::StoreUnavailable, reason)));
+                }
+                Ok(Written::Rejected(rejections))
+            }
+        }
+    }
+
+    /// Tries each row alone, beside those that are accepted.
+    fn find_rejected(
+        &self,
+        connection: &mut Connection,
+        table: &Table,
+        batch: &Batch,
+    ) -> Call<Vec<Rejection>> {
+        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut rejected = Vec::new();
+        for row in 0..batch.rows.len() {
+            let savepoint = transaction.savepoint()?;
+            let sorted = self.sorted(table, &batch.rows, row..row + 1);
+            match run(&savepoint, &writes(table, &DIALECT, batch.next.batch, &sorted)) {
+                Ok(()) => savepoint.commit()?,
+                Err(Failed::Row(reason)) => rejected.push(Rejection::new(row, &reason)),
+                Err(failed) => return Err(failed),
+            }
+            if rejected.len() == REJECTIONS_MAX {
+                break;
+            }
+        }
+        Transaction::rollback(transaction)?;
+        Ok(rejected)
+    }
+
+    fn position(&self, connection: &Connection) -> Call<Option<Position>> {
+        let read = positions::read(&DIALECT, &self.layout.sink);
+        let mut statement = connection.prepare(&read.sql)?;
+        let mut rows = statement.query(params_from_iter(&read.params))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let revisions: String = row.get(2)?;
+        let position = Position::of_parts(row.get(0)?, row.get(1)?, &revisions, row.get(3)?);
+        position.map(Some).map_err(Failed::Call)
+    }
+
+    fn keys(
+        &self,
+        connection: &Connection,
+        table: &Table,
+        after: Option<&str>,
+        before: Option<u64>,
+        most: usize,
+    ) -> Call<Vec<String>> {
+        let key = &table.key.quoted;
+        let mut sql =
+            format!("SELECT CAST({key} AS TEXT) AS k FROM {} WHERE {BATCH_COLUMN} > 0", table.quoted);
+        if let Some(before) = before {
+            sql.push_str(&format!(" AND {BATCH_COLUMN} < {before}"));
+        }
+        if table.deletes == Deletes::Tombstone {
+            sql.push_str(&format!(" AND NOT {DELETED_COLUMN}"));
+        }
+        let after = after.map(|after| Param::Text(self.layout.key_text(after).to_owned()));
+        if after.is_some() {
+            sql.push_str(&format!(" AND CAST({key} AS TEXT) > ?1"));
+        }
+        sql.push_str(&format!(" ORDER BY k LIMIT {most}"));
+        let statement = Statement { sql, params: after.into_iter().collect(), otherwise: None };
+        self.found(connection, &statement)
+    }
+
+    fn found(&self, connection: &Connection, statement: &Statement) -> Call<Vec<String>> {
+        let mut prepared = connection.prepare(&statement.sql)?;
+        let found = prepared.query_map(params_from_iter(&statement.params), |row| row.get::<_, String>(0))?;
+        found.map(|key| Ok(self.layout.key_of(key?))).collect()
+    }
+
+    fn differing(&self, connection: &Connection, table: &Table, rows: &[Row]) -> Call<Vec<String>> {
+        let sorted = self.sorted(table, rows, 0..rows.len());
+        let mut keys: Vec<String> =
+            sorted.rejected.iter().map(|rejection| rows[rejection.row].key.clone()).collect();
+        for statement in differing(table, &DIALECT, &sorted) {
+            let sql = format!("WITH found (k) AS ({}) SELECT CAST(k AS TEXT) FROM found", statement.sql);
+            keys.extend(self.found(connection, &Statement { sql, ..statement })?);
+        }
+        Ok(keys)
+    }
+}
+
+fn kind_of(type_name: &str) -> Kind {
+    let upper = type_name.to_ascii_uppercase();
+    // By the rules of column affinity.
+    if upper.contains("INT") {
+        Kind::Integer
+    } else if upper.contains("JSON") {
+        Kind::Json
+    } else if ["CHAR", "CLOB", "TEXT"].iter().any(|word| upper.contains(word)) {
+        Kind::Text
+    } else if ["REAL", "FLOA", "DOUB"].iter().any(|word| upper.contains(word)) {
+        Kind::Real
+    } else if upper.contains("BOOL") {
+        Kind::Bool
+    } else {
+        Kind::Other
+    }
+}
+
+fn execute(connection: &Connection, statement: &Statement) -> Call<u64> {
+    let mut prepared = connection.prepare(&statement.sql)?;
+    Ok(prepared.execute(params_from_iter(&statement.params))? as u64)
+}
+
+fn run(connection: &Connection, statements: &[Statement]) -> Call<()> {
+    for statement in statements {
+        let changed = execute(connection, statement)?;
+        if let Some((expected, missing)) = &statement.otherwise
+            && changed < *expected
+        {
+            execute(connection, missing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls run on other threads.
+struct Shared(Arc<SqliteSink>);
+
+impl Shared {
+    fn call<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&SqliteSink, &mut Connection, &Table) -> Result<T> + Send + 'static,
+    ) -> SinkFuture<'static, T> {
+        let sink = Arc::clone(&self.0);
+        Box::pin(async move {
+            let call = move || sink.with(|connection, table| run(&sink, connection, table));
+            tokio::task::spawn_blocking(call)
+                .await
+                .unwrap_or_else(|error| Err(Error::unknown(Code::Internal, error.to_string())))
+        })
+    }
+}
+
+impl Sink for Shared {
+    fn scheme(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { keeps_position: true, readable: true }
+    }
+
+    fn probe(&self) -> SinkFuture<'_, ()> {
+        // Opened again, so that the table is looked at again.
+        *self.0.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.call(|_, _, _| Ok(()))
+    }
+
+    fn position(&self) -> SinkFuture<'_, Option<Position>> {
+        self.call(|sink, connection, _| Ok(sink.position(connection)?))
+    }
+
+    fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
+        let batch = batch.clone();
+        self.call(move |sink, connection, table| Ok(sink.write_batch(connection, table, &batch)?))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        before: Option<u64>,
+        most: usize,
+    ) -> SinkFuture<'a, Vec<String>> {
+        let after = after.map(str::to_owned);
+        self.call(move |sink, connection, table| {
+            Ok(sink.keys(connection, table, after.as_deref(), before, most)?)
+        })
+    }
+
+    fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
+        let rows = rows.to_vec();
+        self.call(move |sink, connection, table| Ok(sink.differing(connection, table, &rows)?))
+    }
+
+    fn close(&self) -> SinkFuture<'_, ()> {
+        Box::pin(async {
+            *self.0.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            Ok(())
+        })
+    }
+}

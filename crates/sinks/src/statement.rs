@@ -1,0 +1,424 @@
+//! The one helper that builds statements with bound parameters, and chunks them by what a target takes. Pure.
+//!
+//! Invariant: no statement changes a row that a later batch has written.
+
+use std::collections::BTreeMap;
+
+use crate::batch::{Change, Rejection, Row};
+use crate::bounds::STATEMENT_BYTES;
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN};
+use crate::param::Param;
+use crate::table::{Column, Table};
+
+/// The names of types, for statements that are suggested to users.
+pub(crate) struct Types {
+    pub(crate) key: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) json: &'static str,
+    pub(crate) integer: &'static str,
+    pub(crate) bool: &'static str,
+}
+
+/// How a target writes what all of them can do.
+pub(crate) struct Dialect {
+    pub(crate) quote: char,
+    /// Most bound parameters, and most rows, of one statement.
+    pub(crate) params_max: usize,
+    pub(crate) rows_max: usize,
+    /// The parameter with this number (the first is 1) as a value of a column.
+    pub(crate) place: fn(usize, &Column) -> String,
+    /// Whether two values of a column are the same, or both NULL.
+    pub(crate) same: fn(&str, &str, &Column) -> String,
+    pub(crate) types: Types,
+    pub(crate) yes: &'static str,
+    pub(crate) no: &'static str,
+}
+
+impl Dialect {
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        let quote = self.quote;
+        format!("{quote}{}{quote}", name.replace(quote, &format!("{quote}{quote}")))
+    }
+}
+
+/// A statement and its parameters.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) sql: String,
+    pub(crate) params: Vec<Param>,
+    /// What follows if it changes fewer rows than this: some are missing.
+    pub(crate) otherwise: Option<(u64, Box<Statement>)>,
+}
+
+/// A row with its parameters.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    key: Param,
+    version: i64,
+    values: Vec<Param>,
+}
+
+impl Prepared {
+    fn size(&self) -> usize {
+        self.key.size() + 8 + self.values.iter().map(Param::size).sum::<usize>()
+    }
+}
+
+/// Rows by what happens to them.
+#[derive(Default)]
+pub(crate) struct Sorted {
+    puts: Vec<Prepared>,
+    /// Rows of which some columns have changed.
+    partial: BTreeMap<Vec<usize>, Vec<Prepared>>,
+    deletes: Vec<Prepared>,
+    /// Rows that cannot be stored, whatever the target says.
+    pub(crate) rejected: Vec<Rejection>,
+}
+
+/// Prepares some rows of a batch.
+pub(crate) fn prepare<'r>(
+    layout: &Layout,
+    table: &Table,
+    rows: impl IntoIterator<Item = (usize, &'r Row)>,
+) -> Sorted {
+    let mut sorted = Sorted::default();
+    for (index, row) in rows {
+        let prepared = prepared(layout, table, row);
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => {
+                sorted.rejected.push(Rejection::new(index, &reason));
+                continue;
+            }
+        };
+        match &row.change {
+            Change::Delete => sorted.deletes.push(prepared),
+            Change::Put { changed: None, .. } => sorted.puts.push(prepared),
+            Change::Put { changed: Some(changed), .. } => {
+                let columns = (0..table.values.len()).filter(|at| layout.is_changed(*at, changed)).collect();
+                sorted.partial.entry(columns).or_default().push(prepared);
+            }
+        }
+    }
+    sorted
+}
+
+fn prepared(layout: &Layout, table: &Table, row: &Row) -> Result<Prepared, String> {
+    let key = serde_json::Value::from(layout.key_text(&row.key));
+    let key = Param::of(Some(&key), table.key.kind, &table.key.name)?;
+    let values = match &row.change {
+        Change::Delete => Vec::new(),
+        Change::Put { value, .. } => {
+            let columns = table.values.iter().enumerate();
+            columns
+                .map(|(at, column)| Param::of(layout.value_of(at, value), column.kind, &column.name))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    Ok(Prepared { key, version: i64::try_from(row.version.0).unwrap_or(i64::MAX), values })
+}
+
+/// The statements that write these rows as part of a batch.
+pub(crate) fn writes(table: &Table, dialect: &Dialect, batch: u64, rows: &Sorted) -> Vec<Statement> {
+    let build = Builder { table, dialect, batch };
+    let all: Vec<usize> = (0..table.values.len()).collect();
+    let mut statements = Vec::new();
+    for chunk in build.chunks(&rows.puts, all.len() + 2) {
+        statements.push(build.insert(chunk, &all, Existing::Update));
+    }
+    for (columns, rows) in &rows.partial {
+        for chunk in build.chunks(rows, all.len() + 2) {
+            let missing = Box::new(build.insert(chunk, &all, Existing::Keep));
+            let otherwise = Some((chunk.len() as u64, missing));
+            statements.push(Statement { otherwise, ..build.update(chunk, columns) });
+        }
+    }
+    for chunk in build.chunks(&rows.deletes, 1) {
+        statements.push(build.delete(chunk));
+    }
+    statements
+}
+
+/// The statements that return the keys of rows that the target has otherwise.
+pub(crate) fn differing(table: &Table, dialect: &Dialect, rows: &Sorted) -> Vec<Statement> {
+    let build = Builder { table, dialect, batch: 0 };
+    let mut statements = Vec::new();
+    for chunk in build.chunks(&rows.puts, table.values.len() + 2) {
+        statements.push(build.differing(chunk));
+    }
+    for chunk in build.chunks(&rows.deletes, 1) {
+        let mut params = Vec::new();
+        let keys = build.keys(chunk, &mut params);
+        let (name, key) = (&table.quoted, &table.key.quoted);
+        let live = if table.deletes == Deletes::Tombstone {
+            format!(" AND NOT {DELETED_COLUMN}")
+        } else {
+            String::new()
+        };
+        let sql = format!("SELECT {key} FROM {name} WHERE {key} IN ({keys}){live}");
+        statements.push(Statement { sql, params, otherwise: None });
+    }
+    statements
+}
+
+/// What an insertion does with a row that exists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Update,
+    Keep,
+}
+
+struct Builder<'b> {
+    table: &'b Table,
+    dialect: &'b Dialect,
+    batch: u64,
+}
+
+impl Builder<'_> {
+    /// Rows of one statement each, where each row has so many parameters.
+    fn chunks<'r>(&self, rows: &'r [Prepared], params: usize) -> Vec<&'r [Prepared]> {
+        let most = (self.dialect.params_max / params.max(1)).clamp(1, self.dialect.rows_max);
+        let (mut chunks, mut rest) = (Vec::new(), rows);
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = rest.iter().take(most).take_while(|row| {
+                let fits = bytes < STATEMENT_BYTES;
+                bytes += row.size();
+                fits
+            });
+            let (chunk, after) = rest.split_at(fits.count().max(1));
+            chunks.push(chunk);
+            rest = after;
+        }
+        chunks
+    }
+
+    fn place(&self, params: &mut Vec<Param>, param: &Param, column: &Column) -> String {
+        params.push(param.clone());
+        (self.dialect.place)(params.len(), column)
+    }
+
+    fn keys(&self, rows: &[Prepared], params: &mut Vec<Param>) -> String {
+        let keys: Vec<String> =
+            rows.iter().map(|row| self.place(params, &row.key, &self.table.key)).collect();
+        keys.join(", ")
+    }
+
+    fn insert(&self, rows: &[Prepared], columns: &[usize], existing: Existing) -> Statement {
+        let Table { quoted, key, values, deletes } = self.table;
+        let tombstone = *deletes == Deletes::Tombstone;
+        let mut params = Vec::new();
+        let tuples: Vec<String> = rows
+            .iter()
+            .map(|row| {
+                let mut places = vec![self.place(&mut params, &row.key, key)];
+                places
+                    .extend(columns.iter().map(|at| self.place(&mut params, &row.values[*at], &values[*at])));
+                places.push(row.version.to_string());
+                places.push(self.batch.to_string());
+                if tombstone {
+                    places.push(self.dialect.no.to_owned());
+                }
+                format!("({})", places.join(", "))
+            })
+            .collect();
+        let mut names: Vec<&str> = columns.iter().map(|at| values[*at].quoted.as_str()).collect();
+        names.extend([VERSION_COLUMN, BATCH_COLUMN]);
+        if tombstone {
+            names.push(DELETED_COLUMN);
+        }
+        let conflict = match existing {
+            Existing::Keep => "NOTHING".to_owned(),
+            Existing::Update => {
+                let sets: Vec<String> =
+                    names.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+                let sets = sets.join(", ");
+                format!("UPDATE SET {sets} WHERE {quoted}.{BATCH_COLUMN} < excluded.{BATCH_COLUMN}")
+            }
+        };
+        let sql = format!(
+            "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} ON CONFLICT ({key}) DO {conflict}",
+            key = key.quoted,
+            names = names.join(", "),
+            tuples = tuples.join(", "),
+        );
+        Statement { sql, params, otherwise: None }
+    }
+
+    /// Rows as a table `v` with the columns `k`, `n` (the version) and `c0`, `c1`, ...
+    fn as_table(&self, rows: &[Prepared], columns: &[usize], params: &mut Vec<Param>) -> String {
+        let Table { key, values, .. } = self.table;
+        let selects: Vec<String> =
+            rows.iter()
+                .map(|row| {
+                    let mut parts = vec![format!("{} AS k", self.place(params, &row.key, key))];
+                    parts.push(format!("{} AS n", row.version));
+                    parts.extend(columns.iter().map(|at| {
+                        format!("{} AS c{at}", self.place(params, &row.values[*at], &values[*at]))
+                    }));
+                    format!("SELECT {}", parts.join(", "))
+                })
+                .collect();
+        format!("({}) AS v", selects.join(" UNION ALL "))
+    }
+
+    fn update(&self, rows: &[Prepared], columns: &[usize]) -> Statement {
+        let Table { quoted, key, values, deletes } = self.table;
+        let mut params = Vec::new();
+        let from = self.as_table(rows, columns, &mut params);
+        let mut sets: Vec<String> =
+            columns.iter().map(|at| format!("{} = v.c{at}", values[*at].quoted)).collect();
+        sets.push(format!("{VERSION_COLUMN} = v.n"));
+        sets.push(format!("{BATCH_COLUMN} = {}", self.batch));
+        // A key that was deleted is new, and all of it has changed: a tombstone is not updated in parts.
+        let live =
+            if *deletes == Deletes::Tombstone { format!(" AND NOT {DELETED_COLUMN}") } else { String::new() };
+        let sql = format!(
+            "UPDATE {quoted} SET {sets} FROM {from} WHERE {quoted}.{key} = v.k AND {quoted}.{BATCH_COLUMN} < {batch}{live}",
+            sets = sets.join(", "),
+            key = key.quoted,
+            batch = self.batch,
+        );
+        Statement { sql, params, otherwise: None }
+    }
+
+    fn delete(&self, rows: &[Prepared]) -> Statement {
+        let Table { quoted, key, deletes, .. } = self.table;
+        let (mut params, batch) = (Vec::new(), self.batch);
+        let keys = self.keys(rows, &mut params);
+        let which = format!("WHERE {} IN ({keys}) AND {BATCH_COLUMN} < {batch}", key.quoted);
+        let sql = match deletes {
+            Deletes::Delete => format!("DELETE FROM {quoted} {which}"),
+            Deletes::Tombstone => {
+                let yes = self.dialect.yes;
+                format!("UPDATE {quoted} SET {DELETED_COLUMN} = {yes}, {BATCH_COLUMN} = {batch} {which}")
+            }
+        };
+        Statement { sql, params, otherwise: None }
+    }
+
+    fn differing(&self, rows: &[Prepared]) -> Statement {
+        let Table { quoted, key, values, deletes } = self.table;
+        let all: Vec<usize> = (0..values.len()).collect();
+        let mut params = Vec::new();
+        let from = self.as_table(rows, &all, &mut params);
+        let mut differs = vec![format!("t.{} IS NULL", key.quoted), format!("t.{VERSION_COLUMN} <> v.n")];
+        if *deletes == Deletes::Tombstone {
+            differs.push(format!("t.{DELETED_COLUMN}"));
+        }
+        for (at, column) in values.iter().enumerate() {
+            let same = (self.dialect.same)(&format!("t.{}", column.quoted), &format!("v.c{at}"), column);
+            differs.push(format!("NOT ({same})"));
+        }
+        let sql = format!(
+            "SELECT v.k FROM {from} LEFT JOIN {quoted} AS t ON t.{key} = v.k WHERE {differs}",
+            key = key.quoted,
+            differs = differs.join(" OR "),
+        );
+        Statement { sql, params, otherwise: None }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use keystead_core::{Revision, ShardId, Version};
+    use serde_json::json;
+
+    use super::*;
+    use crate::param::Kind;
+
+    pub(crate) const DIALECT: Dialect = Dialect {
+        quote: '"',
+        params_max: 6,
+        rows_max: 9,
+        place: |number, column| format!("${number}::{}", column.type_name),
+        same: |one, other, _| format!("{one} IS NOT DISTINCT FROM {other}"),
+        types: Types { key: "text", text: "text", json: "jsonb", integer: "bigint", bool: "boolean" },
+        yes: "TRUE",
+        no: "FALSE",
+    };
+
+    fn column(name: &str, type_name: &str, kind: Kind) -> Column {
+        let (name, type_name) = (name.to_owned(), type_name.to_owned());
+        Column { quoted: DIALECT.quoted(&name), name, type_name, kind }
+    }
+
+    fn table(deletes: Deletes) -> Table {
+        let values = vec![column("a", "text", Kind::Text), column("b", "int4", Kind::Integer)];
+        Table { quoted: "\"t\"".to_owned(), key: column("key", "text", Kind::Text), values, deletes }
+    }
+
+    fn layout() -> Layout {
+        let fields = [("a", "a"), ("b", "b")].map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
+        Layout { values: crate::Values::Fields(fields), ..Layout::whole("s", "", "t") }
+    }
+
+    fn row(key: &str, change: Change) -> Row {
+        let (version, revision) = (Version(5), Revision(9));
+        Row { key: key.to_owned(), version, shard: ShardId(0), revision, change }
+    }
+
+    fn put(n: i64, changed: Option<Vec<String>>) -> Change {
+        Change::Put { value: json!({"a": "x", "b": n}), changed }
+    }
+
+    fn written(rows: &[Row], deletes: Deletes) -> (Vec<Statement>, Vec<Rejection>) {
+        let table = table(deletes);
+        let sorted = prepare(&layout(), &table, rows.iter().enumerate());
+        (writes(&table, &DIALECT, 7, &sorted), sorted.rejected)
+    }
+
+    #[test]
+    fn upserts_are_guarded_and_chunked_by_parameters() {
+        let rows = ["k1", "k2", "k3"].map(|key| row(key, put(1, None)));
+        let (statements, _) = written(&rows, Deletes::Delete);
+        assert_eq!(
+            statements[0].sql,
+            "INSERT INTO \"t\" (\"key\", \"a\", \"b\", keystead_version, keystead_batch) VALUES ($1::text, $2::text, $3::int4, 5, 7) \
+             ON CONFLICT (\"key\") DO UPDATE SET \"a\" = excluded.\"a\", \"b\" = excluded.\"b\", \
+             keystead_version = excluded.keystead_version, keystead_batch = excluded.keystead_batch \
+             WHERE \"t\".keystead_batch < excluded.keystead_batch"
+        );
+        assert_eq!(statements.len(), 3, "each within the parameters of one statement");
+        assert!(statements.iter().all(|one| one.params.len() <= DIALECT.params_max));
+    }
+
+    #[test]
+    fn deletes_are_guarded() {
+        let rows = ["k1", "k2"].map(|key| row(key, Change::Delete));
+        let (statements, _) = written(&rows, Deletes::Delete);
+        assert_eq!(
+            statements[0].sql,
+            "DELETE FROM \"t\" WHERE \"key\" IN ($1::text, $2::text) AND keystead_batch < 7"
+        );
+        let (statements, _) = written(&rows, Deletes::Tombstone);
+        assert!(
+            statements[0]
+                .sql
+                .starts_with("UPDATE \"t\" SET keystead_deleted = TRUE, keystead_batch = 7 WHERE")
+        );
+    }
+
+    #[test]
+    fn only_changed_columns_are_updated_and_missing_rows_inserted() {
+        let rows = [row("k1", put(1, Some(vec!["b".to_owned()])))];
+        let (statements, _) = written(&rows, Deletes::Delete);
+        let [Statement { sql, otherwise: Some((1, missing)), .. }] = &statements[..] else {
+            panic!("{statements:?}")
+        };
+        assert_eq!(
+            sql,
+            "UPDATE \"t\" SET \"b\" = v.c1, keystead_version = v.n, keystead_batch = 7 \
+             FROM (SELECT $1::text AS k, 5 AS n, $2::int4 AS c1) AS v WHERE \"t\".\"key\" = v.k AND \"t\".keystead_batch < 7"
+        );
+        assert!(missing.sql.ends_with("ON CONFLICT (\"key\") DO NOTHING"), "{}", missing.sql);
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_rejected_by_its_index() {
+        let bad = Change::Put { value: json!({"b": "many"}), changed: None };
+        let (statements, rejected) = written(&[row("k1", put(1, None)), row("k2", bad)], Deletes::Delete);
+        assert_eq!(statements.len(), 1);
+        assert_eq!(rejected.iter().map(|rejection| rejection.row).collect::<Vec<_>>(), [1]);
+    }
+}
