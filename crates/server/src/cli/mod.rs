@@ -67,7 +67,7 @@ struct Flag {
     many: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 10] = [
+const SUBCOMMANDS: [Subcommand; 11] = [
     serve::SUBCOMMAND,
     config::SUBCOMMAND,
     health::SUBCOMMAND,

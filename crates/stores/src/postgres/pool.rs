@@ -164,14 +164,14 @@ impl Pool {
     async fn lease(self: &Arc<Self>) -> Result<Lease<'_>> {
         let closed = |_| Error::new(Code::StoreUnavailable, "the store is closed");
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(closed)?;
-        let idle = std::iter::from_fn(|| self.idle().pop()).find(|idle| !idle.client.is_closed());
+        let idle = std::iter::from_fn(|| self.idle().pop()).find(|idle| !idle.login.client.is_closed());
         if let Some(connection) = idle {
             return Ok(Lease { pool: self, connection, _permit: permit });
         }
         let (send, receive) = oneshot::channel();
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.target.connect()).await;
+            let connected = tokio::time::timeout(POSTGRES_CONNECT_WITHIN, pool.connect()).await;
             let slow =
                 |_| Err(Error::new(Code::StoreUnavailable, "the PostgreSQL server accepts no login in time"));
             // Nobody may wait for it any more: then it is for the next call.
