@@ -67,6 +67,9 @@ pub(super) fn read(body: &[u8], scope: Option<&Scope>) -> Result<Batch, ApiError
     let Value::Object(mut body) = body else { return Err(ApiError::bad(FORM)) };
     let Some(Value::String(client)) = body.remove("client") else { return Err(ApiError::bad(FORM)) };
     let Some(Value::Array(items)) = body.remove("items") else { return Err(ApiError::bad(FORM)) };
+    if body.get("client_ts").is_some_and(Value::is_null) {
+        return Err(ApiError::bad("\"client_ts\" is a time in milliseconds, not null"));
+    }
     let client_ts = number(&mut body, "client_ts").map_err(ApiError::Bad)?;
     if let Some(other) = body.keys().next() {
         return Err(ApiError::bad(format!("the member '{other}' is unknown: {FORM}")));
@@ -269,6 +272,7 @@ mod tests {
             r#"{"client":"a b","items":[]}"#,
             r#"{"client":"c","items":[],"more":1}"#,
             r#"{"client":"c","items":[],"client_ts":"now"}"#,
+            r#"{"client":"c","items":[],"client_ts":null}"#,
         ] {
             assert!(matches!(read(body.as_bytes(), None), Err(ApiError::Bad(_))), "{body}");
         }
