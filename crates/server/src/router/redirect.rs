@@ -47,6 +47,8 @@ impl Redirect {
             let is_address = !address.contains(' ') && address.contains(':');
             return (is_address && slot.parse::<u16>().is_ok()).then(|| Redirect::Moved(address.to_owned()));
         }
+        // A transaction of which a command met the end of its slot was undone.
+        let line = line.strip_prefix("EXECABORT Transaction undone: ").unwrap_or(line);
         AGAIN.contains(&line).then_some(Redirect::Again)
     }
 
@@ -205,6 +207,8 @@ mod tests {
         assert_eq!(Redirect::of_line("MOVED 42 10.0.0.1:6379"), moved("10.0.0.1:6379"));
         for line in AGAIN {
             assert_eq!(Redirect::of_line(line), Some(Redirect::Again));
+            let undone = format!("EXECABORT Transaction undone: {line}");
+            assert_eq!(Redirect::of_line(&undone), Some(Redirect::Again));
         }
         for line in
             ["MOVED house", "MOVED 99999 h:1", "TRYAGAIN later", "ERR MOVED 42 h:1", "CLUSTERDOWN x", ""]
