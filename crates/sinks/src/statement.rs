@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use crate::batch::{Change, Rejection, Row};
-use crate::bounds::STATEMENT_BYTES;
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN};
 use crate::param::Param;
 use crate::table::{Column, Table};
@@ -19,12 +18,24 @@ pub(crate) struct Types {
     pub(crate) bool: &'static str,
 }
 
+/// How an insertion meets rows that exist, and where an update finds its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    /// `ON CONFLICT`, and `UPDATE ... FROM`: PostgreSQL and SQLite.
+    Conflict,
+    /// `ON DUPLICATE KEY UPDATE`, and `UPDATE ... JOIN`: MySQL.
+    Duplicate,
+}
+
 /// How a target writes what all of them can do.
 pub(crate) struct Dialect {
     pub(crate) quote: char,
+    pub(crate) grammar: Grammar,
     /// Most bound parameters, and most rows, of one statement.
     pub(crate) params_max: usize,
     pub(crate) rows_max: usize,
+    /// Bytes of values after which a statement takes no further row.
+    pub(crate) bytes: usize,
     /// The parameter with this number (the first is 1) as a value of a column.
     pub(crate) place: fn(usize, &Column) -> String,
     /// Whether two values of a column are the same, or both NULL.
@@ -182,7 +193,7 @@ impl Builder<'_> {
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = rest.iter().take(most).take_while(|row| {
-                let fits = bytes < STATEMENT_BYTES;
+                let fits = bytes < self.dialect.bytes;
                 bytes += row.size();
                 fits
             });
@@ -227,7 +238,22 @@ impl Builder<'_> {
         if tombstone {
             names.push(DELETED_COLUMN);
         }
-        let conflict = match existing {
+        let conflict = match self.dialect.grammar {
+            Grammar::Conflict => self.on_conflict(&names, existing),
+            Grammar::Duplicate => self.on_duplicate_key(&names, existing),
+        };
+        let sql = format!(
+            "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} {conflict}",
+            key = key.quoted,
+            names = names.join(", "),
+            tuples = tuples.join(", "),
+        );
+        Statement { sql, params, otherwise: None }
+    }
+
+    fn on_conflict(&self, names: &[&str], existing: Existing) -> String {
+        let Table { quoted, key, .. } = self.table;
+        let what = match existing {
             Existing::Keep => "NOTHING".to_owned(),
             Existing::Update => {
                 let sets: Vec<String> =
@@ -236,13 +262,24 @@ impl Builder<'_> {
                 format!("UPDATE SET {sets} WHERE {quoted}.{BATCH_COLUMN} < excluded.{BATCH_COLUMN}")
             }
         };
-        let sql = format!(
-            "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} ON CONFLICT ({key}) DO {conflict}",
-            key = key.quoted,
-            names = names.join(", "),
-            tuples = tuples.join(", "),
-        );
-        Statement { sql, params, otherwise: None }
+        format!("ON CONFLICT ({}) DO {what}", key.quoted)
+    }
+
+    /// The row that exists may be one of another key, with the same value in another unique column: then NULL is assigned to a column
+    /// that is NOT NULL, so that the statement fails. Assignments are executed in their order, so the number of the batch is the last.
+    fn on_duplicate_key(&self, names: &[&str], existing: Existing) -> String {
+        let (key, batch) = (&self.table.key.quoted, self.batch);
+        let mut sets = Vec::new();
+        let mut number = BATCH_COLUMN.to_owned();
+        if existing == Existing::Update {
+            let others = names.iter().filter(|name| **name != BATCH_COLUMN);
+            sets.extend(
+                others.map(|name| format!("{name} = IF({BATCH_COLUMN} < {batch}, VALUES({name}), {name})")),
+            );
+            number = format!("GREATEST({BATCH_COLUMN}, {batch})");
+        }
+        sets.push(format!("{BATCH_COLUMN} = IF({key} <=> VALUES({key}), {number}, NULL)"));
+        format!("ON DUPLICATE KEY UPDATE {}", sets.join(", "))
     }
 
     /// Rows as a table `v` with the columns `k`, `n` (the version) and `c0`, `c1`, ...
@@ -266,19 +303,22 @@ impl Builder<'_> {
         let Table { quoted, key, values, deletes } = self.table;
         let mut params = Vec::new();
         let from = self.as_table(rows, columns, &mut params);
+        // A key that was deleted is new, and all of it has changed: a tombstone is not updated in parts.
+        let live =
+            if *deletes == Deletes::Tombstone { format!(" AND NOT {DELETED_COLUMN}") } else { String::new() };
         let mut sets: Vec<String> =
             columns.iter().map(|at| format!("{} = v.c{at}", values[*at].quoted)).collect();
         sets.push(format!("{VERSION_COLUMN} = v.n"));
         sets.push(format!("{BATCH_COLUMN} = {}", self.batch));
-        // A key that was deleted is new, and all of it has changed: a tombstone is not updated in parts.
-        let live =
-            if *deletes == Deletes::Tombstone { format!(" AND NOT {DELETED_COLUMN}") } else { String::new() };
-        let sql = format!(
-            "UPDATE {quoted} SET {sets} FROM {from} WHERE {quoted}.{key} = v.k AND {quoted}.{BATCH_COLUMN} < {batch}{live}",
-            sets = sets.join(", "),
-            key = key.quoted,
-            batch = self.batch,
-        );
+        let (sets, key, batch) = (sets.join(", "), &key.quoted, self.batch);
+        let sql = match self.dialect.grammar {
+            Grammar::Conflict => format!(
+                "UPDATE {quoted} SET {sets} FROM {from} WHERE {quoted}.{key} = v.k AND {quoted}.{BATCH_COLUMN} < {batch}{live}"
+            ),
+            Grammar::Duplicate => format!(
+                "UPDATE {quoted} JOIN {from} ON {quoted}.{key} = v.k SET {sets} WHERE {BATCH_COLUMN} < {batch}{live}"
+            ),
+        };
         Statement { sql, params, otherwise: None }
     }
 
@@ -329,8 +369,10 @@ pub(crate) mod tests {
 
     pub(crate) const DIALECT: Dialect = Dialect {
         quote: '"',
+        grammar: Grammar::Conflict,
         params_max: 6,
         rows_max: 9,
+        bytes: 1_000,
         place: |number, column| format!("${number}::{}", column.type_name),
         same: |one, other, _| format!("{one} IS NOT DISTINCT FROM {other}"),
         types: Types { key: "text", text: "text", json: "jsonb", integer: "bigint", bool: "boolean" },
@@ -381,6 +423,28 @@ pub(crate) mod tests {
         );
         assert_eq!(statements.len(), 3, "each within the parameters of one statement");
         assert!(statements.iter().all(|one| one.params.len() <= DIALECT.params_max));
+    }
+
+    #[test]
+    fn mysql_assigns_the_guard_last() {
+        let dialect =
+            Dialect { quote: '`', grammar: Grammar::Duplicate, place: |_, _| "?".to_owned(), ..DIALECT };
+        let table = table(Deletes::Delete);
+        let part = row("k2", put(1, Some(vec!["b".to_owned()])));
+        let sorted = prepare(&layout(), &table, [row("k1", put(1, None)), part].iter().enumerate());
+        let statements = writes(&table, &dialect, 7, &sorted);
+        assert_eq!(
+            statements[0].sql.split_once(" ON ").unwrap().1,
+            "DUPLICATE KEY UPDATE \"a\" = IF(keystead_batch < 7, VALUES(\"a\"), \"a\"), \
+             \"b\" = IF(keystead_batch < 7, VALUES(\"b\"), \"b\"), \
+             keystead_version = IF(keystead_batch < 7, VALUES(keystead_version), keystead_version), \
+             keystead_batch = IF(\"key\" <=> VALUES(\"key\"), GREATEST(keystead_batch, 7), NULL)"
+        );
+        assert_eq!(
+            statements[1].sql,
+            "UPDATE \"t\" JOIN (SELECT ? AS k, 5 AS n, ? AS c1) AS v ON \"t\".\"key\" = v.k \
+             SET \"b\" = v.c1, keystead_version = v.n, keystead_batch = 7 WHERE keystead_batch < 7"
+        );
     }
 
     #[test]

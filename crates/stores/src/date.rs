@@ -19,8 +19,18 @@ pub(crate) fn basic(time: Millis) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{:02}Z", second % 60)
 }
 
+/// `2015-08-30T12:36:00.000Z`, in UTC.
+#[cfg(feature = "http")]
+#[must_use]
+pub fn rfc3339(time: Millis) -> String {
+    let (year, month, day) = civil(time.0 / DAY_MS);
+    let (second, ms) = (time.0 % DAY_MS / 1000, time.0 % 1000);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}.{ms:03}Z", second % 60)
+}
+
 /// The date of a day, counted from 1970-01-01.
-#[cfg(feature = "dynamodb")]
+#[cfg(any(feature = "dynamodb", feature = "http"))]
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
