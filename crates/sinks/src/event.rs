@@ -18,7 +18,7 @@ pub(crate) fn id(sink: &str, database: &str, row: &Row) -> String {
     format!("{}-{}-{}-{shown}", row.shard.0, row.revision.0, row.version.0)
 }
 
-/// A digest of texts, which it tells apart.
+/// A digest of texts, which it distinguishes.
 pub(crate) fn digest<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut hash = Sha256::new();
     for text in texts {

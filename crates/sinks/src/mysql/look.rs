@@ -157,7 +157,7 @@ fn check_key(found: &Found, layout: &Layout, dialect: &Dialect) -> Result<()> {
     }
     let (table, name) = (&layout.table, dialect.quoted(&key.name));
     let message = format!(
-        "the column {} of {table} does not tell all keys apart (case, accents or spaces at the end): \
+        "the column {} of {table} takes different keys for the same (case, accents or spaces at the end): \
          run ALTER TABLE {table} MODIFY {name} {} NOT NULL, or map keys to integers",
         key.name, dialect.types.key
     );
