@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Most rows of one statement. More rows are in the next one.
 pub const STATEMENT_ROWS_MAX: usize = 1_000;
 
-/// Bytes of values after which a statement takes no further row.
+/// Most bytes of values of one statement. A larger row is alone in its statement.
 pub const STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Most rejected rows that one write reports. If there are more, the next write reports them.

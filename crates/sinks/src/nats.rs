@@ -302,10 +302,9 @@ impl NatsSink {
         let reply: Value = serde_json::from_slice(reply).unwrap_or_default();
         let error = &reply["error"];
         if let Some(code) = error["err_code"].as_u64() {
-            if [ErrorCode::STREAM_WRONG_LAST_SEQUENCE.0, WRONG_LAST_SEQUENCE_CONSTANT]
-                .map(u64::from)
-                .contains(&code)
-            {
+            let wrong =
+                [ErrorCode::STREAM_WRONG_LAST_SEQUENCE, ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT];
+            if wrong.contains(&ErrorCode(code)) {
                 return Ok(None);
             }
             let why = error["description"].as_str().unwrap_or("nothing about it");
@@ -330,9 +329,6 @@ impl NatsSink {
         })
     }
 }
-
-/// "wrong last sequence", without its number.
-const WRONG_LAST_SEQUENCE_CONSTANT: u16 = 10_164;
 
 struct Message {
     subject: String,

@@ -34,7 +34,7 @@ pub(crate) struct Dialect {
     /// Most bound parameters, and most rows, of one statement.
     pub(crate) params_max: usize,
     pub(crate) rows_max: usize,
-    /// Bytes of values after which a statement takes no further row.
+    /// Most bytes of values of one statement. A larger row is alone in its statement.
     pub(crate) bytes: usize,
     /// The parameter with this number (the first is 1) as a value of a column.
     pub(crate) place: fn(usize, &Column) -> String,
@@ -193,9 +193,8 @@ impl Builder<'_> {
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = rest.iter().take(most).take_while(|row| {
-                let fits = bytes < self.dialect.bytes;
                 bytes += row.size();
-                fits
+                bytes <= self.dialect.bytes
             });
             let (chunk, after) = rest.split_at(fits.count().max(1));
             chunks.push(chunk);
@@ -423,6 +422,22 @@ pub(crate) mod tests {
         );
         assert_eq!(statements.len(), 3, "each within the parameters of one statement");
         assert!(statements.iter().all(|one| one.params.len() <= DIALECT.params_max));
+    }
+
+    #[test]
+    fn a_large_row_is_alone_in_its_statement() {
+        let text = |bytes: usize| {
+            let value = json!({"a": "x".repeat(bytes), "b": 1});
+            row("k", Change::Put { value, changed: None })
+        };
+        let dialect = Dialect { params_max: 100, ..DIALECT };
+        let sizes = |rows: &[Row]| {
+            let table = table(Deletes::Delete);
+            let sorted = prepare(&layout(), &table, rows.iter().enumerate());
+            let statements = writes(&table, &dialect, 7, &sorted);
+            statements.iter().map(|statement| statement.params.len() / 3).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[text(300), text(300), text(300), text(2_000), text(10)]), [2, 1, 1, 1]);
     }
 
     #[test]

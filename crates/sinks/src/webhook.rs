@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use keystead_core::{Clock, Code, Error, Millis, Result, SystemClock};
 use keystead_stores::connect::{Authority, Http, Url, rfc3339, system_tls};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use crate::batch::{Batch, Change, Position, Rejection, Row, Written};

@@ -1,12 +1,12 @@
 //! Where a MySQL server is, how to log in there, and what its errors mean. Opens sockets.
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
 use keystead_stores::connect::{Address, Authority, Url, handshake_advice, system_certificates};
-use mysql_async::{Conn, DriverError, IoError, Opts, OptsBuilder, PathOrBuf, ServerError, SslOpts};
+use mysql_async::{Conn, DriverError, IoError, Opts, OptsBuilder, ServerError, SslOpts};
 
 use crate::bounds::MYSQL_STATEMENTS_KEPT;
 use crate::session::Failed;
@@ -42,11 +42,11 @@ impl Target {
         }
         let tls = match url.take("tls")?.unwrap_or(false) {
             // Certificates are always checked: an encrypted connection to somebody else is worth nothing.
-            true => Some(
-                SslOpts::default()
-                    .with_disable_built_in_roots(true)
-                    .with_root_certs(roots().map_err(|error| url.bad(&error))?),
-            ),
+            true => {
+                let roots = system_certificates().map_err(|error| url.bad(&error))?;
+                let roots = roots.into_iter().map(Into::into).collect();
+                Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots))
+            }
             false => None,
         };
         // A lock that takes longer than a call may is given up by the server, too.
@@ -70,13 +70,9 @@ impl Target {
     }
 
     /// Logs in.
-    pub(super) fn connect(&self) -> mysql_async::BoxFuture<'static, Conn> {
+    pub(super) fn connect(&self) -> Pin<Box<dyn Future<Output = mysql_async::Result<Conn>> + Send>> {
         Conn::new(self.options.clone())
     }
-}
-
-fn roots() -> std::result::Result<Vec<PathOrBuf<'static>>, String> {
-    Ok(system_certificates()?.into_iter().map(|der| PathOrBuf::Buf(der.into())).collect())
 }
 
 /// Closes a connection whose server does not reply. The library would ask a task to end the call first, and wait for the reply.

@@ -40,10 +40,9 @@ pub(super) async fn look(connection: &mut Conn, layout: &Layout) -> Result<Known
         return Err(unavailable("the MySQL server is a replica (read_only): use the address of the primary"));
     }
     let is_mariadb = text_at(row, 0).contains("MariaDB");
-    let value_bytes = integer_at(row, 2).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 20);
+    let packet = integer_at(row, 2).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 20);
     let key = if is_mariadb { MARIADB_KEY } else { MYSQL_KEY };
-    // Values beside each other have some bytes around them, and so has a packet.
-    let dialect = dialect(key, STATEMENT_BYTES.min(value_bytes / 2));
+    let dialect = dialect(key, STATEMENT_BYTES.min(packet / 2));
     create_positions(connection, &dialect).await?;
     let (schema, name) = match layout.table.split_once('.') {
         Some((schema, name)) => (Param::Text(schema.to_owned()), name),
@@ -65,14 +64,14 @@ pub(super) async fn look(connection: &mut Conn, layout: &Layout) -> Result<Known
         );
         return Err(Error::new(Code::ConfigInvalid, message));
     }
-    Ok(Known { dialect, table, value_bytes: value_bytes.saturating_sub(1024) })
+    Ok(Known { dialect, table, request_bytes: packet.saturating_sub(16 * 1024) })
 }
 
 fn plain(sql: &str) -> Statement {
     Statement { sql: sql.to_owned(), params: Vec::new(), otherwise: None }
 }
 
-fn unavailable(message: &str) -> Error {
+fn unavailable(message: &'static str) -> Error {
     Error::new(Code::StoreUnavailable, message)
 }
 

@@ -100,13 +100,13 @@ struct State {
 struct Known {
     dialect: Dialect,
     table: Table,
-    /// Most bytes of a value: `max_allowed_packet`.
-    value_bytes: usize,
+    /// Most bytes of the values of a request, by `max_allowed_packet`.
+    request_bytes: usize,
 }
 
 struct MysqlSession<'c> {
     connection: &'c mut Conn,
-    value_bytes: usize,
+    request_bytes: usize,
 }
 
 fn open(url: &Url<'_>, layout: Layout) -> Result<Arc<dyn Sink>> {
@@ -204,14 +204,13 @@ impl Session for MysqlSession<'_> {
     }
 
     async fn execute(&mut self, statement: &Statement) -> Call<u64> {
-        for param in &statement.params {
-            if param.size() > self.value_bytes {
-                return Err(Failed::Row(format!(
-                    "a value has {} bytes, and max_allowed_packet of the server is {}: raise it",
-                    param.size(),
-                    self.value_bytes
-                )));
-            }
+        // Only a row that is alone in its statement can be as large.
+        let bytes: usize = statement.params.iter().map(Param::size).sum();
+        if bytes > self.request_bytes {
+            return Err(Failed::Row(format!(
+                "the row takes {bytes} bytes, and max_allowed_packet of the server leaves {}: raise it",
+                self.request_bytes
+            )));
         }
         self.connection.exec_drop(&statement.sql, values(&statement.params)).await.map_err(failed)?;
         Ok(self.connection.affected_rows())
@@ -282,8 +281,8 @@ impl Sink for MysqlSink {
 
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
         Box::pin(self.with(async |connection, known| {
-            let Known { dialect, table, value_bytes } = &*known;
-            let session = &mut MysqlSession { connection, value_bytes: *value_bytes };
+            let Known { dialect, table, request_bytes } = &*known;
+            let session = &mut MysqlSession { connection, request_bytes: *request_bytes };
             Writer { session, dialect, layout: &self.layout, table, batch }.write().await
         }))
     }

@@ -4,7 +4,7 @@
 
 mod cases;
 mod crashes;
-mod mysql;
+mod mariadb;
 mod nats;
 mod target;
 mod webhook;

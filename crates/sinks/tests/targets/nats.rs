@@ -61,7 +61,9 @@ impl Target {
             if subject.starts_with("position.") {
                 continue;
             }
-            let header = |name: &str| message.headers.get(name).map_or(String::new(), ToString::to_string);
+            let header = |name: &str| {
+                message.headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default()
+            };
             let payload = String::from_utf8_lossy(&message.payload).into_owned();
             rows.push(format!(
                 "{subject} {} {} {payload}",
@@ -191,18 +193,16 @@ async fn streams_that_do_not_fit_are_rejected() {
         error.message().contains("no stream 'nowhere': create it with the subjects nowhere.>"),
         "{error}"
     );
-    for (number, (expected, change)) in [
-        ("is in memory", (|config| config.storage = StorageType::Memory) as fn(&mut Config)),
+    let changes: [(&str, fn(&mut Config)); 4] = [
+        ("is in memory", |config| config.storage = StorageType::Memory),
         ("deletes keys when it is full", |config| {
             config.discard = DiscardPolicy::Old;
             config.max_messages = 5;
         }),
         ("set allow_atomic", |config| config.allow_atomic_publish = false),
         ("has the subjects", |config| config.subjects = vec![format!("{}.*", config.name)]),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    for (number, (expected, change)) in changes.into_iter().enumerate() {
         let name = format!("{}_{number}", target.name);
         let mut config = config(&name);
         change(&mut config);
