@@ -60,7 +60,7 @@ pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>
 /// What a target can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It keeps the position beside the rows, in one transaction. Otherwise the caller keeps it, and a batch may arrive twice.
+    /// It keeps the position beside the rows, in one transaction. Otherwise it is known to this process only, and rows may arrive twice.
     pub keeps_position: bool,
     /// It can list and compare rows.
     pub readable: bool,
@@ -93,11 +93,11 @@ pub trait Sink: Send + Sync {
     /// `store_unavailable`; of unknown outcome when the batch may have been written. [`position`](Sink::position) then says so.
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written>;
 
-    /// Keys of rows in ascending order after this one, at most so many; with `before`, only of rows that were last written by a batch before
+    /// Keys of rows (none if it is not readable) in ascending order after this one, at most so many; with `before`, only of rows that were last written by a batch before
     /// that one.
     ///
     /// # Errors
-    /// `unsupported` when it is not readable; `store_unavailable`.
+    /// `store_unavailable`.
     fn keys<'a>(
         &'a self,
         after: Option<&'a str>,
@@ -108,7 +108,7 @@ pub trait Sink: Send + Sync {
     /// The keys of these rows whose row in the target differs, or is missing, or is there though it is deleted.
     ///
     /// # Errors
-    /// As [`keys`](Sink::keys).
+    /// `unsupported` when it is not readable; `store_unavailable`.
     fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>>;
 
     /// Ends its connections.

@@ -1,7 +1,8 @@
 //! HTTP: a `POST` of [CloudEvents](https://cloudevents.io) in JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says.
 //! Accesses the server of the URL, and no other: redirects are not followed.
 //!
-//! A receiver has no position, so the caller keeps it, and events may arrive twice. They have the same id then.
+//! A receiver has no position, so this process keeps it, and after a restart all keys are sent again. Events that arrive twice have the same
+//! id.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,6 +53,8 @@ struct Webhook {
     clock: Arc<dyn Clock>,
     /// Until when the receiver has asked for no request.
     quiet_until: Mutex<Option<Millis>>,
+    /// What this process has written. The next one begins anew.
+    reached: Mutex<Option<Position>>,
 }
 
 fn open(url: &Url<'_>, layout: Layout, tls: bool) -> Result<Arc<dyn Sink>> {
@@ -87,8 +90,8 @@ fn open(url: &Url<'_>, layout: Layout, tls: bool) -> Result<Arc<dyn Sink>> {
     };
     let http = Http::new(vec![address], tls, patience);
     let clock = Arc::new(SystemClock);
-    let quiet_until = Mutex::default();
-    Ok(Arc::new(Webhook { http, uri, host, secrets, events_max, layout, clock, quiet_until }))
+    let (quiet_until, reached) = (Mutex::default(), Mutex::default());
+    Ok(Arc::new(Webhook { http, uri, host, secrets, events_max, layout, clock, quiet_until, reached }))
 }
 
 /// `whsec_` and base64, of either alphabet.
@@ -241,6 +244,10 @@ impl Webhook {
         self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn reached(&self) -> MutexGuard<'_, Option<Position>> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Nothing is sent while the receiver has asked for that.
     fn check_quiet(&self) -> Result<()> {
         let (mut until, now) = (self.quiet(), self.clock.now());
@@ -273,7 +280,11 @@ impl Webhook {
         }
         self.flush(&mut pending, &mut rejected).await?;
         rejected.truncate(REJECTIONS_MAX);
-        Ok(if rejected.is_empty() { Written::Done } else { Written::Rejected(rejected) })
+        if !rejected.is_empty() {
+            return Ok(Written::Rejected(rejected));
+        }
+        *self.reached() = Some(batch.next.clone());
+        Ok(Written::Done)
     }
 
     async fn flush(&self, pending: &mut Vec<Event>, rejected: &mut Vec<Rejection>) -> Result<()> {
@@ -327,7 +338,7 @@ impl Sink for Webhook {
     }
 
     fn position(&self) -> SinkFuture<'_, Option<Position>> {
-        Box::pin(async { Ok(None) })
+        Box::pin(async { Ok(self.reached().clone()) })
     }
 
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
@@ -340,7 +351,8 @@ impl Sink for Webhook {
         _before: Option<u64>,
         _most: usize,
     ) -> SinkFuture<'a, Vec<String>> {
-        Box::pin(async { unreadable() })
+        // None that could be listed, so a resynchronisation finds no row to delete.
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn differing<'a>(&'a self, _rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {

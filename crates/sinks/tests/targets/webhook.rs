@@ -117,6 +117,10 @@ async fn rows_are_signed_cloud_events() {
         write(&*sink, 1, vec![put("user:1", 3, value.clone()), delete("user:2")]).await,
         Written::Done
     );
+    assert_eq!(sink.position().await.unwrap(), Some(batch(1, vec![]).next));
+    assert_eq!(receiver.sink("").position().await.unwrap(), None, "another process begins anew");
+    assert_eq!(sink.keys(None, None, 9).await.unwrap(), [""; 0]);
+    assert_eq!(sink.differing(&[]).await.unwrap_err().code(), Code::Unsupported);
     let received = receiver.take();
     assert_eq!(received[0].body, "[]", "a probe has no events");
     let Received { line, headers, .. } = &received[1];
