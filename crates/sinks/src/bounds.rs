@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Most rows of one statement. More rows are in the next one.
 pub const STATEMENT_ROWS_MAX: usize = 1_000;
 
-/// Bytes of values after which a statement takes no further row.
+/// Most bytes of values of one statement. A larger row is alone in its statement.
 pub const STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// Most rejected rows that one write reports. If there are more, the next write reports them.
@@ -35,3 +35,39 @@ pub const SQLITE_PARAMS_MAX: usize = 32_766;
 
 /// Rows of one statement of SQLite: it joins at most 500 `SELECT`s. More rows are in the next statement.
 pub const SQLITE_ROWS_MAX: usize = 500;
+
+/// Bound parameters of one statement: the limit of MySQL's protocol. More rows are in the next statement.
+pub const MYSQL_PARAMS_MAX: usize = 65_535;
+
+/// Rows of one statement of MySQL, whose parser needs stack for each `SELECT` that is joined. More rows are in the next statement.
+pub const MYSQL_ROWS_MAX: usize = 500;
+
+/// Prepared statements that a connection to MySQL keeps. The one used longest ago is closed first.
+pub const MYSQL_STATEMENTS_KEPT: usize = 8;
+
+/// Most events of one request of a webhook, unless the URL says otherwise (`events=`). More are in the next request.
+pub const WEBHOOK_EVENTS: usize = 100;
+
+/// The fewest and the most events of one request (`events=`). Others are rejected with `config_invalid`.
+pub const WEBHOOK_EVENTS_RANGE: std::ops::RangeInclusive<usize> = 1..=1_000;
+
+/// Bytes of a request's body after which it takes no further event. A larger event is alone in its request.
+pub const WEBHOOK_BODY_BYTES: usize = 1024 * 1024;
+
+/// Most bytes of a webhook's response that are read. The rest is not, and the connection is closed.
+pub const WEBHOOK_REPLY_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest time that a webhook is left alone when it asks for it (`Retry-After`). A longer one is cut to this.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// Fewest bytes of a secret of a webhook. A shorter one is rejected with `config_invalid`.
+pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+
+/// Most rows of one atomic batch of NATS, beside the position: the server's limit of 1,000 messages. More rows are in the next one.
+pub const NATS_ROWS_MAX: usize = 999;
+
+/// Longest subject of a message on NATS. A row whose key makes it longer is rejected.
+pub const NATS_SUBJECT_BYTES_MAX: usize = 3_500;
+
+/// What the headers of a message on NATS take, beside its subject. A row that does not fit with them is rejected.
+pub const NATS_HEADER_BYTES: usize = 1_024;

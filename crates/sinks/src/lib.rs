@@ -12,28 +12,44 @@
 //! | the one helper that builds and chunks statements    | `statement` |
 //! | what a target's table must look like                | `table`     |
 //! | the table of positions                              | `positions` |
-//! | PostgreSQL; SQLite                                  | `postgres`; `sqlite` |
+//! | a batch as a transaction of an SQL server           | `session`   |
+//! | the name of a change, for targets without tables    | `event`     |
+//! | PostgreSQL; SQLite; MySQL and MariaDB               | `postgres`; `sqlite`; `mysql` |
+//! | HTTP; NATS JetStream                                | `webhook`; `nats` |
 //!
 //! Touches what the URL names. Invariant: a batch and the position that it reaches become visible together or not at all.
 
 pub mod batch;
 pub mod bounds;
+#[cfg(any(feature = "webhook", feature = "nats"))]
+mod event;
 pub mod layout;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "nats")]
+mod nats;
 mod param;
 mod positions;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod statement;
 mod table;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, parse_duration_ms};
 use keystead_stores::connect::Url;
+
+use bounds::{DEADLINE, DEADLINE_RANGE};
 
 pub use batch::{Batch, Change, Position, Rejection, Row, Written};
 pub use layout::{Deletes, Layout, Values};
@@ -44,7 +60,7 @@ pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>
 /// What a target can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It keeps the position beside the rows, in one transaction. Otherwise the caller keeps it, and a batch may arrive twice.
+    /// It keeps the position beside the rows, in one transaction. Otherwise it is known to this process only, and rows may arrive twice.
     pub keeps_position: bool,
     /// It can list and compare rows.
     pub readable: bool,
@@ -77,11 +93,11 @@ pub trait Sink: Send + Sync {
     /// `store_unavailable`; of unknown outcome when the batch may have been written. [`position`](Sink::position) then says so.
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written>;
 
-    /// Keys of rows in ascending order after this one, at most so many; with `before`, only of rows that were last written by a batch before
+    /// Keys of rows (none if it is not readable) in ascending order after this one, at most so many; with `before`, only of rows that were last written by a batch before
     /// that one.
     ///
     /// # Errors
-    /// `unsupported` when it is not readable; `store_unavailable`.
+    /// `store_unavailable`.
     fn keys<'a>(
         &'a self,
         after: Option<&'a str>,
@@ -92,7 +108,7 @@ pub trait Sink: Send + Sync {
     /// The keys of these rows whose row in the target differs, or is missing, or is there though it is deleted.
     ///
     /// # Errors
-    /// As [`keys`](Sink::keys).
+    /// `unsupported` when it is not readable; `store_unavailable`.
     fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>>;
 
     /// Ends its connections.
@@ -120,11 +136,29 @@ pub static SCHEMES: &[Scheme] = &[
     postgres::POSTGRESQL,
     #[cfg(feature = "sqlite")]
     sqlite::SCHEME,
+    #[cfg(feature = "mysql")]
+    mysql::MYSQL,
+    #[cfg(feature = "mysql")]
+    mysql::MARIADB,
+    #[cfg(feature = "nats")]
+    nats::SCHEME,
+    #[cfg(feature = "webhook")]
+    webhook::HTTPS,
+    #[cfg(feature = "webhook")]
+    webhook::HTTP,
 ];
 
 /// The schemes, and the cargo feature that each needs.
-const FEATURES: &[(&str, &str)] =
-    &[("postgres", "postgres"), ("postgresql", "postgres"), ("sqlite", "sqlite")];
+const FEATURES: &[(&str, &str)] = &[
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("sqlite", "sqlite"),
+    ("mysql", "mysql"),
+    ("mariadb", "mysql"),
+    ("nats", "nats"),
+    ("https", "webhook"),
+    ("http", "webhook"),
+];
 
 /// Opens the target that a URL names. It connects when it is first used: [`Sink::probe`] finds out whether that works.
 ///
@@ -144,6 +178,23 @@ pub fn open(url: &str, layout: Layout) -> Result<Arc<dyn Sink>> {
         return Err(Error::new(Code::ConfigInvalid, message));
     };
     (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, layout)
+}
+
+/// The deadline of a call (`deadline=`).
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "mysql", feature = "nats", feature = "webhook")),
+    allow(dead_code, reason = "a file has none")
+)]
+fn deadline(url: &Url<'_>) -> Result<Duration> {
+    let deadline = match url.take::<String>("deadline")? {
+        Some(text) => Duration::from_millis(parse_duration_ms(&text)?),
+        None => DEADLINE,
+    };
+    if !DEADLINE_RANGE.contains(&deadline) {
+        let (from, to) = (DEADLINE_RANGE.start(), DEADLINE_RANGE.end());
+        return Err(url.bad(&format!("deadline is {from:?} to {to:?}")));
+    }
+    Ok(deadline)
 }
 
 #[cfg(test)]

@@ -27,12 +27,13 @@ pub(crate) enum Param {
 }
 
 impl Param {
-    /// About how many bytes it takes.
+    /// At most how many bytes it takes in a request, with its type and its length.
     pub(crate) fn size(&self) -> usize {
-        match self {
+        let bytes = match self {
             Param::Text(text) => text.len(),
             _ => 8,
-        }
+        };
+        bytes + 12
     }
 
     /// A value for a column of this name and kind.

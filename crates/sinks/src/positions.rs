@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::layout::POSITIONS_TABLE;
 use crate::param::{Kind, Param};
-use crate::statement::{Dialect, Statement};
+use crate::statement::{Dialect, Grammar, Statement};
 use crate::table::Column;
 
 /// Creates the table.
@@ -36,10 +36,16 @@ pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement
     let revisions = place(dialect, &mut params, &next.revisions_text());
     let number = next.batch;
     let sql = match &batch.expected {
-        None => format!(
-            "INSERT INTO {POSITIONS_TABLE} (sink, database_id, batch, revisions, resync) \
-             VALUES ({sink}, {database}, {number}, {revisions}, {resync}) ON CONFLICT (sink) DO NOTHING"
-        ),
+        None => {
+            let nothing = match dialect.grammar {
+                Grammar::Conflict => "ON CONFLICT (sink) DO NOTHING",
+                Grammar::Duplicate => "ON DUPLICATE KEY UPDATE sink = VALUES(sink)",
+            };
+            format!(
+                "INSERT INTO {POSITIONS_TABLE} (sink, database_id, batch, revisions, resync) \
+                 VALUES ({sink}, {database}, {number}, {revisions}, {resync}) {nothing}"
+            )
+        }
         Some((expected, before)) => {
             let expected = place(dialect, &mut params, expected);
             format!(

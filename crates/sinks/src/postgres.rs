@@ -3,26 +3,24 @@
 //! A batch is one transaction on one connection: first the position, whose row is then locked, then the rows. Parameters are sent as text
 //! and cast to the types of their columns.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keystead_core::{Code, Error, Result, parse_duration_ms};
+use keystead_core::{Code, Error, Result};
 use keystead_stores::connect::{PostgresLogin, PostgresTarget, Url, postgres_error};
 use tokio::sync::Mutex;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as PostgresRow};
 
-use crate::batch::{Batch, Position, Rejection, Row, Written};
-use crate::bounds::{
-    CONNECT_WITHIN, DEADLINE, DEADLINE_RANGE, POSTGRES_PARAMS_MAX, REJECTIONS_MAX, STATEMENT_ROWS_MAX,
-};
+use crate::batch::{Batch, Position, Row, Written};
+use crate::bounds::{CONNECT_WITHIN, POSTGRES_PARAMS_MAX, STATEMENT_BYTES, STATEMENT_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
-use crate::statement::{Dialect, Sorted, Statement, Types, differing, prepare, writes};
+use crate::session::{Call, Failed, Session, Writer};
+use crate::statement::{Dialect, Grammar, Statement, Types, differing, prepare};
 use crate::table::{self, Column, Found, FoundColumn, Table};
-use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, positions};
 
 pub(super) const POSTGRES: Scheme = Scheme {
     name: "postgres",
@@ -40,6 +38,8 @@ pub(super) const POSTGRESQL: Scheme = Scheme {
 
 const DIALECT: Dialect = Dialect {
     quote: '"',
+    grammar: Grammar::Conflict,
+    bytes: STATEMENT_BYTES,
     params_max: POSTGRES_PARAMS_MAX,
     rows_max: STATEMENT_ROWS_MAX,
     place: |number, column| format!("${number}::{}", column.type_name),
@@ -75,26 +75,9 @@ struct State {
 
 fn open(url: &Url<'_>, layout: Layout) -> Result<Arc<dyn Sink>> {
     let target = PostgresTarget::of(url)?;
-    let deadline = match url.take::<String>("deadline")? {
-        Some(text) => Duration::from_millis(parse_duration_ms(&text)?),
-        None => DEADLINE,
-    };
-    if !DEADLINE_RANGE.contains(&deadline) {
-        return Err(url.bad(&format!(
-            "deadline is {:?} to {:?}",
-            DEADLINE_RANGE.start(),
-            DEADLINE_RANGE.end()
-        )));
-    }
+    let deadline = deadline(url)?;
     url.finish()?;
     Ok(Arc::new(PostgresSink { target, layout, deadline, state: Mutex::default() }))
-}
-
-/// Why a transaction was rolled back.
-enum Failed {
-    /// Because of some row: the reason of the target.
-    Row(String),
-    Call(Error),
 }
 
 impl From<tokio_postgres::Error> for Failed {
@@ -112,8 +95,6 @@ impl From<tokio_postgres::Error> for Failed {
 fn is_about_a_row(code: &SqlState) -> bool {
     ["22", "23", "54", "P0"].contains(&&code.code()[..2])
 }
-
-type Call<T> = std::result::Result<T, Failed>;
 
 impl PostgresSink {
     /// Runs something on the connection, which is closed if it fails or takes too long.
@@ -191,79 +172,18 @@ impl PostgresSink {
         }
         table::check(&self.layout, (!rows.is_empty()).then_some(found), &DIALECT)
     }
+}
 
-    fn sorted(&self, table: &Table, rows: &[Row], which: impl Iterator<Item = usize>) -> Sorted {
-        prepare(&self.layout, table, which.map(|row| (row, &rows[row])))
+impl Session for &Client {
+    const BEGIN_TRIAL: &'static str = "BEGIN; SET CONSTRAINTS ALL IMMEDIATE";
+
+    async fn command(&mut self, sql: &str) -> Call<()> {
+        Ok(self.batch_execute(sql).await?)
     }
 
-    async fn write_batch(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Written> {
-        let sorted = self.sorted(table, &batch.rows, 0..batch.rows.len());
-        if !sorted.rejected.is_empty() {
-            return Ok(Written::Rejected(sorted.rejected));
-        }
-        match self.transaction(client, table, batch, &sorted).await {
-            Ok(ControlFlow::Continue(())) => Ok(Written::Done),
-            Ok(ControlFlow::Break(fenced)) => Ok(fenced),
-            Err(Failed::Call(error)) => Err(error),
-            Err(Failed::Row(reason)) => {
-                client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
-                let rejections = self.find_rejected(client, table, batch).await;
-                client.batch_execute("ROLLBACK").await.map_err(|error| postgres_error(&error))?;
-                match rejections? {
-                    // All rows together are rejected, and none of them alone.
-                    none if none.is_empty() => Err(Error::new(Code::StoreUnavailable, reason)),
-                    rejections => Ok(Written::Rejected(rejections)),
-                }
-            }
-        }
-    }
-
-    async fn transaction(
-        &self,
-        client: &Client,
-        table: &Table,
-        batch: &Batch,
-        sorted: &Sorted,
-    ) -> Call<ControlFlow<Written>> {
-        client.batch_execute("BEGIN").await?;
-        let advance = positions::advance(&DIALECT, &self.layout.sink, batch);
-        if execute(client, &advance).await? == 0 {
-            client.batch_execute("ROLLBACK").await?;
-            return Ok(ControlFlow::Break(Written::Fenced));
-        }
-        run(client, &writes(table, &DIALECT, batch.next.batch, sorted)).await?;
-        client.batch_execute("COMMIT").await?;
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// Halves the rows until those that the target rejects are alone. Leaves a transaction open.
-    async fn find_rejected(&self, client: &Client, table: &Table, batch: &Batch) -> Result<Vec<Rejection>> {
-        let call = |error: tokio_postgres::Error| postgres_error(&error);
-        client.batch_execute("BEGIN; SET CONSTRAINTS ALL IMMEDIATE").await.map_err(call)?;
-        let mut rejected = Vec::new();
-        let all = 0..batch.rows.len();
-        let mut parts = vec![all];
-        while let Some(part) = parts.pop() {
-            if rejected.len() >= REJECTIONS_MAX || part.is_empty() {
-                continue;
-            }
-            client.batch_execute("SAVEPOINT part").await.map_err(call)?;
-            let sorted = self.sorted(table, &batch.rows, part.clone());
-            match run(client, &writes(table, &DIALECT, batch.next.batch, &sorted)).await {
-                Ok(()) => continue,
-                Err(Failed::Call(error)) => return Err(error),
-                Err(Failed::Row(reason)) if part.len() == 1 => {
-                    rejected.push(Rejection::new(part.start, &reason));
-                }
-                Err(Failed::Row(_)) => {
-                    let middle = part.start + part.len() / 2;
-                    // The first half is next, so that rows are tried in their order.
-                    parts.extend([middle..part.end, part.start..middle]);
-                }
-            }
-            client.batch_execute("ROLLBACK TO SAVEPOINT part").await.map_err(call)?;
-        }
-        Ok(rejected)
+    async fn execute(&mut self, statement: &Statement) -> Call<u64> {
+        let texts: Vec<Option<String>> = statement.params.iter().map(text_of).collect();
+        Ok(self.execute_typed(&statement.sql, &typed(&texts)).await?)
     }
 }
 
@@ -293,35 +213,11 @@ fn text_of(param: &Param) -> Option<String> {
 
 async fn query(client: &Client, statement: &Statement) -> Call<Vec<PostgresRow>> {
     let texts: Vec<Option<String>> = statement.params.iter().map(text_of).collect();
-    let params: Vec<(&(dyn ToSql + Sync), Type)> =
-        texts.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
-    Ok(client.query_typed(&statement.sql, &params).await?)
+    Ok(client.query_typed(&statement.sql, &typed(&texts)).await?)
 }
 
-async fn execute(client: &Client, statement: &Statement) -> Call<u64> {
-    let texts: Vec<Option<String>> = statement.params.iter().map(text_of).collect();
-    let params: Vec<(&(dyn ToSql + Sync), Type)> =
-        texts.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
-    Ok(client.execute_typed(&statement.sql, &params).await?)
-}
-
-async fn run(client: &Client, statements: &[Statement]) -> Call<()> {
-    for statement in statements {
-        let changed = execute(client, statement).await?;
-        if let Some((expected, missing)) = &statement.otherwise
-            && changed < *expected
-        {
-            execute(client, missing).await?;
-        }
-    }
-    Ok(())
-}
-
-fn call_error(failed: Failed) -> Error {
-    match failed {
-        Failed::Row(reason) => Error::new(Code::StoreUnavailable, reason),
-        Failed::Call(error) => error,
-    }
+fn typed(texts: &[Option<String>]) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    texts.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect()
 }
 
 impl Sink for PostgresSink {
@@ -343,7 +239,7 @@ impl Sink for PostgresSink {
     fn position(&self) -> SinkFuture<'_, Option<Position>> {
         Box::pin(self.with(async |client, _| {
             let read = positions::read(&DIALECT, &self.layout.sink);
-            let rows = query(client, &read).await.map_err(call_error)?;
+            let rows = query(client, &read).await?;
             let Some(row) = rows.first() else { return Ok(None) };
             let (database, revisions): (String, String) = (row.get(0), row.get(2));
             Position::of_parts(database, row.get(1), &revisions, row.get(3)).map(Some)
@@ -351,7 +247,10 @@ impl Sink for PostgresSink {
     }
 
     fn write<'a>(&'a self, batch: &'a Batch) -> SinkFuture<'a, Written> {
-        Box::pin(self.with(async |client, table| self.write_batch(client, &table, batch).await))
+        Box::pin(self.with(async |mut client, table| {
+            let (session, layout) = (&mut client, &self.layout);
+            Writer { session, dialect: &DIALECT, layout, table: &table, batch }.write().await
+        }))
     }
 
     fn keys<'a>(
@@ -375,20 +274,19 @@ impl Sink for PostgresSink {
                 sql.push_str(&format!(" AND {key}::text COLLATE \"C\" > $1"));
             }
             sql.push_str(&format!(" ORDER BY {key}::text COLLATE \"C\" LIMIT {most}"));
-            let rows =
-                query(client, &Statement { sql, params, otherwise: None }).await.map_err(call_error)?;
+            let rows = query(client, &Statement { sql, params, otherwise: None }).await?;
             Ok(rows.iter().map(|row| self.layout.key_of(row.get(0))).collect())
         }))
     }
 
     fn differing<'a>(&'a self, rows: &'a [Row]) -> SinkFuture<'a, Vec<String>> {
         Box::pin(self.with(async |client, table| {
-            let sorted = self.sorted(&table, rows, 0..rows.len());
+            let sorted = prepare(&self.layout, &table, rows.iter().enumerate());
             let mut keys: Vec<String> =
                 sorted.rejected.iter().map(|rejection| rows[rejection.row].key.clone()).collect();
             for statement in differing(&table, &DIALECT, &sorted) {
                 let sql = format!("SELECT k::text FROM ({}) AS found (k)", statement.sql);
-                let found = query(client, &Statement { sql, ..statement }).await.map_err(call_error)?;
+                let found = query(client, &Statement { sql, ..statement }).await?;
                 keys.extend(found.iter().map(|row| self.layout.key_of(row.get(0))));
             }
             Ok(keys)

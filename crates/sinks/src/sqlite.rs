@@ -11,10 +11,10 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
 use crate::batch::{Batch, Position, Rejection, Row, Written};
-use crate::bounds::{DEADLINE, REJECTIONS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX};
+use crate::bounds::{DEADLINE, REJECTIONS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX, STATEMENT_BYTES};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
-use crate::statement::{Dialect, Sorted, Statement, Types, differing, prepare, writes};
+use crate::statement::{Dialect, Grammar, Sorted, Statement, Types, differing, prepare, writes};
 use crate::table::{self, Found, FoundColumn, Table};
 use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
 
@@ -23,6 +23,8 @@ pub(super) const SCHEME: Scheme =
 
 const DIALECT: Dialect = Dialect {
     quote: '"',
+    grammar: Grammar::Conflict,
+    bytes: STATEMENT_BYTES,
     params_max: SQLITE_PARAMS_MAX,
     rows_max: SQLITE_ROWS_MAX,
     place: |number, _| format!("?{number}"),

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use crate::batch::{Change, Rejection, Row};
-use crate::bounds::STATEMENT_BYTES;
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN};
 use crate::param::Param;
 use crate::table::{Column, Table};
@@ -19,12 +18,24 @@ pub(crate) struct Types {
     pub(crate) bool: &'static str,
 }
 
+/// How an insertion meets rows that exist, and where an update finds its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    /// `ON CONFLICT`, and `UPDATE ... FROM`: PostgreSQL and SQLite.
+    Conflict,
+    /// `ON DUPLICATE KEY UPDATE`, and `UPDATE ... JOIN`: MySQL.
+    Duplicate,
+}
+
 /// How a target writes what all of them can do.
 pub(crate) struct Dialect {
     pub(crate) quote: char,
+    pub(crate) grammar: Grammar,
     /// Most bound parameters, and most rows, of one statement.
     pub(crate) params_max: usize,
     pub(crate) rows_max: usize,
+    /// Most bytes of values of one statement. A larger row is alone in its statement.
+    pub(crate) bytes: usize,
     /// The parameter with this number (the first is 1) as a value of a column.
     pub(crate) place: fn(usize, &Column) -> String,
     /// Whether two values of a column are the same, or both NULL.
@@ -182,9 +193,8 @@ impl Builder<'_> {
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = rest.iter().take(most).take_while(|row| {
-                let fits = bytes < STATEMENT_BYTES;
                 bytes += row.size();
-                fits
+                bytes <= self.dialect.bytes
             });
             let (chunk, after) = rest.split_at(fits.count().max(1));
             chunks.push(chunk);
@@ -227,7 +237,22 @@ impl Builder<'_> {
         if tombstone {
             names.push(DELETED_COLUMN);
         }
-        let conflict = match existing {
+        let conflict = match self.dialect.grammar {
+            Grammar::Conflict => self.on_conflict(&names, existing),
+            Grammar::Duplicate => self.on_duplicate_key(&names, existing),
+        };
+        let sql = format!(
+            "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} {conflict}",
+            key = key.quoted,
+            names = names.join(", "),
+            tuples = tuples.join(", "),
+        );
+        Statement { sql, params, otherwise: None }
+    }
+
+    fn on_conflict(&self, names: &[&str], existing: Existing) -> String {
+        let Table { quoted, key, .. } = self.table;
+        let what = match existing {
             Existing::Keep => "NOTHING".to_owned(),
             Existing::Update => {
                 let sets: Vec<String> =
@@ -236,13 +261,24 @@ impl Builder<'_> {
                 format!("UPDATE SET {sets} WHERE {quoted}.{BATCH_COLUMN} < excluded.{BATCH_COLUMN}")
             }
         };
-        let sql = format!(
-            "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} ON CONFLICT ({key}) DO {conflict}",
-            key = key.quoted,
-            names = names.join(", "),
-            tuples = tuples.join(", "),
-        );
-        Statement { sql, params, otherwise: None }
+        format!("ON CONFLICT ({}) DO {what}", key.quoted)
+    }
+
+    /// The row that exists may be one of another key, with the same value in another unique column: then NULL is assigned to a column
+    /// that is NOT NULL, so that the statement fails. Assignments are executed in their order, so the number of the batch is the last.
+    fn on_duplicate_key(&self, names: &[&str], existing: Existing) -> String {
+        let (key, batch) = (&self.table.key.quoted, self.batch);
+        let mut sets = Vec::new();
+        let mut number = BATCH_COLUMN.to_owned();
+        if existing == Existing::Update {
+            let others = names.iter().filter(|name| **name != BATCH_COLUMN);
+            sets.extend(
+                others.map(|name| format!("{name} = IF({BATCH_COLUMN} < {batch}, VALUES({name}), {name})")),
+            );
+            number = format!("GREATEST({BATCH_COLUMN}, {batch})");
+        }
+        sets.push(format!("{BATCH_COLUMN} = IF({key} <=> VALUES({key}), {number}, NULL)"));
+        format!("ON DUPLICATE KEY UPDATE {}", sets.join(", "))
     }
 
     /// Rows as a table `v` with the columns `k`, `n` (the version) and `c0`, `c1`, ...
@@ -266,19 +302,22 @@ impl Builder<'_> {
         let Table { quoted, key, values, deletes } = self.table;
         let mut params = Vec::new();
         let from = self.as_table(rows, columns, &mut params);
+        // A key that was deleted is new, and all of it has changed: a tombstone is not updated in parts.
+        let live =
+            if *deletes == Deletes::Tombstone { format!(" AND NOT {DELETED_COLUMN}") } else { String::new() };
         let mut sets: Vec<String> =
             columns.iter().map(|at| format!("{} = v.c{at}", values[*at].quoted)).collect();
         sets.push(format!("{VERSION_COLUMN} = v.n"));
         sets.push(format!("{BATCH_COLUMN} = {}", self.batch));
-        // A key that was deleted is new, and all of it has changed: a tombstone is not updated in parts.
-        let live =
-            if *deletes == Deletes::Tombstone { format!(" AND NOT {DELETED_COLUMN}") } else { String::new() };
-        let sql = format!(
-            "UPDATE {quoted} SET {sets} FROM {from} WHERE {quoted}.{key} = v.k AND {quoted}.{BATCH_COLUMN} < {batch}{live}",
-            sets = sets.join(", "),
-            key = key.quoted,
-            batch = self.batch,
-        );
+        let (sets, key, batch) = (sets.join(", "), &key.quoted, self.batch);
+        let sql = match self.dialect.grammar {
+            Grammar::Conflict => format!(
+                "UPDATE {quoted} SET {sets} FROM {from} WHERE {quoted}.{key} = v.k AND {quoted}.{BATCH_COLUMN} < {batch}{live}"
+            ),
+            Grammar::Duplicate => format!(
+                "UPDATE {quoted} JOIN {from} ON {quoted}.{key} = v.k SET {sets} WHERE {BATCH_COLUMN} < {batch}{live}"
+            ),
+        };
         Statement { sql, params, otherwise: None }
     }
 
@@ -320,105 +359,5 @@ impl Builder<'_> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use keystead_core::{Revision, ShardId, Version};
-    use serde_json::json;
-
-    use super::*;
-    use crate::param::Kind;
-
-    pub(crate) const DIALECT: Dialect = Dialect {
-        quote: '"',
-        params_max: 6,
-        rows_max: 9,
-        place: |number, column| format!("${number}::{}", column.type_name),
-        same: |one, other, _| format!("{one} IS NOT DISTINCT FROM {other}"),
-        types: Types { key: "text", text: "text", json: "jsonb", integer: "bigint", bool: "boolean" },
-        yes: "TRUE",
-        no: "FALSE",
-    };
-
-    fn column(name: &str, type_name: &str, kind: Kind) -> Column {
-        let (name, type_name) = (name.to_owned(), type_name.to_owned());
-        Column { quoted: DIALECT.quoted(&name), name, type_name, kind }
-    }
-
-    fn table(deletes: Deletes) -> Table {
-        let values = vec![column("a", "text", Kind::Text), column("b", "int4", Kind::Integer)];
-        Table { quoted: "\"t\"".to_owned(), key: column("key", "text", Kind::Text), values, deletes }
-    }
-
-    fn layout() -> Layout {
-        let fields = [("a", "a"), ("b", "b")].map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
-        Layout { values: crate::Values::Fields(fields), ..Layout::whole("s", "", "t") }
-    }
-
-    fn row(key: &str, change: Change) -> Row {
-        let (version, revision) = (Version(5), Revision(9));
-        Row { key: key.to_owned(), version, shard: ShardId(0), revision, change }
-    }
-
-    fn put(n: i64, changed: Option<Vec<String>>) -> Change {
-        Change::Put { value: json!({"a": "x", "b": n}), changed }
-    }
-
-    fn written(rows: &[Row], deletes: Deletes) -> (Vec<Statement>, Vec<Rejection>) {
-        let table = table(deletes);
-        let sorted = prepare(&layout(), &table, rows.iter().enumerate());
-        (writes(&table, &DIALECT, 7, &sorted), sorted.rejected)
-    }
-
-    #[test]
-    fn upserts_are_guarded_and_chunked_by_parameters() {
-        let rows = ["k1", "k2", "k3"].map(|key| row(key, put(1, None)));
-        let (statements, _) = written(&rows, Deletes::Delete);
-        assert_eq!(
-            statements[0].sql,
-            "INSERT INTO \"t\" (\"key\", \"a\", \"b\", keystead_version, keystead_batch) VALUES ($1::text, $2::text, $3::int4, 5, 7) \
-             ON CONFLICT (\"key\") DO UPDATE SET \"a\" = excluded.\"a\", \"b\" = excluded.\"b\", \
-             keystead_version = excluded.keystead_version, keystead_batch = excluded.keystead_batch \
-             WHERE \"t\".keystead_batch < excluded.keystead_batch"
-        );
-        assert_eq!(statements.len(), 3, "each within the parameters of one statement");
-        assert!(statements.iter().all(|one| one.params.len() <= DIALECT.params_max));
-    }
-
-    #[test]
-    fn deletes_are_guarded() {
-        let rows = ["k1", "k2"].map(|key| row(key, Change::Delete));
-        let (statements, _) = written(&rows, Deletes::Delete);
-        assert_eq!(
-            statements[0].sql,
-            "DELETE FROM \"t\" WHERE \"key\" IN ($1::text, $2::text) AND keystead_batch < 7"
-        );
-        let (statements, _) = written(&rows, Deletes::Tombstone);
-        assert!(
-            statements[0]
-                .sql
-                .starts_with("UPDATE \"t\" SET keystead_deleted = TRUE, keystead_batch = 7 WHERE")
-        );
-    }
-
-    #[test]
-    fn only_changed_columns_are_updated_and_missing_rows_inserted() {
-        let rows = [row("k1", put(1, Some(vec!["b".to_owned()])))];
-        let (statements, _) = written(&rows, Deletes::Delete);
-        let [Statement { sql, otherwise: Some((1, missing)), .. }] = &statements[..] else {
-            panic!("{statements:?}")
-        };
-        assert_eq!(
-            sql,
-            "UPDATE \"t\" SET \"b\" = v.c1, keystead_version = v.n, keystead_batch = 7 \
-             FROM (SELECT $1::text AS k, 5 AS n, $2::int4 AS c1) AS v WHERE \"t\".\"key\" = v.k AND \"t\".keystead_batch < 7"
-        );
-        assert!(missing.sql.ends_with("ON CONFLICT (\"key\") DO NOTHING"), "{}", missing.sql);
-    }
-
-    #[test]
-    fn a_value_that_does_not_fit_is_rejected_by_its_index() {
-        let bad = Change::Put { value: json!({"b": "many"}), changed: None };
-        let (statements, rejected) = written(&[row("k1", put(1, None)), row("k2", bad)], Deletes::Delete);
-        assert_eq!(statements.len(), 1);
-        assert_eq!(rejected.iter().map(|rejection| rejection.row).collect::<Vec<_>>(), [1]);
-    }
-}
+#[path = "statement_tests.rs"]
+pub(crate) mod tests;

@@ -7,16 +7,23 @@ use crate::net::Address;
 use crate::url::Url;
 
 /// `//user:password@host:port,host:port/path`.
-pub(crate) struct Authority {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) addresses: Vec<Address>,
+pub struct Authority {
+    /// The user name, decoded.
+    pub username: Option<String>,
+    /// The password, decoded.
+    pub password: Option<String>,
+    /// At least one address.
+    pub addresses: Vec<Address>,
     /// What follows the first slash, or nothing.
-    pub(crate) path: String,
+    pub path: String,
 }
 
 impl Authority {
-    pub(crate) fn of(url: &Url<'_>, default_port: u16) -> Result<Authority> {
+    /// The parts of a URL.
+    ///
+    /// # Errors
+    /// `config_invalid` with the form of the URL.
+    pub fn of(url: &Url<'_>, default_port: u16) -> Result<Authority> {
         let rest = url.path.strip_prefix("//").ok_or_else(|| url.bad("the address is missing"))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = match authority.rsplit_once('@') {

@@ -19,8 +19,18 @@ pub(crate) fn basic(time: Millis) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{:02}Z", second % 60)
 }
 
+/// `2015-08-30T12:36:00.000Z`, in UTC.
+#[cfg(feature = "http")]
+#[must_use]
+pub fn rfc3339(time: Millis) -> String {
+    let (year, month, day) = civil(time.0 / DAY_MS);
+    let (second, ms) = (time.0 % DAY_MS / 1000, time.0 % 1000);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}.{ms:03}Z", second % 60)
+}
+
 /// The date of a day, counted from 1970-01-01.
-#[cfg(feature = "dynamodb")]
+#[cfg(any(feature = "dynamodb", feature = "http"))]
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days / ERA_DAYS, days % ERA_DAYS);
@@ -59,7 +69,7 @@ fn numbers(text: &str, between: char) -> Option<[u64; 3]> {
 
 /// `2026-11-19T04:15:05.123Z`, or with an offset from UTC as `+01:00`. Parts of a second are dropped.
 #[cfg(feature = "denokv")]
-pub(crate) fn rfc3339(text: &str) -> Option<Millis> {
+pub(crate) fn parse_rfc3339(text: &str) -> Option<Millis> {
     let (date, clock) = text.split_once(['T', 't'])?;
     let end = clock.find(['Z', 'z', '+', '-'])?;
     let (clock, zone) = clock.split_at(end);
@@ -114,11 +124,11 @@ mod tests {
     #[test]
     fn times_of_rfc_3339_are_parsed() {
         for (seconds, text) in TIMES {
-            assert_eq!(rfc3339(text), Some(Millis(seconds * 1000)), "{text}");
+            assert_eq!(parse_rfc3339(text), Some(Millis(seconds * 1000)), "{text}");
         }
         for text in ["2015-08-30T12:36:00.999999Z", "2015-08-30t14:06:00+01:30", "2015-08-30T04:36:00-08:00"]
         {
-            assert_eq!(rfc3339(text), Some(Millis(1_440_938_160_000)), "{text}");
+            assert_eq!(parse_rfc3339(text), Some(Millis(1_440_938_160_000)), "{text}");
         }
         for text in [
             "",
@@ -129,7 +139,7 @@ mod tests {
             "1969-12-31T00:00:00Z",
             "2015-08-30T1:2Z",
         ] {
-            assert_eq!(rfc3339(text), None, "{text}");
+            assert_eq!(parse_rfc3339(text), None, "{text}");
         }
     }
 

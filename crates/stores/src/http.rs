@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 #[cfg(feature = "etcd")]
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -23,7 +23,7 @@ use crate::net::{self, Address, Tls};
 type Sender = SendRequest<Full<Bytes>>;
 
 /// Why a request has no response.
-pub(crate) enum Failure {
+pub enum Failure {
     /// It did not reach a server.
     NotSent(String),
     /// It may have reached a server.
@@ -48,7 +48,7 @@ pub(crate) enum CallError {
 }
 
 /// Equal servers: a request goes to any of them.
-pub(crate) struct Http {
+pub struct Http {
     addresses: Vec<Address>,
     tls: Option<Tls>,
     patience: Duration,
@@ -65,7 +65,9 @@ impl fmt::Display for Http {
 }
 
 impl Http {
-    pub(crate) fn new(addresses: Vec<Address>, tls: Option<Tls>, patience: Duration) -> Http {
+    /// Servers at these addresses. A call may take as long as `patience`.
+    #[must_use]
+    pub fn new(addresses: Vec<Address>, tls: Option<Tls>, patience: Duration) -> Http {
         Http { addresses, tls, patience, first: AtomicUsize::new(0), idle: Mutex::default() }
     }
 
@@ -95,14 +97,68 @@ impl Http {
     }
 
     /// Sends a request whose URI is a path, and returns the response with its whole body.
-    pub(crate) async fn call(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
-        match tokio::time::timeout(self.patience, self.send(request)).await {
-            Ok(response) => response,
+    ///
+    /// # Errors
+    /// When there is no such response in time.
+    pub async fn call(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
+        self.within(self.send(request)).await
+    }
+
+    /// Sends a request whose URI is a path, and returns the response with at most so many bytes of its body. What is beyond them is not read.
+    ///
+    /// # Errors
+    /// When there is no response in time.
+    #[cfg(feature = "http")]
+    pub async fn call_cut(
+        &self,
+        request: Request<Full<Bytes>>,
+        bytes_max: usize,
+    ) -> Result<Response<Bytes>, Failure> {
+        let call = async {
+            let (response, sender) = self.head(request).await?;
+            let (head, mut body) = response.into_parts();
+            let mut bytes = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|_| Failure::Lost(format!("the connection to {self} was lost")))?;
+                let data = frame.data_ref().map_or(&[][..], |data| data);
+                bytes.extend_from_slice(&data[..data.len().min(bytes_max - bytes.len())]);
+                if bytes.len() == bytes_max {
+                    // The connection ends with what was not read.
+                    return Ok(Response::from_parts(head, bytes.into()));
+                }
+            }
+            self.keep(sender);
+            Ok(Response::from_parts(head, bytes.into()))
+        };
+        self.within(call).await
+    }
+
+    async fn within<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match tokio::time::timeout(self.patience, call).await {
+            Ok(result) => result,
             Err(_) => Err(Failure::Lost(format!("{self} did not reply within {:?}", self.patience))),
         }
     }
 
-    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
+        let (response, sender) = self.head(request).await?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, REST_REPLY_BYTES_MAX).collect().await;
+        let body = body.map_err(|_| Failure::Lost(format!("the connection to {self} was lost")))?;
+        self.keep(sender);
+        Ok(Response::from_parts(head, body.to_bytes()))
+    }
+
+    /// Keeps a connection for the next request.
+    fn keep(&self, sender: Sender) {
+        let mut idle = self.idle();
+        if idle.len() < REST_IDLE_MAX && !sender.is_closed() {
+            idle.push(sender);
+        }
+    }
+
+    /// Sends a request, and returns the response whose body has not been read.
+    async fn head(&self, mut request: Request<Full<Bytes>>) -> Result<(Response<Incoming>, Sender), Failure> {
         // The servers are equal, and so is the name by which they are called.
         if !request.headers().contains_key(HOST) {
             let host =
@@ -133,14 +189,7 @@ impl Http {
                     }
                 },
             };
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, REST_REPLY_BYTES_MAX).collect().await;
-            let body = body.map_err(|_| Failure::Lost(format!("the connection to {self} was lost")))?;
-            let mut idle = self.idle();
-            if idle.len() < REST_IDLE_MAX && !sender.is_closed() {
-                idle.push(sender);
-            }
-            return Ok(Response::from_parts(head, body.to_bytes()));
+            return Ok((response, sender));
         }
     }
 
@@ -164,7 +213,8 @@ impl Http {
         Err(Failure::NotSent(why.join("; ")))
     }
 
-    pub(crate) fn close(&self) {
+    /// Closes the connections that no call uses.
+    pub fn close(&self) {
         self.idle().clear();
     }
 }

@@ -14,10 +14,11 @@
     feature = "dynamodb",
     feature = "denokv",
     feature = "nats",
-    feature = "etcd"
+    feature = "etcd",
+    feature = "tls"
 ))]
 #[cfg_attr(
-    not(any(feature = "postgres", feature = "denokv", feature = "nats", feature = "etcd")),
+    not(any(feature = "postgres", feature = "denokv", feature = "nats", feature = "etcd", feature = "tls")),
     allow(dead_code, reason = "Redis's and DynamoDB's own parsers of URLs use a part of it")
 )]
 mod authority;
@@ -26,7 +27,7 @@ mod carried;
 pub mod cas;
 pub mod connect;
 mod copied;
-#[cfg(any(feature = "dynamodb", feature = "denokv"))]
+#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "http"))]
 mod date;
 #[cfg(feature = "denokv")]
 mod denokv;
@@ -36,7 +37,7 @@ mod dynamodb;
 mod etcd;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod gather;
-#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd"))]
+#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd", feature = "http"))]
 mod http;
 #[cfg(any(feature = "redis", feature = "dynamodb"))]
 mod key_text;
@@ -49,10 +50,17 @@ mod nats;
     feature = "dynamodb",
     feature = "denokv",
     feature = "nats",
-    feature = "etcd"
+    feature = "etcd",
+    feature = "tls"
 ))]
 #[cfg_attr(
-    not(any(feature = "redis", feature = "dynamodb", feature = "denokv", feature = "etcd")),
+    not(any(
+        feature = "redis",
+        feature = "dynamodb",
+        feature = "denokv",
+        feature = "etcd",
+        feature = "http"
+    )),
     allow(
         dead_code,
         reason = "the library of NATS connects by itself, that of PostgreSQL does TLS by itself"

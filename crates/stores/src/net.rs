@@ -7,14 +7,18 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error as TlsError, RootCertStore};
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+pub struct Address {
+    /// A name, or an address of IPv4 or IPv6 without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
 }
 
 impl fmt::Display for Address {
@@ -53,16 +57,34 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// How certificates are checked.
-pub(crate) type Tls = Arc<ClientConfig>;
+pub type Tls = Arc<ClientConfig>;
+
+const NO_ROOTS: &str = "this system has no trusted certificates: install ca-certificates";
 
 /// Trusts what the system trusts.
-pub(crate) fn system_tls() -> Result<Tls, String> {
+///
+/// # Errors
+/// With what to install when it trusts nothing.
+pub fn system_tls() -> Result<Tls, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err("this system has no trusted certificates: install ca-certificates".to_owned());
+        return Err(NO_ROOTS.to_owned());
     }
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+}
+
+/// The certificates that the system trusts, in DER, for libraries that check certificates by themselves.
+///
+/// # Errors
+/// As [`system_tls`].
+#[cfg(feature = "tls")]
+pub fn system_certificates() -> Result<Vec<Vec<u8>>, String> {
+    let certificates = rustls_native_certs::load_native_certs().certs;
+    let is_valid =
+        |certificate: &CertificateDer<'static>| RootCertStore::empty().add(certificate.clone()).is_ok();
+    let valid: Vec<Vec<u8>> = certificates.into_iter().filter(is_valid).map(|one| one.to_vec()).collect();
+    if valid.is_empty() { Err(NO_ROOTS.to_owned()) } else { Ok(valid) }
 }
 
 /// Connects without TLS. The error says why not.
@@ -86,7 +108,8 @@ pub(crate) async fn connect(address: &Address, tls: Option<&Tls>) -> Result<Box<
 }
 
 /// Why a TLS handshake failed, and what to do about it.
-pub(crate) fn handshake_advice(error: &io::Error) -> String {
+#[must_use]
+pub fn handshake_advice(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<TlsError>());
     let advice = match cause {
         Some(TlsError::InvalidCertificate(certificate)) => certificate_advice(certificate),
@@ -106,7 +129,7 @@ pub(crate) fn handshake_advice(error: &io::Error) -> String {
 }
 
 /// What to add to the error of an HTTP connection that was lost before its first reply.
-#[cfg(any(feature = "redis", feature = "dynamodb", feature = "denokv", feature = "etcd"))]
+#[cfg(any(feature = "redis", feature = "dynamodb", feature = "denokv", feature = "etcd", feature = "http"))]
 pub(crate) fn lost_advice(is_new: bool, tls: Option<&Tls>) -> &'static str {
     match (is_new, tls) {
         (true, None) => {

@@ -50,6 +50,15 @@ impl<'a> Url<'a> {
             .map_err(|error| invalid(format!("{name}={text}: {error}: write {}", self.form)))
     }
 
+    /// The parameters that were not taken, as they are written, for a server that is to receive them. They may be secrets.
+    #[must_use]
+    pub fn others(&self) -> String {
+        let mut parameters = self.parameters.borrow_mut();
+        let others: Vec<String> =
+            parameters.drain(..).map(|(name, value)| format!("{name}={value}")).collect();
+        others.join("&")
+    }
+
     /// Rejects parameters that were not taken.
     ///
     /// # Errors

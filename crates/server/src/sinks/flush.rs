@@ -64,7 +64,7 @@ impl Follower {
             let shard = self.engine.shard_of(&key);
             match source::read(&self.engine, shard, vec![key]).await {
                 Ok(read) => {
-                    rows.extend(read.found.iter().map(|found| (found.key.clone(), found.row(shard, None))))
+                    rows.extend(read.found.iter().map(|found| (found.key.clone(), found.row(shard, None))));
                 }
                 Err(error) => {
                     self.put_back(taken);

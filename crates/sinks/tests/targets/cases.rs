@@ -11,11 +11,11 @@ pub(crate) fn put(key: &str, version: u64, value: Value) -> Row {
     change(key, version, Change::Put { value, changed: None })
 }
 
-fn change(key: &str, version: u64, change: Change) -> Row {
+pub(crate) fn change(key: &str, version: u64, change: Change) -> Row {
     Row { key: key.to_owned(), version: Version(version), shard: ShardId(0), revision: Revision(1), change }
 }
 
-fn delete(key: &str) -> Row {
+pub(crate) fn delete(key: &str) -> Row {
     change(key, 0, Change::Delete)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn batch(number: u64, rows: Vec<Row>) -> Batch {
     Batch { expected: (number > 1).then(|| ("d1".to_owned(), number - 1)), next, rows }
 }
 
-async fn write(sink: &dyn Sink, number: u64, rows: Vec<Row>) -> Written {
+pub(crate) async fn write(sink: &dyn Sink, number: u64, rows: Vec<Row>) -> Written {
     sink.write(&batch(number, rows)).await.unwrap()
 }
 
@@ -45,7 +45,7 @@ fn whole(target: &Target) -> std::sync::Arc<dyn Sink> {
     target.sink(Layout::whole("s", "", "t"))
 }
 
-fn fields(pairs: &[(&str, &str)]) -> Values {
+pub(crate) fn fields(pairs: &[(&str, &str)]) -> Values {
     Values::Fields(pairs.iter().map(|(column, path)| ((*column).to_owned(), (*path).to_owned())).collect())
 }
 

@@ -4,7 +4,10 @@
 
 mod cases;
 mod crashes;
+mod mariadb;
+mod nats;
 mod target;
+mod webhook;
 
 /// A test for each case on a target.
 macro_rules! on {
@@ -42,4 +45,4 @@ macro_rules! all {
     };
 }
 
-all! { postgres sqlite }
+all! { postgres sqlite mysql }

@@ -122,7 +122,7 @@ impl Origin {
         let endpoint = strong.and_then(|endpoint| self.resolve(&endpoint.url)).ok_or_else(|| {
             unavailable(format!("the server at {} announced no address for consistent reads", self.http))
         })?;
-        let expires_at = date::rfc3339(&metadata.expires_at).ok_or_else(|| self.another_kind())?;
+        let expires_at = date::parse_rfc3339(&metadata.expires_at).ok_or_else(|| self.another_kind())?;
         let valid = Duration::from_millis(expires_at.since_ms(server_now));
         let until = sleep(Duration::ZERO).deadline() + (valid - DENOKV_RENEW_BEFORE.min(valid / 10));
         let uri = |name: &str| format!("{}/{name}", endpoint.path).parse::<Uri>().ok();

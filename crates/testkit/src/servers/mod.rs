@@ -11,6 +11,7 @@ pub mod denokv;
 pub mod dynamodb;
 pub mod etcd;
 pub mod keystead;
+pub mod mariadb;
 pub mod nats;
 pub mod own;
 pub mod pgbouncer;
@@ -83,6 +84,8 @@ pub static KINDS: &[&Kind] = &[
     &nats::NATS,
     &nats::NATS_TLS,
     &nats::NATS_SMALL,
+    &mariadb::MARIADB,
+    &mariadb::MARIADB_TLS,
     &etcd::ETCD,
     &etcd::ETCD_TLS,
     &etcd::ETCD_SMALL,

@@ -1,35 +1,33 @@
 //! NATS JetStream: a key-value bucket, whose keys have revisions. Accesses those servers, and creates the bucket if there is none.
 //!
+//! How to connect, and which settings of a stream would lose writes, is in `connect`.
+//!
 //! A bucket is the stream `KV_BUCKET`, as NATS's own tools know it. A write expects the last sequence number of its subject. A read asks
 //! the leader of the stream: the *direct* reads of other clients may be served by a replica that lags. A bucket whose settings
 //! would lose an acknowledged write is rejected.
 
-use std::fmt::Write;
+pub(crate) mod connect;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind};
-use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, LastRawMessageErrorKind, PersistenceMode, RetentionPolicy, StorageType, Stream,
-};
-use async_nats::jetstream::{self, Context, ErrorCode};
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, HeaderMap, header};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream};
+use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::{Client, HeaderMap, header};
 use keystead_core::{Capabilities, Clock, Code, Error, Key, Result, Store};
 use tokio::sync::OnceCell;
 
 use super::Scheme;
 use super::url::Url;
-use crate::authority::{Authority, deadline_ms};
+use crate::authority::deadline_ms;
 use crate::bounds::{
     DEADLINE_PARTS, HEADER_BYTES_MAX, NATS_BUCKET_BYTES_MAX, NATS_KEY_BYTES_MAX, NATS_MESSAGE_BYTES_MAX,
     RECLAIM_MS_MAX,
 };
 use crate::cas::{Backend, CasStore, Reading, Stored, Swap, Swapped, VersionToken};
-use crate::net;
-use crate::version::{self, Version};
-
-const PORT: u16 = 4222;
+use connect::{Target, losing, push_encoded, stream_error, unavailable};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "nats",
@@ -42,11 +40,9 @@ pub(super) const SCHEME: Scheme = Scheme {
 const REMOVED: &str = "0 - -\n";
 
 struct NatsBackend {
-    servers: Vec<String>,
-    options: Box<dyn Fn() -> ConnectOptions + Send + Sync>,
+    target: Target,
     bucket: String,
     replicas: usize,
-    patience: Duration,
     connected: OnceCell<Connected>,
 }
 
@@ -59,52 +55,20 @@ struct Connected {
 }
 
 fn open(url: &Url<'_>, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-    let Authority { username, password, addresses, path } = Authority::of(url, PORT)?;
+    let (target, path) = Target::of(url)?;
     let bucket = if path.is_empty() { "keystead".to_owned() } else { path };
     let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if bucket.len() > NATS_BUCKET_BYTES_MAX || !bucket.bytes().all(valid) {
         return Err(url.bad("the bucket has letters, digits, - and _"));
     }
-    let tls = url.take("tls")?.unwrap_or(false);
     let replicas = url.take("replicas")?.unwrap_or(1);
     let deadline_ms = deadline_ms(url)?;
     url.finish()?;
     // A little less than the layer allows a call.
     let patience = Duration::from_millis(deadline_ms) / DEADLINE_PARTS as u32 * 9 / 10;
-    let options = move || {
-        let options = match (&username, &password) {
-            (Some(user), Some(password)) => {
-                ConnectOptions::with_user_and_password(user.clone(), password.clone())
-            }
-            (Some(token), None) | (None, Some(token)) => ConnectOptions::with_token(token.clone()),
-            (None, None) => ConnectOptions::new(),
-        };
-        let delay = |attempt: usize| Duration::from_millis((attempt as u64 * 10).min(200));
-        let options = options.require_tls(tls).name("keystead").reconnect_delay_callback(delay);
-        options.connection_timeout(patience).request_timeout(Some(patience)).max_reconnects(None)
-    };
-    let backend = NatsBackend {
-        servers: addresses.iter().map(|address| format!("nats://{address}")).collect(),
-        options: Box::new(options),
-        bucket,
-        replicas,
-        patience,
-        connected: OnceCell::new(),
-    };
+    let backend =
+        NatsBackend { target: target.with_patience(patience), bucket, replicas, connected: OnceCell::new() };
     Ok(Arc::new(CasStore::new(backend, clock, deadline_ms)?))
-}
-
-/// Older servers ignore settings on which the guarantees of this store depend.
-const OLDEST: Version = Version(2, 10);
-
-fn unavailable(message: String) -> Error {
-    Error::new(Code::StoreUnavailable, message)
-}
-
-/// What the library got from the socket, or from TLS on it.
-fn io_cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a std::io::Error> {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.find_map(|cause| cause.downcast_ref())
 }
 
 impl NatsBackend {
@@ -114,34 +78,12 @@ impl NatsBackend {
         // What is sent now would wait for the next connection.
         match connected.client.connection_state() {
             State::Connected => Ok(connected),
-            _ => Err(unavailable(format!("no connection to the NATS server at {}", self.servers.join(", ")))),
+            _ => Err(unavailable(format!("no connection to the NATS server at {}", self.target))),
         }
     }
 
     async fn connect(&self) -> Result<Connected> {
-        let servers = self.servers.join(", ");
-        let client = (self.options)().connect(&self.servers[..]).await.map_err(|error| {
-            // A failure of TLS has another error inside, one of the socket has none.
-            let handshake = io_cause(&error).filter(|cause| cause.get_ref().is_some());
-            unavailable(match error.kind() {
-                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    format!("the NATS server at {servers} rejected the user name, password or token")
-                }
-                ConnectErrorKind::Tls => format!("no TLS connection to {servers}: {error}"),
-                ConnectErrorKind::TimedOut => {
-                    format!("the server at {servers} did not greet as a NATS server does")
-                }
-                _ => match handshake {
-                    Some(cause) => {
-                        format!("no TLS connection to {servers}: {}", net::handshake_advice(cause))
-                    }
-                    None => format!("cannot connect to {servers}: {error}"),
-                },
-            })
-        })?;
-        version::check(&format!("the NATS server at {servers}"), &client.server_info().version, OLDEST)?;
-        let mut context = jetstream::new(client.clone());
-        context.set_timeout(self.patience);
+        let (client, context) = self.target.connect().await?;
         let stream = self.bucket(&context).await?;
         let has_ttl = stream.cached_info().config.allow_message_ttl;
         Ok(Connected { client, context, stream, has_ttl })
@@ -156,14 +98,7 @@ impl NatsBackend {
                 GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
                     self.create(context, name).await?
                 }
-                GetStreamErrorKind::JetStream(error) => {
-                    return Err(unavailable(format!("the NATS server replied {error}")));
-                }
-                _ => {
-                    let message =
-                        "the NATS server has no JetStream: start it with -js, or enable it for the account";
-                    return Err(unavailable(message.to_owned()));
-                }
+                _ => return Err(stream_error(&error)),
             },
         };
         match losing(&stream.cached_info().config) {
@@ -207,34 +142,9 @@ impl NatsBackend {
 
     fn subject(&self, key: &Key) -> String {
         let mut subject = format!("$KV.{}.", self.bucket);
-        for byte in key.as_bytes() {
-            match byte {
-                b'-' | b'_' | b'/' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => subject.push(*byte as char),
-                // Writing to a string does not fail.
-                byte => drop(write!(subject, "={byte:02X}")),
-            }
-        }
+        push_encoded(&mut subject, key.as_bytes());
         subject
     }
-}
-
-/// Why a bucket would lose an acknowledged write, if it would.
-fn losing(config: &Config) -> Option<&'static str> {
-    let bounded = config.max_bytes > 0 || config.max_messages > 0;
-    Some(match config {
-        config if config.storage == StorageType::Memory => "is in memory (storage: memory)",
-        config if config.persist_mode == Some(PersistenceMode::Async) => {
-            "is written late (persist_mode: async)"
-        }
-        config if !config.max_age.is_zero() => "deletes keys after a time (max_age)",
-        config if config.discard == DiscardPolicy::Old && bounded => {
-            "deletes keys when it is full (discard: old)"
-        }
-        config if config.retention != RetentionPolicy::Limits => "deletes what is read (retention)",
-        config if config.mirror.is_some() => "is a mirror, which lags",
-        config if config.no_ack => "acknowledges nothing (no_ack)",
-        _ => return None,
-    })
 }
 
 impl Backend for NatsBackend {
@@ -311,27 +221,5 @@ impl Backend for NatsBackend {
             let _ = connected.client.drain().await;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_that_lose_writes_are_found() {
-        let good = || Config { storage: StorageType::File, discard: DiscardPolicy::New, ..Config::default() };
-        assert_eq!(losing(&good()), None);
-        let bad = [
-            Config { storage: StorageType::Memory, ..good() },
-            Config { max_age: Duration::from_secs(60), ..good() },
-            Config { discard: DiscardPolicy::Old, max_bytes: 1 << 20, ..good() },
-            Config { retention: RetentionPolicy::WorkQueue, ..good() },
-            Config { no_ack: true, ..good() },
-            Config { persist_mode: Some(PersistenceMode::Async), ..good() },
-        ];
-        for config in bad {
-            assert!(losing(&config).is_some(), "{config:?}");
-        }
     }
 }
