@@ -38,12 +38,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// The id as 16 bytes.
     pub(crate) fn id_bytes(&self) -> [u8; 16] {
-        self.id_number().to_le_bytes()
-    }
-
-    /// The id as a number.
-    pub(crate) fn id_number(&self) -> u128 {
-        u128::from_str_radix(&self.id, 16).unwrap_or(0)
+        u128::from_str_radix(&self.id, 16).unwrap_or(0).to_le_bytes()
     }
 
     pub(crate) fn new(shards: usize) -> Self {

@@ -16,7 +16,7 @@ use crate::archive::shard_keys::ShardKeys;
 use crate::bounds::{
     ARCHIVE_AFTER, ARCHIVE_EVERY, FEED_LAG_MAX, KEY_REQUESTS_MAX, LOCAL_TASKS_WAITING_MAX, TASKS_PER_PASS,
 };
-use crate::directory::{Directory, Identity, cannot};
+use crate::directory::{Directory, cannot};
 use crate::health::{Health, ShardHealth, Vitals};
 use crate::journal::Progress;
 use crate::journal::group::GroupWriter;
@@ -41,7 +41,6 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) shards: Vec<Handle>,
     pub(crate) durability: Durability,
-    database_id: u128,
     /// The id, and the ids of the databases that it is a copy of.
     pub(crate) identity: Option<(String, Vec<String>)>,
     journal_bytes_max: u64,
@@ -106,22 +105,9 @@ impl Engine {
             .collect::<Result<Vec<Handle>>>()?;
         let journal_bytes_max = options.journal_bytes_max;
         let durability = options.durability;
-        let database_id = match &directory {
-            Some(directory) => directory.identity.id_number(),
-            None => Identity::new(count).id_number(),
-        };
         let (clock, last_ticket) = (Arc::clone(&options.clock), AtomicU64::new(0));
-        Ok(Engine {
-            inner: Arc::new(Inner {
-                shards,
-                durability,
-                database_id,
-                identity,
-                journal_bytes_max,
-                clock,
-                last_ticket,
-            }),
-        })
+        let inner = Inner { shards, durability, identity, journal_bytes_max, clock, last_ticket };
+        Ok(Engine { inner: Arc::new(inner) })
     }
 
     /// Number of shards.
@@ -139,12 +125,6 @@ impl Engine {
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.inner.durability
-    }
-
-    /// The id of the database, which a copy of it does not have. Without files every start has another one.
-    #[must_use]
-    pub fn database_id(&self) -> u128 {
-        self.inner.database_id
     }
 
     /// The shard of a key. Keys with the same `{tag}` are on the same shard.

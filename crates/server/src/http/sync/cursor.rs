@@ -2,6 +2,9 @@
 //!
 //! It survives restarts, and is not valid for another database or a copy of this one: then the client begins anew with a snapshot.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
 use keystead_core::{Revision, ShardId};
 use keystead_engine::Engine;
 
@@ -17,9 +20,14 @@ pub(super) struct Cursor {
     pub(super) scan: Option<ScanPosition>,
 }
 
-/// How cursors of a database begin.
+/// Digits of the id of a database that are in a cursor: enough to distinguish it from others.
+const ID_DIGITS: usize = 16;
+
+/// How cursors of a database begin: with its id, which a copy of it does not have. Without files every start is another database.
 pub(super) fn database(engine: &Engine) -> String {
-    format!("{:016x}", engine.database_id() as u64)
+    static START: LazyLock<String> =
+        LazyLock::new(|| format!("{:016x}", RandomState::new().hash_one("start")));
+    engine.id().map_or_else(|| START.clone(), |id| id.chars().take(ID_DIGITS).collect())
 }
 
 /// The beginning of the ids of events, which are cursors, too.
