@@ -194,13 +194,13 @@ fn documents(router: &Server, stop: &AtomicBool) -> Done {
         let path = format!("/kv/doc:{n}");
         let read = http.get(&path);
         let (value, condition) = match read.status {
-            404 => (1, "?ifAbsent=true".to_owned()),
+            404 => (1, "If-None-Match: *".to_owned()),
             _ => (
                 read.json()["value"].as_u64().unwrap_or(0) + 1,
-                format!("?ifVersion={}", read.json()["version"]),
+                format!("If-Match: \"{}\"", read.json()["version"]),
             ),
         };
-        let put = http.put(&format!("{path}{condition}"), &value.to_string());
+        let put = http.ask("PUT", &path, &[&condition], value.to_string().as_bytes());
         if [200, 201].contains(&put.status) { value.to_string() } else { put.text().to_owned() }
     })
 }
