@@ -206,9 +206,8 @@ impl Loop {
                 {
                     tracing::debug!(%error, "cannot return free space");
                 }
-                if self.checkpointed > Revision::ZERO
-                    && self.work.segments.has_released()
-                    && let Err(error) = self.recycle()
+                if self.work.segments.has_released()
+                    && let Err(error) = self.recycle_released()
                 {
                     tracing::debug!(%error, "cannot recycle the journal");
                 }
@@ -342,6 +341,14 @@ impl Loop {
             self.recycle()?;
         }
         Ok(())
+    }
+
+    /// Recycles what readers have released. Nothing may be recycled before the first checkpoint of this process.
+    fn recycle_released(&mut self) -> Result<()> {
+        match self.checkpointed {
+            Revision::ZERO => self.checkpoint(false),
+            _ => self.recycle(),
+        }
     }
 
     /// Recycles the segments that are in the archive's file, and that no reader holds.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use keystead_commands::idempotency;
+use keystead_commands::documents::is_internal;
 use keystead_core::{Error, Millis, Result, Revision, ShardId, Version};
 use keystead_engine::{Completion, Engine};
 use keystead_model::Bytes;
@@ -23,9 +23,9 @@ pub(super) struct Read {
     pub(super) left: Vec<Bytes>,
 }
 
-/// Whether a key is one of the sink with this prefix. Stored responses of requests are nobody's data.
+/// Whether a key is one of the sink with this prefix. Records of our own are nobody's data.
 pub(super) fn is_followed(key: &[u8], prefix: &[u8]) -> bool {
-    key.starts_with(prefix) && !key.starts_with(idempotency::PREFIX.as_bytes())
+    key.starts_with(prefix) && !is_internal(key)
 }
 
 /// Names of fields as text.

@@ -54,6 +54,17 @@ impl Postgres {
     async fn start() -> Option<Postgres> {
         Some(Postgres(found("postgres", OwnServer::start(&POSTGRES).await)?))
     }
+
+    /// Runs something while nobody can write to the table `t`, which is for two seconds or longer.
+    fn locked(&self, run: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let lock = scope.spawn(|| self.sql("BEGIN; LOCK TABLE t; SELECT pg_sleep(2); COMMIT"));
+            let held = "SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation = 't'::regclass";
+            until("the table is locked", || self.sql(held) == "1");
+            run();
+            lock.join().unwrap();
+        });
+    }
 }
 
 impl Target for Postgres {
