@@ -4,6 +4,7 @@
 //! expects the sequence number of the position before it. So either all of them are in the stream or none is, and a batch that is late or
 //! repeated is rejected as a whole.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::{Client, HeaderMap, Request, RequestErrorKind};
-use keystead_core::{Clock, Code, Error, Result, SystemClock};
+use keystead_core::{Code, Error, Result};
 use keystead_stores::connect::{
     NatsTarget, Url, nats_losing, nats_stream_error, nats_unavailable, push_nats_key,
 };
@@ -260,9 +261,8 @@ impl NatsSink {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, expected.to_string());
         let payload = position_json(position);
         let first = Message { subject: self.position_subject(), headers, payload };
-        // Distinct for each attempt: the server drops what an earlier one has left.
-        let attempt = [self.layout.sink.as_str(), &batch.next.database, &SystemClock.now().0.to_string()];
-        let id = event::digest(attempt.into_iter().chain([expected.to_string().as_str()]));
+        // Of each attempt its own, or the server would mix the messages of two writers.
+        let id = format!("{:016x}{:016x}", random(), random());
         let count = rows.len() + 1;
         for (at, message) in std::iter::once(&first).chain(rows).enumerate() {
             let Message { subject, headers, payload } = message;
@@ -328,6 +328,11 @@ impl NatsSink {
             Err(Error::unknown(Code::StoreUnavailable, message))
         })
     }
+}
+
+/// A random number, of the seeds that hash maps have.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 struct Message {

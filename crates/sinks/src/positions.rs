@@ -31,12 +31,12 @@ pub(crate) fn read(dialect: &Dialect, sink: &str) -> Statement {
 pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
     let (next, mut params) = (&batch.next, Vec::new());
     let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
-    let sink = place(dialect, &mut params, sink);
-    let database = place(dialect, &mut params, &next.database);
-    let revisions = place(dialect, &mut params, &next.revisions_text());
-    let number = next.batch;
+    let (number, revisions) = (next.batch, next.revisions_text());
+    // In the order in which they appear: not every dialect numbers its parameters.
+    let mut place = |text: &str| place(dialect, &mut params, text);
     let sql = match &batch.expected {
         None => {
+            let (sink, database, revisions) = (place(sink), place(&next.database), place(&revisions));
             let nothing = match dialect.grammar {
                 Grammar::Conflict => "ON CONFLICT (sink) DO NOTHING",
                 Grammar::Duplicate => "ON DUPLICATE KEY UPDATE sink = VALUES(sink)",
@@ -47,7 +47,8 @@ pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement
             )
         }
         Some((expected, before)) => {
-            let expected = place(dialect, &mut params, expected);
+            let (database, revisions) = (place(&next.database), place(&revisions));
+            let (sink, expected) = (place(sink), place(expected));
             format!(
                 "UPDATE {POSITIONS_TABLE} SET database_id = {database}, batch = {number}, revisions = {revisions}, \
                  resync = {resync} WHERE sink = {sink} AND database_id = {expected} AND batch = {before}"

@@ -36,7 +36,7 @@ pub(crate) struct Dialect {
     pub(crate) rows_max: usize,
     /// Most bytes of values of one statement. A larger row is alone in its statement.
     pub(crate) bytes: usize,
-    /// The parameter with this number (the first is 1) as a value of a column.
+    /// The parameter with this number (the first is 1) as a value of a column. They are numbered in the order in which they appear.
     pub(crate) place: fn(usize, &Column) -> String,
     /// Whether two values of a column are the same, or both NULL.
     pub(crate) same: fn(&str, &str, &Column) -> String,

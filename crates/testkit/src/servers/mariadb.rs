@@ -70,12 +70,13 @@ fn prepare(_binary: &Path, site: &Site) -> Checked {
     let mut install = Command::new("mariadb-install-db");
     install.arg("--no-defaults").arg(format!("--datadir={}", site.dir.join("data").display()));
     install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]).args(user());
-    run(install.current_dir("/"))
+    run(install.current_dir("/").env("TMPDIR", &site.dir))
 }
 
 fn command(binary: &Path, site: &Site) -> Command {
     let mut command = Command::new(binary);
-    command.arg("--no-defaults").args(user());
+    // A server that starts removes the temporary tables of others from a common directory.
+    command.env("TMPDIR", &site.dir).arg("--no-defaults").args(user());
     command.arg(format!("--datadir={}", site.dir.join("data").display()));
     command.arg(format!("--init-file={}", site.dir.join("users.sql").display()));
     command.arg(format!("--port={}", site.port()));
