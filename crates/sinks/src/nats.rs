@@ -196,7 +196,7 @@ impl NatsSink {
             let is_last = after.is_empty();
             // Until the last part the position stays, but its message is a new one: another writer is rejected from now on.
             let position = if is_last { &batch.next } else { &before };
-            match self.publish(&connected, batch, position, sequence, now).await? {
+            match self.publish(&connected, position, sequence, now).await? {
                 Some(of_last) => sequence = of_last.saturating_sub(now.len() as u64),
                 None => return Ok(Written::Fenced),
             }
@@ -252,7 +252,6 @@ impl NatsSink {
     async fn publish(
         &self,
         connected: &Connected,
-        batch: &Batch,
         position: &Position,
         expected: u64,
         rows: &[Message],

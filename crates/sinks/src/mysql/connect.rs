@@ -184,7 +184,7 @@ mod tests {
     fn errors_of_rows_are_told_from_those_of_calls() {
         let of = |code, state: &str, message: &str| {
             let (message, state) = (message.to_owned(), state.to_owned());
-            failed(mysql_async::Error::Server(ServerError { code, message, state }))
+            failed(&mysql_async::Error::Server(ServerError { code, message, state }))
         };
         for (code, state) in
             [(1062, "23000"), (1406, "22001"), (4025, "23000"), (3819, "HY000"), (1644, "45000")]
