@@ -175,7 +175,7 @@ fn rest(router: &Server, stop: &AtomicBool) -> Done {
 fn rest_pipeline(router: &Server, stop: &AtomicBool) -> Done {
     let mut http = Http::connect(router);
     let (mut counts, mut wrong) = (vec![0; COUNTERS], Vec::new());
-    let body = json!((0..COUNTERS).map(|n| json!(["INCR", format!("rests:{n}")])).collect::<Vec<_>>());
+    let body = json!((0..COUNTERS).map(|n| json!(["INCR", format!("restpipe:{n}")])).collect::<Vec<_>>());
     while !stop.load(Ordering::Relaxed) && wrong.len() < 5 {
         let replies = http.post("/pipeline", &body.to_string()).json();
         for (n, count) in counts.iter_mut().enumerate() {
@@ -219,7 +219,7 @@ fn a_node_joins_and_another_leaves_while_clients_write_through_the_router() {
         ("multi", transaction),
         ("watch", watch),
         ("rest", rest),
-        ("rests", rest_pipeline),
+        ("restpipe", rest_pipeline),
         ("doc", documents),
     ];
     let router = router(&url(&moving.store)).start().unwrap();
