@@ -7,7 +7,8 @@
 //! | the context of a command                         | [`ctx`], [`conn`] |
 //! | replies, and Redis's error texts                 | [`reply`], [`errors`] |
 //! | the bounds of one command                        | [`meter`]       |
-//! | dispatch, MULTI and WATCH                        | [`dispatch`], [`session`] |
+//! | how large the replies of a request may be        | [`reply_budget`] |
+//! | dispatch, MULTI and WATCH                        | [`dispatch`], [`session`], [`transaction`] |
 //! | state shared by all connections: Pub/Sub, clients | [`hub`]         |
 //! | parsing of requests, encoding of replies         | [`wire`]        |
 //! | documents as trees, paths into them, merging     | [`json`]        |
@@ -39,6 +40,7 @@ mod mpop;
 pub mod number;
 pub mod random;
 pub mod reply;
+pub mod reply_budget;
 pub mod scan;
 pub mod session;
 pub mod span;
@@ -47,6 +49,7 @@ pub mod sync;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod transaction;
 mod ttl;
 pub mod wire;
 

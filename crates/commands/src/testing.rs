@@ -2,6 +2,7 @@
 
 use keystead_core::Millis;
 use keystead_model::keyspace::Keyspace;
+use keystead_model::testing::Shared;
 
 use crate::args::Command;
 use crate::conn::Conn;
@@ -13,6 +14,11 @@ use crate::reply::Reply;
 use crate::session::Session;
 use crate::spec::Run;
 use crate::wire;
+
+/// Whether keys are read on demand, as in a Durable Object: `./test` runs these tests in both modes.
+fn on_demand() -> bool {
+    std::env::var_os("KEYSTEAD_ON_DEMAND").is_some()
+}
 
 /// A server without a token, with so many shards.
 pub(crate) struct Shards(pub(crate) usize);
@@ -65,7 +71,7 @@ impl Desk {
         let hub = Hub::new(host);
         let session = Desk::connect(&hub);
         Desk {
-            keys: Keyspace::in_memory(),
+            keys: if on_demand() { Shared::with_keyspace().1 } else { Keyspace::in_memory() },
             now: Millis(1_700_000_000_000),
             random: Random::new(1),
             hub,
@@ -105,6 +111,11 @@ impl Desk {
         let reply = dispatch::run_data(&mut ctx, spec, command.args());
         self.wait = ctx.wait.take();
         ctx.publish.iter().for_each(|publication| self.hub.bus.publish(publication, 0));
+        if on_demand() {
+            // The next command finds nothing in memory.
+            self.keys.write_rows().unwrap();
+            self.keys.shrink(0);
+        }
         self.keys.check().unwrap();
         reply
     }

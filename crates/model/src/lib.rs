@@ -14,8 +14,8 @@ pub mod bytes;
 pub mod effect;
 pub mod keyspace;
 pub mod sql;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod value;
 
 pub use bytes::Bytes;

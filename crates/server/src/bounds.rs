@@ -6,6 +6,10 @@ mod router;
 
 use std::time::Duration;
 
+pub use keystead_http_api::bounds::{
+    BATCH_OPERATIONS_MAX, IDEMPOTENCY_KEY_BYTES_MAX, LIST_LIMIT_MAX, REST_COMMANDS_MAX,
+};
+
 use keystead_commands::hub::OutputLimit;
 
 pub use router::*;
@@ -46,9 +50,6 @@ pub const BODY_SMALL_BYTES: usize = 64 * 1024;
 
 /// How long a request's body may take to arrive. After that the request gets `408`, and the connection is closed.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Most commands of one REST request (`/pipeline`, `/multi-exec`). More get `400`.
-pub const REST_COMMANDS_MAX: usize = 10_000;
 
 /// Most bytes of the replies to one REST request. Over it, the remaining commands of a pipeline do not run and return an error; a
 /// transaction is rolled back with an error.
@@ -160,12 +161,6 @@ pub const UPSTREAM_SCRIPTS_MAX: usize = 1_000;
 /// How often it is checked whether the upstream replies.
 pub const UPSTREAM_PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// Most operations of one `/kv:batch`. More get `413`.
-pub const BATCH_OPERATIONS_MAX: usize = 100;
-
-/// Most documents on one page of `GET /kv`. A higher `limit` gets `400`; without one the list is streamed.
-pub const LIST_LIMIT_MAX: usize = 10_000;
-
 /// Bytes after which a page of `GET /kv` ends early, with the cursor of the next page.
 pub const LIST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -174,9 +169,6 @@ pub const LIST_SLICE: usize = 1_000;
 
 /// Longest wait for a document's next change. A longer one gets `400`.
 pub const WAIT_MS_MAX: u64 = 5 * 60 * 1000;
-
-/// Longest `Idempotency-Key`, in bytes. A longer one gets `400`.
-pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// Most policies of a settings file. With more, the server does not start.
 pub const POLICIES_MAX: usize = 1_000;

@@ -67,7 +67,8 @@ pub mod stores;
 mod suggest;
 pub mod sync_token;
 pub mod upstream;
-mod written;
+
+use keystead_http_api::written;
 
 /// The version of the binary and of every crate in the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

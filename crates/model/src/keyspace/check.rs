@@ -33,6 +33,9 @@ impl Keyspace {
     /// # Errors
     /// The error of the archive.
     pub fn dump(&mut self) -> Result<Vec<KeyDump>> {
+        if self.on_demand.is_some() {
+            return self.dump_rows();
+        }
         let mut keys = Vec::with_capacity(self.table.len());
         for (id, key, entry, expires_at) in self.table.iter_from(0) {
             let value = match &entry.value {

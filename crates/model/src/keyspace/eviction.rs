@@ -78,7 +78,10 @@ impl Keyspace {
             return Ok(());
         };
         let kind = entry.value.kind();
-        let value = self.archive.fetch(id, kind)?;
+        let value = match &mut self.on_demand {
+            None => self.archive.fetch(id, kind)?,
+            Some(on_demand) => on_demand.fetch(id, kind)?,
+        };
         if value.kind() != kind || matches!(value, Value::Evicted(_)) {
             return Err(wrong_archived_kind());
         }

@@ -6,7 +6,7 @@
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use keystead_core::table::{Id, Wheel};
-use keystead_core::{Millis, Result};
+use keystead_core::{Millis, Result, Version};
 
 use super::Keyspace;
 use crate::effect::Fact;
@@ -76,6 +76,9 @@ impl Keyspace {
     /// # Errors
     /// When an evicted hash cannot be loaded. It is tried again a second later.
     pub fn reclaim(&mut self, now: Millis, budget: &mut usize) -> Result<()> {
+        if self.on_demand.is_some() {
+            return self.reclaim_rows(now, budget);
+        }
         debug_assert!(self.savepoint.is_none(), "reclaimed inside a savepoint");
         while let Some(id) = self.table.pop_expired(now, budget) {
             self.expired += 1;
@@ -94,7 +97,15 @@ impl Keyspace {
     /// Deletes the expired key at `id`.
     pub(super) fn end(&mut self, id: Id) {
         let version = self.next_version(id);
+        self.end_at(id, version);
+    }
+
+    /// The same as a change of this version.
+    pub(super) fn end_at(&mut self, id: Id, version: Version) {
         self.record(id, version, Fact::Deleted);
+        if let (Some(on_demand), Some(key)) = (&mut self.on_demand, self.table.key(id)) {
+            on_demand.ended(key);
+        }
         self.remove_entry(id);
     }
 
@@ -104,7 +115,7 @@ impl Keyspace {
         self.drop_some_fields(id, now, usize::MAX)
     }
 
-    fn drop_some_fields(&mut self, id: Id, now: Millis, most: usize) -> Result<()> {
+    pub(super) fn drop_some_fields(&mut self, id: Id, now: Millis, most: usize) -> Result<()> {
         self.load(id)?;
         let mut hash = self.edit_at::<Hash>(id)?;
         for _ in 0..most {
@@ -141,8 +152,6 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::Version;
-
     use super::*;
     use crate::Bytes;
     use crate::keyspace::Expire;

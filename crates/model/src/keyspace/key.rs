@@ -151,8 +151,9 @@ impl Keyspace {
         let fields = std::mem::replace(&mut self.fields, FieldClock::new());
         let used_bytes = std::mem::take(&mut self.used_bytes);
         let entry_bytes = std::mem::take(&mut self.entry_bytes);
+        let rows = self.on_demand.as_mut().map(|on_demand| on_demand.flush()).unwrap_or_default();
         if self.savepoint.is_some() {
-            self.undo.push(Undo::Flushed(Box::new(Flushed { table, fields, used_bytes, entry_bytes })));
+            self.undo.push(Undo::Flushed(Box::new(Flushed { table, fields, used_bytes, entry_bytes, rows })));
         } else {
             self.garbage.put_table(table, used_bytes);
         }

@@ -13,6 +13,7 @@
 //! | replaying effects                               | `replay`   |
 //! | reclaiming what is expired                      | `expiry`   |
 //! | evicting values, loading them from the archive  | [`eviction`]  |
+//! | reading keys from rows when they are needed     | `on_demand`   |
 //! | the memory bound, and when it is reached        | `memory`   |
 //! | freeing large values later                      | `garbage`  |
 //!
@@ -31,6 +32,7 @@ mod garbage;
 mod key;
 mod memory;
 mod native;
+mod on_demand;
 pub mod read;
 mod record;
 mod replay;
@@ -61,6 +63,7 @@ use garbage::Bin;
 pub use garbage::Garbage;
 pub use key::Renamed;
 use memory::MemoryBound;
+use on_demand::OnDemand;
 pub use read::{Meta, Miss};
 pub use scalar::Expire;
 pub use step::Held;
@@ -109,6 +112,8 @@ pub struct Keyspace {
     expired: u64,
     /// The slots that are out of reach, on a node of a cluster.
     fence: Option<Box<Fence>>,
+    /// Where the keys are that are not in memory; without it, all are.
+    on_demand: Option<Box<OnDemand>>,
 }
 
 impl Keyspace {
@@ -134,6 +139,7 @@ impl Keyspace {
             change_bytes_max: usize::MAX,
             expired: 0,
             fence: None,
+            on_demand: None,
         }
     }
 
@@ -177,6 +183,13 @@ impl Keyspace {
     /// Not while a savepoint is open: effects that were taken cannot be rolled back.
     pub fn take_effects(&mut self, empty: &mut Vec<Effect>) {
         debug_assert!(self.savepoint.is_none(), "effects of an open savepoint were taken");
+        if let Some(on_demand) = &mut self.on_demand {
+            debug_assert!(
+                on_demand.has_written(self.effects.len()),
+                "effects were taken before they were written"
+            );
+            on_demand.taken();
+        }
         empty.clear();
         empty.shrink_to(BUFFER_KEPT);
         std::mem::swap(&mut self.effects, empty);
@@ -202,6 +215,9 @@ impl Keyspace {
         let key = Bytes::from(key);
         self.count_added(&key, &value);
         let id = self.table.insert(key, Entry { version: Version::FIRST, revision: self.revision, value });
+        if let Some(on_demand) = &mut self.on_demand {
+            on_demand.added(id);
+        }
         self.before(|| Undo::Added(id));
         self.watch_fields(id);
         id
@@ -220,7 +236,8 @@ impl Keyspace {
         self.deletions.note(hash, self.revision);
         let fields_due = self.fields.take(id);
         if self.savepoint.is_some() {
-            self.undo.push(Undo::removed(id, key, entry, expires_at, fields_due));
+            let row = self.row_of(id);
+            self.undo.push(Undo::removed(id, row, key, entry, expires_at, fields_due));
         } else {
             self.garbage.put_value(entry.value);
         }

@@ -256,7 +256,7 @@ impl Keyspace {
     #[inline]
     pub(super) fn find_ready(&mut self, key: &[u8], now: Millis) -> Result<Option<Id>> {
         self.check_slot(key)?;
-        let Some(id) = self.find_any(key) else {
+        let Some(id) = self.find_any(key)? else {
             return Ok(None);
         };
         if self.table.live(id, now).is_none() {
@@ -274,14 +274,17 @@ impl Keyspace {
 
     /// Finds a key, expired or not.
     #[inline]
-    pub(super) fn find_any(&self, key: &[u8]) -> Option<Id> {
+    pub(super) fn find_any(&mut self, key: &[u8]) -> Result<Option<Id>> {
         let hash = self.table.hash(key);
-        let found = self.table.find_hashed(hash, key);
+        let mut found = self.table.find_hashed(hash, key);
+        if found.is_none() && self.on_demand.is_some() {
+            found = self.look_up(key)?;
+        }
         match found.and_then(|id| self.table.get(id)) {
             Some(entry) => self.see(entry.revision),
             None => self.see(self.deletions.revision(hash)),
         }
-        found
+        Ok(found)
     }
 
     pub(super) fn meta_at(&self, id: Id) -> Option<Meta> {

@@ -91,7 +91,7 @@ impl Keyspace {
         if let Some(entry) = self.table.get_mut(id) {
             (entry.version, entry.revision) = (version, revision);
         }
-        let effect = Effect { id, key, version, revision, fact };
+        let effect = Effect { id: self.row_of(id), key, version, revision, fact };
         match redundant {
             Some(at) => self.replace_effect(at, effect),
             None => self.push_effect(effect),
@@ -129,7 +129,9 @@ impl Keyspace {
         let savepoint = self.savepoint.as_ref().filter(|savepoint| !savepoint.moved)?;
         let at = savepoint.index_of(self.table.get(id)?.revision)?;
         let effect = self.effects.get(at)?;
-        (effect.id == id && matches!(effect.fact, Fact::State(_) | Fact::Str(_))).then_some(at)
+        let may_replace = self.on_demand.as_ref().is_none_or(|on_demand| on_demand.may_replace(at));
+        (effect.id == self.row_of(id) && may_replace && matches!(effect.fact, Fact::State(_) | Fact::Str(_)))
+            .then_some(at)
     }
 
     /// Whether the effect at `at`, the last of its key, is redundant once `fact` is recorded.

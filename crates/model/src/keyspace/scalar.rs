@@ -184,9 +184,9 @@ impl Keyspace {
         }
     }
 
-    /// Adds a key that is absent or expired.
+    /// Adds a key that was looked up and is absent or expired.
     pub(super) fn create(&mut self, key: &[u8], value: Value) -> Id {
-        if let Some(expired) = self.find_any(key) {
+        if let Some(expired) = self.table.find(key) {
             self.end(expired);
         }
         self.add(key, value)

@@ -21,7 +21,7 @@ impl Keyspace {
         self.ready()?;
         let effect =
             |version, fact| Effect { id: 0, key: key.clone(), version, revision: Revision::ZERO, fact };
-        let Some(id) = self.find_any(key) else {
+        let Some(id) = self.find_any(key)? else {
             self.see(self.revision);
             return Ok(vec![effect(Version::ZERO, Fact::Deleted)]);
         };
@@ -48,7 +48,7 @@ impl Keyspace {
         let (key, version) = one_key(effects)?;
         check_size(key.len())?;
         if let [Effect { fact: Fact::Deleted, .. }] = effects {
-            if let Some(id) = self.find_any(key) {
+            if let Some(id) = self.find_any(key)? {
                 self.end(id);
             }
             return Ok(());
@@ -66,7 +66,7 @@ impl Keyspace {
             }
         }
         // Replaced as a whole: of what was there, nothing may be left.
-        if let Some(id) = self.find_any(key) {
+        if let Some(id) = self.find_any(key)? {
             self.end(id);
         }
         let id = self.add(key, value);

@@ -50,6 +50,8 @@ pub(super) enum Undo {
 
 pub(super) struct Removed {
     id: Id,
+    /// Its row, where keys are read on demand.
+    row: u32,
     key: Bytes,
     entry: Entry,
     expires_at: Millis,
@@ -61,11 +63,20 @@ pub(super) struct Flushed {
     pub(super) fields: FieldClock,
     pub(super) used_bytes: usize,
     pub(super) entry_bytes: usize,
+    /// The rows of its ids, where keys are read on demand.
+    pub(super) rows: Vec<u32>,
 }
 
 impl Undo {
-    pub(super) fn removed(id: Id, key: Bytes, entry: Entry, expires_at: Millis, fields_due: Millis) -> Undo {
-        Undo::Removed(Box::new(Removed { id, key, entry, expires_at, fields_due }))
+    pub(super) fn removed(
+        id: Id,
+        row: u32,
+        key: Bytes,
+        entry: Entry,
+        expires_at: Millis,
+        fields_due: Millis,
+    ) -> Undo {
+        Undo::Removed(Box::new(Removed { id, row, key, entry, expires_at, fields_due }))
     }
 }
 
@@ -78,6 +89,9 @@ impl Keyspace {
         let (bytes, over) = self.savepoint.take().map_or((0, false), |moved| (moved.bytes, moved.over));
         let (revision, effects) = (self.revision, self.effects.len());
         self.savepoint = Some(Savepoint { revision, effects, bytes, over: over || unrecorded, moved: false });
+        if let Some(on_demand) = &mut self.on_demand {
+            on_demand.savepoint();
+        }
     }
 
     /// Keeps what was changed since the savepoint, and returns how many bytes were recorded.
@@ -92,6 +106,9 @@ impl Keyspace {
         }
         self.forget_undo();
         self.undo.shrink_to(BUFFER_KEPT);
+        if let Some(on_demand) = &mut self.on_demand {
+            on_demand.release();
+        }
         Ok(self.savepoint.take().map_or(0, |savepoint| savepoint.bytes))
     }
 
@@ -123,6 +140,9 @@ impl Keyspace {
         self.effects.truncate(savepoint.effects);
         self.effects.shrink_to(BUFFER_KEPT);
         self.revision = savepoint.revision;
+        if let Some(on_demand) = &mut self.on_demand {
+            on_demand.rollback();
+        }
     }
 
     fn undo_one(&mut self, undo: Undo, lifted: &mut Option<Value>) {
@@ -157,7 +177,10 @@ impl Keyspace {
                 }
             }
             Undo::Flushed(flushed) => {
-                let Flushed { table, fields, used_bytes, entry_bytes } = *flushed;
+                let Flushed { table, fields, used_bytes, entry_bytes, rows } = *flushed;
+                if let Some(on_demand) = &mut self.on_demand {
+                    on_demand.unflush(rows);
+                }
                 let since = std::mem::replace(&mut self.table, table);
                 self.garbage.put_table(since, self.used_bytes);
                 (self.fields, self.used_bytes, self.entry_bytes) = (fields, used_bytes, entry_bytes);
@@ -166,12 +189,15 @@ impl Keyspace {
     }
 
     fn put_back(&mut self, removed: Removed) {
-        let Removed { id, key, entry, expires_at, fields_due } = removed;
+        let Removed { id, row, key, entry, expires_at, fields_due } = removed;
         self.count_added(&key, &entry.value);
         // Undoing runs backwards, so the id is as free as it was when the key had just been removed.
         if self.table.insert_at(id, key, entry).is_ok() {
             self.table.set_expires_at(id, expires_at);
             self.fields.set(id, fields_due);
+            if let Some(on_demand) = &mut self.on_demand {
+                on_demand.set_row(id, row);
+            }
         }
     }
 

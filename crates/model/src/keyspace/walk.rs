@@ -17,7 +17,7 @@ const CHECKS_PER_KEY: usize = 16;
 const RANDOM_TRIES: u64 = 64;
 
 impl Keyspace {
-    /// Number of keys, including those that are expired but not yet reclaimed.
+    /// Number of keys in memory, including those that are expired but not yet reclaimed: all keys, unless they are read on demand.
     #[must_use]
     pub fn len(&self) -> usize {
         self.see(self.revision);
@@ -56,6 +56,9 @@ impl Keyspace {
         mut visit: impl FnMut(&Bytes, Kind),
     ) -> Result<u64> {
         self.see(self.revision);
+        if self.on_demand.is_some() {
+            return self.scan_rows(cursor, count, now, &mut visit);
+        }
         let slots = self.table.slots() as u64;
         let end = cursor.saturating_add((count.max(1)).saturating_mul(CHECKS_PER_KEY) as u64).min(slots);
         let mut visited = 0;
@@ -80,6 +83,9 @@ impl Keyspace {
     /// As [`scan`](Keyspace::scan).
     pub fn random_key(&mut self, random: u64, now: Millis) -> Result<Option<Bytes>> {
         self.see(self.revision);
+        if self.on_demand.is_some() {
+            return self.random_row(random, now);
+        }
         let slots = self.table.slots() as u64;
         if slots == 0 {
             return Ok(None);

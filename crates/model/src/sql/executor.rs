@@ -75,6 +75,8 @@ impl<'a> Row<'a> {
             Cell::Int(n) => Ok(n),
             // A Durable Object returns every number as a double.
             Cell::Real(n) if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 => Ok(n as i64),
+            // And those that a double cannot hold as text.
+            Cell::Text(text) => text.parse().map_err(|_| unexpected("an archived number is not an integer")),
             _ => Err(unexpected("an archived number is not an integer")),
         }
     }
@@ -91,6 +93,7 @@ impl<'a> Row<'a> {
         match self.cell(column)? {
             Cell::Real(n) if !n.is_nan() => Ok(n),
             Cell::Int(n) => Ok(n as f64),
+            Cell::Text(text) => text.parse().map_err(|_| unexpected("an archived number is not a double")),
             _ => Err(unexpected("an archived number is not a double")),
         }
     }

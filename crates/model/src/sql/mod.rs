@@ -5,16 +5,18 @@
 //! | tables, views and their migrations     | [`schema`] |
 //! | effects that are to be written         | [`absorb`] |
 //! | loading keys and single values         | [`mod@load`]   |
+//! | reading keys when they are needed      | `on_demand`    |
 //! | whether the rows are consistent        | [`mod@audit`]  |
 //!
 //! It accesses a database through [`Sql`], two methods that SQLite in a process and in a Durable Object both have. Invariant:
-//! a key's row id is its id in the keyspace, so no name is ever looked up, and the `meta` table has the revision up to which
+//! the archive of a shard has a row id for each id in the keyspace, so no name is looked up there, and the `meta` table has the revision up to which
 //! the rows are complete and the one that none of them exceeds.
 
 pub mod absorb;
 pub mod audit;
 mod executor;
 pub mod load;
+pub(crate) mod on_demand;
 pub mod schema;
 
 pub use absorb::{Pending, WholeKeys};
@@ -24,4 +26,5 @@ pub use load::{
     Archived, KeyRow, complete_load, fetch, ids_end, load, load_reporting, read_archived, read_keys,
     restore_key,
 };
+pub use on_demand::migrate_on_demand;
 pub use schema::migrate;

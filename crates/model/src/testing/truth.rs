@@ -7,7 +7,7 @@ use keystead_core::{Millis, Revision};
 use proptest::prelude::*;
 
 use super::history::{Op, ops, ops_by_name};
-use super::{Files, SharedReader, Sqlite};
+use super::{Files, Shared, SharedReader, Sqlite};
 use crate::Bytes;
 use crate::effect::{Decoder, Effect, encode};
 use crate::keyspace::Keyspace;
@@ -30,15 +30,45 @@ fn run(ks: &mut Keyspace, now: &mut Millis, history: &[Op]) {
     }
 }
 
+/// Where the keys are that a history changes.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Memory,
+    /// In rows, of which so many bytes are held.
+    OnDemand(usize),
+}
+
+impl Mode {
+    fn keyspace(self) -> Keyspace {
+        match self {
+            Mode::Memory => Keyspace::in_memory(),
+            Mode::OnDemand(_) => Shared::with_keyspace().1,
+        }
+    }
+
+    fn held_bytes(self) -> usize {
+        match self {
+            Mode::Memory => usize::MAX,
+            Mode::OnDemand(bytes) => bytes,
+        }
+    }
+}
+
+fn modes() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Memory), Just(Mode::OnDemand(0)), (0usize..3000).prop_map(Mode::OnDemand)]
+}
+
 /// Number of operations of every other job of a history. The other operations are outside of any job.
 const JOB_OPS: usize = 10;
 
 /// A history with reclaiming in between, and the effects of each operation or job. The archive is cut only between these:
 /// in the middle of a change a collection may be empty.
-fn recorded(history: &[Op]) -> (Keyspace, Vec<Vec<Effect>>) {
-    let (mut ks, mut now) = (Keyspace::in_memory(), START);
+fn recorded(history: &[Op], mode: Mode) -> (Keyspace, Vec<Vec<Effect>>) {
+    let (mut ks, mut now) = (mode.keyspace(), START);
     let mut recorded = Vec::new();
     let mut take = |ks: &mut Keyspace| {
+        ks.write_rows().unwrap();
+        ks.shrink(mode.held_bytes());
         checked(ks);
         let mut effects = Vec::new();
         ks.take_effects(&mut effects);
@@ -155,8 +185,8 @@ fn values(ks: &mut Keyspace) -> Vec<(Bytes, Millis, Value)> {
 
 proptest! {
     #[test]
-    fn effects_restore_the_keyspace(history in ops(150)) {
-        let (mut original, effects) = recorded(&history);
+    fn effects_restore_the_keyspace(history in ops(150), mode in modes()) {
+        let (mut original, effects) = recorded(&history, mode);
         let effects = effects.concat();
         let mut bytes = Vec::new();
         encode(&effects, &mut bytes);
@@ -170,8 +200,8 @@ proptest! {
     }
 
     #[test]
-    fn the_archive_restores_the_keyspace(history in ops(150), chunk in 1usize..60) {
-        let (mut original, effects) = recorded(&history);
+    fn the_archive_restores_the_keyspace(history in ops(150), chunk in 1usize..60, mode in modes()) {
+        let (mut original, effects) = recorded(&history, mode);
         let db = archive();
         absorb(&db, &effects, chunk);
         let mut rebuilt = loaded(&db);
@@ -184,8 +214,9 @@ proptest! {
         history in ops(150),
         archived in any::<prop::sample::Index>(),
         from in any::<prop::sample::Index>(),
+        mode in modes(),
     ) {
-        let (mut original, effects) = recorded(&history);
+        let (mut original, effects) = recorded(&history, mode);
         let archived = archived.index(effects.len() + 1);
         let from = from.index(effects[..archived].iter().flatten().count() + 1);
         let db = archive();
@@ -251,8 +282,8 @@ proptest! {
     }
 
     #[test]
-    fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops_by_name(60)) {
-        let (mut original, effects) = recorded(&before);
+    fn a_loaded_keyspace_behaves_like_the_original(before in ops(100), after in ops_by_name(60), mode in modes()) {
+        let (mut original, effects) = recorded(&before, mode);
         let db = archive();
         absorb(&db, &effects, before.len().max(1));
         let mut ks = loaded(&db);

@@ -6,6 +6,7 @@ use keystead_commands::ctx::{Dialect, Publication, Wait as Wanted};
 use keystead_commands::dispatch::run_data;
 use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
+use keystead_commands::transaction::keeps;
 use keystead_commands::{Args, Command, Ctx, Random, Reply, Spec};
 use keystead_core::{Millis, Result, Revision, ShardId};
 use keystead_engine::{Completion, Job, Ran, Turn, Wait};
@@ -24,11 +25,6 @@ impl Served {
     pub(crate) fn plain(reply: Reply) -> Self {
         Served { reply, publish: Vec::new(), in_vain: false }
     }
-}
-
-/// Whether the changes of a request stay: an ordinary error changed nothing, a failure is rolled back.
-pub(crate) fn keeps(reply: &Reply) -> bool {
-    !matches!(reply, Reply::Error(fail) if fail.undoes())
 }
 
 /// What a request left when it ran.

@@ -7,13 +7,11 @@
 //! | several requests in a shard's queue       | `part`          |
 //! | several requests as one, and watched keys | `transaction`   |
 //! | requests on all shards                    | `spread`        |
-//! | how large the replies of a request may be | `reply_budget`  |
 //!
 //! Touches the shards' queues. A connection on a shard's loop runs requests on that shard itself, in a turn.
 
 pub(crate) mod job;
 pub(crate) mod part;
-pub(crate) mod reply_budget;
 pub(crate) mod spread;
 pub(crate) mod target;
 pub(crate) mod transaction;

@@ -4,17 +4,14 @@
 use std::collections::HashSet;
 
 use keystead_commands::ctx::{Dialect, Publication, Rights};
-use keystead_commands::dispatch::run_data;
-use keystead_commands::errors::{self, Fail};
+use keystead_commands::errors::Fail;
 use keystead_commands::hub::Hub;
 use keystead_commands::session::Queued;
-use keystead_commands::spec::{Run, flag};
+use keystead_commands::transaction::{check_memory, run_queue};
 use keystead_commands::{Ctx, Random, Reply};
 use keystead_core::{Revision, ShardId};
 use keystead_engine::{Completion, Turn, Watch};
 use keystead_model::Bytes;
-
-use super::reply_budget::ReplyBudget;
 
 /// Keys that a connection watches, all on one shard.
 pub(crate) struct Watched {
@@ -87,46 +84,4 @@ pub(crate) fn exec_in(
         Ok((Err(fail), _)) => Executed::Undone(fail),
         Err(error) => Executed::Undone(Fail::Broken(error)),
     }
-}
-
-/// As in Redis, a transaction with a command that could add memory does not begin when the bound is reached, and is not stopped half
-/// way.
-fn check_memory(queue: &[Queued], ctx: &Ctx<'_>) -> Result<(), Fail> {
-    let adds = || queue.iter().any(|queued| queued.spec.flags.has(flag::DENY_OOM));
-    if ctx.out_of_memory && adds() { Err(errors::OUT_OF_MEMORY) } else { Ok(()) }
-}
-
-/// The replies of commands, and the messages that they publish.
-pub(crate) type Replies = (Vec<Option<Reply>>, Vec<Publication>);
-
-/// Runs the commands of a transaction on keys and on the hub. Those about the connection run later on its own loop: `None`.
-///
-/// # Errors
-/// Why all of it must be rolled back: a command failed half way, or the replies are too large.
-pub(crate) fn run_queue(queue: &[Queued], mut ctx: Ctx<'_>, reply_bytes_max: usize) -> Result<Replies, Fail> {
-    ctx.may_wait = false;
-    let mut budget = ReplyBudget::new(reply_bytes_max);
-    let mut replies = Vec::with_capacity(queue.len());
-    for queued in queue {
-        let args = queued.command.args();
-        let reply = match queued.spec.run {
-            Run::Data(_) => {
-                // Commands of a transaction do not wait; a wait of one must not be taken for the next one's.
-                ctx.wait = None;
-                ctx.reply = budget.bound();
-                run_data(&mut ctx, queued.spec, args)
-            }
-            Run::Shared(run) => run(ctx.hub, ctx.now, args).into(),
-            _ => {
-                replies.push(None);
-                continue;
-            }
-        };
-        match reply {
-            Reply::Error(fail) if fail.undoes() => return Err(fail),
-            reply if budget.take(&reply) => replies.push(Some(reply)),
-            _ => return Err(budget.undone()),
-        }
-    }
-    Ok((replies, ctx.publish))
 }

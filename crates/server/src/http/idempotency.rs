@@ -7,9 +7,6 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
-use hyper::header::{HeaderName, HeaderValue};
-use keystead_commands::bounds::IDEMPOTENCY_RESPONSE_BYTES_MAX;
 use keystead_commands::idempotency::{Claim, IdempotencyKey, Known, StoredResponse};
 use keystead_commands::meter;
 use keystead_core::{Error, Millis, ShardId};
@@ -18,69 +15,15 @@ use keystead_model::keyspace::Keyspace;
 
 use super::context::HttpContext;
 use super::request::HttpRequest;
-use crate::bounds::IDEMPOTENCY_KEY_BYTES_MAX;
 
-pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) use keystead_http_api::idempotency::{IDEMPOTENCY_KEY, IdempotencyError};
 
-/// Why a request fails because of its idempotency key. Each API has its own form for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdempotencyError {
-    /// The header is not a valid key.
-    InvalidKey,
-    /// Another request used the key.
-    KeyReused,
-    /// The response is too large to be stored; everything is undone.
-    ResponseTooLarge,
-}
-
-impl IdempotencyError {
-    pub(super) fn status(self) -> StatusCode {
-        match self {
-            IdempotencyError::InvalidKey => StatusCode::BAD_REQUEST,
-            IdempotencyError::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            IdempotencyError::ResponseTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        }
-    }
-
-    pub(super) fn words(self) -> String {
-        match self {
-            IdempotencyError::InvalidKey => {
-                format!(
-                    "a request has at most one Idempotency-Key, of 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
-                )
-            }
-            IdempotencyError::KeyReused => "this Idempotency-Key was used for another request".to_owned(),
-            IdempotencyError::ResponseTooLarge => format!(
-                "the response is over {IDEMPOTENCY_RESPONSE_BYTES_MAX} bytes, too large to be stored for the Idempotency-Key: nothing was changed"
-            ),
-        }
-    }
-}
-
-/// The request's idempotency key, with a fingerprint of the request: its method, its target without the token, its body, and the
-/// headers `significant_headers`, which are those that matter to its API.
+/// The request's idempotency key, with a fingerprint of the request. `significant_headers` are those that matter to its API.
 pub(super) fn of(
     request: &HttpRequest,
     significant_headers: &[&str],
 ) -> Result<Option<IdempotencyKey>, IdempotencyError> {
-    let headers = &request.head.headers;
-    let Some(name) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
-    let is_one = headers.get_all(&IDEMPOTENCY_KEY).iter().count() == 1;
-    if !is_one || name.is_empty() || name.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        return Err(IdempotencyError::InvalidKey);
-    }
-    let query = request.head.uri.query().unwrap_or_default().split('&');
-    let query: Vec<&str> = query.filter(|parameter| !parameter.starts_with("_token=")).collect();
-    let query = query.join("&");
-    let lines_of = |name: &&str| {
-        let lines: Vec<&[u8]> = headers.get_all(*name).iter().map(HeaderValue::as_bytes).collect();
-        lines.join(&b',')
-    };
-    let significant_headers: Vec<Vec<u8>> = significant_headers.iter().map(lines_of).collect();
-    let path = request.head.uri.path().as_bytes();
-    let mut parts = vec![request.head.method.as_str().as_bytes(), path, query.as_bytes(), &request.body];
-    parts.extend(significant_headers.iter().map(Vec::as_slice));
-    Ok(Some(IdempotencyKey::new(name.as_bytes(), &parts)))
+    keystead_http_api::idempotency::of(&request.head, &request.body, significant_headers)
 }
 
 /// Runs a change on a shard, all or nothing, and returns its response once that is durable. A change with an idempotency key runs only
@@ -189,6 +132,8 @@ fn at_most_once<T: Default, R: From<IdempotencyError> + From<Error>>(
 
 #[cfg(test)]
 mod tests {
+    use keystead_commands::bounds::IDEMPOTENCY_RESPONSE_BYTES_MAX;
+
     use super::*;
 
     fn named(

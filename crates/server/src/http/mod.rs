@@ -20,10 +20,10 @@
 //! | rate limits                           | `limit`        |
 //! | the `Idempotency-Key` header          | `idempotency`  |
 //! | the OpenAPI document                  | `openapi`      |
-//! | percent-encoding, parts of a query    | `url`          |
-//! | query parameters, with their errors   | `parameters`   |
 //! | errors of documents and limits        | `error`        |
 //! | the status of an error                | [`status`]     |
+//!
+//! What does not need a socket or a shard (the commands of a body, conditions, forms of responses) is in the crate `http-api`.
 //!
 //! A route is one file here, with its part of the OpenAPI document, and one row in [`routes`].
 
@@ -45,16 +45,17 @@ pub mod listener;
 mod loading;
 mod metrics;
 mod openapi;
-mod parameters;
 pub mod reply;
 pub mod request;
 pub mod rights;
 pub mod routes;
 mod sinks;
-pub mod status;
 mod sync;
 pub(crate) mod upstash;
-pub(crate) mod url;
+
+use keystead_http_api::parameters;
+pub use keystead_http_api::status;
+pub(crate) use keystead_http_api::url;
 
 pub use context::HttpContext;
 pub use listener::serve;

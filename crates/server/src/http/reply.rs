@@ -17,47 +17,14 @@ use keystead_commands::meter;
 use keystead_core::{Code, Error, Outcome};
 use serde_json::json;
 
-use super::error::ApiError;
+use super::error::{self, ApiError};
 use super::events::Source;
 use super::request::RequestError;
 use super::rights::{self, AuthError};
 use super::status;
 use crate::bounds::BODIES_BYTES_MAX;
 
-/// Codes of errors that are not errors of a store.
-pub mod code {
-    /// No token, or a wrong one.
-    pub const UNAUTHORIZED: &str = "unauthorized";
-    /// A read-only token, or a host that is not this machine where no token is set.
-    pub const FORBIDDEN: &str = "forbidden";
-    /// It does not exist.
-    pub const NOT_FOUND: &str = "not_found";
-    /// The path takes other methods.
-    pub const METHOD_NOT_ALLOWED: &str = "method_not_allowed";
-    /// The body did not arrive in time.
-    pub const TIMED_OUT: &str = "timed_out";
-    /// The media type of the body is not supported.
-    pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
-    /// The database is not open yet.
-    pub const LOADING: &str = "loading";
-    /// Another node of the cluster owns the key.
-    pub const MOVED: &str = "moved";
-    /// It is understood, but does not fit the current state.
-    pub const UNPROCESSABLE: &str = "unprocessable";
-
-    /// All of them.
-    pub const ALL: &[&str] = &[
-        UNAUTHORIZED,
-        FORBIDDEN,
-        NOT_FOUND,
-        METHOD_NOT_ALLOWED,
-        TIMED_OUT,
-        LOADING,
-        UNSUPPORTED_MEDIA_TYPE,
-        MOVED,
-        UNPROCESSABLE,
-    ];
-}
+pub use keystead_http_api::code;
 
 /// A response.
 pub type Reply = Response<Body>;
@@ -75,7 +42,7 @@ impl IntoReply for Reply {
 
 impl IntoReply for Result<Reply, ApiError> {
     fn into_reply(self) -> Reply {
-        self.unwrap_or_else(|error| error.reply())
+        self.unwrap_or_else(|error| error::reply(&error))
     }
 }
 

@@ -11,6 +11,8 @@ use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use keystead_core::Millis;
 
+use keystead_http_api::rights::bearer;
+
 use crate::bounds::HOST_SHOWN_BYTES;
 use crate::settings::Settings;
 use crate::settings::value::is_host_name;
@@ -83,12 +85,6 @@ pub(crate) fn of_sync(
         }
         offered => of(settings, headers, || offered).map(|rights| (rights, None)),
     }
-}
-
-fn bearer(value: &HeaderValue) -> Option<&[u8]> {
-    const SCHEME: &[u8] = b"bearer ";
-    let (scheme, offered) = value.as_bytes().split_at_checked(SCHEME.len())?;
-    scheme.eq_ignore_ascii_case(SCHEME).then_some(offered)
 }
 
 /// Whether a server without a token may serve the request: every host that it names is this machine, the local address `at` of the

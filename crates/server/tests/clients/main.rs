@@ -122,7 +122,7 @@ const LIBRARIES: [Library; 14] = [
         shards: "1",
         // Redis has no `SCAN ... WITHTYPE`. BITFIELD_RO of no operations, expiring fields, XACKDEL and JSON depend on the version and
         // the modules of the Redis that is installed.
-        upstream: Some(Upstream { different: "keys,bits,hashes,streams,json,every method was called" }),
+        upstream: Some(Upstream { different: "keys;bits;hashes;streams;json;every method was called" }),
     },
     Library {
         name: "upstash-ratelimit-js-upstream",

@@ -20,7 +20,7 @@ exports.until = async (what, holds) => {
 exports.run = async (cases) => {
   let failed = 0;
   // Cases that are known to differ on the server that the REST API is in front of.
-  const different = (process.env.DIFFERENT ?? "").split(",").filter((name) => name !== "");
+  const different = (process.env.DIFFERENT ?? "").split(";").filter((name) => name !== "");
   const unknown = different.filter((name) => !(name in cases));
   assert.deepEqual(unknown, [], "known differences that are no cases");
   for (const [name, check] of Object.entries(cases)) {

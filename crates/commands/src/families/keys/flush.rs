@@ -12,7 +12,7 @@ pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
     if ctx.hub.cluster.get().is_some_and(Cluster::is_moving) {
         return Err(errors::SLOTS_MOVING);
     }
-    if !ctx.keys.is_empty() {
+    if ctx.keys.count_keys()? > 0 {
         ctx.keys.flush();
     }
     Ok(Reply::Ok)
@@ -21,7 +21,7 @@ pub(super) fn flushall(ctx: &mut Ctx<'_>, args: Args<'_>) -> CommandResult {
 pub(super) fn dbsize(ctx: &mut Ctx<'_>, _: Args<'_>) -> CommandResult {
     // A node that gets slots, or has given some away, may have keys that it does not serve.
     let is_moving = ctx.hub.cluster.get().is_some_and(Cluster::is_moving);
-    Ok(Reply::count(if is_moving { ctx.keys.count_own() } else { ctx.keys.len() }))
+    Ok(Reply::count(if is_moving { ctx.keys.count_own() } else { ctx.keys.count_keys()? }))
 }
 
 #[cfg(test)]

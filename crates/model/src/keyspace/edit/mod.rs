@@ -175,8 +175,7 @@ impl<T: Native> Drop for Edit<'_, T> {
         }
         let Some(version) = self.version else { return };
         if ended {
-            self.keyspace.record(id, version, Fact::Deleted);
-            self.keyspace.remove_entry(id);
+            self.keyspace.end_at(id, version);
         } else if T::KIND == Kind::Hash {
             self.keyspace.watch_fields(id);
         }

@@ -173,7 +173,7 @@ fn load_younger(sql: &mut dyn Sql, keyspace: &mut Keyspace, revision: Revision) 
 /// No key is younger than the newest revision that the archive states. If it were accepted, the shard would continue
 /// from a revision that the journal does not have: reads of the key would wait for ever for that revision to be durable, and
 /// the next write would leave a gap in the journal.
-fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Version, Revision)> {
+pub(super) fn stamp(id: u32, version: i64, revision: i64, archived: Revision) -> Result<(Version, Revision)> {
     match (u64::try_from(version), u64::try_from(revision)) {
         (Ok(version @ 1..), Ok(revision)) if revision <= archived.0 => {
             Ok((Version(version), Revision(revision)))
@@ -239,7 +239,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// The value of this kind that these bytes are; `None` for a collection.
-fn whole_value(id: u32, kind: Kind, bytes: Bytes) -> Result<Option<Value>> {
+pub(super) fn whole_value(id: u32, kind: Kind, bytes: Bytes) -> Result<Option<Value>> {
     Ok(match kind {
         Kind::Str => Some(Value::Str(bytes.into())),
         Kind::Json => Some(Value::Json(bytes)),
@@ -304,11 +304,11 @@ fn zset(sql: &mut dyn Sql, id: u32) -> Result<ZSet> {
     Ok(zset)
 }
 
-fn kind_of(name: &[u8]) -> Option<Kind> {
+pub(super) fn kind_of(name: &[u8]) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| type_name(*kind).as_bytes() == name)
 }
 
-fn unknown_type(id: u32) -> Error {
+pub(super) fn unknown_type(id: u32) -> Error {
     Error::new(Code::Corrupt, format!("the key with id {id} is of an unknown type"))
 }
 

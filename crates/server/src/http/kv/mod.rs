@@ -19,10 +19,11 @@ pub(super) mod list;
 pub(super) mod openapi;
 pub(super) mod params;
 pub(super) mod read;
-pub(super) mod response;
 pub(super) mod shared;
 pub(super) mod watch;
 mod write;
+
+pub(super) use keystead_http_api::kv::response;
 
 pub(super) use batch::batch;
 pub(super) use list::list;

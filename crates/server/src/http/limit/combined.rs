@@ -42,9 +42,9 @@ use super::run::{self, Ran};
 use super::{find_policy, question, response};
 use crate::bounds::{REST_RESPONSE_BYTES_MAX, THEN_MAX};
 use crate::call::target::shard_of_queue;
-use crate::call::transaction::run_queue;
 use crate::policies::active::ActivePolicy;
 use crate::written::{self, KeyText, Object};
+use keystead_commands::transaction::run_queue;
 
 const FORM: &str = r#"{"checks":[{"policy":"user","key":"ada"},{"policy":"all","key":"all"}]}"#;
 const ON_SEVERAL_SHARDS: &str =

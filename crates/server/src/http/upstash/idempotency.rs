@@ -23,7 +23,7 @@ use super::super::rights::Rights;
 use super::response::{self, FORM_HEADERS, Form};
 use super::run;
 use crate::call::target;
-use crate::call::transaction::run_queue;
+use keystead_commands::transaction::run_queue;
 
 const ON_SEVERAL_SHARDS: Fail = Fail::fixed(
     "CROSSSLOT With an Idempotency-Key all commands run in one step: give their keys the same {tag}, or send each with a key of its own",

@@ -14,11 +14,9 @@
 //! Touches the shard of its connection's loop, and the queues of others. Every response is JSON, also every error, because the
 //! SDKs read nothing else; or RESP2 where a header says so.
 
-pub(super) mod body;
 mod forward;
 mod idempotency;
 pub(super) mod openapi;
-mod path;
 mod response;
 pub(super) mod run;
 mod subscribe;
@@ -28,6 +26,8 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::{Command, Reply as RedisReply};
 use keystead_core::Error;
+pub(super) use keystead_http_api::upstash::body;
+use keystead_http_api::upstash::path;
 use keystead_stores::redis::Subscribed;
 
 use super::context::HttpContext;
@@ -40,7 +40,7 @@ pub(crate) use idempotency::has_effect;
 pub(crate) use path::TOKEN;
 use response::Form;
 
-pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static("upstash-sync-token");
+pub(super) const SYNC_TOKEN: HeaderName = HeaderName::from_static(keystead_http_api::upstash::SYNC_TOKEN);
 
 /// One command, in the body or in the path.
 pub(super) async fn command(context: &HttpContext, request: &HttpRequest) -> Reply {
@@ -153,9 +153,7 @@ fn error_reply(error: BodyError) -> RedisReply {
 
 /// The one command of a request, or the error of the body or the path.
 pub(crate) fn command_of(path: &str, body: &[u8], query: Option<&str>) -> Result<Command, &'static str> {
-    let command =
-        if path == "/" && !body.is_empty() { body::command(body) } else { path::command(path, body, query) };
-    command.map_err(|error| error.0)
+    keystead_http_api::upstash::command_of(path, body, query).map_err(|error| error.0)
 }
 
 /// The commands of a `/pipeline` or `/multi-exec`.
@@ -188,7 +186,7 @@ pub(crate) fn token_in(query: Option<&str>) -> Option<Vec<u8>> {
 pub(crate) fn request_error(error: &RequestError) -> Reply {
     let words = match error {
         RequestError::Host(host) => format!("NOPERM {}", rights::foreign_host(host)),
-        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken | AuthError::ExpiredToken) => "WRONGPASS invalid or missing auth token".to_owned(),
+        RequestError::Unauthorized(AuthError::MissingToken | AuthError::WrongToken | AuthError::ExpiredToken) => keystead_http_api::upstash::WRONG_TOKEN.to_owned(),
         RequestError::Unauthorized(AuthError::ForeignPage) => {
             "WRONGPASS a page of another site needs a token: start the server with one, for example KEYSTEAD_TOKEN=..."
                 .to_owned()

@@ -11,8 +11,10 @@ use keystead_commands::ctx::{Dialect, Publication};
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::hub::Hub;
 use keystead_commands::meter::ReplyBound;
+use keystead_commands::reply_budget::ReplyBudget;
 use keystead_commands::session::Queued;
 use keystead_commands::spec::{Control, Run, flag};
+use keystead_commands::transaction::keeps;
 use keystead_commands::{Command, Ctx, Random, Reply, Spec, dispatch};
 use keystead_core::{Error, Revision, ShardId, Stopwatch};
 use keystead_engine::{Completion, Turn};
@@ -20,12 +22,10 @@ use keystead_engine::{Completion, Turn};
 use super::super::context::HttpContext;
 use super::super::rights::Rights;
 use crate::bounds::{REST_RESPONSE_BYTES_MAX, REST_TURN};
-use crate::call::job::keeps;
-use crate::call::reply_budget::ReplyBudget;
 use crate::call::target::{self, Target};
 use crate::call::transaction::{Executed, Transaction, exec_in};
 
-pub(super) const EMPTY: Fail = Fail::fixed("ERR empty pipeline command");
+pub(super) use keystead_http_api::upstash::command::{EMPTY, allowed, unavailable};
 
 /// Runs one command.
 pub(super) async fn one(context: &HttpContext, rights: Rights, command: Command) -> Reply {
@@ -130,25 +130,6 @@ pub(in crate::http) fn spec_of(
         context.app.hub.monitor(spec, &client.address, context.app.now(), command.args());
     }
     Ok(spec)
-}
-
-/// The row of a command that may run.
-pub(super) fn allowed(rights: Rights, command: &Command) -> std::result::Result<&'static Spec, Fail> {
-    let args = command.args();
-    if args.is_empty() {
-        return Err(EMPTY);
-    }
-    let spec = dispatch::resolve_in(Dialect::Upstash, args)?;
-    if !spec.over_rest() {
-        return Err(unavailable(spec.full_name));
-    }
-    rights.denial(spec).map_or(Ok(spec), Err)
-}
-
-/// The error of a command that REST cannot run.
-pub(super) fn unavailable(full_name: &str) -> Fail {
-    let name = full_name.to_uppercase().replace('|', " ");
-    Fail::text(format!("ERR Command is not available: '{name}'. It needs a connection of its own"))
 }
 
 /// Waits until no slot of these commands is being handed over: an error of one of them would not be for the client to repeat.

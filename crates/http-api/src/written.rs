@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 /// A JSON object with the fields of `T`. A derived `Deserialize` would also accept an array of the values in their order.
-pub(crate) struct Object<T>(pub(crate) T);
+pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -65,18 +65,18 @@ impl Visitor<'_> for WholeVisitor {
 }
 
 /// Reads a whole number of a body.
-pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Whole::deserialize(deserializer).map(|whole| whole.0)
 }
 
 /// The same where it may be left out.
-pub(crate) fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+pub fn whole_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Option::<Whole>::deserialize(deserializer).map(|whole| whole.map(|whole| whole.0))
 }
 
 /// A key: a string, or `{"base64":"..."}` if it is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyText<'a>(pub(crate) Cow<'a, [u8]>);
+pub struct KeyText<'a>(pub Cow<'a, [u8]>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for KeyText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for KeyVisitor {
 }
 
 /// A key in JSON: a string if it is UTF-8, otherwise its bytes in an object.
-pub(crate) fn shown(key: &[u8]) -> Value {
+pub fn shown(key: &[u8]) -> Value {
     match std::str::from_utf8(key) {
         Ok(text) => Value::from(text),
         Err(_) => json!({ "base64": data_encoding::BASE64.encode(key) }),

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 /// A `%` that is not followed by two hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadEscape;
+pub struct BadEscape;
 
 /// The parameters of a query, still encoded: names, and values where there is a `=`.
-pub(crate) fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Option<&str>)> {
+pub fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Option<&str>)> {
     query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         match pair.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -17,7 +17,10 @@ pub(crate) fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, Opt
 }
 
 /// Decodes percent-encoding. In a query `+` is a space, as in forms.
-pub(crate) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, BadEscape> {
+///
+/// # Errors
+/// Where a `%` is not followed by two hexadecimal digits.
+pub fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, BadEscape> {
     if !text.bytes().any(|byte| byte == b'%' || (is_query && byte == b'+')) {
         return Ok(Cow::Borrowed(text.as_bytes()));
     }

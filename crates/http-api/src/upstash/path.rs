@@ -6,18 +6,21 @@ use std::borrow::Cow;
 
 use keystead_commands::Command;
 
-use super::super::url::{self, BadEscape, parameters};
 use super::body::BodyError;
+use crate::url::{self, BadEscape, parameters};
 
 const BAD_ESCAPE: BodyError =
     BodyError("ERR failed to parse command: the path has a '%' without two hexadecimal digits");
 const EMPTY: BodyError = BodyError("ERR empty command");
 
 /// The parameter with the token.
-pub(crate) const TOKEN: &str = "_token";
+pub const TOKEN: &str = "_token";
 
 /// The command of a request.
-pub(super) fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Command, BodyError> {
+///
+/// # Errors
+/// When it names none, or is not encoded correctly.
+pub fn command(path: &str, body: &[u8], query: Option<&str>) -> Result<Command, BodyError> {
     let mut command = Command::default();
     for segment in segments(path)? {
         command.push(&segment);
@@ -43,14 +46,18 @@ fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, BodyError> {
 }
 
 /// The segments of a path, decoded. One empty segment at its end is ignored.
-pub(super) fn segments(path: &str) -> Result<Vec<Cow<'_, [u8]>>, BodyError> {
+///
+/// # Errors
+/// When one is not encoded correctly.
+pub fn segments(path: &str) -> Result<Vec<Cow<'_, [u8]>>, BodyError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
     path.split('/').map(|segment| decoded(segment, false)).collect()
 }
 
 /// The token of a query, if it has one.
-pub(super) fn token(query: Option<&str>) -> Option<Cow<'_, [u8]>> {
+#[must_use]
+pub fn token(query: Option<&str>) -> Option<Cow<'_, [u8]>> {
     parameters(query).find(|(name, _)| *name == TOKEN).and_then(|(_, value)| decoded(value?, true).ok())
 }
 

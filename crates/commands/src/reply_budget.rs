@@ -1,30 +1,33 @@
 //! Bounds the size of the replies to one request: they are sent together, so they are in memory together. Pure.
 
-use keystead_commands::Reply;
-use keystead_commands::errors::Fail;
-use keystead_commands::meter::{ReplyBound, too_large};
+use crate::Reply;
+use crate::errors::Fail;
+use crate::meter::{ReplyBound, too_large};
 
 /// What a reply, or an element of one, takes beside its bytes.
 const PART_BYTES: usize = 16;
 
 /// The bytes that are left for replies.
-pub(crate) struct ReplyBudget {
+pub struct ReplyBudget {
     bytes_max: usize,
     bytes_left: usize,
 }
 
 impl ReplyBudget {
-    pub(crate) fn new(bytes_max: usize) -> ReplyBudget {
+    /// So many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> ReplyBudget {
         ReplyBudget { bytes_max, bytes_left: bytes_max }
     }
 
     /// How large the next reply may be.
-    pub(crate) fn bound(&self) -> ReplyBound {
+    #[must_use]
+    pub fn bound(&self) -> ReplyBound {
         ReplyBound { bytes_max: self.bytes_max, bytes_left: self.bytes_left }
     }
 
     /// Runs a command within the budget. One whose reply is too large leaves nothing for the next.
-    pub(crate) fn run(&mut self, run: impl FnOnce(ReplyBound) -> Reply) -> Reply {
+    pub fn run(&mut self, run: impl FnOnce(ReplyBound) -> Reply) -> Reply {
         if self.bytes_left == 0 {
             let max = self.bytes_max;
             let words =
@@ -40,14 +43,15 @@ impl ReplyBudget {
     }
 
     /// Whether a reply fits beside those before it.
-    pub(crate) fn take(&mut self, reply: &Reply) -> bool {
+    pub fn take(&mut self, reply: &Reply) -> bool {
         let left = self.bytes_left.checked_sub(weight(reply));
         self.bytes_left = left.unwrap_or(0);
         left.is_some()
     }
 
     /// The error that rolls back everything when it does not.
-    pub(crate) fn undone(&self) -> Fail {
+    #[must_use]
+    pub fn undone(&self) -> Fail {
         too_large(self.bytes_max)
     }
 }

@@ -1,6 +1,6 @@
 //! The HTTP status of an error: one match. Pure.
 
-use hyper::StatusCode;
+use http::StatusCode;
 use keystead_core::Code;
 
 /// The status of the response for an error of this code.

@@ -2,19 +2,22 @@
 
 use std::borrow::Cow;
 
-use hyper::http::request::Parts;
+use http::request::Parts;
 use keystead_core::parse_duration_ms;
 
-use super::error::ApiError;
-use super::upstash::TOKEN;
-use super::url::{self, BadEscape};
+use crate::error::ApiError;
+use crate::upstash::path::TOKEN;
+use crate::url::{self, BadEscape};
 
 /// The parameters of a query.
-pub(super) struct Parameters(Vec<(&'static str, Vec<u8>)>);
+pub struct Parameters(Vec<(&'static str, Vec<u8>)>);
 
 impl Parameters {
-    /// Those of a request, which takes these. An unknown one is an error: it could be a condition that is misspelt.
-    pub(super) fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, ApiError> {
+    /// Those of a request, which takes these.
+    ///
+    /// # Errors
+    /// An unknown one is an error: it could be a condition that is misspelt.
+    pub fn of(head: &Parts, known: &[&'static str]) -> Result<Parameters, ApiError> {
         let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
         for (name, value) in url::parameters(head.uri.query()) {
             if name == TOKEN {
@@ -34,26 +37,44 @@ impl Parameters {
         Ok(Parameters(all))
     }
 
-    pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
+    /// The value of one, if it is given.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|(there, _)| *there == name).map(|(_, value)| &value[..])
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
+    /// The same as text.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let text = self.bytes(name).map(std::str::from_utf8).transpose();
         text.map_err(|_| ApiError::bad(format!("the parameter '{name}' is not text")))
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    /// The same as a whole number.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let number = self.text(name)?.map(str::parse).transpose();
         number.map_err(|_| ApiError::bad(format!("the parameter '{name}' is not a whole number")))
     }
 
-    pub(super) fn duration_ms(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    /// The same as a duration.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn duration_ms(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let duration = self.text(name)?.map(parse_duration_ms).transpose();
         duration.map_err(|error| ApiError::bad(format!("the parameter '{name}': {}", error.message())))
     }
 
-    pub(super) fn yes(&self, name: &str) -> Result<bool, ApiError> {
+    /// Whether one is `true`, or given without a value.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn yes(&self, name: &str) -> Result<bool, ApiError> {
         match self.text(name)? {
             None | Some("false") => Ok(false),
             Some("true" | "") => Ok(true),
@@ -63,7 +84,10 @@ impl Parameters {
 }
 
 /// Decodes text of a path or a query.
-pub(super) fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, ApiError> {
+///
+/// # Errors
+/// Where a `%` is not followed by two hexadecimal digits.
+pub fn decoded(text: &str, is_query: bool) -> Result<Cow<'_, [u8]>, ApiError> {
     url::decoded(text, is_query)
         .map_err(|BadEscape| ApiError::bad("a '%' is not followed by two hexadecimal digits: write %25"))
 }

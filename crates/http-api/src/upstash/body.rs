@@ -12,7 +12,10 @@ use crate::bounds::REST_COMMANDS_MAX;
 
 /// Why a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) struct BodyError(pub(in crate::http) &'static str);
+pub struct BodyError(
+    /// The text of the reply.
+    pub &'static str,
+);
 
 const NO_COMMAND: BodyError = BodyError("ERR failed to parse command");
 const EMPTY_COMMAND: BodyError = BodyError("ERR empty command");
@@ -21,7 +24,10 @@ const EMPTY_PIPELINE: BodyError = BodyError("ERR empty pipeline request");
 const TOO_MANY: BodyError = BodyError("ERR too many commands in one request");
 
 /// Reads `["SET","k",1]`.
-pub(super) fn command(body: &[u8]) -> Result<Command, BodyError> {
+///
+/// # Errors
+/// When it is anything else.
+pub fn command(body: &[u8]) -> Result<Command, BodyError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let command = Arguments.deserialize(&mut json).and_then(|command| json.end().map(|()| command));
     match command {
@@ -32,7 +38,10 @@ pub(super) fn command(body: &[u8]) -> Result<Command, BodyError> {
 }
 
 /// Reads `[["SET","k",1],["GET","k"]]`. A command may be empty.
-pub(in crate::http) fn commands(body: &[u8]) -> Result<Vec<Command>, BodyError> {
+///
+/// # Errors
+/// When it is anything else, or has too many commands.
+pub fn commands(body: &[u8]) -> Result<Vec<Command>, BodyError> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let commands = Commands.deserialize(&mut json).and_then(|commands| json.end().map(|()| commands));
     match commands {

@@ -1,15 +1,16 @@
 //! Responses of the documents API: documents, and the results of changes. Pure.
 
-use hyper::StatusCode;
+use http::StatusCode;
 use keystead_commands::documents::{Changed, Document};
 use keystead_commands::idempotency::StoredResponse;
 use keystead_core::Millis;
 
-use super::super::error::ApiError;
+use crate::error::ApiError;
 use crate::written;
 
 /// The response to a change, in the form that can be stored.
-pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> StoredResponse {
+#[must_use]
+pub fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> StoredResponse {
     let error = match changed {
         Changed::Done { document, created } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
@@ -29,11 +30,21 @@ pub(super) fn changed(key: &[u8], changed: Changed, conflict: StatusCode) -> Sto
     error.stored()
 }
 
+/// The response to a change; nothing: its expiry has passed already.
+#[must_use]
+pub fn response_of(key: &[u8], changed: Option<Changed>, conflict: StatusCode) -> StoredResponse {
+    match changed {
+        Some(changed) => self::changed(key, changed, conflict),
+        None => ApiError::bad("expiresAt has passed already").stored(),
+    }
+}
+
 /// Bytes of a document behind its value, and of the end of a line.
 const END_BYTES: usize = 96;
 
 /// `{"key":...,"value":...,"version":...}`; without a document only the key.
-pub(in crate::http) fn object(key: &[u8], document: Option<&Document>) -> String {
+#[must_use]
+pub fn object(key: &[u8], document: Option<&Document>) -> String {
     let mut text = format!("{{\"key\":{}", written::shown(key));
     if let Some(document) = document {
         // A large text is copied once, with what comes behind it.

@@ -1,0 +1,5 @@
+//! Versioned documents: what a request asks for, and the bytes of its response. Pure.
+
+pub mod params;
+pub mod response;
+pub mod write;

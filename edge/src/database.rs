@@ -1,0 +1,249 @@
+//! The database of an object: its keys, and what commands need beside them. Touches the object's storage.
+//!
+//! Invariant: whatever a request changes is one transaction of the rows. When it is undone, or the platform rejects it, the keyspace is as the
+//! rows are.
+
+use std::sync::Arc;
+
+use keystead_commands::ctx::{Dialect, Publication, Rights};
+use keystead_commands::hub::{Facts, Host, Hub};
+use keystead_commands::session::Session;
+use keystead_commands::{Ctx, Random};
+use keystead_core::{Code, Error, Millis, Result};
+use keystead_model::effect::{Effect, Fact};
+use keystead_model::keyspace::Keyspace;
+use keystead_model::sql::migrate_on_demand;
+use wasm_bindgen::{JsCast, JsValue};
+use worker::{Date, State};
+
+use crate::bounds::{CHANGE_BYTES_MAX, HELD_BYTES, MAILBOX_BYTES_MAX, RECLAIM_INTERVAL_MS, RECLAIM_SLICE};
+use crate::sql::{Figures, ObjectSql, failed, text_of};
+use crate::storage::ObjectStorage;
+
+/// The open database of an object.
+pub(crate) struct Database {
+    storage: ObjectStorage,
+    /// Nothing only while it is opened again.
+    keys: Option<Keyspace>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) random: Random,
+    pub(crate) session: Session,
+    figures: Figures,
+    /// When the next alarm is due, as far as it is known.
+    alarm: Millis,
+    effects: Vec<Effect>,
+    /// The last sync token.
+    token: u64,
+}
+
+/// Whether a transaction's changes stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completion {
+    Commit,
+    Undo,
+}
+
+impl Completion {
+    pub(crate) fn commit_if(stays: bool) -> Completion {
+        if stays { Completion::Commit } else { Completion::Undo }
+    }
+}
+
+/// The keys of a transaction, and what commands need beside them.
+pub(crate) struct Open<'a> {
+    pub(crate) keys: &'a mut Keyspace,
+    pub(crate) hub: &'a Hub,
+    pub(crate) random: &'a mut Random,
+    pub(crate) now: Millis,
+}
+
+impl<'a> Open<'a> {
+    /// The context of the next command.
+    pub(crate) fn ctx(&mut self, rights: Rights) -> Ctx<'_> {
+        let ctx = Ctx::new(self.keys, self.now, self.random, self.hub);
+        Ctx { dialect: Dialect::Upstash, may_wait: false, rights, ..ctx }
+    }
+}
+
+/// The current time, which stands still while a request runs.
+pub(crate) fn now() -> Millis {
+    Millis(Date::now().as_millis())
+}
+
+/// What the object is, for commands that ask.
+struct EdgeHost;
+
+impl Host for EdgeHost {
+    fn needs_token(&self) -> bool {
+        true
+    }
+
+    fn is_token(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn shards(&self) -> usize {
+        1
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            durability: "fsync",
+            log_level: "notice",
+            shards: 1,
+            run_id: "0".repeat(40),
+            ..Facts::default()
+        }
+    }
+}
+
+impl Database {
+    /// Opens the database of an object, and creates it when there is none.
+    pub(crate) fn open(state: &State) -> Result<Database> {
+        let storage = state.storage();
+        let raw: &JsValue = storage.as_raw().as_ref();
+        let storage: ObjectStorage = raw.clone().unchecked_into();
+        let mut sql = ObjectSql::new(storage.sql());
+        let figures = sql.figures();
+        in_transaction(&storage, &mut || migrate_on_demand(&mut sql))?;
+        let keys = prepared(Keyspace::on_demand(Box::new(sql))?);
+        let hub = Arc::new(Hub::new(Box::new(EdgeHost)));
+        let session = Session::new(hub.clients.unlisted(String::new(), now()), true);
+        let seed = (js_sys::Math::random() * 9_007_199_254_740_992.0) as u64;
+        let random = Random::new(seed);
+        // Above those of earlier lives of the object.
+        let token = now().0 << 10;
+        let (alarm, effects) = (Millis::NEVER, Vec::new());
+        Ok(Database { storage, keys: Some(keys), hub, random, session, figures, alarm, effects, token })
+    }
+
+    /// Runs something on the keys as one transaction, which is undone if it says so.
+    ///
+    /// # Errors
+    /// The error of the database: nothing was changed.
+    pub(crate) fn transact<T>(&mut self, run: impl FnOnce(&mut Open<'_>) -> (T, Completion)) -> Result<T> {
+        let Some(mut keys) = self.keys.take() else {
+            return Err(Error::new(Code::Internal, "the database is being opened"));
+        };
+        let (mut run, mut result) = (Some(run), None);
+        let (hub, random, at) = (&self.hub, &mut self.random, now());
+        let mut undone = false;
+        let committed = in_transaction(&self.storage, &mut || {
+            let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
+            keys.savepoint();
+            let (value, completion) = run(&mut Open { keys: &mut keys, hub, random: &mut *random, now: at });
+            result = Some(value);
+            if completion == Completion::Undo {
+                undone = true;
+                return Err(failed("undone"));
+            }
+            keys.write_rows()
+        });
+        let committed = match committed {
+            Ok(()) => keys.release().map(|_| ()),
+            Err(_) if undone => {
+                keys.rollback();
+                Ok(())
+            }
+            Err(error) => {
+                keys.rollback();
+                Err(error)
+            }
+        };
+        if committed.is_err() {
+            // What is in memory may not be what the rows have.
+            self.keys = Some(prepared(keys.reopen()?));
+        } else {
+            self.keys = Some(keys);
+            self.finish();
+        }
+        committed?;
+        result.ok_or_else(|| failed("a transaction did not run"))
+    }
+
+    /// After each transaction: takes its effects, sets the alarm, bounds what is held.
+    fn finish(&mut self) {
+        let Some(keys) = &mut self.keys else { return };
+        let mut effects = std::mem::take(&mut self.effects);
+        keys.take_effects(&mut effects);
+        let due = effects.iter().filter_map(|effect| match &effect.fact {
+            Fact::Expiry(at) | Fact::HashField { expires_at: at, .. } => Some(*at),
+            _ => None,
+        });
+        let due = due.min().unwrap_or(Millis::NEVER);
+        keys.shrink(HELD_BYTES);
+        self.effects = effects;
+        self.wake_at(due);
+    }
+
+    /// Sets the alarm, unless one is set that is due earlier.
+    fn wake_at(&mut self, due: Millis) {
+        if due == Millis::NEVER {
+            return;
+        }
+        let at = due.max(now().plus_ms(RECLAIM_INTERVAL_MS));
+        if at < self.alarm {
+            self.alarm = at;
+            // The output gate waits for it, as for every write.
+            let _ = self.storage.set_alarm(at.0 as f64);
+        }
+    }
+
+    /// Reclaims a slice of what is expired, and sets the next alarm.
+    pub(crate) fn reclaim(&mut self) -> Result<()> {
+        self.alarm = Millis::NEVER;
+        let due = self.transact(|open| {
+            let mut budget = RECLAIM_SLICE;
+            let due = open.keys.reclaim(open.now, &mut budget).and_then(|()| open.keys.next_due());
+            let completion = Completion::commit_if(due.is_ok());
+            (due, completion)
+        })??;
+        self.wake_at(due);
+        Ok(())
+    }
+
+    /// Sends messages to subscribers.
+    pub(crate) fn publish(&self, publications: &[Publication]) {
+        publications.iter().for_each(|publication| self.hub.bus.publish(publication, MAILBOX_BYTES_MAX));
+    }
+
+    /// Whether an error has left it without keys: it must be opened again.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    /// A number that is different in each response.
+    pub(crate) fn next_token(&mut self) -> u64 {
+        self.token += 1;
+        self.token
+    }
+
+    /// Rows that were read and written since the last call.
+    pub(crate) fn take_figures(&self) -> [u64; 2] {
+        self.figures.take()
+    }
+}
+
+fn prepared(mut keys: Keyspace) -> Keyspace {
+    keys.set_change_bytes_max(CHANGE_BYTES_MAX);
+    keys
+}
+
+/// Runs something in a transaction of the storage, which is rolled back when it fails.
+fn in_transaction(storage: &ObjectStorage, run: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    let mut failure = None;
+    let done = storage.transaction_sync(&mut || match run() {
+        Ok(()) => Ok(JsValue::UNDEFINED),
+        Err(error) => {
+            let thrown = js_sys::Error::new(error.message());
+            failure = Some(error);
+            Err(thrown.into())
+        }
+    });
+    match (done, failure) {
+        (_, Some(error)) => Err(error),
+        (Err(error), None) => Err(failed(&text_of(&error))),
+        (Ok(_), None) => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What the Worker does before an object is woken: health, pages of other sites, the token. Touches no object without a valid token.
+
+use http::request::Parts;
+use http::{Method, StatusCode};
+use keystead_http_api::{code, cors, upstash};
+use worker::{Context, Env, Request, Response, event};
+
+use crate::exchange::{JSON, Reply, head_of};
+use crate::settings::{self, Denied};
+
+/// The binding of the objects.
+const DATABASE: &str = "DATABASE";
+/// The name of the one object of a database.
+const OBJECT: &str = "0";
+
+/// The API of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    Health,
+    Documents,
+    Limits,
+    Upstash,
+}
+
+impl Api {
+    pub(crate) fn of(path: &str) -> Api {
+        let first = path.strip_prefix('/').unwrap_or(path).split('/').next().unwrap_or_default();
+        match first {
+            "healthz" | "readyz" => Api::Health,
+            "kv" | "kv:batch" => Api::Documents,
+            "limit" => Api::Limits,
+            _ => Api::Upstash,
+        }
+    }
+
+    /// The methods that it takes.
+    fn allow(self) -> &'static str {
+        match self {
+            Api::Health => "GET, HEAD",
+            Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
+            Api::Upstash => "GET, POST, PUT, HEAD",
+        }
+    }
+
+    /// An error in the form of this API.
+    pub(crate) fn error(self, status: StatusCode, code: &str, words: &str) -> Reply {
+        match self {
+            Api::Upstash => {
+                let mut body = Vec::new();
+                keystead_commands::wire::json::error(words, &mut body);
+                Reply::new(status, JSON, body)
+            }
+            _ => Reply::error(status, code, words),
+        }
+    }
+}
+
+#[event(fetch)]
+async fn fetch(request: Request, env: Env, _: Context) -> worker::Result<Response> {
+    let head = head_of(&request)?;
+    match before(&env, &head) {
+        Some(reply) => reply.into_response(&head),
+        None => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
+    }
+}
+
+/// The response of a request that needs no object.
+pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
+    let api = Api::of(head.uri.path());
+    if api == Api::Health {
+        return Some(Reply::new(StatusCode::OK, JSON, b"{\"status\":\"ok\"}\n".to_vec()));
+    }
+    if head.method == Method::OPTIONS {
+        let mut reply = Reply::empty(StatusCode::NO_CONTENT);
+        cors::preflight(&head.headers, api.allow(), &mut reply.headers);
+        return Some(reply);
+    }
+    match settings::rights_of(env, &head.headers, head.uri.query()) {
+        Err(Denied::Unset) => {
+            let words = format!("ERR {}", settings::NO_TOKEN);
+            return Some(api.error(StatusCode::INTERNAL_SERVER_ERROR, "config_invalid", &words));
+        }
+        Err(Denied::Wrong) => {
+            let words = match api {
+                Api::Upstash => upstash::WRONG_TOKEN,
+                _ => "send the token in a header: Authorization: Bearer TOKEN",
+            };
+            let mut reply = api.error(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, words);
+            reply.set("www-authenticate", "Bearer");
+            return Some(reply);
+        }
+        Ok(_) => {}
+    }
+    let is_known = api.allow().split(", ").any(|method| method == head.method.as_str());
+    (!is_known).then(|| {
+        let words = format!("ERR method not allowed: use {}", api.allow());
+        let mut reply = api.error(StatusCode::METHOD_NOT_ALLOWED, code::METHOD_NOT_ALLOWED, &words);
+        reply.set("allow", api.allow());
+        reply
+    })
+}

@@ -1,0 +1,35 @@
+//! Keystead inside a Cloudflare Durable Object: the commands, documents and limits of the server, on the object's own SQLite.
+//!
+//! ```text
+//! request -> Worker: token, route -> Durable Object: one transaction -> rows -> response, when the rows are durable
+//! ```
+//!
+//! | To find                                       | open          |
+//! |-----------------------------------------------|---------------|
+//! | what the Worker does before an object is woken | `gate`       |
+//! | the Durable Object, and its alarm             | `object`      |
+//! | one transaction: keyspace and rows as one     | `database`    |
+//! | SQL statements of the model on the object     | `sql`         |
+//! | the storage as JavaScript has it              | `storage`     |
+//! | the Upstash-compatible REST API               | `upstash`     |
+//! | messages as events                            | `events`      |
+//! | versioned documents                           | `kv`          |
+//! | rate limits                                   | `limit`       |
+//! | requests and responses of the platform        | `exchange`    |
+//! | tokens and policies, from secrets and variables | `settings`  |
+//!
+//! It touches the Durable Object's storage. Invariant: whatever a request changes is one transaction, and its response leaves the object only
+//! when that is durable, which the platform's output gate ensures.
+
+mod bounds;
+mod database;
+mod events;
+mod exchange;
+mod gate;
+mod kv;
+mod limit;
+mod object;
+mod settings;
+mod sql;
+mod storage;
+mod upstash;

@@ -1,0 +1,155 @@
+// What the tests of the edge share: the worker under workerd, requests, and named cases. Ports are free ones, processes are stopped by their id.
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const os = require("node:os");
+const path = require("node:path");
+const { execFileSync } = require("node:child_process");
+const { Miniflare } = require("miniflare");
+
+const BUILD = path.join(__dirname, "..", "build");
+
+exports.TOKEN = "s3cret";
+exports.READ_ONLY_TOKEN = "look";
+const LIMITS = JSON.stringify({
+  login: { kind: "gcra", limit: 5, periodMs: 60000 },
+  window: { kind: "slidingWindow", limit: 3, windowMs: 60000 },
+});
+
+// A worker with a database, which is in `directory` if there is one.
+exports.Edge = class Edge {
+  static async start({ directory, bindings = {}, withoutToken = false } = {}) {
+    const edge = new Edge();
+    edge.directory = directory;
+    edge.miniflare = new Miniflare({
+      modules: ["index.js", "index_bg.wasm"].map((name) => ({
+        type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
+        path: path.join(BUILD, name),
+      })),
+      modulesRoot: BUILD,
+      compatibilityDate: "2026-01-01",
+      durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
+      durableObjectsPersist: directory ?? false,
+      bindings: {
+        ...(withoutToken ? {} : { KEYSTEAD_TOKEN: exports.TOKEN, KEYSTEAD_READ_ONLY_TOKEN: exports.READ_ONLY_TOKEN }),
+        LIMITS,
+        ...bindings,
+      },
+      host: "127.0.0.1",
+      port: 0,
+      log: undefined,
+      handleRuntimeStdio(stdout, stderr) {
+        edge.said = "";
+        for (const stream of [stdout, stderr]) stream.on("data", (data) => (edge.said = (edge.said + data).slice(-20000)));
+      },
+    });
+    const before = children();
+    edge.url = (await edge.miniflare.ready).origin;
+    edge.processes = children().filter((id) => !before.includes(id));
+    return edge;
+  }
+
+  // Sends a request and returns its status, headers and body.
+  async ask(method, target, { body, headers = {}, token = exports.TOKEN } = {}) {
+    const authorization = token === null ? {} : { authorization: `Bearer ${token}` };
+    const response = await fetch(this.url + target, { method, body, headers: { ...authorization, ...headers } });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    const text = bytes.toString();
+    let json;
+    try {
+      json = JSON.parse(text);
+    } catch {
+      json = undefined;
+    }
+    return { status: response.status, headers: response.headers, bytes, text, json };
+  }
+
+  // Runs a command and returns its result; an error is thrown with its text.
+  async run(...command) {
+    const { json, status, text } = await this.ask("POST", "/", { body: JSON.stringify(command) });
+    if (json === undefined || "error" in json) throw new Error(`${status} ${json?.error ?? text}`);
+    return json.result;
+  }
+
+  // The rows that a command reads and writes.
+  async rows(...command) {
+    const { headers, json } = await this.ask("POST", "/", { body: JSON.stringify(command) });
+    const number = (name) => Number(headers.get(name));
+    return { read: number("keystead-rows-read"), written: number("keystead-rows-written"), result: json.result };
+  }
+
+  async stop() {
+    await this.miniflare.dispose();
+  }
+
+  // Ends workerd as a crash would, and starts another one on the same rows.
+  async crash() {
+    for (const id of this.processes) {
+      try {
+        process.kill(id, "SIGKILL");
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
+    await this.miniflare.dispose().catch(() => {});
+    return exports.Edge.start({ directory: this.directory });
+  }
+
+  // The object wakes with nothing in memory.
+  async restart() {
+    await this.stop();
+    return exports.Edge.start({ directory: this.directory });
+  }
+};
+
+// The processes that this one has started.
+function children() {
+  try {
+    return execFileSync("pgrep", ["-P", String(process.pid), "workerd"]).toString().trim().split("\n").map(Number);
+  } catch {
+    return [];
+  }
+}
+
+exports.inDirectory = async (act) => {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "keystead-edge-"));
+  try {
+    return await act(directory);
+  } finally {
+    fs.rmSync(directory, { recursive: true, force: true });
+  }
+};
+
+exports.sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// Waits until something holds, and fails when it does not in time.
+exports.until = async (what, holds, ms = 30000) => {
+  for (const end = Date.now() + ms; Date.now() < end; ) {
+    if (await holds()) return;
+    await exports.sleep(100);
+  }
+  assert.fail(`not in time: ${what}`);
+};
+
+// Runs cases one after the other, and counts them as Rust's tests are counted.
+exports.main = async (cases) => {
+  const count = { ok: 0, FAILED: 0, ignored: 0 };
+  const only = process.argv.slice(2);
+  for (const [name, check] of Object.entries(cases)) {
+    if (only.length > 0 && !only.some((part) => name.includes(part))) continue;
+    let end = "ok";
+    try {
+      const skipped = await check();
+      if (typeof skipped === "string") {
+        end = "ignored";
+        console.log(`[skipped: ${skipped}]`);
+      }
+    } catch (error) {
+      end = "FAILED";
+      console.log(error);
+    }
+    count[end] += 1;
+    console.log(`test edge::${name.replaceAll(" ", "_")} ... ${end}`);
+  }
+  console.log(`test result: ${count.FAILED ? "FAILED" : "ok"}. ${count.ok} passed; ${count.FAILED} failed; ${count.ignored} ignored`);
+  process.exit(count.FAILED ? 1 : 0);
+};

@@ -1,0 +1,10 @@
+// The worker under workerd itself. `./test edge` builds it and runs this with NODE_PATH=target/peers/node_modules.
+const { main } = require("./harness.cjs");
+
+main({
+  ...require("./clients.cjs"),
+  ...require("./rows.cjs"),
+  ...require("./faults.cjs"),
+  ...require("./apis.cjs"),
+  ...require("./differential.cjs"),
+});
