@@ -86,7 +86,10 @@ pub(super) fn to_connect(target: &Target, error: &mysql_async::Error) -> Error {
     let Target { address, database, .. } = target;
     let message = match error {
         mysql_async::Error::Server(ServerError { code: 1045 | 1698, .. }) => {
-            format!("the MySQL server at {address} rejected the user name or password")
+            // MariaDB has the same error for a connection without TLS that must have it.
+            let tls =
+                if target.options.ssl_opts().is_none() { ", or it takes TLS only (tls=true)" } else { "" };
+            format!("the MySQL server at {address} rejected the user name or password{tls}")
         }
         mysql_async::Error::Server(ServerError { code: 1044, .. }) => {
             format!("this user may not use the database '{database}': grant it")

@@ -52,7 +52,8 @@ async fn tables_that_would_lose_or_mix_up_rows_are_rejected() {
     let (_, fix) = error.message().split_once("may be NULL: run ").unwrap();
     target.sql(fix);
     sink.probe().await.unwrap();
-    target.sql("ALTER TABLE keystead_sinks ENGINE=MyISAM");
+    // A key of MyISAM is shorter.
+    target.sql("ALTER TABLE keystead_sinks MODIFY sink varchar(100) NOT NULL, ENGINE=MyISAM");
     let error = sink.probe().await.unwrap_err();
     assert!(error.message().contains("keystead_sinks is of the engine MyISAM"), "{error}");
 }
@@ -245,7 +246,7 @@ async fn tls_is_checked() {
     let error = sink_of(port, "?tls=true").probe().await.unwrap_err();
     assert!(error.message().contains("is not trusted"), "{error}");
     let error = sink_of(port, "").probe().await.unwrap_err();
-    assert!(error.message().contains("rejected the login"), "{error}");
+    assert!(error.message().contains("or it takes TLS only"), "{error}");
     // Which certificates are trusted is a matter of the process.
     let authority = server.site().dir.join(certificates::AUTHORITY);
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
