@@ -241,26 +241,23 @@ async fn kills_in_the_middle_of_batches_lose_and_repeat_nothing() {
 
 #[tokio::test]
 async fn tls_is_checked() {
+    // Which certificates are trusted is a matter of the process: this is the one that trusts the server.
+    if let Ok(port) = std::env::var("KEYSTEAD_TEST_TRUSTED_PORT") {
+        let error = sink_of(port.parse().unwrap(), "?tls=true").probe().await.unwrap_err();
+        assert!(error.message().contains("has no database 'd'"), "{error}");
+        return;
+    }
     let Some(server) = found("mariadb-tls", OwnServer::start(&MARIADB_TLS).await) else { return };
     let port = server.site().port();
     let error = sink_of(port, "?tls=true").probe().await.unwrap_err();
     assert!(error.message().contains("is not trusted"), "{error}");
     let error = sink_of(port, "").probe().await.unwrap_err();
     assert!(error.message().contains("or it takes TLS only"), "{error}");
-    // Which certificates are trusted is a matter of the process.
     let authority = server.site().dir.join(certificates::AUTHORITY);
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "--ignored", "mariadb::in_a_process_that_trusts_the_server"]);
-    child.env("SSL_CERT_FILE", authority).env("KEYSTEAD_TEST_PORT", port.to_string());
+    child.args(["--exact", "mariadb::tls_is_checked"]);
+    child.env("SSL_CERT_FILE", authority).env("KEYSTEAD_TEST_TRUSTED_PORT", port.to_string());
     let output = child.output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && shown.contains("1 passed"), "{shown}");
-}
-
-#[tokio::test]
-#[ignore = "the other half of tls_is_checked, which starts it"]
-async fn in_a_process_that_trusts_the_server() {
-    let port: u16 = std::env::var("KEYSTEAD_TEST_PORT").unwrap().parse().unwrap();
-    let error = sink_of(port, "?tls=true").probe().await.unwrap_err();
-    assert!(error.message().contains("has no database 'd'"), "{error}");
 }
