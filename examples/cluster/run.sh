@@ -9,7 +9,7 @@ set -eu
 
 keystead=${KEYSTEAD:-keystead}
 # Settings of this shell are not for these servers.
-unset KEYSTEAD_HTTP KEYSTEAD_RESP KEYSTEAD_DATA KEYSTEAD_TOKEN KEYSTEAD_CONFIG
+unset KEYSTEAD_HTTP KEYSTEAD_RESP KEYSTEAD_DATA KEYSTEAD_TOKEN KEYSTEAD_CONFIG KEYSTEAD_CLUSTER
 # shellcheck disable=SC2086
 set -- ${PORTS:-7400 7401 7402 7403 7404 7405 7406 7407 7408 7409 7410}
 table=$1 router_resp=$2 router_http=$3
@@ -49,7 +49,7 @@ start_node() {
 }
 
 say 'the store of the slot table (here one more Keystead; etcd, PostgreSQL or Redis do as well)'
-KEYSTEAD_CLUSTER='' "$keystead" --resp "127.0.0.1:$table" --http off --data "$dir/table" > "$dir/table.log" 2>&1 &
+"$keystead" --resp "127.0.0.1:$table" --http off --data "$dir/table" > "$dir/table.log" 2>&1 &
 pids=$!
 export KEYSTEAD_CLUSTER="redis://127.0.0.1:$table"
 init() {

@@ -293,6 +293,15 @@ mod tests {
         let expected = [
             "GET /openapi.json",
             "POST /admin/backup",
+            // Nodes of a cluster have no sinks.
+            "GET /sinks",
+            "GET /sinks/{sink}",
+            "POST /sinks/{sink}/flush",
+            "GET /sinks/{sink}/quarantine",
+            "POST /sinks/{sink}/retry",
+            "POST /sinks/{sink}/skip",
+            "POST /sinks/{sink}/resync",
+            "POST /sinks/{sink}/verify",
             // Nodes and operators talk to a node by its own address.
             "GET /admin/cluster",
             "GET /admin/cluster/sizes",

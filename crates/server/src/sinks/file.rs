@@ -290,7 +290,7 @@ mod tests {
             ("stripPrefix = 1", "stripPrefix is true or false"),
             (
                 "[sink.two]\nprefix = \"x\"\ntable = \"users\"\ntarget = \"postgres://u:secret@h/d\"",
-                "k.toml:4: sink.two: sink.users writes to the same table",
+                "writes to the same table: give each sink a table of its own",
             ),
         ] {
             let error = error_of(more);

@@ -158,7 +158,7 @@ const LIBRARIES: [Library; 14] = [
         installed: || peers().join("bin/upstash-is-here"),
         hint: NO_UPSTASH_PY,
         shards: "1",
-        upstream: Some(Upstream { different: "" }),
+        upstream: Some(Upstream { different: "strings;hashes;sorted_sets;streams;json" }),
     },
     Library {
         name: "upstash-ratelimit-py-upstream",

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import sys
 import time
 import traceback
@@ -10,7 +11,14 @@ import traceback
 def run(cases) -> None:
     """Runs the cases one after the other and says how each ended; the last line is `ok` when all went well."""
     failed = 0
+    # Families of cases that are known to differ on the server that the REST API is in front of.
+    different = tuple(name for name in os.environ.get("DIFFERENT", "").split(";") if name)
+    for name in different:
+        assert any(case.__name__.startswith(name) for case in cases), f"{name} is no case"
     for case in cases:
+        if case.__name__.startswith(different):
+            print(f"case {case.__name__}: not run, known to differ")
+            continue
         begun = time.monotonic()
         try:
             if inspect.iscoroutinefunction(case):

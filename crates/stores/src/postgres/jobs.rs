@@ -146,7 +146,7 @@ impl Rows {
         Ok(Rows { held: held.collect::<Result<_>>()?, now })
     }
 
-    /// What is to be written. The names of the last writers stay: they tell others about their own writes.
+    /// What is to be written. The names of the last writers stay: others find in them what they wrote.
     fn changes(self) -> Result<Vec<RowSwap>> {
         let now = self.now;
         let mut changes = Vec::new();
