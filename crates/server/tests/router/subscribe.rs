@@ -34,7 +34,7 @@ fn messages_reach_subscribers_of_every_router_and_node_one_time() {
     assert!(subscriber.is_silent() && third.is_silent() && by_pattern.is_silent());
     assert_eq!(by_pattern.ask("PUNSUBSCRIBE ch*"), "[punsubscribe ch* :0]");
     let mut node = Client::connect(&cluster.nodes[0]);
-    until("the node is told", || node.ask("PUBSUB NUMPAT") == ":0");
+    until("the node has unsubscribed", || node.ask("PUBSUB NUMPAT") == ":0");
     drop((subscriber, third));
     until("no channel is left", || node.ask("PUBSUB CHANNELS") == "[]");
 }

@@ -1,7 +1,7 @@
 //! The RESP listener of a router: Redis clients as on one server.
 //!
 //! ```text
-//! bytes -> connection -> place -> link of the owner -> node -> frame -> client, in its order -> bytes
+//! bytes -> connection -> destination -> link of the owner -> node -> frame -> client, in its order -> bytes
 //! ```
 //!
 //! Requests are passed on as the bytes that they came in, and replies as those that the node sent: no value is built. Many clients share
@@ -10,7 +10,7 @@
 //!
 //! | To find                                          | open           |
 //! |--------------------------------------------------|----------------|
-//! | where a command runs                             | `place`        |
+//! | where a command runs                             | `destination`  |
 //! | accepting, threads, draining                     | `listener`     |
 //! | reading requests, bounds of a client             | `connection`   |
 //! | sending a request to one or several nodes        | `send`         |
@@ -25,6 +25,7 @@
 
 mod client;
 mod connection;
+mod destination;
 mod dial;
 mod event_loop;
 mod frame;
@@ -34,7 +35,6 @@ mod link;
 mod listener;
 mod merge;
 mod own;
-mod place;
 mod relay;
 mod send;
 mod special;

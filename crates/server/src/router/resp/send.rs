@@ -12,9 +12,9 @@ use keystead_core::{Clock, SystemClock};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connection::{Connection, Next};
+use super::destination::{self, Destination, Split};
 use super::link::{Entry, Link, Target};
 use super::merge::{self, Gather, Merge};
-use super::place::{self, Place, Split};
 use crate::bounds::{ROUTER_SHORT_BYTES_MAX, ROUTER_SPLIT_SLOTS_MAX};
 use crate::http::upstash::has_effect;
 
@@ -24,13 +24,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn request(&mut self, raw: &[u8], args: Args<'_>) -> Next {
         let resolved = dispatch::resolve(args);
         let Ok(spec) = resolved else {
-            return self.plan(resolved, Ok(Place::Router), raw, args);
+            return self.plan(resolved, Ok(Destination::Router), raw, args);
         };
         if let Some(until) = self.paused_until(spec, args) {
             self.pause(until);
             return Next::Waits;
         }
-        let place = place::place(spec, args, self.on.is_cluster());
+        let place = destination::place(spec, args, self.on.is_cluster());
         let is_sent = self.session.multi.is_none() || matches!(spec.run, Run::Control(Control::Exec));
         if is_sent && !self.may_go(spec, &place, raw, args) {
             return Next::Waits;
@@ -40,7 +40,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Whether a request can be sent now. If not, the client is woken when that may have changed.
     #[inline]
-    fn may_go(&mut self, spec: &Spec, place: &Result<Place, Fail>, raw: &[u8], args: Args<'_>) -> bool {
+    fn may_go(&mut self, spec: &Spec, place: &Result<Destination, Fail>, raw: &[u8], args: Args<'_>) -> bool {
         let is_special = match (place, spec.run) {
             (Err(_), _) => return true,
             (_, Run::Control(Control::Watch | Control::Exec | Control::Discard | Control::Unwatch)) => {
@@ -48,8 +48,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.session.multi.as_ref().is_some_and(|multi| multi.bytes > ROUTER_SHORT_BYTES_MAX);
                 is_large || self.watched.is_some() || matches!(spec.run, Run::Control(Control::Watch))
             }
-            (Ok(Place::Router), _) => return true,
-            _ => raw.len() > ROUTER_SHORT_BYTES_MAX || place::may_block(spec, args),
+            (Ok(Destination::Router), _) => return true,
+            _ => raw.len() > ROUTER_SHORT_BYTES_MAX || destination::may_block(spec, args),
         };
         if is_special && self.client.waiting() > 0 || !self.keeps_order() {
             return false;
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (protocol, lane) = (self.session.protocol, self.lane);
         let full = |at: usize| self.on.link(at, protocol, lane).filter(|link| link.is_full());
         let full = match place {
-            Ok(Place::Slot(slot)) => self.on.owner(*slot).and_then(full),
+            Ok(Destination::Slot(slot)) => self.on.owner(*slot).and_then(full),
             _ => (0..self.on.nodes()).find_map(full),
         };
         if let Some(link) = full {
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn plan(
         &mut self,
         resolved: Result<&'static Spec, Fail>,
-        place: Result<Place, Fail>,
+        place: Result<Destination, Fail>,
         raw: &[u8],
         args: Args<'_>,
     ) -> Next {
@@ -92,7 +92,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             // It runs on a connection that others share, so only what leaves no state there is queued.
             let rejected = match &place {
                 Err(fail) => Some(fail.clone()),
-                Ok(place) if !place::may_queue(spec, place) => Some(place::not_in_transaction(spec)),
+                Ok(place) if !destination::may_queue(spec, place) => {
+                    Some(destination::not_in_transaction(spec))
+                }
                 Ok(_) => None,
             };
             if let Some(fail) = rejected {
@@ -106,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Plan::Reply(reply) => self.reply(&reply),
             Plan::Data(spec) => self.on_nodes(spec, place, raw, args),
             Plan::Conn(spec) => match place {
-                Ok(Place::Router) => self.here(spec, args),
+                Ok(Destination::Router) => self.here(spec, args),
                 place => self.on_nodes(spec, place, raw, args),
             },
             Plan::Unwatch(reply) => {
@@ -132,31 +134,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.reply(&reply);
     }
 
-    fn on_nodes(&mut self, spec: &'static Spec, place: Result<Place, Fail>, raw: &[u8], args: Args<'_>) {
+    fn on_nodes(
+        &mut self,
+        spec: &'static Spec,
+        place: Result<Destination, Fail>,
+        raw: &[u8],
+        args: Args<'_>,
+    ) {
         let place = match place {
             Ok(place) => place,
             Err(fail) => return self.reply(&Reply::Error(fail)),
         };
         if let (true, Some(target)) =
-            (raw.len() > ROUTER_SHORT_BYTES_MAX || place::may_block(spec, args), target_of(&place))
+            (raw.len() > ROUTER_SHORT_BYTES_MAX || destination::may_block(spec, args), target_of(&place))
         {
-            return self.on_own(spec, target, raw, place::may_block(spec, args));
+            return self.on_own(spec, target, raw, destination::may_block(spec, args));
         }
         let effect = has_effect(spec);
         match place {
-            Place::Slot(slot) => {
+            Destination::Slot(slot) => {
                 let link = self.on.owner(slot).and_then(|at| self.link(at));
                 self.send(link, Target::Slot(slot), raw, 1, effect);
             }
-            Place::Any => {
+            Destination::Any => {
                 let link = self.on.any().and_then(|at| self.link(at));
                 self.send(link, Target::Here, raw, 1, effect);
             }
-            Place::Every(merge) => self.every(merge, raw, effect),
-            Place::Split(split) => self.split(split, args, effect),
-            Place::Scan => self.scan(args),
+            Destination::Every(merge) => self.every(merge, raw, effect),
+            Destination::Split(split) => self.split(split, args, effect),
+            Destination::Scan => self.scan(args),
             // A command on data does not run in the router.
-            Place::Router => self.reply(&Reply::Error(place::unavailable(spec))),
+            Destination::Router => self.reply(&Reply::Error(destination::unavailable(spec))),
         }
     }
 
@@ -276,7 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         super::command([&b"MULTI"[..]].into_iter(), &mut request);
         for queued in &multi.queue {
             let args = queued.command.args();
-            if let Ok(Place::Slot(own)) = place::place(queued.spec, args, self.on.is_cluster()) {
+            if let Ok(Destination::Slot(own)) = destination::place(queued.spec, args, self.on.is_cluster()) {
                 crossed |= *slot.get_or_insert(own) != own;
             }
             super::command(args.from(0), &mut request);
@@ -307,10 +315,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 /// The one place that a request goes to.
-fn target_of(place: &Place) -> Option<Target> {
+fn target_of(place: &Destination) -> Option<Target> {
     match place {
-        Place::Slot(slot) => Some(Target::Slot(*slot)),
-        Place::Any => Some(Target::Here),
+        Destination::Slot(slot) => Some(Target::Slot(*slot)),
+        Destination::Any => Some(Target::Here),
         _ => None,
     }
 }

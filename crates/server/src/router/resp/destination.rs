@@ -13,7 +13,7 @@ use super::merge::Merge;
 
 /// Where a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// In the router: it concerns the connection.
     Router,
     /// On the owner of this slot.
@@ -101,40 +101,44 @@ const NOWHERE: [&str; 36] = [
 /// # Errors
 /// Redis's errors for keys that cannot be found, and in several slots; and for commands that a router cannot run.
 #[inline]
-pub(super) fn place(spec: &'static Spec, args: Args<'_>, is_cluster: bool) -> Result<Place, Fail> {
+pub(super) fn place(spec: &'static Spec, args: Args<'_>, is_cluster: bool) -> Result<Destination, Fail> {
     if let Keys::At(index) = spec.keys {
-        return Ok(Place::Slot(slot(args.at(index))));
+        return Ok(Destination::Slot(slot(args.at(index))));
     }
     if let Run::Conn(_) | Run::Control(_) = spec.run {
-        return if NOWHERE.contains(&spec.full_name) { Err(unavailable(spec)) } else { Ok(Place::Router) };
+        return if NOWHERE.contains(&spec.full_name) {
+            Err(unavailable(spec))
+        } else {
+            Ok(Destination::Router)
+        };
     }
     let keys = spec.keys(args)?;
     if let Some(first) = keys.first() {
         let first = slot(args.at(*first));
         return match keys.iter().all(|key| slot(args.at(*key)) == first) {
-            true => Ok(Place::Slot(first)),
-            false if SPLIT.contains(&spec.full_name) => Ok(Place::Split(split(spec, args, &keys))),
+            true => Ok(Destination::Slot(first)),
+            false if SPLIT.contains(&spec.full_name) => Ok(Destination::Split(split(spec, args, &keys))),
             false => Err(errors::CROSS_SLOT),
         };
     }
     without_keys(spec, args, is_cluster)
 }
 
-fn without_keys(spec: &'static Spec, args: Args<'_>, is_cluster: bool) -> Result<Place, Fail> {
+fn without_keys(spec: &'static Spec, args: Args<'_>, is_cluster: bool) -> Result<Destination, Fail> {
     let name = spec.full_name;
     if matches!(name, "publish" | "spublish") {
         // A channel is published on the node of its slot, so that its messages have an order.
-        return Ok(Place::Slot(slot(args.at(1))));
+        return Ok(Destination::Slot(slot(args.at(1))));
     }
     if name == "scan" {
-        return Ok(Place::Scan);
+        return Ok(Destination::Scan);
     }
     if let Some(merge) = every(name) {
-        return Ok(Place::Every(merge));
+        return Ok(Destination::Every(merge));
     }
     let is_script = !matches!(spec.keys, Keys::None);
     if ANY.contains(&name) || name.ends_with("|help") || is_script && is_cluster {
-        return Ok(Place::Any);
+        return Ok(Destination::Any);
     }
     Err(unavailable(spec))
 }
@@ -164,10 +168,10 @@ pub(super) fn may_block(spec: &Spec, args: Args<'_>) -> bool {
 }
 
 /// Whether a command may be part of a transaction, which runs on a connection that others share.
-pub(super) fn may_queue(spec: &Spec, place: &Place) -> bool {
+pub(super) fn may_queue(spec: &Spec, place: &Destination) -> bool {
     match place {
-        Place::Slot(_) | Place::Any => true,
-        Place::Router => matches!(
+        Destination::Slot(_) | Destination::Any => true,
+        Destination::Router => matches!(
             spec.full_name,
             "ping" | "echo" | "time" | "unwatch" | "multi" | "exec" | "discard" | "watch" | "reset" | "quit"
         ),
@@ -197,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn placed(line: &str) -> Result<Place, String> {
+    fn placed(line: &str) -> Result<Destination, String> {
         let command = Command::new(line.split(' '));
         let spec = dispatch::resolve(command.args()).unwrap();
         place(spec, command.args(), true).map_err(|fail| fail.line().into_owned())
@@ -205,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_command_runs_where_its_keys_are() {
-        let at = |key: &str| Ok(Place::Slot(slot(key.as_bytes())));
+        let at = |key: &str| Ok(Destination::Slot(slot(key.as_bytes())));
         for (line, to) in [
             ("GET a", at("a")),
             ("MSET {t}a 1 {t}b 2", at("t")),
@@ -215,12 +219,12 @@ mod tests {
             ("OBJECT ENCODING a", at("a")),
             ("BLPOP {t}a {t}b 0", at("t")),
             ("MGET {t}a {t}b", at("t")),
-            ("PING", Ok(Place::Router)),
-            ("WATCH a", Ok(Place::Router)),
-            ("EVAL x 0", Ok(Place::Any)),
-            ("DBSIZE", Ok(Place::Every(Merge::Sum))),
-            ("KEYS *", Ok(Place::Every(Merge::Join))),
-            ("SCAN 0", Ok(Place::Scan)),
+            ("PING", Ok(Destination::Router)),
+            ("WATCH a", Ok(Destination::Router)),
+            ("EVAL x 0", Ok(Destination::Any)),
+            ("DBSIZE", Ok(Destination::Every(Merge::Sum))),
+            ("KEYS *", Ok(Destination::Every(Merge::Join))),
+            ("SCAN 0", Ok(Destination::Scan)),
         ] {
             assert_eq!(placed(line), to, "{line}");
         }
@@ -234,10 +238,10 @@ mod tests {
 
     #[test]
     fn keys_in_several_slots_are_split_and_keep_their_order() {
-        let Ok(Place::Split(split)) = placed("MGET a b {a}c a") else { panic!() };
+        let Ok(Destination::Split(split)) = placed("MGET a b {a}c a") else { panic!() };
         assert_eq!(split.parts, [(slot(b"a"), vec![1, 3, 4]), (slot(b"b"), vec![2])]);
         assert_eq!(split.merge, Merge::Pick(vec![(0, 0), (1, 0), (0, 1), (0, 2)]));
-        let Ok(Place::Split(split)) = placed("DEL a b") else { panic!() };
+        let Ok(Destination::Split(split)) = placed("DEL a b") else { panic!() };
         assert_eq!((split.parts.len(), split.merge), (2, Merge::Sum));
     }
 
@@ -250,9 +254,9 @@ mod tests {
             let words = vec!["1"; spec.arity.unsigned_abs() as usize];
             let command = Command::new(words);
             match without_any_key(spec, command.args()) {
-                Some(Ok(Place::Router)) => places.entry("router").or_default().push(spec.full_name),
-                Some(Ok(Place::Any)) => places.entry("any").or_default().push(spec.full_name),
-                Some(Ok(Place::Every(_))) => places.entry("every").or_default().push(spec.full_name),
+                Some(Ok(Destination::Router)) => places.entry("router").or_default().push(spec.full_name),
+                Some(Ok(Destination::Any)) => places.entry("any").or_default().push(spec.full_name),
+                Some(Ok(Destination::Every(_))) => places.entry("every").or_default().push(spec.full_name),
                 Some(Err(_)) => nowhere.push(spec.full_name),
                 Some(Ok(_)) | None => {}
             }
@@ -265,7 +269,7 @@ mod tests {
     }
 
     /// The place of a command that has no keys, or is called without.
-    fn without_any_key(spec: &'static Spec, args: Args<'_>) -> Option<Result<Place, Fail>> {
+    fn without_any_key(spec: &'static Spec, args: Args<'_>) -> Option<Result<Destination, Fail>> {
         matches!(spec.keys, Keys::None).then(|| place(spec, args, false))
     }
 }
