@@ -1,4 +1,4 @@
-//! What an operator sees: sizes, rate, progress, refusals; and an operator that is killed, after which nobody waits for it.
+//! What an operator sees: sizes, rate, progress, errors; and an operator that is killed, after which nobody waits for it.
 
 use std::time::Duration;
 
