@@ -154,11 +154,11 @@ fn a_node_that_does_not_belong_is_refused_with_the_reason() {
     assert!(common::only_line(2, &unknown).contains("name the cluster with --cluster"));
     // Passwords are not shown.
     let shown =
-        common::run_in(common::dir().path(), &["config"], &[("KEYSTEAD_CLUSTER", "redis://:secret@h")]);
+        common::run_in(common::dir().path(), &["config"], &[("KEYSTEAD_CLUSTER", "redis://:hunter2@h")]);
     assert!(
         shown.0 == 0
             && shown.1.lines().any(|line| line.split_whitespace().take(2).eq(["cluster", "(set)"]))
-            && !shown.1.contains("secret"),
+            && !shown.1.contains("hunter2"),
         "{}",
         shown.1
     );
