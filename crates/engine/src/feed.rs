@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Says that nobody needs the changes of a shard up to this revision any longer. The journal keeps later ones within the bound of
-    /// [`Options::held_journal_bytes`], also when they are archived.
+    /// [`held_journal_bytes`](crate::Options::held_journal_bytes), also when they are archived.
     pub fn release_journal(&self, shard: ShardId, through: Revision) {
         if let Some(files) = self.inner.shards.get(shard.0).and_then(|handle| handle.files.as_ref()) {
             files.release_held(through);

@@ -142,7 +142,7 @@ const FEATURES: &[(&str, &str)] = &[
 ];
 
 /// Opens the store that a URL names, on the system's clock. It may block, for example while a database recovers. A store on a server
-/// connects when it is first used: [`connect`] finds out at once whether that works.
+/// connects when it is first used: [`connect()`] finds out at once whether that works.
 ///
 /// # Errors
 /// `config_invalid` for an invalid URL, or the store's error.
@@ -162,7 +162,7 @@ pub async fn connect(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>>
     }
 }
 
-/// The key that [`connect`] reads. Nothing is stored there.
+/// The key that [`connect()`] reads. Nothing is stored there.
 const PROBE_KEY: &str = "keystead:connect";
 
 /// Opens the store that a URL names, on this clock.
