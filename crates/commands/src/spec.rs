@@ -28,7 +28,7 @@ pub struct Spec {
     pub keys: Keys,
     /// The entry point.
     pub run: Run,
-    /// How a command without keys runs on a database of several shards.
+    /// How a command without keys runs on a database of several shards. One with keys runs where they are.
     pub spread: Spread,
     /// The arguments, as Redis documents them.
     pub syntax: &'static str,
@@ -90,6 +90,8 @@ pub enum Spread {
     Cursor,
     /// On the shards in turn, starting at a random one, until one returns a value.
     Some,
+    /// On the shards of its keys, each with its own: of a command with [`flag::SPLIT`].
+    Keys,
 }
 
 /// What a command may do, as Redis names it.
@@ -147,6 +149,9 @@ pub mod flag {
 
     /// Reads the entire value of each key, once per occurrence among the arguments.
     pub const WHOLE: Flags = Flags(1 << 13);
+    /// All its arguments are keys, which may be on several shards, and in several slots for a router: each part is one step, and the
+    /// whole is not. The reply is a sum, or an array with an element for each key.
+    pub const SPLIT: Flags = Flags(1 << 14);
 
     /// The union of two flag sets, usable in constants.
     #[must_use]

@@ -162,3 +162,6 @@ pub const DENOKV_RENEW_BEFORE: std::time::Duration = std::time::Duration::from_s
 
 /// Most characters of what a Deno KV server replied that an error repeats.
 pub const DENOKV_REPLY_CHARS_MAX: usize = 200;
+
+/// Most rows of a `sqlite-file:` store that a write deletes because they may be reclaimed. The others follow with the next.
+pub const SQLITE_FILE_SWEEP_ROWS_MAX: usize = 64;

@@ -15,6 +15,7 @@
     feature = "denokv",
     feature = "nats",
     feature = "etcd",
+    feature = "sqlite-file",
     feature = "tls"
 ))]
 #[cfg_attr(
@@ -35,7 +36,7 @@ mod denokv;
 mod dynamodb;
 #[cfg(feature = "etcd")]
 mod etcd;
-#[cfg(any(feature = "postgres", feature = "etcd"))]
+#[cfg(any(feature = "postgres", feature = "etcd", feature = "sqlite-file"))]
 mod gather;
 #[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd", feature = "http"))]
 mod http;
@@ -73,6 +74,8 @@ mod postgres;
 pub mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite-file")]
+mod sqlite_file;
 mod url;
 #[cfg(any(feature = "postgres", feature = "nats"))]
 mod version;
@@ -101,6 +104,8 @@ pub static SCHEMES: &[Scheme] = &[
     memory::SCHEME,
     #[cfg(feature = "sqlite")]
     sqlite::SCHEME,
+    #[cfg(feature = "sqlite-file")]
+    sqlite_file::SCHEME,
     #[cfg(feature = "redis")]
     redis::REDIS,
     #[cfg(feature = "redis")]
@@ -128,6 +133,7 @@ pub static SCHEMES: &[Scheme] = &[
 /// The schemes that need a cargo feature, and its name.
 const FEATURES: &[(&str, &str)] = &[
     ("sqlite", "sqlite"),
+    ("sqlite-file", "sqlite-file"),
     ("redis", "redis"),
     ("rediss", "redis"),
     ("redis+cluster", "redis"),

@@ -1,11 +1,12 @@
-//! Requests on all shards, at once or one shard after the other. Touches their queues.
+//! Requests on several shards, at once or one shard after the other. Touches their queues.
 
 use std::future::Future;
 use std::pin::Pin;
 
+use keystead_commands::bounds::REPLY_BYTES_MAX;
 use keystead_commands::errors::Fail;
 use keystead_commands::spec::Spread;
-use keystead_commands::{Args, Command, Reply, Spec, number};
+use keystead_commands::{Args, Command, Reply, Spec, meter, number};
 use keystead_core::{Result, ShardId};
 use tokio::sync::oneshot;
 
@@ -18,10 +19,12 @@ const CURSOR_SHARD_BITS: u32 = 8;
 pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T>>>;
 
 impl Caller {
-    /// Runs a request on all shards, and returns one reply when it is durable on all of them.
+    /// Runs a request on several shards, and returns one reply when it is durable on all of them.
     pub(crate) fn spread(&mut self, spread: Spread, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
-        if spread == Spread::Cursor {
-            return self.scan(spec, args);
+        match spread {
+            Spread::Cursor => return self.scan(spec, args),
+            Spread::Keys => return self.split(spec, args),
+            _ => {}
         }
         let first = if spread == Spread::Some { self.random.below(self.shards) } else { 0 };
         let replies: Vec<_> = (0..self.shards)
@@ -33,6 +36,38 @@ impl Caller {
                 all.push(received(reply).await);
             }
             Served::plain(combine(spread, all))
+        })
+    }
+
+    /// Runs a request on the shards of its keys, each with its own.
+    fn split(&mut self, spec: &'static Spec, args: Args<'_>) -> Later<Served> {
+        let name = args.at(0);
+        let mut parts: Vec<Vec<&[u8]>> = vec![Vec::new(); self.shards];
+        let shard_of_key: Vec<usize> = args
+            .from(1)
+            .map(|key| {
+                let shard = self.app.engine.shard_of(key).0;
+                parts[shard].push(key);
+                shard
+            })
+            .collect();
+        let sent: Vec<_> = parts
+            .into_iter()
+            .enumerate()
+            .map(|(shard, keys)| {
+                let command = || Command::new(std::iter::once(name).chain(keys.iter().copied()));
+                (!keys.is_empty()).then(|| self.send(ShardId(shard), spec, command(), None, None))
+            })
+            .collect();
+        Box::pin(async move {
+            let mut replies = Vec::with_capacity(sent.len());
+            for reply in sent {
+                replies.push(match reply {
+                    Some(reply) => received(reply).await,
+                    None => Reply::Array(Vec::new()),
+                });
+            }
+            Served::plain(put_together(replies, &shard_of_key))
         })
     }
 
@@ -92,6 +127,32 @@ fn combine(spread: Spread, all: Vec<Reply>) -> Reply {
             Reply::Array(lists.collect())
         }
         Spread::Some => all.into_iter().find(|reply| *reply != Reply::Nil).unwrap_or(Reply::Nil),
-        Spread::Local | Spread::Each | Spread::Cursor => all.into_iter().next().unwrap_or(Reply::Nil),
+        Spread::Local | Spread::Each | Spread::Cursor | Spread::Keys => {
+            all.into_iter().next().unwrap_or(Reply::Nil)
+        }
     }
+}
+
+/// The reply to a request that was split: the sum of its parts, or an element for each key, in the order of the keys.
+fn put_together(replies: Vec<Reply>, shard_of_key: &[usize]) -> Reply {
+    if let Some(error) = replies.iter().find(|reply| reply.is_error()) {
+        return error.clone();
+    }
+    if replies.iter().any(|reply| matches!(reply, Reply::Int(_))) {
+        return combine(Spread::Sum, replies);
+    }
+    let mut parts: Vec<_> = replies
+        .into_iter()
+        .map(|reply| match reply {
+            Reply::Array(items) => items.into_iter(),
+            other => vec![other].into_iter(),
+        })
+        .collect();
+    let items: Vec<Reply> =
+        shard_of_key.iter().map(|shard| parts[*shard].next().unwrap_or(Reply::Nil)).collect();
+    let bytes = |item: &Reply| if let Reply::Bulk(value) = item { value.len() } else { 0 };
+    if items.iter().map(bytes).sum::<usize>() > REPLY_BYTES_MAX {
+        return Reply::Error(meter::too_large(REPLY_BYTES_MAX));
+    }
+    Reply::Array(items)
 }

@@ -3,7 +3,7 @@
 use keystead_commands::errors::{self, Fail};
 use keystead_commands::keys_of::Keys;
 use keystead_commands::session::Queued;
-use keystead_commands::spec::{Run, Spread};
+use keystead_commands::spec::{Run, Spread, flag};
 use keystead_commands::{Args, Spec};
 use keystead_core::ShardId;
 use keystead_engine::Engine;
@@ -17,7 +17,7 @@ pub(crate) enum Target {
     Shard(ShardId),
     /// On any shard: it has no keys.
     Any,
-    /// On all shards.
+    /// On several shards.
     Spread(Spread),
 }
 
@@ -43,7 +43,11 @@ pub(crate) fn target(
     };
     let target = engine.shard_of(args.at(*first));
     if keys.iter().any(|key| engine.shard_of(args.at(*key)) != target) {
-        return Err(errors::CROSS_SLOT);
+        return if spec.flags.has(flag::SPLIT) {
+            Ok(Target::Spread(Spread::Keys))
+        } else {
+            Err(errors::CROSS_SLOT)
+        };
     }
     Ok(on(target))
 }

@@ -29,7 +29,7 @@ impl Record {
         let (scheme, can) = (store.scheme(), store.capabilities());
         let why = match (can.atomic, can.shared) {
             (false, _) => "its changes are not atomic",
-            (_, false) => "only one process can use it at a time",
+            (_, false) => "only one process can use it at a time. On one machine use sqlite-file:PATH",
             (true, true) => return Ok(Record { store }),
         };
         let message = format!("a cluster cannot keep its slot table in {scheme}: {why}");
@@ -99,7 +99,7 @@ mod tests {
         for url in ["memory:".to_owned(), format!("sqlite:{}", dir.path().join("d").display())] {
             let error = Record::open(&StoreName::new(url)).err().unwrap();
             assert_eq!(error.code(), Code::ConfigInvalid);
-            assert!(error.message().ends_with("only one process can use it at a time"), "{error}");
+            assert!(error.message().ends_with("On one machine use sqlite-file:PATH"), "{error}");
         }
     }
 }

@@ -1,10 +1,13 @@
-//! Cluster clients route themselves: ioredis, redis-py and `redis-cli -c` write 1,000 keys and read them.
+//! Cluster clients route themselves: ioredis, redis-py, redis-rs and `redis-cli -c` write 1,000 keys and read them.
 //!
 //! A client that is not installed is skipped with the reason, unless `REQUIRE=` names it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use redis::Commands;
+use redis::cluster::{ClusterClient, cluster_pipe};
 
 use crate::Nodes;
 
@@ -71,6 +74,25 @@ fn redis_py_routes_itself() {
     if is_here("redis-py", peers().join("bin/redis-py-is-here").is_file()) {
         run_script(&peers().join("bin/python3"), "redis_py.py");
     }
+}
+
+#[test]
+fn redis_rs_routes_itself() {
+    let Some(nodes) = Nodes::start(&[]) else { return };
+    // One address: it finds the other nodes.
+    let client = ClusterClient::new(vec![format!("redis://127.0.0.1:{}", nodes.ports[0])]).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    for n in 0..KEYS {
+        connection.set::<_, _, ()>(format!("key:{n}"), format!("value:{n}")).unwrap();
+    }
+    for n in 0..KEYS {
+        assert_eq!(connection.get::<_, String>(format!("key:{n}")).unwrap(), format!("value:{n}"));
+    }
+    let mut pipeline = cluster_pipe();
+    (0..KEYS).for_each(|n| drop(pipeline.get(format!("key:{n}"))));
+    let values: Vec<String> = pipeline.query(&mut connection).unwrap();
+    assert_eq!(values, (0..KEYS).map(|n| format!("value:{n}")).collect::<Vec<_>>());
+    check_shares(&nodes);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |--------------------------------------------------|---------------|
 //! | who runs what, over RESP and HTTP                | [`ownership`] |
 //! | the replies of a real Redis Cluster              | [`redis`]     |
-//! | ioredis, redis-py and redis-cli                  | [`clients`]   |
+//! | ioredis, redis-py, redis-rs and redis-cli        | [`clients`]   |
 //! | the table's store, its faults, what is rejected   | [`table`]     |
 //! | slots that move                                  | [`moving`]    |
 //! | the example without Docker                       | [`example`]   |

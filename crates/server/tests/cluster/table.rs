@@ -56,6 +56,35 @@ fn without_the_store_nodes_go_on_and_restart_from_their_copy() {
     until("the store is back", || reasons(&nodes, 1) == "null");
 }
 
+/// A cluster of one machine needs no server for its table.
+#[test]
+fn nodes_of_one_machine_keep_their_table_in_a_file() {
+    let dir = common::dir();
+    let url = format!("sqlite-file:{}", dir.path().join("table.db").display());
+    let ports = free_ports(8).unwrap();
+    let (code, _, stderr) = init(&url, &ports[..6], &["--name", "test"]);
+    assert_eq!(code, 0, "{stderr}");
+    let start = |(id, ports): (&&str, &[u16])| node(&url, id, ports).start().unwrap();
+    let mut servers: Vec<_> = IDS.iter().zip(ports.chunks(2)).map(start).collect();
+    let operate = |arguments: &[&str]| {
+        let arguments: Vec<&str> = std::iter::once("cluster").chain(arguments.iter().copied()).collect();
+        let (code, stdout, stderr) =
+            common::run_in(dir.path(), &arguments, &[("KEYSTEAD_CLUSTER", url.as_str())]);
+        assert_eq!(code, 0, "{stderr}");
+        stdout
+    };
+    // It joins while the others read the file, and write it when slots have moved.
+    let joins = format!("d={}", addresses(&ports[6..]));
+    std::thread::scope(|scope| {
+        let add = scope.spawn(|| operate(&["add", &joins]));
+        until("the new node is in the table", || operate(&["status"]).contains("\n  d "));
+        servers.push(start((&"d", &ports[6..])));
+        add.join().unwrap();
+    });
+    let owned = operate(&["status"]).lines().filter(|line| line.contains("4096 slots")).count();
+    assert_eq!(owned, 4);
+}
+
 #[test]
 fn a_lost_table_is_created_again_by_the_same_init() {
     let Some(nodes) = Nodes::start(&[]) else { return };

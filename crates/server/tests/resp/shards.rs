@@ -81,12 +81,56 @@ fn keys_with_a_hash_tag_share_a_shard_and_others_are_cross_slot() {
         let [first, second] = [key_of(ShardId(0)), key_of(ShardId(2))];
         client.expect(&[
             (&format!("MSET {first} 1 {second} 2"), CROSS_SLOT),
-            (&format!("MGET {first} {second}"), CROSS_SLOT),
+            (&format!("MSETNX {first} 1 {second} 2"), CROSS_SLOT),
             (&format!("RENAME {first} {second}"), CROSS_SLOT),
             (&format!("BLPOP {first} {second} 1"), CROSS_SLOT),
             (&format!("EXISTS {first}"), ":0"),
         ]);
     }
+}
+
+#[test]
+fn commands_that_are_split_return_what_one_shard_would() {
+    let (_server, mut clients) = sharded();
+    let keys: Vec<String> = ShardId::all(SHARDS).map(key_of).collect();
+    let [a, b, c, d] = &keys[..] else { panic!("{keys:?}") };
+    for client in &mut clients {
+        client.expect(&[
+            (&format!("SET {a} 1"), "+OK"),
+            (&format!("RPUSH {b} x"), ":1"),
+            (&format!("SET {d} 4"), "+OK"),
+            // A list is nil, a key that is given twice is returned twice, and the order is that of the request.
+            (&format!("MGET {d} {b} {a} {c} {d} {a}"), "[4 $-1 1 $-1 4 1]"),
+            (&format!("EXISTS {a} {b} {c} {d} {a}"), ":4"),
+            (&format!("TOUCH {c} {d}"), ":1"),
+            (&format!("DEL {a} {c} {b}"), ":2"),
+            (&format!("UNLINK {a} {d}"), ":1"),
+            ("DBSIZE", ":0"),
+            // Not in one step, so not in a transaction.
+            ("MULTI", "+OK"),
+            (&format!("DEL {a} {b}"), "+QUEUED"),
+            ("EXEC", CROSS_SLOT),
+        ]);
+        // Behind writes of the same pipeline it sees them.
+        let sets = keys.iter().map(|key| format!("SET {key} {key}\r\n")).collect::<String>();
+        client.send_raw(format!("{sets}MGET {}\r\nDEL {}\r\n", keys.join(" "), keys.join(" ")).as_bytes());
+        let replies: Vec<String> = (0..keys.len() + 2).map(|_| client.receive()).collect();
+        let expected =
+            [vec!["+OK".to_owned(); keys.len()], vec![format!("[{}]", keys.join(" ")), ":4".to_owned()]];
+        assert_eq!(replies, expected.concat());
+    }
+}
+
+#[test]
+fn a_split_deletion_that_was_acknowledged_survives_a_kill() {
+    let mut server = start(&["--shards", "4", "--durability", "commit"]);
+    let keys: Vec<String> = ShardId::all(SHARDS).map(key_of).collect();
+    let mut client = Client::connect(&server);
+    keys.iter().for_each(|key| client.expect(&[(&format!("SET {key} v"), "+OK")]));
+    client.expect(&[(&format!("DEL {}", keys[1..].join(" ")), ":3")]);
+    server.kill().unwrap();
+    server.restart().unwrap();
+    Client::connect(&server).expect(&[(&format!("MGET {}", keys.join(" ")), "[v $-1 $-1 $-1]")]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use keystead_testkit::servers::denokv;
 use keystead_testkit::servers::dynamodb;
 #[cfg(feature = "etcd")]
 use keystead_testkit::servers::etcd;
+#[cfg(feature = "sqlite-file")]
+use keystead_testkit::servers::file;
 #[cfg(feature = "nats")]
 use keystead_testkit::servers::nats;
 use keystead_testkit::servers::{Kind, SharedServer, Site};
@@ -109,6 +111,12 @@ pub(crate) static ON_SERVERS: &[OnServer] = &[
         label: "denokv",
         kind: &denokv::DENOKV,
         url: |site| format!("denokv://{}@127.0.0.1:{}?{DEADLINE}", denokv::TOKEN, site.port()),
+    },
+    #[cfg(feature = "sqlite-file")]
+    OnServer {
+        label: "sqlite-file",
+        kind: &file::FILE,
+        url: |site| format!("sqlite-file:{}?{DEADLINE}", site.dir.join("records.db").display()),
     },
     #[cfg(feature = "nats")]
     OnServer { label: "nats", kind: &nats::NATS, url: |site| format!("nats://{}/tests", site.addresses()) },

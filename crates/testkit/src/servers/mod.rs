@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod denokv;
 pub mod dynamodb;
 pub mod etcd;
+pub mod file;
 pub mod keystead;
 pub mod mariadb;
 pub mod nats;
@@ -86,6 +87,7 @@ pub static KINDS: &[&Kind] = &[
     &nats::NATS_SMALL,
     &mariadb::MARIADB,
     &mariadb::MARIADB_TLS,
+    &file::FILE,
     &etcd::ETCD,
     &etcd::ETCD_TLS,
     &etcd::ETCD_SMALL,

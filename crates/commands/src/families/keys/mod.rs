@@ -19,7 +19,7 @@ mod ttl;
 mod type_of;
 
 use crate::keys_of::Keys;
-use crate::spec::flag::{ALL_KEYS, READ, READ_FAST, WRITE, WRITE_FAST, WRITE_OOM, and};
+use crate::spec::flag::{ALL_KEYS, READ, READ_FAST, SPLIT, WRITE, WRITE_FAST, WRITE_OOM, and};
 use crate::spec::{Spec, Spread};
 
 const SORT_SYNTAX: &str = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] \
@@ -28,22 +28,22 @@ const SORT_RO_SYNTAX: &str =
     "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]";
 
 pub(crate) const TABLE: &[Spec] = &[
-    Spec::data("del", -2, WRITE, Keys::From(1), del::del)
+    Spec::data("del", -2, and(WRITE, SPLIT), Keys::From(1), del::del)
         .doc("key [key ...]", "Deletes one or more keys and returns how many were deleted.", "1.0.0")
         .bare(),
-    Spec::data("unlink", -2, WRITE_FAST, Keys::From(1), del::del)
+    Spec::data("unlink", -2, and(WRITE_FAST, SPLIT), Keys::From(1), del::del)
         .doc(
             "key [key ...]",
             "Deletes one or more keys and returns how many were deleted, as DEL does.",
             "4.0.0",
         )
         .bare(),
-    Spec::data("exists", -2, READ_FAST, Keys::From(1), exists::exists).doc(
+    Spec::data("exists", -2, and(READ_FAST, SPLIT), Keys::From(1), exists::exists).doc(
         "key [key ...]",
         "Returns how many of the given keys exist. A key given twice counts twice.",
         "1.0.0",
     ),
-    Spec::data("touch", -2, READ_FAST, Keys::From(1), exists::exists).doc(
+    Spec::data("touch", -2, and(READ_FAST, SPLIT), Keys::From(1), exists::exists).doc(
         "key [key ...]",
         "Returns how many of the given keys exist and marks them as used.",
         "3.2.1",

@@ -98,7 +98,7 @@ pub(crate) const TABLE: &[Spec] = &[
         "Returns the longest common subsequence of two string values.",
         "7.0.0",
     ),
-    Spec::data("mget", -2, READ_FAST, Keys::From(1), mget::mget).doc(
+    Spec::data("mget", -2, and(READ_FAST, SPLIT), Keys::From(1), mget::mget).doc(
         "key [key ...]",
         "Returns the string values of one or more keys.",
         "1.0.0",

@@ -36,9 +36,6 @@ pub(super) struct Split {
     pub(super) merge: Merge,
 }
 
-/// Commands whose keys may be in several slots.
-const SPLIT: [&str; 5] = ["del", "unlink", "exists", "touch", "mget"];
-
 /// Commands without keys on all nodes.
 fn every(name: &str) -> Option<Merge> {
     Some(match name {
@@ -117,7 +114,7 @@ pub(super) fn place(spec: &'static Spec, args: Args<'_>, is_cluster: bool) -> Re
         let first = slot(args.at(*first));
         return match keys.iter().all(|key| slot(args.at(*key)) == first) {
             true => Ok(Destination::Slot(first)),
-            false if SPLIT.contains(&spec.full_name) => Ok(Destination::Split(split(spec, args, &keys))),
+            false if spec.flags.has(flag::SPLIT) => Ok(Destination::Split(split(spec, args, &keys))),
             false => Err(errors::CROSS_SLOT),
         };
     }

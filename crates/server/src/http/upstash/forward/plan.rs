@@ -153,7 +153,7 @@ fn without_keys(spec: &Spec) -> Result<To, Fail> {
                 "ERR Command is not available: '{name}'. A cluster has a cursor for each node: use redis-cli --cluster call"
             )));
         }
-        (_, Spread::Local | Spread::Some) => To::Any,
+        (_, Spread::Local | Spread::Some | Spread::Keys) => To::Any,
     })
 }
 
