@@ -19,6 +19,7 @@ pub(crate) enum Api {
     Health,
     Documents,
     Limits,
+    Sinks,
     Upstash,
 }
 
@@ -29,6 +30,7 @@ impl Api {
             "healthz" | "readyz" => Api::Health,
             "kv" | "kv:batch" => Api::Documents,
             "limit" => Api::Limits,
+            "sinks" => Api::Sinks,
             _ => Api::Upstash,
         }
     }
@@ -37,6 +39,7 @@ impl Api {
     fn allow(self) -> &'static str {
         match self {
             Api::Health => "GET, HEAD",
+            Api::Sinks => "GET, POST, HEAD",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }

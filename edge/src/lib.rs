@@ -15,6 +15,7 @@
 //! | messages as events                            | `events`      |
 //! | versioned documents                           | `kv`          |
 //! | rate limits                                   | `limit`       |
+//! | write-behind to D1                            | `buffer`      |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
@@ -22,6 +23,7 @@
 //! when that is durable, which the platform's output gate ensures.
 
 mod bounds;
+mod buffer;
 mod database;
 mod events;
 mod exchange;
