@@ -31,6 +31,9 @@ pub(crate) const MAILBOX_BYTES_MAX: usize = 1024 * 1024;
 /// Most policies of rate limits.
 pub(crate) const POLICIES_MAX: usize = 1000;
 
+/// Most objects of one database (`OBJECTS`). What concerns all keys calls all of them.
+pub(crate) const OBJECTS_MAX: usize = 64;
+
 /// Most sinks.
 pub(crate) const SINKS_MAX: usize = 16;
 

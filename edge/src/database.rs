@@ -20,6 +20,7 @@ use crate::bounds::{CHANGE_BYTES_MAX, HELD_BYTES, MAILBOX_BYTES_MAX, RECLAIM_INT
 use crate::buffer::pending::{self, Pending};
 use crate::buffer::settings::Definition;
 use crate::buffer::{self, Watch};
+use crate::spread;
 use crate::sql::{Figures, ObjectSql, failed, text_of};
 use crate::storage::ObjectStorage;
 
@@ -106,7 +107,11 @@ impl Host for EdgeHost {
 
 impl Database {
     /// Opens the database of an object, and creates it when there is none.
-    pub(crate) fn open<'a>(state: &State, sinks: impl Iterator<Item = &'a Definition>) -> Result<Database> {
+    pub(crate) fn open<'a>(
+        state: &State,
+        objects: usize,
+        sinks: impl Iterator<Item = &'a Definition>,
+    ) -> Result<Database> {
         let sinks: Vec<Definition> = sinks.cloned().collect();
         let storage = state.storage();
         let raw: &JsValue = storage.as_raw().as_ref();
@@ -117,6 +122,7 @@ impl Database {
         let (mut waiting, mut due) = (0, Millis::NEVER);
         in_transaction(&storage, &mut || {
             migrate_on_demand(&mut sql)?;
+            spread::check(&mut sql, objects)?;
             pending::prepare(&mut sql, &sinks, now())?;
             if !sinks.is_empty() {
                 waiting = pending::count(&mut sql)?;

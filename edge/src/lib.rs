@@ -8,6 +8,7 @@
 //! |-----------------------------------------------|---------------|
 //! | what the Worker does before an object is woken | `gate`       |
 //! | the Durable Object, and its alarm             | `object`      |
+//! | a database of several objects                 | `spread`      |
 //! | one transaction: keyspace and rows as one     | `database`    |
 //! | SQL statements of the model on the object     | `sql`         |
 //! | the storage as JavaScript has it              | `storage`     |
@@ -32,6 +33,7 @@ mod kv;
 mod limit;
 mod object;
 mod settings;
+mod spread;
 mod sql;
 mod storage;
 mod upstash;

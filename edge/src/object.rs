@@ -5,7 +5,6 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use http::StatusCode;
 use http::request::Parts;
 use keystead_commands::ctx::Rights;
 use keystead_core::Result;
@@ -13,17 +12,16 @@ use keystead_http_api::upstash::SYNC_TOKEN;
 use keystead_model::keyspace::Expire;
 use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
-use crate::bounds::BODY_BYTES_MAX;
 use crate::buffer::{self, Buffer, routes};
 use crate::database::{Completion, Database as Open, now, sinks_due};
 use crate::exchange::{Reply, body_of, head_of};
 use crate::gate::{self, Api};
 use crate::limit::Policies;
-use crate::{kv, limit, settings, upstash};
+use crate::{kv, limit, settings, spread, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
-const ROWS_READ: &str = "keystead-rows-read";
-const ROWS_WRITTEN: &str = "keystead-rows-written";
+pub(crate) const ROWS_READ: &str = "keystead-rows-read";
+pub(crate) const ROWS_WRITTEN: &str = "keystead-rows-written";
 
 /// The object with the database.
 #[durable_object]
@@ -61,8 +59,7 @@ impl DurableObject for Database {
         }
         let api = Api::of(head.uri.path());
         let Some(body) = body_of(&mut request, &head).await? else {
-            let words = format!("ERR max request size exceeded. Limit: {BODY_BYTES_MAX} bytes");
-            return api.error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &words).into_response(&head);
+            return api.too_large().into_response(&head);
         };
         let rights =
             settings::rights_of(&self.env, &head.headers, head.uri.query()).unwrap_or(Rights::ReadOnly);
@@ -172,7 +169,9 @@ impl Database {
     pub(crate) fn with_open<T>(&self, run: impl FnOnce(&mut Open) -> T) -> Result<T> {
         let mut open = self.open.borrow_mut();
         if open.as_ref().is_none_or(Open::is_lost) {
-            *open = Some(Open::open(&self.state, self.buffers()?.iter().map(|one| &one.definition))?);
+            let objects = spread::objects(&self.env)?;
+            *open =
+                Some(Open::open(&self.state, objects, self.buffers()?.iter().map(|one| &one.definition))?);
         }
         match &mut *open {
             Some(open) => Ok(run(open)),

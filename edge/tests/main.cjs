@@ -7,5 +7,6 @@ main({
   ...require("./faults.cjs"),
   ...require("./apis.cjs"),
   ...require("./buffer.cjs"),
+  ...require("./spread.cjs"),
   ...require("./differential.cjs"),
 });

@@ -10,6 +10,7 @@
 //! | pages of other sites (CORS)                | [`cors`]       |
 //! | query parameters, with their errors        | [`parameters`] |
 //! | percent-encoding, parts of a query         | [`url`]        |
+//! | which slot a request belongs to            | [`keys`]       |
 //! | keys and numbers in JSON                   | [`written`]    |
 //! | the status of an error                     | [`status`]     |
 //!
@@ -21,6 +22,7 @@ pub mod code;
 pub mod cors;
 pub mod error;
 pub mod idempotency;
+pub mod keys;
 pub mod kv;
 pub mod parameters;
 pub mod rights;

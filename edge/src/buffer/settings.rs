@@ -59,6 +59,12 @@ pub(crate) fn sinks(env: &Env) -> Result<Vec<Definition>> {
     let invalid = |why: String| Error::new(Code::ConfigInvalid, format!("the variable {SINKS}: {why}"));
     let tables: BTreeMap<String, Table> =
         serde_json::from_str(&text).map_err(|error| invalid(format!("{error}: {EXAMPLE}")))?;
+    if crate::spread::objects(env)? > 1 {
+        return Err(invalid(
+            "a database of several objects (OBJECTS) has no sinks: remove one of the two variables"
+                .to_owned(),
+        ));
+    }
     if tables.len() > SINKS_MAX {
         return Err(invalid(format!("at most {SINKS_MAX} sinks are allowed")));
     }
