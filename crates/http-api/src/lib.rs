@@ -4,6 +4,7 @@
 //! |--------------------------------------------|----------------|
 //! | the Upstash-compatible REST API            | [`upstash`]    |
 //! | versioned documents                        | [`kv`]         |
+//! | rate limits                                | [`limit`]      |
 //! | errors of documents and limits             | [`error`]      |
 //! | the `Idempotency-Key` header               | [`idempotency`] |
 //! | the token of a request                     | [`rights`]     |
@@ -24,6 +25,7 @@ pub mod error;
 pub mod idempotency;
 pub mod keys;
 pub mod kv;
+pub mod limit;
 pub mod parameters;
 pub mod rights;
 pub mod status;
