@@ -30,3 +30,46 @@ pub(crate) const MAILBOX_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most policies of rate limits.
 pub(crate) const POLICIES_MAX: usize = 1000;
+
+/// Most objects of one database (`OBJECTS`). What concerns all keys calls all of them.
+pub(crate) const OBJECTS_MAX: usize = 64;
+
+/// Most sinks.
+pub(crate) const SINKS_MAX: usize = 16;
+
+/// How long a change waits for others before a flush, unless the sink says otherwise.
+pub(crate) const FLUSH_EVERY_MS: u64 = 1000;
+
+/// The longest that a sink may say.
+pub(crate) const FLUSH_EVERY_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// Rows of one batch for D1, unless the sink says otherwise. More rows are in the next batch, which follows at once.
+pub(crate) const FLUSH_ROWS: usize = 500;
+
+/// The most that a sink may say.
+pub(crate) const FLUSH_ROWS_MAX: usize = 5000;
+
+/// Statements of one batch for D1, about: a free account may send 50 in one request. Wide rows get smaller batches.
+pub(crate) const FLUSH_STATEMENTS: usize = 40;
+
+/// Bytes of values after which a batch takes no further row.
+pub(crate) const FLUSH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Batches that one request to flush writes at most. What is left follows by alarm.
+pub(crate) const FLUSH_BATCHES_MAX: usize = 1000;
+
+/// How long D1 may take for a batch. Then its outcome is looked up before anything else is written.
+pub(crate) const FLUSH_DEADLINE_MS: u64 = 30_000;
+
+/// Most keys that wait for D1, of all sinks. A write of a further key is rejected, and changes nothing.
+pub(crate) const PENDING_MAX: u64 = 100_000;
+
+/// The first and the longest pause after D1 has failed. Each is twice the one before.
+pub(crate) const RETRY_MS: u64 = 1000;
+pub(crate) const RETRY_MS_MAX: u64 = 60_000;
+
+/// Most keys in the quarantine of a sink that one request lists.
+pub(crate) const QUARANTINE_LISTED_MAX: usize = 1000;
+
+/// Keys of D1 that are read at a time when all keys are written again.
+pub(crate) const RESYNC_KEYS: usize = 1000;

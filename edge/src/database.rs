@@ -12,17 +12,24 @@ use keystead_commands::{Ctx, Random};
 use keystead_core::{Code, Error, Millis, Result};
 use keystead_model::effect::{Effect, Fact};
 use keystead_model::keyspace::Keyspace;
-use keystead_model::sql::migrate_on_demand;
+use keystead_model::sql::{Sql, migrate_on_demand};
 use wasm_bindgen::{JsCast, JsValue};
 use worker::{Date, State};
 
 use crate::bounds::{CHANGE_BYTES_MAX, HELD_BYTES, MAILBOX_BYTES_MAX, RECLAIM_INTERVAL_MS, RECLAIM_SLICE};
+use crate::buffer::pending::{self, Pending};
+use crate::buffer::settings::Definition;
+use crate::buffer::{self, Watch};
+use crate::spread;
 use crate::sql::{Figures, ObjectSql, failed, text_of};
 use crate::storage::ObjectStorage;
 
 /// The open database of an object.
 pub(crate) struct Database {
     storage: ObjectStorage,
+    /// For what stands beside the keys.
+    sql: ObjectSql,
+    watch: Watch,
     /// Nothing only while it is opened again.
     keys: Option<Keyspace>,
     pub(crate) hub: Arc<Hub>,
@@ -100,13 +107,31 @@ impl Host for EdgeHost {
 
 impl Database {
     /// Opens the database of an object, and creates it when there is none.
-    pub(crate) fn open(state: &State) -> Result<Database> {
+    pub(crate) fn open<'a>(
+        state: &State,
+        objects: usize,
+        sinks: impl Iterator<Item = &'a Definition>,
+    ) -> Result<Database> {
+        let sinks: Vec<Definition> = sinks.cloned().collect();
         let storage = state.storage();
         let raw: &JsValue = storage.as_raw().as_ref();
         let storage: ObjectStorage = raw.clone().unchecked_into();
         let mut sql = ObjectSql::new(storage.sql());
         let figures = sql.figures();
-        in_transaction(&storage, &mut || migrate_on_demand(&mut sql))?;
+        let mut beside = sql.another(storage.sql());
+        let (mut waiting, mut due) = (0, Millis::NEVER);
+        in_transaction(&storage, &mut || {
+            migrate_on_demand(&mut sql)?;
+            spread::check(&mut sql, objects)?;
+            pending::prepare(&mut sql, &sinks, now())?;
+            if !sinks.is_empty() {
+                waiting = pending::count(&mut sql)?;
+                due = sinks_due(&mut sql, &sinks)?;
+            }
+            Ok(())
+        })?;
+        let newest = if sinks.is_empty() { 0 } else { pending::newest(&mut beside)? };
+        let watch = Watch::of(&sinks, waiting, newest);
         let keys = prepared(Keyspace::on_demand(Box::new(sql))?);
         let hub = Arc::new(Hub::new(Box::new(EdgeHost)));
         let session = Session::new(hub.clients.unlisted(String::new(), now()), true);
@@ -115,7 +140,22 @@ impl Database {
         // Above those of earlier lives of the object.
         let token = now().0 << 10;
         let (alarm, effects) = (Millis::NEVER, Vec::new());
-        Ok(Database { storage, keys: Some(keys), hub, random, session, figures, alarm, effects, token })
+        let keys = Some(keys);
+        let mut open = Database {
+            storage,
+            sql: beside,
+            watch,
+            keys,
+            hub,
+            random,
+            session,
+            figures,
+            alarm,
+            effects,
+            token,
+        };
+        open.wake_exactly(due);
+        Ok(open)
     }
 
     /// Runs something on the keys as one transaction, which is undone if it says so.
@@ -129,6 +169,7 @@ impl Database {
         let (mut run, mut result) = (Some(run), None);
         let (hub, random, at) = (&self.hub, &mut self.random, now());
         let mut undone = false;
+        let (before, sql, mut watch) = (keys.revision(), &mut self.sql, self.watch.figures);
         let committed = in_transaction(&self.storage, &mut || {
             let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
             keys.savepoint();
@@ -138,7 +179,8 @@ impl Database {
                 undone = true;
                 return Err(failed("undone"));
             }
-            keys.write_rows()
+            keys.write_rows()?;
+            if keys.revision() > before { watch.count(sql) } else { Ok(()) }
         });
         let committed = match committed {
             Ok(()) => keys.release().map(|_| ()),
@@ -156,6 +198,9 @@ impl Database {
             self.keys = Some(prepared(keys.reopen()?));
         } else {
             self.keys = Some(keys);
+            if !undone {
+                self.watch.figures = watch;
+            }
             self.finish();
         }
         committed?;
@@ -173,16 +218,26 @@ impl Database {
         });
         let due = due.min().unwrap_or(Millis::NEVER);
         keys.shrink(HELD_BYTES);
+        let longest = self.watch.longest_wait(&effects);
         self.effects = effects;
         self.wake_at(due);
+        if let Some(ms) = longest {
+            self.wake_exactly(now().plus_ms(ms));
+        }
     }
 
-    /// Sets the alarm, unless one is set that is due earlier.
+    /// Sets the alarm for reclaiming.
     fn wake_at(&mut self, due: Millis) {
         if due == Millis::NEVER {
             return;
         }
-        let at = due.max(now().plus_ms(RECLAIM_INTERVAL_MS));
+        self.wake_exactly(due.max(now().plus_ms(RECLAIM_INTERVAL_MS)));
+    }
+
+    /// Sets the alarm, unless one is set that is due earlier.
+    pub(crate) fn wake_exactly(&mut self, at: Millis) {
+        // The platform takes no time that has long passed.
+        let at = at.max(now());
         if at < self.alarm {
             self.alarm = at;
             // The output gate waits for it, as for every write.
@@ -201,6 +256,17 @@ impl Database {
         })??;
         self.wake_at(due);
         Ok(())
+    }
+
+    /// Runs statements beside the keys as one transaction.
+    pub(crate) fn rows<T>(&mut self, run: impl FnOnce(&mut dyn Sql) -> Result<T>) -> Result<T> {
+        let (mut run, mut result, sql) = (Some(run), None, &mut self.sql);
+        in_transaction(&self.storage, &mut || {
+            let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
+            result = Some(run(sql)?);
+            Ok(())
+        })?;
+        result.ok_or_else(|| failed("a transaction did not run"))
     }
 
     /// Sends messages to subscribers.
@@ -223,6 +289,20 @@ impl Database {
     pub(crate) fn take_figures(&self) -> [u64; 2] {
         self.figures.take()
     }
+}
+
+/// When the first of these sinks writes again.
+pub(crate) fn sinks_due<'a>(
+    sql: &mut dyn Sql,
+    sinks: impl IntoIterator<Item = &'a Definition>,
+) -> Result<Millis> {
+    let mut due = Millis::NEVER;
+    for one in sinks {
+        let mut pending = Pending { sql: &mut *sql, sink: &one.name };
+        let (oldest, state) = (pending.oldest()?, pending.state()?);
+        due = due.min(buffer::due(oldest, &state, one).unwrap_or(Millis::NEVER));
+    }
+    Ok(due)
 }
 
 fn prepared(mut keys: Keyspace) -> Keyspace {

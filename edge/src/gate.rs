@@ -7,9 +7,10 @@ use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
+use crate::{bounds::BODY_BYTES_MAX, spread};
 
 /// The binding of the objects.
-const DATABASE: &str = "DATABASE";
+pub(crate) const DATABASE: &str = "DATABASE";
 /// The name of the one object of a database.
 const OBJECT: &str = "0";
 
@@ -19,6 +20,7 @@ pub(crate) enum Api {
     Health,
     Documents,
     Limits,
+    Sinks,
     Upstash,
 }
 
@@ -29,6 +31,7 @@ impl Api {
             "healthz" | "readyz" => Api::Health,
             "kv" | "kv:batch" => Api::Documents,
             "limit" => Api::Limits,
+            "sinks" => Api::Sinks,
             _ => Api::Upstash,
         }
     }
@@ -37,9 +40,16 @@ impl Api {
     fn allow(self) -> &'static str {
         match self {
             Api::Health => "GET, HEAD",
+            Api::Sinks => "GET, POST, HEAD",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }
+    }
+
+    /// The error for a body over the bound.
+    pub(crate) fn too_large(self) -> Reply {
+        let words = format!("ERR max request size exceeded. Limit: {BODY_BYTES_MAX} bytes");
+        self.error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &words)
     }
 
     /// An error in the form of this API.
@@ -58,9 +68,15 @@ impl Api {
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _: Context) -> worker::Result<Response> {
     let head = head_of(&request)?;
-    match before(&env, &head) {
-        Some(reply) => reply.into_response(&head),
-        None => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
+    let objects = spread::objects(&env);
+    match (before(&env, &head), objects) {
+        (Some(reply), _) => reply.into_response(&head),
+        (None, Err(error)) => {
+            let (status, words) = (StatusCode::INTERNAL_SERVER_ERROR, format!("ERR {}", error.message()));
+            Api::of(head.uri.path()).error(status, "config_invalid", &words).into_response(&head)
+        }
+        (None, Ok(count @ 2..)) => spread::fetch(&env, request, &head, count).await,
+        (None, Ok(_)) => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
     }
 }
 

@@ -9,6 +9,7 @@ use keystead_core::{Error, Millis, Result, ShardId};
 use keystead_http_api::bounds::LIST_LIMIT_MAX;
 use keystead_http_api::error::ApiError;
 use keystead_http_api::idempotency::{self, IdempotencyError};
+use keystead_http_api::kv::batch;
 use keystead_http_api::kv::params::{self, Guard, Reading, name};
 use keystead_http_api::kv::response::{object, response_of};
 use keystead_http_api::kv::write::{self, Write};
@@ -36,9 +37,7 @@ pub(crate) type ApiResult = std::result::Result<Reply, ApiError>;
 pub(crate) fn respond(database: &mut Database, request: &Arrived<'_>) -> ApiResult {
     let path = request.head.uri.path();
     if path == "/kv:batch" {
-        return Err(missing(
-            "changing several documents in one request: send several commands to /multi-exec",
-        ));
+        return batch(database, request);
     }
     let Some(key) = path.strip_prefix("/kv/") else { return list(database, request) };
     let key = params::key(key)?;
@@ -60,6 +59,22 @@ pub(crate) fn respond(database: &mut Database, request: &Arrived<'_>) -> ApiResu
         let changed = expiry.at(now).map(change).transpose();
         let response = changed.map(|changed| response_of(&key, changed, status));
         response.or_else(|miss| ApiError::from(miss).unless_broken())
+    })
+}
+
+/// Several operations as one, all or nothing.
+fn batch(database: &mut Database, request: &Arrived<'_>) -> ApiResult {
+    if request.rights == Rights::ReadOnly {
+        return Err(ApiError::ReadOnly);
+    }
+    Parameters::of(request.head, &[])?;
+    let operations = batch::read(request.body)?;
+    if operations.is_empty() {
+        return Err(ApiError::bad("the batch has no operations"));
+    }
+    let idempotency_key = idempotency::of(request.head, request.body, SIGNIFICANT)?;
+    at_most_once(database, idempotency_key.as_ref(), |keys, now| {
+        batch::run(&operations, keys, now, RESPONSE_BYTES_MAX)
     })
 }
 

@@ -8,6 +8,7 @@
 //! |-----------------------------------------------|---------------|
 //! | what the Worker does before an object is woken | `gate`       |
 //! | the Durable Object, and its alarm             | `object`      |
+//! | a database of several objects                 | `spread`      |
 //! | one transaction: keyspace and rows as one     | `database`    |
 //! | SQL statements of the model on the object     | `sql`         |
 //! | the storage as JavaScript has it              | `storage`     |
@@ -15,6 +16,7 @@
 //! | messages as events                            | `events`      |
 //! | versioned documents                           | `kv`          |
 //! | rate limits                                   | `limit`       |
+//! | write-behind to D1                            | `buffer`      |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
@@ -22,6 +24,7 @@
 //! when that is durable, which the platform's output gate ensures.
 
 mod bounds;
+mod buffer;
 mod database;
 mod events;
 mod exchange;
@@ -30,6 +33,7 @@ mod kv;
 mod limit;
 mod object;
 mod settings;
+mod spread;
 mod sql;
 mod storage;
 mod upstash;

@@ -1,4 +1,12 @@
 //! Rate limits on the keys of an object: `/limit/{policy}`. Touches the database it is given.
+//!
+//! | Request                                        | open      |
+//! |------------------------------------------------|-----------|
+//! | many keys; several policies and a write        | `several` |
+//! | leases and reservations                        | `units`   |
+
+mod several;
+mod units;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,22 +14,22 @@ use std::sync::Arc;
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use keystead_commands::ctx::Rights;
-use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{ManualClock, MemoryStore, Millis, Result};
 use keystead_http_api::error::ApiError;
 use keystead_http_api::idempotency;
+use keystead_http_api::limit::bodies::{One, takes_cost};
+use keystead_http_api::limit::params::{body, denial};
+use keystead_http_api::limit::response::stored;
 use keystead_http_api::parameters::{Parameters, decoded};
-use keystead_http_api::written::{self, KeyText, Object};
 use keystead_limit::lease::LeaseIds;
-use keystead_limit::{Decision, FailMode, HeaderStyles, Headers, Limiter, Policy};
+use keystead_limit::{Decision, FailMode, HeaderStyles, Headers, Limiter, Policy, Question};
 use keystead_model::keyspace::Held;
-use serde::Deserialize;
 use serde_json::json;
 use worker::Env;
 
 use crate::database::{Completion, Database};
 use crate::exchange::{JSON, Reply};
-use crate::kv::{ApiResult, at_most_once, missing};
+use crate::kv::{ApiResult, at_most_once};
 use crate::object::Arrived;
 use crate::settings;
 
@@ -37,12 +45,14 @@ struct Active {
 
 impl Policies {
     pub(crate) fn of(env: &Env) -> Result<Policies> {
+        // Each life of the object has leases of its own: there is no counter that outlives it.
+        let life = (js_sys::Math::random() * f64::from(1 << 21)) as u32;
         let active = |(name, policy): (String, Policy)| {
             let prefix = format!("limit:{name}:{}", policy.strategy().word());
             let limiter = Limiter::new(policy.clone(), Arc::new(MemoryStore::new()), FailMode::Closed)
                 .prefix(&prefix)
                 .clock(ManualClock::default())
-                .lease_ids(LeaseIds::of_node(0));
+                .lease_ids(LeaseIds::of_node(life));
             let headers = Headers::new(&policy, HeaderStyles::default());
             (name, Active { limiter, prefix, headers })
         };
@@ -50,20 +60,18 @@ impl Policies {
     }
 }
 
-/// The body of a check.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct One<'a> {
-    #[serde(borrow)]
-    key: KeyText<'a>,
-    #[serde(default = "one", deserialize_with = "written::whole")]
-    cost: u64,
-    #[serde(default)]
-    peek: bool,
+impl Policies {
+    fn find(&self, name: &str) -> std::result::Result<&Active, ApiError> {
+        let unknown =
+            || ApiError::NotFound(format!("there is no policy '{name}': set it in the variable LIMITS"));
+        self.0.get(name).ok_or_else(unknown)
+    }
 }
 
-fn one() -> u64 {
-    1
+/// A question about a key of a request.
+fn question(active: &Active, key: &[u8], cost: u64) -> std::result::Result<Question, ApiError> {
+    takes_cost(active.limiter.policy(), cost)?;
+    active.limiter.question(key, cost).map_err(|error| invalid(active, error))
 }
 
 pub(crate) fn respond(database: &mut Database, policies: &Policies, request: &Arrived<'_>) -> ApiResult {
@@ -80,62 +88,55 @@ pub(crate) fn respond(database: &mut Database, policies: &Policies, request: &Ar
                     format!("{}\n", json!({ "policies": names })).into_bytes(),
                 ))
             }
-            _ => Err(missing("combining limits in one request")),
+            _ => several::combine(database, policies, request),
         };
     }
-    let unknown =
-        || ApiError::NotFound(format!("there is no policy '{name}': set it in the variable LIMITS"));
-    let active = policies.0.get(name).ok_or_else(unknown)?;
+    let active = policies.find(name)?;
     match (&request.head.method, key) {
         (&Method::POST, None) => check(database, active, request),
         (&Method::GET | &Method::HEAD, Some(key)) => {
             peek(database, active, request, &decoded(key, false)?, 1)
         }
         (&Method::DELETE, Some(key)) => reset(database, active, request, &decoded(key, false)?),
-        (&Method::POST, Some(_)) => Err(missing("leases, reservations and checks of many keys")),
+        (&Method::POST, Some("check")) => several::check_many(database, active, request),
+        (&Method::POST, Some("acquire")) => units::acquire(database, active, request),
+        (&Method::POST, Some("release")) => units::release(database, active, request),
+        (&Method::POST, Some("reserve")) => units::reserve(database, active, request),
+        (&Method::POST, Some("settle")) => units::settle(database, active, request),
+        (&Method::POST, Some(action)) => Err(ApiError::NotFound(format!(
+            "there is no action '{action}': a policy can check, acquire, release, reserve and settle"
+        ))),
         _ => Err(ApiError::bad("the path is /limit/POLICY, or /limit/POLICY/KEY")),
     }
 }
 
-/// The status of a denial: 200, or 429 if the query says so.
-fn denial(request: &Arrived<'_>) -> std::result::Result<StatusCode, ApiError> {
-    match Parameters::of(request.head, &["status"])?.text("status")? {
-        None | Some("200") => Ok(StatusCode::OK),
-        Some("429") => Ok(StatusCode::TOO_MANY_REQUESTS),
-        Some(_) => Err(ApiError::bad("the parameter 'status' is 200 or 429: the status of a denial")),
-    }
-}
-
 fn check(database: &mut Database, active: &Active, request: &Arrived<'_>) -> ApiResult {
-    let denial = denial(request)?;
-    let read: std::result::Result<Object<One<'_>>, _> = serde_json::from_slice(request.body);
-    let Object(one) = read.map_err(|error| {
-        ApiError::bad(format!("invalid body: {error}: send {{\"key\":\"ada\",\"cost\":1,\"peek\":false}}"))
-    })?;
+    let denial = denial(request.head)?;
+    let one: One<'_> = body(request.body, r#"{"key":"ada","cost":1,"peek":false}"#)?;
     if one.peek {
         return peek(database, active, request, &one.key.0, one.cost);
     }
     if request.rights == Rights::ReadOnly {
         return Err(ApiError::ReadOnly);
     }
-    let question = active.limiter.question(&*one.key.0, one.cost).map_err(|error| invalid(active, error))?;
+    let question = question(active, &one.key.0, one.cost)?;
     let idempotency_key = idempotency::of(request.head, request.body, &[])?;
     let mut reply = at_most_once(database, idempotency_key.as_ref(), |keyspace, now| {
         let (decision, _) = question.check(&mut Held { keyspace, now })?;
-        Ok(stored(&decision, denial)?)
+        Ok(stored(&decision, &[], denial)?)
     })?;
     active.mark(&mut reply, crate::database::now());
     Ok(reply)
 }
 
 fn peek(database: &mut Database, active: &Active, request: &Arrived<'_>, key: &[u8], cost: u64) -> ApiResult {
-    let denial = denial(request)?;
-    let question = active.limiter.question(key, cost).map_err(|error| invalid(active, error))?;
+    let denial = denial(request.head)?;
+    let question = question(active, key, cost)?;
     let (decision, now) = database.transact(|open| {
         let (keyspace, now) = (&mut *open.keys, open.now);
         (question.peek(&mut Held { keyspace, now }), Completion::Commit)
     })??;
-    let mut reply = Reply::stored(stored(&decision, denial)?);
+    let mut reply = Reply::stored(stored(&decision, &[], denial)?);
     active.mark(&mut reply, now);
     Ok(reply)
 }
@@ -145,19 +146,13 @@ fn reset(database: &mut Database, active: &Active, request: &Arrived<'_>, key: &
         return Err(ApiError::ReadOnly);
     }
     Parameters::of(request.head, &[])?;
-    let question = active.limiter.question(key, 1).map_err(|error| invalid(active, error))?;
+    let question = question(active, key, 1)?;
     let existed = database.transact(|open| {
         let existed = open.keys.delete(question.key().as_bytes(), open.now);
         let completion = Completion::commit_if(existed.is_ok());
         (existed, completion)
     })??;
     Ok(Reply::new(StatusCode::OK, JSON, format!("{}\n", json!({ "reset": existed })).into_bytes()))
-}
-
-fn stored(decision: &Decision, denial: StatusCode) -> Result<StoredResponse> {
-    let status = if decision.allowed { StatusCode::OK } else { denial };
-    let body = format!("{}\n", decision.to_json()?).into_bytes();
-    Ok(StoredResponse { status: status.as_u16(), version: None, body })
 }
 
 fn invalid(active: &Active, error: keystead_core::Error) -> ApiError {

@@ -3,9 +3,8 @@
 //! Invariant: nothing is awaited between the beginning of a transaction and its end, so that requests run one after the other. After a
 //! panic the platform starts the module again, and the object opens its database at the next request.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
-use http::StatusCode;
 use http::request::Parts;
 use keystead_commands::ctx::Rights;
 use keystead_core::Result;
@@ -13,22 +12,23 @@ use keystead_http_api::upstash::SYNC_TOKEN;
 use keystead_model::keyspace::Expire;
 use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
-use crate::bounds::BODY_BYTES_MAX;
-use crate::database::{Completion, Database as Open};
+use crate::buffer::{self, Buffer, routes};
+use crate::database::{Completion, Database as Open, now, sinks_due};
 use crate::exchange::{Reply, body_of, head_of};
 use crate::gate::{self, Api};
 use crate::limit::Policies;
-use crate::{kv, limit, settings, upstash};
+use crate::{kv, limit, settings, spread, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
-const ROWS_READ: &str = "keystead-rows-read";
-const ROWS_WRITTEN: &str = "keystead-rows-written";
+pub(crate) const ROWS_READ: &str = "keystead-rows-read";
+pub(crate) const ROWS_WRITTEN: &str = "keystead-rows-written";
 
 /// The object with the database.
 #[durable_object]
 pub struct Database {
-    state: State,
-    env: Env,
+    pub(crate) state: State,
+    pub(crate) env: Env,
+    buffers: OnceCell<Vec<Buffer>>,
     open: RefCell<Option<Open>>,
     policies: RefCell<Option<Policies>>,
 }
@@ -42,7 +42,13 @@ pub(crate) struct Arrived<'a> {
 
 impl DurableObject for Database {
     fn new(state: State, env: Env) -> Self {
-        Database { state, env, open: RefCell::default(), policies: RefCell::default() }
+        Database {
+            state,
+            env,
+            buffers: OnceCell::new(),
+            open: RefCell::default(),
+            policies: RefCell::default(),
+        }
     }
 
     async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
@@ -53,17 +59,22 @@ impl DurableObject for Database {
         }
         let api = Api::of(head.uri.path());
         let Some(body) = body_of(&mut request, &head).await? else {
-            let words = format!("ERR max request size exceeded. Limit: {BODY_BYTES_MAX} bytes");
-            return api.error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &words).into_response(&head);
+            return api.too_large().into_response(&head);
         };
         let rights =
             settings::rights_of(&self.env, &head.headers, head.uri.query()).unwrap_or(Rights::ReadOnly);
-        self.respond(api, &Arrived { head: &head, body: &body, rights }).into_response(&head)
+        let arrived = Arrived { head: &head, body: &body, rights };
+        let reply = match api {
+            Api::Sinks => routes::respond(self, &arrived).await,
+            _ => self.respond(api, &arrived),
+        };
+        reply.into_response(&head)
     }
 
     async fn alarm(&self) -> worker::Result<Response> {
         let reclaimed = self.with_open(|open| open.reclaim()).and_then(|done| done);
-        match reclaimed {
+        self.flush_what_is_due().await;
+        match reclaimed.and_then(|()| self.wake_for_sinks()) {
             Ok(()) => Response::empty(),
             // The platform calls again.
             Err(error) => Err(worker::Error::RustError(error.to_string())),
@@ -72,9 +83,15 @@ impl DurableObject for Database {
 }
 
 impl Database {
-    /// Panics in a transaction, where a test has switched faults on.
+    /// Faults, where a test has switched them on: a panic in a transaction, the loss of D1's next reply.
     fn fault(&self, path: &str) {
-        if path != "/fault/panic" || self.env.var("FAULTS").is_err() {
+        if !path.starts_with("/fault/") || self.env.var("FAULTS").is_err() {
+            return;
+        }
+        if path == "/fault/reply" {
+            self.buffers().unwrap_or_default().iter().for_each(|one| one.loses_reply.set(true));
+        }
+        if path != "/fault/panic" {
             return;
         }
         let _ = self.with_open(|open| {
@@ -119,11 +136,42 @@ impl Database {
         })
     }
 
+    /// The sinks, from the variable.
+    pub(crate) fn buffers(&self) -> Result<&[Buffer]> {
+        if let Some(buffers) = self.buffers.get() {
+            return Ok(buffers);
+        }
+        let buffers = buffer::settings::sinks(&self.env)?.into_iter().map(Buffer::new).collect();
+        Ok(self.buffers.get_or_init(|| buffers))
+    }
+
+    /// Writes a batch of each sink that is due. What fails is tried again at the next alarm.
+    async fn flush_what_is_due(&self) {
+        for one in self.buffers().unwrap_or_default() {
+            let due = self.with_open(|open| open.rows(|sql| sinks_due(sql, [&one.definition])));
+            if due.and_then(|due| due).is_ok_and(|due| due <= now()) {
+                let _ = self.flush(one).await;
+            }
+        }
+    }
+
+    /// Sets the alarm for the next batch.
+    pub(crate) fn wake_for_sinks(&self) -> Result<()> {
+        let sinks = self.buffers()?.iter().map(|one| &one.definition);
+        self.with_open(|open| {
+            let due = open.rows(|sql| sinks_due(sql, sinks))?;
+            open.wake_exactly(due);
+            Ok(())
+        })?
+    }
+
     /// Runs something on the open database. One that cannot be opened is tried again at the next request.
-    fn with_open<T>(&self, run: impl FnOnce(&mut Open) -> T) -> Result<T> {
+    pub(crate) fn with_open<T>(&self, run: impl FnOnce(&mut Open) -> T) -> Result<T> {
         let mut open = self.open.borrow_mut();
         if open.as_ref().is_none_or(Open::is_lost) {
-            *open = Some(Open::open(&self.state)?);
+            let objects = spread::objects(&self.env)?;
+            *open =
+                Some(Open::open(&self.state, objects, self.buffers()?.iter().map(|one| &one.definition))?);
         }
         match &mut *open {
             Some(open) => Ok(run(open)),

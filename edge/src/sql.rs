@@ -45,6 +45,11 @@ impl ObjectSql {
         ObjectSql { sql: SendWrapper(sql), figures: Figures::default() }
     }
 
+    /// The same database again, with the same figures.
+    pub(crate) fn another(&self, sql: SqlStorage) -> ObjectSql {
+        ObjectSql { sql: SendWrapper(sql), figures: self.figures() }
+    }
+
     pub(crate) fn figures(&self) -> Figures {
         self.figures.clone()
     }

@@ -17,9 +17,10 @@ const LIMITS = JSON.stringify({
 
 // A worker with a database, which is in `directory` if there is one.
 exports.Edge = class Edge {
-  static async start({ directory, bindings = {}, withoutToken = false } = {}) {
+  static async start(options = {}) {
+    const { directory, bindings = {}, withoutToken = false, more = {} } = options;
     const edge = new Edge();
-    edge.directory = directory;
+    edge.options = options;
     edge.miniflare = new Miniflare({
       modules: ["index.js", "index_bg.wasm"].map((name) => ({
         type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
@@ -34,6 +35,7 @@ exports.Edge = class Edge {
         LIMITS,
         ...bindings,
       },
+      ...more,
       host: "127.0.0.1",
       port: 0,
       log: undefined,
@@ -91,13 +93,13 @@ exports.Edge = class Edge {
       }
     }
     await this.miniflare.dispose().catch(() => {});
-    return exports.Edge.start({ directory: this.directory });
+    return exports.Edge.start(this.options);
   }
 
   // The object wakes with nothing in memory.
   async restart() {
     await this.stop();
-    return exports.Edge.start({ directory: this.directory });
+    return exports.Edge.start(this.options);
   }
 };
 

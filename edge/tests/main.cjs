@@ -6,5 +6,7 @@ main({
   ...require("./rows.cjs"),
   ...require("./faults.cjs"),
   ...require("./apis.cjs"),
+  ...require("./buffer.cjs"),
+  ...require("./spread.cjs"),
   ...require("./differential.cjs"),
 });

@@ -11,3 +11,11 @@ pub const LIST_LIMIT_MAX: usize = 10_000;
 
 /// Most operations of one `/kv:batch`. More get `413`.
 pub const BATCH_OPERATIONS_MAX: usize = 100;
+
+/// Most commands, or operations, that run with a decision. More get `413`.
+pub const THEN_MAX: usize = BATCH_OPERATIONS_MAX;
+
+/// Longest time for which a reservation is held, and the default. A longer one gets `400`.
+pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// See [`RESERVATION_MS_MAX`].
+pub const RESERVATION_MS: u64 = 10 * 60 * 1000;

@@ -4,12 +4,14 @@
 //! |--------------------------------------------|----------------|
 //! | the Upstash-compatible REST API            | [`upstash`]    |
 //! | versioned documents                        | [`kv`]         |
+//! | rate limits                                | [`limit`]      |
 //! | errors of documents and limits             | [`error`]      |
 //! | the `Idempotency-Key` header               | [`idempotency`] |
 //! | the token of a request                     | [`rights`]     |
 //! | pages of other sites (CORS)                | [`cors`]       |
 //! | query parameters, with their errors        | [`parameters`] |
 //! | percent-encoding, parts of a query         | [`url`]        |
+//! | which slot a request belongs to            | [`keys`]       |
 //! | keys and numbers in JSON                   | [`written`]    |
 //! | the status of an error                     | [`status`]     |
 //!
@@ -21,7 +23,9 @@ pub mod code;
 pub mod cors;
 pub mod error;
 pub mod idempotency;
+pub mod keys;
 pub mod kv;
+pub mod limit;
 pub mod parameters;
 pub mod rights;
 pub mod status;

@@ -7,7 +7,8 @@ mod router;
 use std::time::Duration;
 
 pub use keystead_http_api::bounds::{
-    BATCH_OPERATIONS_MAX, IDEMPOTENCY_KEY_BYTES_MAX, LIST_LIMIT_MAX, REST_COMMANDS_MAX,
+    BATCH_OPERATIONS_MAX, IDEMPOTENCY_KEY_BYTES_MAX, LIST_LIMIT_MAX, RESERVATION_MS, RESERVATION_MS_MAX,
+    REST_COMMANDS_MAX, THEN_MAX,
 };
 
 use keystead_commands::hub::OutputLimit;
@@ -203,14 +204,6 @@ pub const DENIED_KEY_BYTES: usize = 128;
 
 /// Denied keys that metrics and `GET /limit/{policy}` report.
 pub const DENIED_KEYS_LISTED: usize = 10;
-
-/// Longest time for which a reservation is held, and the default. A longer one gets `400`.
-pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
-/// See [`RESERVATION_MS_MAX`].
-pub const RESERVATION_MS: u64 = 10 * 60 * 1000;
-
-/// Most commands, or operations, that run with a decision. More get `413`.
-pub const THEN_MAX: usize = BATCH_OPERATIONS_MAX;
 
 /// Longest line that `keystead limit replay` reads, in bytes. A longer one is an error.
 pub const REPLAY_LINE_BYTES_MAX: usize = 1024 * 1024;

@@ -1,17 +1,12 @@
 //! Targets of write-behind by URL: other people's databases, which Keystead keeps up to date in batches.
 //!
 //! A new target is one file with a `SCHEME` and an implementation of [`Sink`], one row in [`SCHEMES`], one in `FEATURES`, and one cargo
-//! feature. A target with tables builds its statements with `statement` and checks its columns with `table`; one without ignores both and
+//! feature. A target with tables builds its statements with [`keystead_rows`] and checks its columns with it; one without ignores both and
 //! takes keys and JSON from the [`Row`]s.
 //!
 //! | To find                                             | open        |
 //! |-----------------------------------------------------|-------------|
-//! | rows, batches, the position                         | [`batch`]   |
-//! | which field goes to which column                    | [`layout`]  |
-//! | a value as a bound parameter of a column's type     | `param`     |
-//! | the one helper that builds and chunks statements    | `statement` |
-//! | what a target's table must look like                | `table`     |
-//! | the table of positions                              | `positions` |
+//! | rows, layouts, statements, positions                | [`keystead_rows`] |
 //! | a batch as a transaction of an SQL server           | `session`   |
 //! | the name of a change, for targets without tables    | `event`     |
 //! | PostgreSQL; SQLite; MySQL and MariaDB               | `postgres`; `sqlite`; `mysql` |
@@ -19,25 +14,19 @@
 //!
 //! Touches what the URL names. Invariant: a batch and the position that it reaches become visible together or not at all.
 
-pub mod batch;
 pub mod bounds;
 #[cfg(any(feature = "webhook", feature = "nats"))]
 mod event;
-pub mod layout;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "nats")]
 mod nats;
-mod param;
-mod positions;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod statement;
-mod table;
 #[cfg(feature = "webhook")]
 mod webhook;
 
@@ -47,9 +36,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result, parse_duration_ms};
+use keystead_rows::{param, positions, statement, table};
 use keystead_stores::connect::Url;
 
 use bounds::{DEADLINE, DEADLINE_RANGE};
+
+pub use keystead_rows::{batch, layout};
 
 pub use batch::{Batch, Change, Position, Rejection, Row, Written};
 pub use layout::{Deletes, Layout, Values};

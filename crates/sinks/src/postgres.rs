@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
+use keystead_rows::bounds::STATEMENT_BYTES;
 use keystead_stores::connect::{PostgresLogin, PostgresTarget, Url, postgres_error};
 use tokio::sync::Mutex;
 use tokio_postgres::error::SqlState;
@@ -14,7 +15,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as PostgresRow};
 
 use crate::batch::{Batch, Position, Row, Written};
-use crate::bounds::{CONNECT_WITHIN, POSTGRES_PARAMS_MAX, STATEMENT_BYTES, STATEMENT_ROWS_MAX};
+use crate::bounds::{CONNECT_WITHIN, POSTGRES_PARAMS_MAX, STATEMENT_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
 use crate::session::{Call, Failed, Session, Writer};

@@ -6,39 +6,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::{Code, Error, Result};
+use keystead_rows::sqlite::{self, COLUMNS, ColumnRow, DIALECT, UNIQUE};
 use keystead_stores::connect::Url;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, Params, Transaction, TransactionBehavior, params_from_iter,
+};
 
 use crate::batch::{Batch, Position, Rejection, Row, Written};
-use crate::bounds::{DEADLINE, REJECTIONS_MAX, SQLITE_PARAMS_MAX, SQLITE_ROWS_MAX, STATEMENT_BYTES};
+use crate::bounds::{DEADLINE, REJECTIONS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
-use crate::param::{Kind, Param};
-use crate::statement::{Dialect, Grammar, Sorted, Statement, Types, differing, prepare, writes};
-use crate::table::{self, Found, FoundColumn, Table};
+use crate::param::Param;
+use crate::statement::{Sorted, Statement, differing, prepare, writes};
+use crate::table::{self, Table};
 use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
 
 pub(super) const SCHEME: Scheme =
     Scheme { name: "sqlite", form: "sqlite:PATH", about: "a SQLite file that exists", open };
-
-const DIALECT: Dialect = Dialect {
-    quote: '"',
-    grammar: Grammar::Conflict,
-    bytes: STATEMENT_BYTES,
-    params_max: SQLITE_PARAMS_MAX,
-    rows_max: SQLITE_ROWS_MAX,
-    place: |number, _| format!("?{number}"),
-    same: |one, other, _| format!("{one} IS {other}"),
-    types: Types { key: "TEXT", text: "TEXT", json: "TEXT", integer: "INTEGER", bool: "INTEGER" },
-    yes: "1",
-    no: "0",
-};
-
-const COLUMNS: &str = "SELECT name, type, \"notnull\" AND dflt_value IS NULL AND NOT (pk AND type = 'INTEGER'), hidden > 1, pk \
-    FROM pragma_table_xinfo(?1)";
-
-const UNIQUE: &str = "SELECT min(c.name) FROM pragma_index_list(?1) AS i, pragma_index_info(i.name) AS c \
-    WHERE i.\"unique\" AND NOT i.partial GROUP BY i.name HAVING count(*) = 1";
 
 struct SqliteSink {
     path: PathBuf,
@@ -94,16 +78,15 @@ impl From<Failed> for Error {
 
 type Call<T> = std::result::Result<T, Failed>;
 
-impl ToSql for Param {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(match self {
-            Param::Null => ToSqlOutput::Owned(Value::Null),
-            Param::Bool(value) => ToSqlOutput::Owned(Value::Integer(i64::from(*value))),
-            Param::Integer(value) => ToSqlOutput::Owned(Value::Integer(*value)),
-            Param::Real(value) => ToSqlOutput::Owned(Value::Real(*value)),
-            Param::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
-        })
-    }
+/// Parameters of a statement, as the driver binds them.
+fn bound(params: &[Param]) -> impl Params {
+    params_from_iter(params.iter().map(|param| match param {
+        Param::Null => ToSqlOutput::Owned(Value::Null),
+        Param::Bool(value) => ToSqlOutput::Owned(Value::Integer(i64::from(*value))),
+        Param::Integer(value) => ToSqlOutput::Owned(Value::Integer(*value)),
+        Param::Real(value) => ToSqlOutput::Owned(Value::Real(*value)),
+        Param::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+    }))
 }
 
 impl SqliteSink {
@@ -142,29 +125,21 @@ impl SqliteSink {
 
     fn look(&self, connection: &Connection) -> Call<Result<Table>> {
         let name = self.layout.table.rsplit('.').next().unwrap_or_default();
-        let (mut found, mut keys) = (Found::default(), Vec::new());
         let mut columns = connection.prepare(COLUMNS)?;
-        let mut rows = columns.query([name])?;
-        while let Some(row) = rows.next()? {
-            let (name, type_name): (String, String) = (row.get(0)?, row.get(1)?);
-            if row.get::<_, i64>(4)? > 0 {
-                keys.push(name.clone());
-            }
-            let kind = kind_of(&type_name);
-            found.columns.push(FoundColumn {
-                name,
-                type_name,
-                kind,
+        let columns = columns.query_map([name], |row| {
+            Ok(ColumnRow {
+                name: row.get(0)?,
+                type_name: row.get(1)?,
                 is_required: row.get(2)?,
                 is_generated: row.get(3)?,
-            });
-        }
+                is_key: row.get::<_, i64>(4)? > 0,
+            })
+        })?;
+        let columns = columns.collect::<rusqlite::Result<_>>()?;
         let mut unique = connection.prepare(UNIQUE)?;
-        found.unique = unique.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        if let [key] = &keys[..] {
-            found.unique.push(key.clone());
-        }
-        Ok(table::check(&self.layout, (!found.columns.is_empty()).then_some(found), &DIALECT))
+        let unique = unique.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let found = sqlite::found(columns, unique);
+        Ok(table::check(&self.layout, found, &DIALECT))
     }
 
     fn sorted(&self, table: &Table, rows: &[Row], which: impl Iterator<Item = usize>) -> Sorted {
@@ -223,7 +198,7 @@ impl SqliteSink {
     fn position(&self, connection: &Connection) -> Call<Option<Position>> {
         let read = positions::read(&DIALECT, &self.layout.sink);
         let mut statement = connection.prepare(&read.sql)?;
-        let mut rows = statement.query(params_from_iter(&read.params))?;
+        let mut rows = statement.query(bound(&read.params))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let revisions: String = row.get(2)?;
         let position = Position::of_parts(row.get(0)?, row.get(1)?, &revisions, row.get(3)?);
@@ -258,7 +233,7 @@ impl SqliteSink {
 
     fn found(&self, connection: &Connection, statement: &Statement) -> Call<Vec<String>> {
         let mut prepared = connection.prepare(&statement.sql)?;
-        let found = prepared.query_map(params_from_iter(&statement.params), |row| row.get::<_, String>(0))?;
+        let found = prepared.query_map(bound(&statement.params), |row| row.get::<_, String>(0))?;
         found.map(|key| Ok(self.layout.key_of(key?))).collect()
     }
 
@@ -274,27 +249,9 @@ impl SqliteSink {
     }
 }
 
-fn kind_of(type_name: &str) -> Kind {
-    let upper = type_name.to_ascii_uppercase();
-    // By the rules of column affinity.
-    if upper.contains("INT") {
-        Kind::Integer
-    } else if upper.contains("JSON") {
-        Kind::Json
-    } else if ["CHAR", "CLOB", "TEXT"].iter().any(|word| upper.contains(word)) {
-        Kind::Text
-    } else if ["REAL", "FLOA", "DOUB"].iter().any(|word| upper.contains(word)) {
-        Kind::Real
-    } else if upper.contains("BOOL") {
-        Kind::Bool
-    } else {
-        Kind::Other
-    }
-}
-
 fn execute(connection: &Connection, statement: &Statement) -> Call<u64> {
     let mut prepared = connection.prepare(&statement.sql)?;
-    Ok(prepared.execute(params_from_iter(&statement.params))? as u64)
+    Ok(prepared.execute(bound(&statement.params))? as u64)
 }
 
 fn run(connection: &Connection, statements: &[Statement]) -> Call<()> {

@@ -12,7 +12,7 @@
 //! | requests for slots that move                   | `redirect` |
 //! | accept, connection bound, drain                | `listener` |
 //! | how one request is processed                   | `request`  |
-//! | which slot a request belongs to                | `keys`     |
+//! | which slot a request belongs to                | [`keystead_http_api::keys`] |
 //! | commands, pipelines, transactions              | `upstash`  |
 //! | `GET /kv` over all nodes                       | `list`     |
 //! | connections to a node, deadlines               | `node`     |
@@ -27,7 +27,6 @@
 mod follow;
 mod health;
 mod incoming;
-mod keys;
 mod list;
 mod listener;
 mod map;
@@ -46,6 +45,7 @@ use std::sync::{Arc, OnceLock};
 
 use hyper::{Request, Response};
 use keystead_core::{Code, Error, Result};
+use keystead_http_api::keys;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

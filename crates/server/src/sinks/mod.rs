@@ -6,7 +6,7 @@
 //! | the task: positions, triggers; one batch         | `follower`; `flush` |
 //! | keys that have changed                           | `pending`    |
 //! | writing all keys again                           | `resync`     |
-//! | reading keys from the shards; their JSON         | `source`; `value` |
+//! | reading keys from the shards                     | `source`     |
 //! | rows that the target rejects                     | [`quarantine`] |
 //! | what requests see of the task                    | [`shared`]   |
 //! | comparing source and target                      | `verify`     |
@@ -23,7 +23,6 @@ pub mod quarantine;
 mod resync;
 pub mod shared;
 mod source;
-mod value;
 mod verify;
 
 use std::future::{Future, poll_fn};

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 
 use keystead_commands::documents::is_internal;
-use keystead_core::{Error, Millis, Result, Revision, ShardId, Version};
+use keystead_core::{Error, Millis, Result, Revision, ShardId};
 use keystead_engine::{Completion, Engine};
 use keystead_model::Bytes;
 use keystead_model::effect::Effect;
 use keystead_model::keyspace::Keyspace;
+use keystead_rows::value::Found;
 
-use super::value::Found;
 use crate::bounds::{SINK_SLICE_BYTES, SINK_SLICE_KEYS};
 use crate::call;
 
@@ -40,23 +40,13 @@ pub(super) async fn read(engine: &Engine, shard: ShardId, keys: Vec<Bytes>) -> R
         let mut keys = keys.into_iter();
         while bytes < SINK_SLICE_BYTES && found.len() < SINK_SLICE_KEYS {
             let Some(key) = keys.next() else { break };
-            let one = read_key(keyspace, key, now)?;
+            let one = Found::read(keyspace, key, now)?;
             bytes += one.effects.iter().flatten().map(Effect::size_hint).sum::<usize>();
             found.push(one);
         }
         Ok(Read { found, bytes, left: keys.collect() })
     })
     .await
-}
-
-fn read_key(keyspace: &mut Keyspace, key: Bytes, now: Millis) -> Result<Found> {
-    Ok(match keyspace.meta(&key, now)? {
-        None => Found { key, version: Version::ZERO, revision: keyspace.revision(), effects: None },
-        Some(meta) => {
-            let effects = Some(keyspace.export(&key)?);
-            Found { key, version: meta.version, revision: meta.revision, effects }
-        }
-    })
 }
 
 /// Some keys with a prefix of a shard, and the cursor for the next ones: 0 at the end.

@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keystead_core::{Code, Error, Result};
+use keystead_rows::bounds::STATEMENT_BYTES;
 use keystead_stores::connect::Url;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tokio::sync::Mutex;
 
 use crate::batch::{Batch, Position, Row, Written};
-use crate::bounds::{CONNECT_WITHIN, MYSQL_PARAMS_MAX, MYSQL_ROWS_MAX, STATEMENT_BYTES};
+use crate::bounds::{CONNECT_WITHIN, MYSQL_PARAMS_MAX, MYSQL_ROWS_MAX};
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
 use crate::param::{Kind, Param};
 use crate::session::{Call, Failed, Session, Writer};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use keystead_commands::idempotency::IdempotencyKey;
 use keystead_core::{Applies, Code, Error, Key, Millis, Result, ShardId, Stopwatch, Store};
+use keystead_http_api::limit::bodies::{KeyOf, Many, One};
 use keystead_limit::bounds::CHECK_MANY_MAX;
 use keystead_limit::fail_mode::is_broken;
 use keystead_limit::{Decision, Limiter, Question};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::super::context::HttpContext;
@@ -21,18 +21,7 @@ use super::params;
 use super::run::{self, PolicyStep, Ran};
 use super::{find_policy, question, response};
 use crate::policies::active::ActivePolicy;
-use crate::written::{self, KeyText, Object};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct One<'a> {
-    #[serde(borrow)]
-    key: KeyText<'a>,
-    #[serde(default = "params::one", deserialize_with = "written::whole")]
-    cost: u64,
-    #[serde(default)]
-    peek: bool,
-}
+use crate::written::Object;
 
 /// Checks a key, and consumes if it is allowed.
 struct Check(Question);
@@ -157,23 +146,6 @@ pub(in super::super) async fn reset(context: &HttpContext, request: &HttpRequest
     // A reset is idempotent, so an Idempotency-Key makes no difference.
     let existed = active.limiter.reset(key).await?;
     Ok(reply::json(StatusCode::OK, json!({ "reset": existed })))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Many<'a> {
-    #[serde(borrow)]
-    keys: Vec<Object<KeyOf<'a>>>,
-}
-
-/// A key of several, with its cost.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyOf<'a> {
-    #[serde(borrow)]
-    key: KeyText<'a>,
-    #[serde(default = "params::one", deserialize_with = "written::whole")]
-    cost: u64,
 }
 
 /// `POST /limit/{policy}/check`: many keys at one instant.

@@ -34,8 +34,8 @@ pub(super) use reserve::{reserve, settle};
 use std::sync::Arc;
 
 use keystead_core::Code;
+use keystead_http_api::limit::bodies::takes_cost;
 use keystead_limit::Question;
-use keystead_limit::strategy::AnyStrategy;
 
 use super::context::HttpContext;
 use super::error::{ApiError, ApiResult};
@@ -66,11 +66,7 @@ fn find_policy(context: &HttpContext, name: &str) -> Result<Arc<ActivePolicy>, A
 
 /// A question about a key of a request.
 fn question(active: &ActivePolicy, key: &[u8], cost: u64) -> Result<Question, ApiError> {
-    if cost != 1 && matches!(active.definition.policy.strategy(), AnyStrategy::Concurrency(_)) {
-        return Err(ApiError::bad(
-            "a concurrency policy counts one lease at a time: leave cost out, or acquire each",
-        ));
-    }
+    takes_cost(&active.definition.policy, cost)?;
     active.limiter.question(key, cost).map_err(|error| match error.code() {
         Code::TooLarge => {
             ApiError::TooLarge(format!("{}, with '{}:' before it", error.message(), active.prefix))

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use keystead_core::{Applies, Key, Millis, Result, Stopwatch, Store};
+use keystead_http_api::limit::bodies::{Bill, Estimate, has_units, no_reservation, whole};
 use keystead_limit::reserve::{Reserve, Settle};
-use keystead_limit::strategy::AnyStrategy;
 use keystead_limit::{Decision, Limiter, Reserved};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::context::HttpContext;
@@ -15,25 +14,11 @@ use super::super::error::{ApiError, ApiResult};
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
-use super::lease::whole;
 use super::params;
 use super::run::{self, PolicyStep, Ran};
 use super::{find_policy, question, response};
 use crate::bounds::{RESERVATION_MS, RESERVATION_MS_MAX};
 use crate::policies::active::ActivePolicy;
-use crate::written::{self, KeyText};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Estimate<'a> {
-    #[serde(borrow)]
-    key: KeyText<'a>,
-    #[serde(deserialize_with = "written::whole")]
-    cost: u64,
-    /// How long it may stay unsettled.
-    #[serde(default, rename = "ttlMs", deserialize_with = "written::whole_or_none")]
-    ttl_ms: Option<u64>,
-}
 
 /// `POST /limit/{policy}/reserve`
 pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpRequest) -> ApiResult {
@@ -42,7 +27,7 @@ pub(in super::super) async fn reserve(context: &HttpContext, request: &HttpReque
     let active = find_policy(context, name)?;
     let body: Estimate<'_> = params::body(&request.body, r#"{"key":"ada","cost":4000,"ttlMs":60000}"#)?;
     request.require_write()?;
-    has_units(&active)?;
+    has_units(&active.definition.policy)?;
     question(&active, &body.key.0, body.cost)?;
     let ttl_ms = body.ttl_ms.unwrap_or(RESERVATION_MS);
     if !(1..=RESERVATION_MS_MAX).contains(&ttl_ms) {
@@ -116,17 +101,6 @@ impl PolicyStep for ReserveUnits {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Bill<'a> {
-    #[serde(borrow)]
-    key: KeyText<'a>,
-    #[serde(deserialize_with = "written::whole")]
-    id: u64,
-    #[serde(deserialize_with = "written::whole")]
-    cost: u64,
-}
-
 /// `POST /limit/{policy}/settle`
 pub(in super::super) async fn settle(context: &HttpContext, request: &HttpRequest) -> ApiResult {
     let name = params::policy_name(request)?;
@@ -134,7 +108,7 @@ pub(in super::super) async fn settle(context: &HttpContext, request: &HttpReques
     let active = find_policy(context, name)?;
     let body: Bill<'_> = params::body(&request.body, r#"{"key":"ada","id":1,"cost":1500}"#)?;
     request.require_write()?;
-    has_units(&active)?;
+    has_units(&active.definition.policy)?;
     question(&active, &body.key.0, 1)?;
     let id = whole(body.id)?;
     let idempotency_key = run::idempotency_key_of(request, [&*active])?;
@@ -142,11 +116,11 @@ pub(in super::super) async fn settle(context: &HttpContext, request: &HttpReques
     let step = SettleUnits::new(&active, &body.key.0, id, cost)?;
     let response = move |settled: &Option<Decision>| match settled {
         Some(decision) => response::stored(decision, &[("settled", Value::from(cost))], StatusCode::OK),
-        None => Ok(none().stored()),
+        None => Ok(no_reservation().stored()),
     };
     match run::apply(context, &active, idempotency_key, step, response).await? {
         Ran::Stored(stored) => Ok(reply::stored(stored)),
-        Ran::New(None) => Err(none()),
+        Ran::New(None) => Err(no_reservation()),
         // The decision is the state afterwards, so its status is never that of a denial.
         Ran::New(Some(decision)) => {
             let text = response::text(&decision, &[("settled", Value::from(cost))])?;
@@ -196,21 +170,5 @@ impl PolicyStep for SettleUnits {
 
     fn failed_open(_: Decision, _: Millis) -> Option<Option<Decision>> {
         None
-    }
-}
-
-fn none() -> ApiError {
-    ApiError::NotFound(
-        "there is no such reservation: it is settled already, or has expired, and its estimate stands"
-            .to_owned(),
-    )
-}
-
-fn has_units(active: &ActivePolicy) -> Result<(), ApiError> {
-    match active.definition.policy.strategy() {
-        AnyStrategy::Concurrency(_) => {
-            Err(ApiError::bad("a concurrency policy has leases, not units: acquire and release them"))
-        }
-        _ => Ok(()),
     }
 }

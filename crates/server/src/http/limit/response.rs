@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use keystead_commands::idempotency::StoredResponse;
 use keystead_core::{Millis, Result};
+pub(super) use keystead_http_api::limit::response::{status, stored, stored_text, text};
 use keystead_limit::Decision;
 use serde_json::Value;
 
@@ -23,15 +24,6 @@ pub(super) fn decided(
     Ok(reply)
 }
 
-/// The same in the form that can be stored.
-pub(super) fn stored(
-    decision: &Decision,
-    more: &[(&str, Value)],
-    denial: StatusCode,
-) -> Result<StoredResponse> {
-    Ok(stored_text(status(decision, denial), &text(decision, more)?))
-}
-
 /// The stored response again, with the headers of its decision. `Retry-After` is then that of the first response, too.
 pub(super) fn stored_reply(active: &ActivePolicy, stored: StoredResponse, now: Millis) -> Reply {
     let decision: Option<Decision> = serde_json::from_slice(&stored.body).ok();
@@ -40,26 +32,6 @@ pub(super) fn stored_reply(active: &ActivePolicy, stored: StoredResponse, now: M
         headers(&mut reply, active, &decision, now);
     }
     reply
-}
-
-/// A response with this text, in the form that can be stored.
-pub(super) fn stored_text(status: StatusCode, text: &str) -> StoredResponse {
-    StoredResponse { status: status.as_u16(), version: None, body: format!("{text}\n").into_bytes() }
-}
-
-/// The text of a decision, with more members.
-pub(super) fn text(decision: &Decision, more: &[(&str, Value)]) -> Result<String> {
-    let mut text = decision.to_json()?;
-    for (name, value) in more {
-        text.truncate(text.len() - 1);
-        text.push_str(&format!(",\"{name}\":{value}}}"));
-    }
-    Ok(text)
-}
-
-/// The status of a response.
-pub(super) fn status(decision: &Decision, denial: StatusCode) -> StatusCode {
-    if decision.allowed { StatusCode::OK } else { denial }
 }
 
 /// Adds the headers of the policy.

@@ -73,7 +73,8 @@ impl Layout {
     }
 
     /// What a column of the value gets; nothing is NULL.
-    pub(crate) fn value_of<'v>(&self, column: usize, value: &'v Value) -> Option<&'v Value> {
+    #[must_use]
+    pub fn value_of<'v>(&self, column: usize, value: &'v Value) -> Option<&'v Value> {
         match &self.values {
             Values::Whole(_) => Some(value),
             Values::Fields(fields) => {
@@ -84,7 +85,8 @@ impl Layout {
     }
 
     /// Whether a column may have changed when these fields of the value have.
-    pub(crate) fn is_changed(&self, column: usize, changed: &[String]) -> bool {
+    #[must_use]
+    pub fn is_changed(&self, column: usize, changed: &[String]) -> bool {
         match &self.values {
             Values::Whole(_) => true,
             Values::Fields(fields) => fields.get(column).is_some_and(|(_, path)| {
@@ -95,7 +97,8 @@ impl Layout {
     }
 
     /// What the column of the key has.
-    pub(crate) fn key_text<'k>(&self, key: &'k str) -> &'k str {
+    #[must_use]
+    pub fn key_text<'k>(&self, key: &'k str) -> &'k str {
         match self.strip_prefix {
             true => key.strip_prefix(&self.prefix).unwrap_or(key),
             false => key,
@@ -103,7 +106,8 @@ impl Layout {
     }
 
     /// The key of what its column has.
-    pub(crate) fn key_of(&self, text: String) -> String {
+    #[must_use]
+    pub fn key_of(&self, text: String) -> String {
         match self.strip_prefix {
             true => format!("{}{text}", self.prefix),
             false => text,

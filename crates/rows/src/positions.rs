@@ -7,7 +7,8 @@ use crate::statement::{Dialect, Grammar, Statement};
 use crate::table::Column;
 
 /// Creates the table.
-pub(crate) fn create(dialect: &Dialect) -> String {
+#[must_use]
+pub fn create(dialect: &Dialect) -> String {
     let types = &dialect.types;
     format!(
         "CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (sink {key} PRIMARY KEY, database_id {text} NOT NULL, \
@@ -19,7 +20,8 @@ pub(crate) fn create(dialect: &Dialect) -> String {
 }
 
 /// Reads the columns `database_id`, `batch`, `revisions`, `resync`.
-pub(crate) fn read(dialect: &Dialect, sink: &str) -> Statement {
+#[must_use]
+pub fn read(dialect: &Dialect, sink: &str) -> Statement {
     let mut params = Vec::new();
     let sink = place(dialect, &mut params, sink);
     let sql =
@@ -28,7 +30,8 @@ pub(crate) fn read(dialect: &Dialect, sink: &str) -> Statement {
 }
 
 /// Changes one row if the target has the position that a batch expects, and none otherwise.
-pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
+#[must_use]
+pub fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
     let (next, mut params) = (&batch.next, Vec::new());
     let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
     let (number, revisions) = (next.batch, next.revisions_text());
@@ -56,6 +59,38 @@ pub(crate) fn advance(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement
         }
     };
     Statement { sql, params, otherwise: None }
+}
+
+/// As [`advance`], for a target that runs a list of statements as one transaction and cannot look at their results in between: where it
+/// has another position, this fails with a violated constraint of the column `batch`, and with it the transaction.
+#[must_use]
+pub fn advance_or_fail(dialect: &Dialect, sink: &str, batch: &Batch) -> Statement {
+    let (next, mut params) = (&batch.next, Vec::new());
+    let resync = next.resync.map_or("NULL".to_owned(), |first| first.to_string());
+    let mut place = |text: &str| place(dialect, &mut params, text);
+    let (name, database, revisions) = (place(sink), place(&next.database), place(&next.revisions_text()));
+    let is = match &batch.expected {
+        None => format!("NOT EXISTS (SELECT 1 FROM {POSITIONS_TABLE} WHERE sink = {})", place(sink)),
+        Some((expected, before)) => format!(
+            "EXISTS (SELECT 1 FROM {POSITIONS_TABLE} WHERE sink = {} AND database_id = {} AND batch = {before})",
+            place(sink),
+            place(expected)
+        ),
+    };
+    // NULL where the position is another one: the column is NOT NULL.
+    let number = format!("CASE WHEN {is} THEN {} END", next.batch);
+    let sql = format!(
+        "INSERT INTO {POSITIONS_TABLE} (sink, database_id, revisions, batch, resync) \
+         VALUES ({name}, {database}, {revisions}, {number}, {resync}) ON CONFLICT (sink) DO UPDATE SET \
+         database_id = excluded.database_id, revisions = excluded.revisions, batch = excluded.batch, resync = excluded.resync"
+    );
+    Statement { sql, params, otherwise: None }
+}
+
+/// Whether a target's error is that of [`advance_or_fail`].
+#[must_use]
+pub fn is_fence(error: &str) -> bool {
+    error.contains(&format!("{POSITIONS_TABLE}.batch"))
 }
 
 fn place(dialect: &Dialect, params: &mut Vec<Param>, text: &str) -> String {

@@ -6,11 +6,16 @@ use serde_json::Value;
 
 /// What a column takes, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Text.
     Text,
+    /// Whole numbers of 64 bits.
     Integer,
+    /// Doubles.
     Real,
+    /// True and false.
     Bool,
+    /// JSON.
     Json,
     /// The target converts text by itself, and rejects what does not fit.
     Other,
@@ -18,17 +23,23 @@ pub(crate) enum Kind {
 
 /// A bound parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Param {
+pub enum Param {
+    /// NULL.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// A double.
     Real(f64),
+    /// Text.
     Text(String),
 }
 
 impl Param {
     /// At most how many bytes it takes in a request, with its type and its length.
-    pub(crate) fn size(&self) -> usize {
+    #[must_use]
+    pub fn size(&self) -> usize {
         let bytes = match self {
             Param::Text(text) => text.len(),
             _ => 8,
@@ -37,7 +48,10 @@ impl Param {
     }
 
     /// A value for a column of this name and kind.
-    pub(crate) fn of(value: Option<&Value>, kind: Kind, column: &str) -> Result<Param, String> {
+    ///
+    /// # Errors
+    /// Why it does not fit.
+    pub fn of(value: Option<&Value>, kind: Kind, column: &str) -> Result<Param, String> {
         let Some(value) = value.filter(|value| !value.is_null() || kind == Kind::Json) else {
             return Ok(Param::Null);
         };

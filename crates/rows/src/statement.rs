@@ -10,17 +10,22 @@ use crate::param::Param;
 use crate::table::{Column, Table};
 
 /// The names of types, for statements that are suggested to users.
-pub(crate) struct Types {
-    pub(crate) key: &'static str,
-    pub(crate) text: &'static str,
-    pub(crate) json: &'static str,
-    pub(crate) integer: &'static str,
-    pub(crate) bool: &'static str,
+pub struct Types {
+    /// Of a key.
+    pub key: &'static str,
+    /// Of text.
+    pub text: &'static str,
+    /// Of JSON.
+    pub json: &'static str,
+    /// Of whole numbers of 64 bits.
+    pub integer: &'static str,
+    /// Of true and false.
+    pub bool: &'static str,
 }
 
 /// How an insertion meets rows that exist, and where an update finds its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grammar {
+pub enum Grammar {
     /// `ON CONFLICT`, and `UPDATE ... FROM`: PostgreSQL and SQLite.
     Conflict,
     /// `ON DUPLICATE KEY UPDATE`, and `UPDATE ... JOIN`: MySQL.
@@ -28,25 +33,33 @@ pub(crate) enum Grammar {
 }
 
 /// How a target writes what all of them can do.
-pub(crate) struct Dialect {
-    pub(crate) quote: char,
-    pub(crate) grammar: Grammar,
-    /// Most bound parameters, and most rows, of one statement.
-    pub(crate) params_max: usize,
-    pub(crate) rows_max: usize,
+pub struct Dialect {
+    /// What names stand between.
+    pub quote: char,
+    /// How rows that exist are met.
+    pub grammar: Grammar,
+    /// Most bound parameters of one statement.
+    pub params_max: usize,
+    /// Most rows of one statement.
+    pub rows_max: usize,
     /// Most bytes of values of one statement. A larger row is alone in its statement.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// The parameter with this number (the first is 1) as a value of a column. They are numbered in the order in which they appear.
-    pub(crate) place: fn(usize, &Column) -> String,
+    pub place: fn(usize, &Column) -> String,
     /// Whether two values of a column are the same, or both NULL.
-    pub(crate) same: fn(&str, &str, &Column) -> String,
-    pub(crate) types: Types,
-    pub(crate) yes: &'static str,
-    pub(crate) no: &'static str,
+    pub same: fn(&str, &str, &Column) -> String,
+    /// The names of types.
+    pub types: Types,
+    /// True.
+    pub yes: &'static str,
+    /// False.
+    pub no: &'static str,
 }
 
 impl Dialect {
-    pub(crate) fn quoted(&self, name: &str) -> String {
+    /// A name as in statements.
+    #[must_use]
+    pub fn quoted(&self, name: &str) -> String {
         let quote = self.quote;
         format!("{quote}{}{quote}", name.replace(quote, &format!("{quote}{quote}")))
     }
@@ -54,16 +67,18 @@ impl Dialect {
 
 /// A statement and its parameters.
 #[derive(Debug)]
-pub(crate) struct Statement {
-    pub(crate) sql: String,
-    pub(crate) params: Vec<Param>,
+pub struct Statement {
+    /// Its text.
+    pub sql: String,
+    /// Its parameters, in the order of their numbers.
+    pub params: Vec<Param>,
     /// What follows if it changes fewer rows than this: some are missing.
-    pub(crate) otherwise: Option<(u64, Box<Statement>)>,
+    pub otherwise: Option<(u64, Box<Statement>)>,
 }
 
 /// A row with its parameters.
 #[derive(Clone)]
-pub(crate) struct Prepared {
+struct Prepared {
     key: Param,
     version: i64,
     values: Vec<Param>,
@@ -77,17 +92,18 @@ impl Prepared {
 
 /// Rows by what happens to them.
 #[derive(Default)]
-pub(crate) struct Sorted {
+pub struct Sorted {
     puts: Vec<Prepared>,
     /// Rows of which some columns have changed.
     partial: BTreeMap<Vec<usize>, Vec<Prepared>>,
     deletes: Vec<Prepared>,
     /// Rows that cannot be stored, whatever the target says.
-    pub(crate) rejected: Vec<Rejection>,
+    pub rejected: Vec<Rejection>,
 }
 
 /// Prepares some rows of a batch.
-pub(crate) fn prepare<'r>(
+#[must_use]
+pub fn prepare<'r>(
     layout: &Layout,
     table: &Table,
     rows: impl IntoIterator<Item = (usize, &'r Row)>,
@@ -130,7 +146,8 @@ fn prepared(layout: &Layout, table: &Table, row: &Row) -> Result<Prepared, Strin
 }
 
 /// The statements that write these rows as part of a batch.
-pub(crate) fn writes(table: &Table, dialect: &Dialect, batch: u64, rows: &Sorted) -> Vec<Statement> {
+#[must_use]
+pub fn writes(table: &Table, dialect: &Dialect, batch: u64, rows: &Sorted) -> Vec<Statement> {
     let build = Builder { table, dialect, batch };
     let all: Vec<usize> = (0..table.values.len()).collect();
     let mut statements = Vec::new();
@@ -151,7 +168,8 @@ pub(crate) fn writes(table: &Table, dialect: &Dialect, batch: u64, rows: &Sorted
 }
 
 /// The statements that return the keys of rows that the target has otherwise.
-pub(crate) fn differing(table: &Table, dialect: &Dialect, rows: &Sorted) -> Vec<Statement> {
+#[must_use]
+pub fn differing(table: &Table, dialect: &Dialect, rows: &Sorted) -> Vec<Statement> {
     let build = Builder { table, dialect, batch: 0 };
     let mut statements = Vec::new();
     for chunk in build.chunks(&rows.puts, table.values.len() + 2) {
@@ -360,4 +378,4 @@ impl Builder<'_> {
 
 #[cfg(test)]
 #[path = "statement_tests.rs"]
-pub(crate) mod tests;
+pub mod tests;

@@ -108,7 +108,9 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    pub(crate) fn new(row: usize, reason: &str) -> Rejection {
+    /// With the first [`REASON_BYTES_MAX`] bytes of the reason.
+    #[must_use]
+    pub fn new(row: usize, reason: &str) -> Rejection {
         let mut end = reason.len().min(REASON_BYTES_MAX);
         while !reason.is_char_boundary(end) {
             end -= 1;

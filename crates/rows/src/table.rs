@@ -9,47 +9,57 @@ use crate::statement::Dialect;
 
 /// A column that the target has.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundColumn {
-    pub(crate) name: String,
+pub struct FoundColumn {
+    /// The name.
+    pub name: String,
     /// The type, as the target writes it in a cast.
-    pub(crate) type_name: String,
-    pub(crate) kind: Kind,
+    pub type_name: String,
+    /// What it takes.
+    pub kind: Kind,
     /// A row without it is rejected.
-    pub(crate) is_required: bool,
+    pub is_required: bool,
     /// The target computes it.
-    pub(crate) is_generated: bool,
+    pub is_generated: bool,
 }
 
 /// A table that the target has.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) columns: Vec<FoundColumn>,
+pub struct Found {
+    /// Its columns.
+    pub columns: Vec<FoundColumn>,
     /// The columns that are unique by themselves.
-    pub(crate) unique: Vec<String>,
+    pub unique: Vec<String>,
 }
 
 /// A column that a sink writes.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// As in statements.
-    pub(crate) quoted: String,
-    pub(crate) name: String,
-    pub(crate) type_name: String,
-    pub(crate) kind: Kind,
+    pub quoted: String,
+    /// The name.
+    pub name: String,
+    /// The type, as the target writes it in a cast.
+    pub type_name: String,
+    /// What it takes.
+    pub kind: Kind,
 }
 
 /// A table that fits its layout.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     /// As in statements.
-    pub(crate) quoted: String,
-    pub(crate) key: Column,
-    pub(crate) values: Vec<Column>,
-    pub(crate) deletes: Deletes,
+    pub quoted: String,
+    /// The column of the key.
+    pub key: Column,
+    /// The columns of the value.
+    pub values: Vec<Column>,
+    /// What deleting a key means.
+    pub deletes: Deletes,
 }
 
 /// The name of a table as in statements: `NAME` or `SCHEMA.NAME`.
-pub(crate) fn quoted_name(name: &str, dialect: &Dialect) -> Option<String> {
+#[must_use]
+pub fn quoted_name(name: &str, dialect: &Dialect) -> Option<String> {
     let parts: Vec<&str> = name.split('.').collect();
     let is_name = |part: &&str| (1..=NAME_BYTES_MAX).contains(&part.len()) && !part.contains('\0');
     (parts.len() <= 2 && parts.iter().all(is_name))
@@ -57,7 +67,10 @@ pub(crate) fn quoted_name(name: &str, dialect: &Dialect) -> Option<String> {
 }
 
 /// Checks that a table fits. None: there is no such table.
-pub(crate) fn check(layout: &Layout, found: Option<Found>, dialect: &Dialect) -> Result<Table> {
+///
+/// # Errors
+/// `config_invalid` with what to do.
+pub fn check(layout: &Layout, found: Option<Found>, dialect: &Dialect) -> Result<Table> {
     let table = &layout.table;
     let invalid = |what: String| Error::new(Code::ConfigInvalid, what);
     let Some(quoted) = quoted_name(table, dialect) else {

@@ -9,24 +9,46 @@
 //! | sorted set | an object with the score of each member |
 //! | stream | none: the row is rejected |
 
-use keystead_core::{Revision, ShardId, Version};
+use keystead_core::{Error, Millis, Revision, ShardId, Version};
 use keystead_model::Bytes;
 use keystead_model::effect::{Effect, Fact};
-use keystead_sinks::{Change, Row};
+use keystead_model::keyspace::Keyspace;
 use serde_json::{Map, Value};
 
+use crate::batch::{Change, Row};
+
 /// A key as it was read from its shard.
-pub(super) struct Found {
-    pub(super) key: Bytes,
-    pub(super) version: Version,
-    pub(super) revision: Revision,
+pub struct Found {
+    /// Its name.
+    pub key: Bytes,
+    /// Its version; that of an absent key is 0.
+    pub version: Version,
+    /// A revision of the shard at which this was so.
+    pub revision: Revision,
     /// The effects that make it up; nothing: there is no such key.
-    pub(super) effects: Option<Vec<Effect>>,
+    pub effects: Option<Vec<Effect>>,
 }
 
 impl Found {
-    /// The row, or why there can be none.
-    pub(super) fn row(&self, shard: ShardId, changed: Option<Vec<String>>) -> Result<Row, String> {
+    /// Reads a key.
+    ///
+    /// # Errors
+    /// The error of the keyspace.
+    pub fn read(keyspace: &mut Keyspace, key: Bytes, now: Millis) -> Result<Found, Error> {
+        Ok(match keyspace.meta(&key, now)? {
+            None => Found { key, version: Version::ZERO, revision: keyspace.revision(), effects: None },
+            Some(meta) => {
+                let effects = Some(keyspace.export(&key)?);
+                Found { key, version: meta.version, revision: meta.revision, effects }
+            }
+        })
+    }
+
+    /// The row. `changed`: the names of its fields that have changed.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn row(&self, shard: ShardId, changed: Option<Vec<String>>) -> Result<Row, String> {
         let key = text(&self.key).map_err(|_| "the key is not UTF-8".to_owned())?.to_owned();
         let change = match &self.effects {
             None => Change::Delete,
@@ -100,8 +122,7 @@ fn text(bytes: &Bytes) -> Result<&str, String> {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::Millis;
-    use keystead_model::keyspace::{Expire, Keyspace};
+    use keystead_model::keyspace::Expire;
     use serde_json::json;
 
     use super::*;

@@ -31,7 +31,7 @@ fn table(deletes: Deletes) -> Table {
 
 fn layout() -> Layout {
     let fields = [("a", "a"), ("b", "b")].map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
-    Layout { values: crate::Values::Fields(fields), ..Layout::whole("s", "", "t") }
+    Layout { values: crate::layout::Values::Fields(fields), ..Layout::whole("s", "", "t") }
 }
 
 fn row(key: &str, change: Change) -> Row {

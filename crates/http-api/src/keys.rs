@@ -1,4 +1,4 @@
-//! Which slot a request belongs to. Pure.
+//! Which slot a request belongs to: for routers, and for a database of several Durable Objects. Pure.
 //!
 //! Invariant: a request is only sent to a node if its keys were found as the node itself finds them. What cannot be read is an
 //! error of the router: another node than the owner must not apply it.
@@ -12,12 +12,12 @@ use keystead_core::key::slot;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::http::upstash;
+use crate::upstash::body;
 use crate::written::{KeyText, Object};
 
 /// Where a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub enum Target {
     /// On the owner of this slot.
     Slot(u16),
     /// On any node: the reply is the same on all, or an error.
@@ -28,9 +28,12 @@ pub(super) enum Target {
 
 /// How the replies of all nodes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Merge {
+pub enum Merge {
+    /// The sum of integers.
     Sum,
+    /// All elements of arrays.
     Join,
+    /// The first one.
     First,
 }
 
@@ -41,8 +44,11 @@ const ANYWHERE: [&str; 3] = ["ping", "echo", "time"];
 const EVERYWHERE: [&str; 6] =
     ["script|load", "script|flush", "function|load", "function|delete", "function|flush", "function|restore"];
 
-/// The row of a command, and where it runs.
-pub(super) fn target(args: Args<'_>) -> Result<(&'static Spec, Target), Fail> {
+/// The row of a command, and where it runs behind a router.
+///
+/// # Errors
+/// Redis's error when its keys cannot be found or are in several slots; that it cannot be routed.
+pub fn target(args: Args<'_>) -> Result<(&'static Spec, Target), Fail> {
     let spec = dispatch::resolve_in(Dialect::Upstash, args)?;
     if !spec.over_rest() {
         // Every node rejects it with the right words.
@@ -52,12 +58,16 @@ pub(super) fn target(args: Args<'_>) -> Result<(&'static Spec, Target), Fail> {
     let target = match slots.first() {
         Some(first) if slots.iter().all(|slot| slot == first) => Target::Slot(*first),
         Some(_) => return Err(errors::CROSS_SLOT),
-        None => without_keys(spec)?,
+        None => without_keys(spec).ok_or_else(|| nowhere(spec))?,
     };
     Ok((spec, target))
 }
 
-fn slots(spec: &Spec, args: Args<'_>) -> Result<Vec<u16>, Fail> {
+/// The slots of a command's keys.
+///
+/// # Errors
+/// Redis's error when they cannot be found.
+pub fn slots(spec: &Spec, args: Args<'_>) -> Result<Vec<u16>, Fail> {
     // A channel is on the node of its slot, where its subscribers are.
     if matches!(spec.full_name, "publish" | "spublish") {
         return Ok(args.get(1).map(slot).into_iter().collect());
@@ -66,32 +76,36 @@ fn slots(spec: &Spec, args: Args<'_>) -> Result<Vec<u16>, Fail> {
     Ok(keys.into_iter().filter_map(|key| args.get(key)).map(slot).collect())
 }
 
-fn without_keys(spec: &Spec) -> Result<Target, Fail> {
+/// Where a command without keys runs. Nothing: it concerns one node, and no key says which.
+#[must_use]
+pub fn without_keys(spec: &Spec) -> Option<Target> {
     let name = spec.full_name;
     if ANYWHERE.contains(&name) || name.starts_with("command") {
-        return Ok(Target::Any);
+        return Some(Target::Any);
     }
     if EVERYWHERE.contains(&name) {
-        return Ok(Target::Every(Merge::First));
+        return Some(Target::Every(Merge::First));
     }
     match (spec.run, spec.spread) {
-        (Run::Data(_), Spread::Sum) => Ok(Target::Every(Merge::Sum)),
-        (Run::Data(_), Spread::Join) => Ok(Target::Every(Merge::Join)),
-        (Run::Data(_), Spread::Each) => Ok(Target::Every(Merge::First)),
-        _ => {
-            let name = name.to_uppercase().replace('|', " ");
-            Err(Fail::text(format!(
-                "ERR Command is not available through a router: '{name}'. It has no key that names its node: send it to a node"
-            )))
-        }
+        (Run::Data(_), Spread::Sum) => Some(Target::Every(Merge::Sum)),
+        (Run::Data(_), Spread::Join) => Some(Target::Every(Merge::Join)),
+        (Run::Data(_), Spread::Each) => Some(Target::Every(Merge::First)),
+        _ => None,
     }
+}
+
+fn nowhere(spec: &Spec) -> Fail {
+    let name = spec.full_name.to_uppercase().replace('|', " ");
+    Fail::text(format!(
+        "ERR Command is not available through a router: '{name}'. It has no key that names its node: send it to a node"
+    ))
 }
 
 /// The slot of several keys, if it is one. Nothing if there are no keys.
 ///
 /// # Errors
 /// When they are in several slots.
-pub(super) fn one_slot(slots: impl IntoIterator<Item = u16>) -> Result<Option<u16>, CrossSlot> {
+pub fn one_slot(slots: impl IntoIterator<Item = u16>) -> Result<Option<u16>, CrossSlot> {
     let mut slots = slots.into_iter();
     let first = slots.next();
     if slots.all(|slot| Some(slot) == first) { Ok(first) } else { Err(CrossSlot) }
@@ -99,10 +113,10 @@ pub(super) fn one_slot(slots: impl IntoIterator<Item = u16>) -> Result<Option<u1
 
 /// The keys of a request are in several slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CrossSlot;
+pub struct CrossSlot;
 
 /// The slots of a body's keys. Nothing: they cannot be read.
-pub(super) type Slots = Option<Vec<u16>>;
+pub type Slots = Option<Vec<u16>>;
 
 #[derive(Deserialize)]
 struct Keyed<'a> {
@@ -119,12 +133,14 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
 }
 
 /// `{"key":"ada"}`
-pub(super) fn of_key(body: &[u8]) -> Slots {
+#[must_use]
+pub fn of_key(body: &[u8]) -> Slots {
     read::<Keyed<'_>>(body).map(|keyed| vec![slot(&keyed.key.0)])
 }
 
 /// `{"keys":[{"key":"ada"},{"key":"bob"}]}`
-pub(super) fn of_keys(body: &[u8]) -> Slots {
+#[must_use]
+pub fn of_keys(body: &[u8]) -> Slots {
     #[derive(Deserialize)]
     struct Many<'a> {
         #[serde(borrow)]
@@ -134,7 +150,8 @@ pub(super) fn of_keys(body: &[u8]) -> Slots {
 }
 
 /// `{"operations":[{"op":"get","key":"a"}]}`
-pub(super) fn of_operations(body: &[u8]) -> Slots {
+#[must_use]
+pub fn of_operations(body: &[u8]) -> Slots {
     #[derive(Deserialize)]
     struct Batch<'a> {
         #[serde(borrow)]
@@ -144,7 +161,8 @@ pub(super) fn of_operations(body: &[u8]) -> Slots {
 }
 
 /// `{"checks":[{"policy":"user","key":"ada"}],"then":{"commands":[["LPUSH","jobs","1"]]}}`
-pub(super) fn of_checks(body: &[u8]) -> Slots {
+#[must_use]
+pub fn of_checks(body: &[u8]) -> Slots {
     #[derive(Deserialize)]
     struct Combined<'a> {
         #[serde(borrow)]
@@ -164,7 +182,7 @@ pub(super) fn of_checks(body: &[u8]) -> Slots {
     if let Some(Object(then)) = combined.then {
         all.extend(then.operations.iter().flat_map(|operations| slots_of(operations)));
         for command in
-            then.commands.map_or(Ok(Vec::new()), |raw| upstash::commands_of(raw.get().as_bytes())).ok()?
+            then.commands.map_or(Ok(Vec::new()), |raw| body::commands(raw.get().as_bytes())).ok()?
         {
             let spec = dispatch::resolve_in(Dialect::Upstash, command.args()).ok()?;
             all.extend(slots(spec, command.args()).ok()?);
