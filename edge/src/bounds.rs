@@ -30,3 +30,6 @@ pub(crate) const MAILBOX_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most policies of rate limits.
 pub(crate) const POLICIES_MAX: usize = 1000;
+
+/// Most rows of the results of one item of `POST /statements`. With more, it is rolled back and gets `413`.
+pub(crate) const STATEMENT_ROWS_MAX: usize = 200_000;

@@ -7,6 +7,7 @@ use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
+use crate::statements;
 
 /// The binding of the objects.
 const DATABASE: &str = "DATABASE";
@@ -19,6 +20,7 @@ pub(crate) enum Api {
     Health,
     Documents,
     Limits,
+    Statements,
     Upstash,
 }
 
@@ -29,6 +31,7 @@ impl Api {
             "healthz" | "readyz" => Api::Health,
             "kv" | "kv:batch" => Api::Documents,
             "limit" => Api::Limits,
+            "statements" => Api::Statements,
             _ => Api::Upstash,
         }
     }
@@ -37,6 +40,7 @@ impl Api {
     fn allow(self) -> &'static str {
         match self {
             Api::Health => "GET, HEAD",
+            Api::Statements => "POST",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }
@@ -69,6 +73,9 @@ pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
     let api = Api::of(head.uri.path());
     if api == Api::Health {
         return Some(Reply::new(StatusCode::OK, JSON, b"{\"status\":\"ok\"}\n".to_vec()));
+    }
+    if api == Api::Statements {
+        return statements::before(env, head);
     }
     if head.method == Method::OPTIONS {
         let mut reply = Reply::empty(StatusCode::NO_CONTENT);

@@ -15,6 +15,7 @@
 //! | messages as events                            | `events`      |
 //! | versioned documents                           | `kv`          |
 //! | rate limits                                   | `limit`       |
+//! | statements of compute services                | `statements`  |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
@@ -31,5 +32,6 @@ mod limit;
 mod object;
 mod settings;
 mod sql;
+mod statements;
 mod storage;
 mod upstash;

@@ -18,7 +18,7 @@ use crate::database::{Completion, Database as Open};
 use crate::exchange::{Reply, body_of, head_of};
 use crate::gate::{self, Api};
 use crate::limit::Policies;
-use crate::{kv, limit, settings, upstash};
+use crate::{kv, limit, settings, statements, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
 const ROWS_READ: &str = "keystead-rows-read";
@@ -101,6 +101,7 @@ impl Database {
                     };
                     limit::respond(open, policies, request).unwrap_or_else(|error| Reply::api_error(&error))
                 }
+                Api::Statements => statements::respond(open, request),
                 _ => {
                     let mut reply = upstash::respond(open, request);
                     reply.set(SYNC_TOKEN, &open.next_token().to_string());

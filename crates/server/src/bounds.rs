@@ -3,6 +3,7 @@
 //! The HTTP listener takes [`Bounds`], so that a test can reach a bound without ten thousand sockets or a minute's wait.
 
 mod router;
+mod split;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ pub use keystead_http_api::bounds::{
 use keystead_commands::hub::OutputLimit;
 
 pub use router::*;
+pub use split::*;
 
 /// Most open connections of each listener, HTTP and RESP, or fewer if the system grants fewer files. One more gets `503` with
 /// `queue_full`, or `max number of clients reached`, and is closed.

@@ -100,8 +100,12 @@ pub(crate) async fn serve<S: Service>(listener: TcpListener, service: Arc<S>) {
     let bounds = &service.common().bounds;
     let slots = Arc::new(Semaphore::new(bounds.connections_max));
     let (connections_max, drain_timeout) = (bounds.connections_max, bounds.drain_timeout);
-    let mut acceptor =
-        Connections { service: Arc::clone(&service), slots, tasks: JoinSet::new(), rejections: Rejections::default() };
+    let mut acceptor = Connections {
+        service: Arc::clone(&service),
+        slots,
+        tasks: JoinSet::new(),
+        rejections: Rejections::default(),
+    };
     accept::until(service.common().stopping(), &listener, |shard| shard, &mut acceptor).await;
     // A client whose idle connection is drained must not be able to connect again.
     drop(listener);
@@ -143,8 +147,9 @@ async fn connection<S: Service>(stream: TcpStream, service: Arc<S>, _slot: Owned
     let Ok(at) = stream.local_addr() else { return };
     let bounds = &service.common().bounds;
     let failures = AtomicU32::new(0);
-    let handler =
-        service_fn(|request| async { Ok::<_, Infallible>(process(&*service, at.ip(), &failures, request).await) });
+    let handler = service_fn(|request| async {
+        Ok::<_, Infallible>(process(&*service, at.ip(), &failures, request).await)
+    });
     let mut serving = Box::pin(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -200,7 +205,11 @@ async fn process<S: Service>(
         cors::finish(&mut reply);
     }
     // The path is not logged: it may contain keys and values.
-    tracing::debug!(status = reply.status().as_u16(), took_us = stopwatch.elapsed().as_micros() as u64, "request");
+    tracing::debug!(
+        status = reply.status().as_u16(),
+        took_us = stopwatch.elapsed().as_micros() as u64,
+        "request"
+    );
     reply
 }
 

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use keystead_core::{Code, Error, Millis, Result, Stopwatch};
-use keystead_http_api::statements::{Expectation, Failure, Item, Mismatch, Outcome, Row, Rows, Statement, Value};
+use keystead_http_api::statements::{
+    Expectation, Failure, Item, Mismatch, Outcome, Row, Rows, Statement, Value,
+};
 use keystead_model::keyspace::Keyspace;
 use keystead_model::sql::migrate_on_demand;
 use rusqlite::config::DbConfig;
@@ -25,8 +27,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
 
 use super::executor::{Borrowed, Bound, Shared, failed, value};
 use crate::bounds::{
-    STORAGE_FORGET_AFTER_MS, STORAGE_ITEM_TIMEOUT, STORAGE_PROGRESS_OPS, STORAGE_RECLAIM_SLICE, STORAGE_RESULT_BYTES_MAX,
-    STORAGE_ROWS_MAX, STORAGE_VALUE_BYTES_MAX,
+    STORAGE_FORGET_AFTER_MS, STORAGE_ITEM_TIMEOUT, STORAGE_PROGRESS_OPS, STORAGE_RECLAIM_SLICE,
+    STORAGE_RESULT_BYTES_MAX, STORAGE_ROWS_MAX, STORAGE_VALUE_BYTES_MAX,
 };
 use crate::failure::{failure, io_words};
 
@@ -41,7 +43,8 @@ const WRITERS: &str = "CREATE TABLE IF NOT EXISTS writers (
 const FORGET_WRITERS: &str = "DELETE FROM writers WHERE at < ?1";
 
 /// Functions that statements may not call: they reach files or other code, in builds of SQLite that have them.
-const FUNCTIONS_DENIED: [&str; 6] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "lsdir"];
+const FUNCTIONS_DENIED: [&str; 6] =
+    ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "lsdir"];
 
 /// Statements whose compiled form is kept.
 const CACHED: usize = 256;
@@ -138,13 +141,15 @@ impl Database {
 
     fn guarded(&self, connection: &Connection, item: &Item) -> std::result::Result<Outcome, Failure> {
         let mut budget = Budget { rows: STORAGE_ROWS_MAX, bytes: STORAGE_RESULT_BYTES_MAX };
-        let mut all = |statements: &[Statement], budget: &mut Budget| -> std::result::Result<Vec<Rows>, Failure> {
-            statements.iter().map(|s| self.statement(connection, &s.sql, &s.params, budget)).collect()
-        };
+        let all =
+            |statements: &[Statement], budget: &mut Budget| -> std::result::Result<Vec<Rows>, Failure> {
+                statements.iter().map(|s| self.statement(connection, &s.sql, &s.params, budget)).collect()
+            };
         let mut mismatches = Vec::with_capacity(item.expect.len());
         for Expectation { sql, params, rows, otherwise } in &item.expect {
             let found = self.statement(connection, sql, params, &mut budget)?.rows;
-            let holds = found.len() == rows.len() && found.iter().zip(rows).all(|(one, other)| is_row(one, other));
+            let holds =
+                found.len() == rows.len() && found.iter().zip(rows).all(|(one, other)| is_row(one, other));
             mismatches.push(match holds {
                 true => None,
                 false => Some(Mismatch { rows: found, otherwise: all(otherwise, &mut budget)? }),
@@ -163,11 +168,12 @@ impl Database {
         params: &[Value],
         budget: &mut Budget,
     ) -> std::result::Result<Rows, Failure> {
-        let run = || -> rusqlite::Result<std::result::Result<Rows, Failure>> {
+        let mut run = || -> rusqlite::Result<std::result::Result<Rows, Failure>> {
             let mut statement = connection.prepare_cached(sql)?;
             let before = connection.total_changes();
             let columns = statement.column_count();
-            let mut found = statement.query(params_from_iter(params.iter().map(|value| Bound(value.param()))))?;
+            let mut found =
+                statement.query(params_from_iter(params.iter().map(|value| Bound(value.param()))))?;
             let mut result = Rows::default();
             while let Some(row) = found.next()? {
                 let row: rusqlite::Result<Row> = (0..columns).map(|n| row.get_ref(n).map(value)).collect();
@@ -200,11 +206,12 @@ impl Database {
             connection.execute_batch(sql).map_err(|error| failed(&error))
         };
         begin("BEGIN IMMEDIATE")?;
-        let done = Keyspace::on_demand(Box::new(Shared(Arc::clone(&self.connection)))).and_then(|mut keys| {
-            keys.share();
-            keys.reclaim(now, &mut { STORAGE_RECLAIM_SLICE })?;
-            keys.write_rows()
-        });
+        let done =
+            Keyspace::on_demand(Box::new(Shared(Arc::clone(&self.connection)))).and_then(|mut keys| {
+                keys.share();
+                keys.reclaim(now, &mut { STORAGE_RECLAIM_SLICE })?;
+                keys.write_rows()
+            });
         match done {
             Ok(()) => begin("COMMIT"),
             Err(error) => begin("ROLLBACK").and(Err(error)),
@@ -247,13 +254,18 @@ impl Guard {
         let is_ours = context.database_name.is_none_or(|name| name == "main");
         match context.action {
             AuthAction::Select | AuthAction::Recursive => Authorization::Allow,
-            AuthAction::Read { .. } | AuthAction::Insert { .. } | AuthAction::Update { .. } | AuthAction::Delete { .. }
+            AuthAction::Read { .. }
+            | AuthAction::Insert { .. }
+            | AuthAction::Update { .. }
+            | AuthAction::Delete { .. }
                 if is_ours =>
             {
                 Authorization::Allow
             }
             // FLUSHALL empties tables page by page, which SQLite does only without triggers.
-            AuthAction::CreateTrigger { .. } | AuthAction::DropTrigger { .. } if is_ours => Authorization::Allow,
+            AuthAction::CreateTrigger { .. } | AuthAction::DropTrigger { .. } if is_ours => {
+                Authorization::Allow
+            }
             AuthAction::Function { function_name } => {
                 match FUNCTIONS_DENIED.iter().any(|denied| function_name.eq_ignore_ascii_case(denied)) {
                     true => Authorization::Deny,
@@ -290,7 +302,10 @@ fn private() -> OpenOptions {
 /// Creates the directory, and takes its lock.
 fn lock(dir: &Path) -> Result<File> {
     let cannot = |error: &std::io::Error| {
-        failure(format_args!("cannot write to {} ({})", dir.display(), io_words(error)), "choose another directory")
+        failure(
+            format_args!("cannot write to {} ({})", dir.display(), io_words(error)),
+            "choose another directory",
+        )
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| cannot(&error))?;
     if dir.join("database.json").exists() {
@@ -299,7 +314,8 @@ fn lock(dir: &Path) -> Result<File> {
             "choose another directory: keystead serve --data opens this one",
         ));
     }
-    let lock = private().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(|e| cannot(&e))?;
+    let lock =
+        private().create(true).truncate(false).write(true).open(dir.join("lock")).map_err(|e| cannot(&e))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(Error::new(
@@ -330,7 +346,9 @@ fn refused(error: &rusqlite::Error) -> Failure {
         Some(ErrorCode::OperationInterrupted) => {
             ("timed_out", format!("an item took longer than {STORAGE_ITEM_TIMEOUT:?}, and was rolled back"))
         }
-        Some(ErrorCode::DiskFull) => (Code::OutOfMemory.as_str(), "the disk is full: free some space".to_owned()),
+        Some(ErrorCode::DiskFull) => {
+            (Code::OutOfMemory.as_str(), "the disk is full: free some space".to_owned())
+        }
         Some(ErrorCode::TooBig) => {
             (Code::TooLarge.as_str(), format!("a value is over {STORAGE_VALUE_BYTES_MAX} bytes"))
         }

@@ -34,7 +34,9 @@ impl Sql for Borrowed<'_> {
             let mut found = statement.query(params_from_iter(params.iter().map(|param| Bound(*param))))?;
             let mut rows = Vec::new();
             while let Some(row) = found.next()? {
-                rows.push((0..columns).map(|n| row.get_ref(n).map(value)).collect::<rusqlite::Result<Row>>()?);
+                rows.push(
+                    (0..columns).map(|n| row.get_ref(n).map(value)).collect::<rusqlite::Result<Row>>()?,
+                );
             }
             Ok(rows)
         };

@@ -103,12 +103,15 @@ impl Service for Storage {
             }
             "/readyz" => reply::json(StatusCode::OK, json!({ "status": "ready" })),
             "/metrics" => {
-                let media = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+                let media =
+                    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
                 reply::text(StatusCode::OK, media, self.worker.metrics())
             }
             "/statements" => self.statements(&request.body).await,
             path => {
-                let words = format!("there is no {path}: a storage service has /statements, /healthz, /readyz and /metrics");
+                let words = format!(
+                    "there is no {path}: a storage service has /statements, /healthz, /readyz and /metrics"
+                );
                 failed(StatusCode::NOT_FOUND, "not_found", &words)
             }
         }
@@ -119,10 +122,9 @@ impl Storage {
     fn health(&self) -> Reply {
         match self.worker.trouble() {
             None => reply::json(StatusCode::OK, json!({ "status": "ok" })),
-            Some(why) => reply::json(
-                StatusCode::SERVICE_UNAVAILABLE,
-                json!({ "status": "failing", "reasons": [why] }),
-            ),
+            Some(why) => {
+                reply::json(StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "failing", "reasons": [why] }))
+            }
         }
     }
 
@@ -158,7 +160,10 @@ fn status_of(outcome: &Outcome) -> StatusCode {
         Outcome::Error(Failure { code, .. }) => match code.as_str() {
             "forbidden" => StatusCode::FORBIDDEN,
             "timed_out" => StatusCode::REQUEST_TIMEOUT,
-            code => Code::ALL.iter().find(|known| known.as_str() == code).map_or(StatusCode::BAD_REQUEST, |known| status::of(*known)),
+            code => Code::ALL
+                .iter()
+                .find(|known| known.as_str() == code)
+                .map_or(StatusCode::BAD_REQUEST, |known| status::of(*known)),
         },
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use keystead_core::{Clock, Code, Error, Result, SystemClock};
+use keystead_core::{Clock, Code, Error, Result, Stopwatch, SystemClock};
 use keystead_http_api::statements::{Outcome, Request};
 use tokio::sync::oneshot;
 
@@ -72,7 +72,12 @@ impl Worker {
 
     /// Why the file cannot be used.
     pub(super) fn trouble(&self) -> Option<String> {
-        let is_gone = self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(JoinHandle::is_finished);
+        let is_gone = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .is_none_or(JoinHandle::is_finished);
         match is_gone {
             true => Some(gone().message().to_owned()),
             false => self.counts.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -93,7 +98,11 @@ impl Worker {
         let mut text = String::new();
         for (name, help, count) in [
             ("requests", "Requests of statements", requests.load(Ordering::Relaxed)),
-            ("items", "Items that were executed or refused, each in a transaction of its own", items.load(Ordering::Relaxed)),
+            (
+                "items",
+                "Items that were executed or refused, each in a transaction of its own",
+                items.load(Ordering::Relaxed),
+            ),
             ("conflicts", "Items whose expectations did not hold", conflicts.load(Ordering::Relaxed)),
             ("errors", "Items that ended with an error", errors.load(Ordering::Relaxed)),
             ("rows_returned", "Rows that statements have returned", returned),
@@ -114,23 +123,26 @@ fn gone() -> Error {
 }
 
 fn work(database: &Database, waiting: &Receiver<Job>, counts: &Counts) {
+    let mut reclaimed = Stopwatch::start();
     loop {
-        match waiting.recv_timeout(STORAGE_RECLAIM_EVERY) {
+        match waiting.recv_timeout(STORAGE_RECLAIM_EVERY.saturating_sub(reclaimed.elapsed())) {
             Ok(Job { request, done }) => {
                 let outcomes = request.items().iter().map(|item| database.execute(item)).collect::<Vec<_>>();
                 counts.note(&outcomes);
                 // Its client may have gone.
                 let _ = done.send(outcomes);
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let reclaimed = database.reclaim(SystemClock.now());
-                if let Err(error) = &reclaimed {
-                    tracing::error!(%error, "cannot reclaim what is expired");
-                }
-                let trouble = reclaimed.err().map(|error| error.to_string());
-                *counts.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if reclaimed.elapsed() >= STORAGE_RECLAIM_EVERY {
+            let done = database.reclaim(SystemClock.now());
+            if let Err(error) = &done {
+                tracing::error!(%error, "cannot reclaim what is expired");
+            }
+            let trouble = done.err().map(|error| error.to_string());
+            *counts.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+            reclaimed = Stopwatch::start();
         }
     }
 }
