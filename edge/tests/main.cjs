@@ -7,4 +7,5 @@ main({
   ...require("./faults.cjs"),
   ...require("./apis.cjs"),
   ...require("./differential.cjs"),
+  ...require("./split.cjs").cases,
 });

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use keystead_http_api::bounds::{
     BATCH_OPERATIONS_MAX, IDEMPOTENCY_KEY_BYTES_MAX, LIST_LIMIT_MAX, REST_COMMANDS_MAX,
+    STATEMENT_PARAMS_MAX, STATEMENTS_MAX,
 };
 
 use keystead_commands::hub::OutputLimit;
