@@ -73,3 +73,6 @@ pub(crate) const QUARANTINE_LISTED_MAX: usize = 1000;
 
 /// Keys of D1 that are read at a time when all keys are written again.
 pub(crate) const RESYNC_KEYS: usize = 1000;
+
+/// Most rows of the results of one item of `POST /statements`. With more, it is rolled back and gets `413`.
+pub(crate) const STATEMENT_ROWS_MAX: usize = 200_000;

@@ -269,6 +269,26 @@ impl Database {
         result.ok_or_else(|| failed("a transaction did not run"))
     }
 
+    /// Executes statements of a compute service as one transaction, whose last value says whether rows were written. What is held
+    /// is read again then.
+    pub(crate) fn execute<T>(&mut self, run: impl FnOnce(&ObjectSql) -> Result<(T, bool)>) -> Result<T> {
+        let sql = ObjectSql::beside(self.storage.sql(), self.figures.clone());
+        let (mut run, mut result) = (Some(run), None);
+        in_transaction(&self.storage, &mut || {
+            let Some(run) = run.take() else { return Err(failed("a transaction ran twice")) };
+            result = Some(run(&sql)?);
+            Ok(())
+        })?;
+        let (value, has_written) = result.ok_or_else(|| failed("a transaction did not run"))?;
+        if let Some(keys) = self.keys.take_if(|_| has_written) {
+            let mut keys = prepared(keys.reopen()?);
+            let due = keys.next_due()?;
+            self.keys = Some(keys);
+            self.wake_at(due);
+        }
+        Ok(value)
+    }
+
     /// Sends messages to subscribers.
     pub(crate) fn publish(&self, publications: &[Publication]) {
         publications.iter().for_each(|publication| self.hub.bus.publish(publication, MAILBOX_BYTES_MAX));

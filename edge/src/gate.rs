@@ -7,7 +7,7 @@ use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
-use crate::{bounds::BODY_BYTES_MAX, spread};
+use crate::{bounds::BODY_BYTES_MAX, spread, statements};
 
 /// The binding of the objects.
 pub(crate) const DATABASE: &str = "DATABASE";
@@ -21,6 +21,7 @@ pub(crate) enum Api {
     Documents,
     Limits,
     Sinks,
+    Statements,
     Upstash,
 }
 
@@ -32,6 +33,7 @@ impl Api {
             "kv" | "kv:batch" => Api::Documents,
             "limit" => Api::Limits,
             "sinks" => Api::Sinks,
+            "statements" => Api::Statements,
             _ => Api::Upstash,
         }
     }
@@ -41,6 +43,7 @@ impl Api {
         match self {
             Api::Health => "GET, HEAD",
             Api::Sinks => "GET, POST, HEAD",
+            Api::Statements => "POST",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }
@@ -85,6 +88,9 @@ pub(crate) fn before(env: &Env, head: &Parts) -> Option<Reply> {
     let api = Api::of(head.uri.path());
     if api == Api::Health {
         return Some(Reply::new(StatusCode::OK, JSON, b"{\"status\":\"ok\"}\n".to_vec()));
+    }
+    if api == Api::Statements {
+        return statements::before(env, head);
     }
     if head.method == Method::OPTIONS {
         let mut reply = Reply::empty(StatusCode::NO_CONTENT);

@@ -17,6 +17,7 @@
 //! | versioned documents                           | `kv`          |
 //! | rate limits                                   | `limit`       |
 //! | write-behind to D1                            | `buffer`      |
+//! | statements of compute services                | `statements`  |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
@@ -35,5 +36,6 @@ mod object;
 mod settings;
 mod spread;
 mod sql;
+mod statements;
 mod storage;
 mod upstash;

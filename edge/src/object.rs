@@ -17,7 +17,7 @@ use crate::database::{Completion, Database as Open, now, sinks_due};
 use crate::exchange::{Reply, body_of, head_of};
 use crate::gate::{self, Api};
 use crate::limit::Policies;
-use crate::{kv, limit, settings, spread, upstash};
+use crate::{kv, limit, settings, spread, statements, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
 pub(crate) const ROWS_READ: &str = "keystead-rows-read";
@@ -118,6 +118,7 @@ impl Database {
                     };
                     limit::respond(open, policies, request).unwrap_or_else(|error| Reply::api_error(&error))
                 }
+                Api::Statements => statements::respond(open, request),
                 _ => {
                     let mut reply = upstash::respond(open, request);
                     reply.set(SYNC_TOKEN, &open.next_token().to_string());

@@ -18,6 +18,7 @@ use crate::bounds::POLICIES_MAX;
 
 const TOKEN: &str = "KEYSTEAD_TOKEN";
 const READ_ONLY_TOKEN: &str = "KEYSTEAD_READ_ONLY_TOKEN";
+const STORAGE_TOKEN: &str = "KEYSTEAD_STORAGE_TOKEN";
 const LIMITS: &str = "LIMITS";
 
 /// The tokens.
@@ -67,6 +68,13 @@ pub(crate) fn rights_of(
         None => path::token(query).map(|token| token.into_owned()),
     };
     offered.and_then(|offered| tokens.rights(&offered)).ok_or(Denied::Wrong)
+}
+
+/// Whether a request has the token of the storage service; none where that is not set.
+pub(crate) fn is_compute(env: &Env, headers: &HeaderMap) -> Option<bool> {
+    let secret = env.secret(STORAGE_TOKEN).ok().map(|secret| secret.to_string()).filter(|text| !text.is_empty())?;
+    let offered = headers.get(AUTHORIZATION).and_then(bearer).unwrap_or_default();
+    Some(secret.as_bytes().ct_eq(offered).into())
 }
 
 /// The text when no token is set.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use keystead_core::{Code, Error, Result};
+use keystead_http_api::statements::Value;
 use keystead_model::sql::{Cell, Param, Sql};
 use wasm_bindgen::{JsCast, JsValue};
 use worker::send::SendWrapper;
@@ -67,6 +68,32 @@ impl ObjectSql {
         }
         self.figures.add(cursor);
         Ok(rows)
+    }
+}
+
+/// Rows of a statement, and how many it has written.
+pub(crate) type Answer = (Vec<Vec<Value>>, u64);
+
+impl ObjectSql {
+    /// Another handle of the same database, whose figures count together.
+    pub(crate) fn beside(sql: SqlStorage, figures: Figures) -> ObjectSql {
+        ObjectSql { sql: SendWrapper(sql), figures }
+    }
+
+    /// Executes a statement of a compute service.
+    pub(crate) fn statement(&self, sql: &str, params: &[Value]) -> Result<Answer> {
+        let params: Vec<Param<'_>> = params.iter().map(Value::param).collect();
+        let cursor = self.exec(sql, &params)?;
+        let mut rows = self.rows(&cursor)?;
+        // Only a query can run again.
+        let is_query = sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select"));
+        if is_query && rows.iter().flatten().any(Owned::may_be_inexact) {
+            let columns: Vec<String> =
+                cursor.column_names().iter().filter_map(|name| name.as_string()).collect();
+            rows = self.rows(&self.exec(&with_text(sql, &columns), &params)?)?;
+        }
+        let rows = rows.into_iter().map(|row| row.into_iter().map(Owned::value).collect());
+        Ok((rows.collect(), cursor.rows_written() as u64))
     }
 }
 
@@ -137,6 +164,21 @@ impl Owned {
     /// Whether it may be a whole number that a double cannot hold.
     fn may_be_inexact(&self) -> bool {
         matches!(self, Owned::Number(number) if number.is_finite() && number.abs() > EXACT_MAX)
+    }
+
+    fn value(self) -> Value {
+        match self {
+            Owned::Null => Value::Null,
+            Owned::Number(number) if number.fract() == 0.0 && number.abs() <= EXACT_MAX => {
+                match number == 0.0 && number.is_sign_negative() {
+                    true => Value::Real(number),
+                    false => Value::Int(number as i64),
+                }
+            }
+            Owned::Number(number) => Value::Real(number),
+            Owned::Text(text) => Value::Text(text),
+            Owned::Blob(bytes) => Value::Blob(bytes),
+        }
     }
 
     fn cell(&self) -> Cell<'_> {

@@ -9,4 +9,5 @@ main({
   ...require("./buffer.cjs"),
   ...require("./spread.cjs"),
   ...require("./differential.cjs"),
+  ...require("./split.cjs").cases,
 });

@@ -14,6 +14,7 @@
 //! | which slot a request belongs to            | [`keys`]       |
 //! | keys and numbers in JSON                   | [`written`]    |
 //! | the status of an error                     | [`status`]     |
+//! | statements for a storage service           | [`statements`] |
 //!
 //! Two programs serve these APIs: the server, whose connections and shards are in its own crate, and the Durable Object in `edge/`. This
 //! crate touches nothing: no sockets, no shards, no clock. It compiles to wasm32.
@@ -28,6 +29,7 @@ pub mod kv;
 pub mod limit;
 pub mod parameters;
 pub mod rights;
+pub mod statements;
 pub mod status;
 pub mod upstash;
 pub mod url;

@@ -3,17 +3,19 @@
 //! The HTTP listener takes [`Bounds`], so that a test can reach a bound without ten thousand sockets or a minute's wait.
 
 mod router;
+mod split;
 
 use std::time::Duration;
 
 pub use keystead_http_api::bounds::{
     BATCH_OPERATIONS_MAX, IDEMPOTENCY_KEY_BYTES_MAX, LIST_LIMIT_MAX, RESERVATION_MS, RESERVATION_MS_MAX,
-    REST_COMMANDS_MAX, THEN_MAX,
+    REST_COMMANDS_MAX, STATEMENT_PARAMS_MAX, STATEMENTS_MAX, THEN_MAX,
 };
 
 use keystead_commands::hub::OutputLimit;
 
 pub use router::*;
+pub use split::*;
 
 /// Most open connections of each listener, HTTP and RESP, or fewer if the system grants fewer files. One more gets `503` with
 /// `queue_full`, or `max number of clients reached`, and is closed.

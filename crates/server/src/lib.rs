@@ -25,6 +25,9 @@
 //! | a Redis behind the REST API     | [`upstream`] |
 //! | write-behind                    | [`sinks`]    |
 //! | several nodes behind one address | [`router`]  |
+//! | split mode: one file for others | [`storage`] |
+//! | split mode: commands on its rows | [`compute`] |
+//! | a listener without shards       | `service`    |
 //! | what SIGHUP does                | [`reload`]   |
 //! | permissions of files            | `permissions` |
 //! | sizes, counts and timeouts      | [`bounds`]   |
@@ -40,6 +43,7 @@ pub mod bounds;
 mod call;
 pub mod cli;
 pub mod cluster;
+pub mod compute;
 mod data_file;
 pub mod database;
 pub mod documents;
@@ -59,10 +63,12 @@ pub mod reload;
 pub mod resp;
 pub mod router;
 pub mod server;
+mod service;
 pub mod settings;
 pub mod signals;
 pub mod sinks;
 pub mod starting;
+pub mod storage;
 pub mod stores;
 mod suggest;
 pub mod sync_token;

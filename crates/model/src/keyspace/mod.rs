@@ -14,6 +14,7 @@
 //! | reclaiming what is expired                      | `expiry`   |
 //! | evicting values, loading them from the archive  | [`eviction`]  |
 //! | reading keys from rows when they are needed     | `on_demand`   |
+//! | rows that others write, too                     | `shared`      |
 //! | the memory bound, and when it is reached        | `memory`   |
 //! | freeing large values later                      | `garbage`  |
 //!
@@ -37,6 +38,7 @@ pub mod read;
 mod record;
 mod replay;
 mod scalar;
+mod shared;
 mod step;
 mod transfer;
 mod undo;
@@ -66,6 +68,7 @@ use memory::MemoryBound;
 use on_demand::OnDemand;
 pub use read::{Meta, Miss};
 pub use scalar::Expire;
+pub use shared::{LookedUp, Stamp};
 pub use step::Held;
 use undo::{Savepoint, Undo};
 

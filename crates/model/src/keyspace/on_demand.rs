@@ -14,6 +14,7 @@ use keystead_core::table::Id;
 use keystead_core::{Millis, Result, Revision};
 
 use super::check::KeyDump;
+use super::shared::Shared;
 use super::{Entry, Keyspace, NoArchive, Undo};
 use crate::Bytes;
 use crate::sql::on_demand::{self as rows, Due};
@@ -36,6 +37,8 @@ pub(super) struct OnDemand {
     changed: Changed,
     /// As it was at the savepoint.
     saved: Option<Changed>,
+    /// Where others write the rows, too.
+    pub(super) shared: Option<Box<Shared>>,
 }
 
 /// What rows do not have yet.
@@ -80,8 +83,23 @@ impl OnDemand {
         self.changed.removed.insert(name.clone());
     }
 
+    /// From this row id on all are free.
+    pub(super) fn next_row(&self) -> Option<u32> {
+        self.next_row
+    }
+
+    pub(super) fn set_next_row(&mut self, row: Option<u32>) {
+        self.next_row = row;
+    }
+
+    /// Counts again when it is asked for.
+    pub(super) fn forget_count(&mut self) {
+        self.changed.count = None;
+    }
+
     /// All keys are removed. Returns the rows of all ids in memory.
     pub(super) fn flush(&mut self) -> Vec<u32> {
+        self.note_flush();
         self.changed.flushed = true;
         self.changed.count = Some(0);
         std::mem::take(&mut self.rows)
@@ -149,18 +167,37 @@ impl Keyspace {
     pub fn on_demand(mut sql: Box<dyn Sql + Send>) -> Result<Keyspace> {
         let archived = read_archived(&mut *sql)?;
         let next_row = rows::ids_from(&mut *sql)?;
-        let on_demand =
-            OnDemand { sql, rows: Vec::new(), next_row, changed: Changed::default(), saved: None };
+        let on_demand = OnDemand {
+            sql,
+            rows: Vec::new(),
+            next_row,
+            changed: Changed::default(),
+            saved: None,
+            shared: None,
+        };
         let mut keyspace = Keyspace::new(Box::new(NoArchive));
         keyspace.restore_revision(archived.revision);
         keyspace.on_demand = Some(Box::new(on_demand));
         Ok(keyspace)
     }
 
-    /// Looks for the row of a key that is not in memory, and holds the key from now on.
+    /// What a lookup in memory has found, or what is in the rows.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_up(&mut self, name: &[u8]) -> Result<Option<Id>> {
+    pub(super) fn find_on_demand(&mut self, name: &[u8], held: Option<Id>) -> Result<Option<Id>> {
+        let found = match held {
+            Some(id) => Some(id),
+            None => self.look_up(name)?,
+        };
+        let stamp = found.and_then(|id| self.table.get(id).map(|entry| (id, entry.version, entry.revision)));
+        if let Some(on_demand) = self.on_demand.as_mut().filter(|on_demand| on_demand.shared.is_some()) {
+            on_demand.note(name, stamp);
+        }
+        Ok(found)
+    }
+
+    /// Looks for the row of a key that is not in memory, and holds the key from now on.
+    fn look_up(&mut self, name: &[u8]) -> Result<Option<Id>> {
         let Some(on_demand) = &mut self.on_demand else { return Ok(None) };
         let found = match on_demand.is_removed(name) {
             true => None,
@@ -205,7 +242,10 @@ impl Keyspace {
         let before = new.first().map_or(0, |first| first.revision.0.saturating_sub(1));
         let mut pending = Pending::new(Revision(before), Revision(before));
         new.iter().for_each(|effect| pending.absorb(effect));
-        pending.write(&mut *on_demand.sql)?;
+        match on_demand.shared {
+            None => pending.write(&mut *on_demand.sql)?,
+            Some(_) => pending.write_shared(&mut *on_demand.sql)?,
+        }
         let changed = &mut on_demand.changed;
         (changed.written, changed.flushed) = (self.effects.len(), false);
         changed.removed.clear();

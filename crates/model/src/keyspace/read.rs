@@ -277,8 +277,8 @@ impl Keyspace {
     pub(super) fn find_any(&mut self, key: &[u8]) -> Result<Option<Id>> {
         let hash = self.table.hash(key);
         let mut found = self.table.find_hashed(hash, key);
-        if found.is_none() && self.on_demand.is_some() {
-            found = self.look_up(key)?;
+        if self.on_demand.is_some() {
+            found = self.find_on_demand(key, found)?;
         }
         match found.and_then(|id| self.table.get(id)) {
             Some(entry) => self.see(entry.revision),

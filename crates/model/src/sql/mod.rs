@@ -23,8 +23,8 @@ pub use absorb::{Pending, WholeKeys};
 pub use audit::audit;
 pub use executor::{Cell, Param, Sql};
 pub use load::{
-    Archived, KeyRow, complete_load, fetch, ids_end, load, load_reporting, read_archived, read_keys,
-    restore_key,
+    Archived, ELEMENTS, KeyRow, complete_load, fetch, ids_end, load, load_reporting, read_archived,
+    read_keys, restore_key,
 };
-pub use on_demand::migrate_on_demand;
-pub use schema::migrate;
+pub use on_demand::{FIND, migrate_on_demand};
+pub use schema::{READ_META, migrate};

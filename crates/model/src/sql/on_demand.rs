@@ -22,7 +22,8 @@ const INDEXES: [&str; 3] = [
     "CREATE INDEX IF NOT EXISTS keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL",
     "CREATE INDEX IF NOT EXISTS hash_fields_by_expiry ON hash_fields (expires_at) WHERE expires_at IS NOT NULL",
 ];
-const FIND: &str = "SELECT id, name, type, version, revision, expires_at,
+/// The query that finds a key by its name. The first column is the id of its row.
+pub const FIND: &str = "SELECT id, name, type, version, revision, expires_at,
         CASE type WHEN 'hash' THEN (SELECT min(f.expires_at) FROM hash_fields f
             WHERE f.key_id = keys.id AND f.expires_at IS NOT NULL) END, value
     FROM keys WHERE name = ?1";

@@ -3,7 +3,7 @@
 //! It writes to the database it is given. Invariant: the `meta` table identifies the file and its migrations; a
 //! file of another program, or of a newer version, is rejected and not changed.
 
-use keystead_core::{Code, Error, Result};
+use keystead_core::{Code, Error, Result, Revision};
 
 use super::executor::{Param, Row, Sql};
 
@@ -19,9 +19,13 @@ const HAS_TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table
 const HAS_META: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'";
 const CREATE_META: &str =
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID";
-const READ_META: &str = "SELECT value FROM meta WHERE name = ?1";
+/// The query that reads a value of `meta` by its name.
+pub const READ_META: &str = "SELECT value FROM meta WHERE name = ?1";
 const WRITE_META: &str =
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
+const ADVANCE_META: &str = "INSERT INTO meta (name, value) VALUES (?1, ?2)
+    ON CONFLICT (name) DO UPDATE SET value = max(value + 1, excluded.value)";
 
 /// Deleting a key deletes its elements. Triggers know the type and so search one table, where a foreign key would search
 /// all of them: measured, six times as many deletions a second.
@@ -290,6 +294,11 @@ pub(super) fn read_meta_int(sql: &mut dyn Sql, name: &str) -> Result<Option<i64>
 
 pub(super) fn write_meta(sql: &mut dyn Sql, name: &str, value: Param<'_>) -> Result<()> {
     sql.run(WRITE_META, &[Param::Text(name), value]).map(|_| ())
+}
+
+/// Moves a revision forward, to this one or by one.
+pub(super) fn advance_meta(sql: &mut dyn Sql, name: &str, revision: Revision) -> Result<()> {
+    sql.run(ADVANCE_META, &[Param::Text(name), Param::uint(revision.0)]).map(|_| ())
 }
 
 fn foreign() -> Error {

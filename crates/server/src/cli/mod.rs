@@ -14,6 +14,7 @@ mod progress;
 mod router;
 mod serve;
 mod sink;
+mod storage;
 mod store;
 mod sync;
 mod usage;
@@ -67,7 +68,7 @@ struct Flag {
     many: bool,
 }
 
-const SUBCOMMANDS: [Subcommand; 11] = [
+const SUBCOMMANDS: [Subcommand; 12] = [
     serve::SUBCOMMAND,
     config::SUBCOMMAND,
     health::SUBCOMMAND,
@@ -79,6 +80,7 @@ const SUBCOMMANDS: [Subcommand; 11] = [
     router::SUBCOMMAND,
     cluster::SUBCOMMAND,
     sink::SUBCOMMAND,
+    storage::SUBCOMMAND,
 ];
 
 /// What `keystead` without a subcommand does.
@@ -105,7 +107,8 @@ Examples:
   keystead sync token --client c --prefix p  a token for an offline client
   keystead router --nodes URL,URL            one address for several servers
   keystead cluster status --cluster URL      show the nodes and slots of a cluster
-  keystead sink list                         show how far other databases are behind";
+  keystead sink list                         show how far other databases are behind
+  keystead storage DIR                       one SQLite file for servers with --storage";
 
 /// Runs the command line and returns the exit code.
 #[must_use]
@@ -262,6 +265,7 @@ mod tests {
             &["keystead", "router"],
             &["keystead", "cluster", "status"],
             &["keystead", "sink", "list"],
+            &["keystead", "storage", "d"],
         ] {
             for setting in SETTINGS {
                 let flag = setting.flag();

@@ -16,7 +16,7 @@ pub(super) const EPOCH: HeaderName = HeaderName::from_static("keystead-epoch");
 pub(super) type ApiResult = Result<Reply, ApiError>;
 
 /// The response for an error.
-pub(super) fn reply(error: &ApiError) -> Reply {
+pub(crate) fn reply(error: &ApiError) -> Reply {
     let mut reply = match error {
         ApiError::Broken(error) => reply::error(error),
         _ => reply::stored(error.stored()),

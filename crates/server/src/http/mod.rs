@@ -32,7 +32,7 @@ pub mod body;
 mod cluster;
 mod context;
 pub(crate) mod cors;
-mod error;
+pub(crate) mod error;
 pub mod events;
 #[cfg(fuzzing)]
 #[doc(hidden)]

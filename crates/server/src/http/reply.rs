@@ -173,7 +173,7 @@ pub fn bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Re
 }
 
 /// The response from its stored form.
-pub(super) fn stored(stored: StoredResponse) -> Reply {
+pub(crate) fn stored(stored: StoredResponse) -> Reply {
     let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let is_empty = stored.body.is_empty();
     let mut reply = bytes(status, HeaderValue::from_static("application/json"), stored.body);
@@ -187,7 +187,7 @@ pub(super) fn stored(stored: StoredResponse) -> Reply {
 }
 
 /// Sets the `ETag` header to the version.
-pub(super) fn tag(reply: &mut Reply, version: u64) {
+pub(crate) fn tag(reply: &mut Reply, version: u64) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{version}\"")) {
         reply.headers_mut().insert(ETAG, value);
     }

@@ -66,6 +66,10 @@ pub struct Settings {
     pub documents_store: Option<StoreName>,
     /// The Redis server or cluster that the Upstash-compatible REST API stands in front of. None: the database.
     pub upstream: Option<StoreName>,
+    /// The URL of the storage service that has the keys. None: the database.
+    pub storage: Option<String>,
+    /// Its token.
+    pub storage_token: Option<Token>,
     /// The nodes of a router.
     pub nodes: Option<NodeList>,
     /// The store of the slot table of the cluster that this server is a node of. None: it is none.
@@ -136,6 +140,8 @@ impl Settings {
             sink_journal_bytes: 0,
             documents_store: None,
             upstream: None,
+            storage: None,
+            storage_token: None,
             nodes: None,
             cluster: None,
             node_id: None,

@@ -130,6 +130,31 @@ fn expected_bounds() -> Vec<(&'static str, Vec<String>)> {
             "REST subscriptions in front of an upstream; messages that wait for one",
             vec![count(UPSTREAM_SUBSCRIPTIONS_MAX), bytes(UPSTREAM_MESSAGES_BYTES_MAX)],
         ),
+        (
+            "statements of one request to a storage service; parameters of one; the body",
+            vec![count(STATEMENTS_MAX), count(STATEMENT_PARAMS_MAX), bytes(STORAGE_BODY_BYTES_MAX)],
+        ),
+        (
+            "rows of the results of one item of a storage service; their bytes; one value",
+            vec![
+                count(STORAGE_ROWS_MAX),
+                bytes(STORAGE_RESULT_BYTES_MAX),
+                bytes(u64::from(STORAGE_VALUE_BYTES_MAX.unsigned_abs())),
+            ],
+        ),
+        ("time of one item of a storage service", vec![time(STORAGE_ITEM_TIMEOUT)]),
+        ("requests that wait for a storage service", vec![count(STORAGE_QUEUE_MAX)]),
+        ("requests that wait for the keys of a server with `storage`", vec![count(COMPUTE_QUEUE_MAX)]),
+        ("what one batch of a server with `storage` changes", vec![bytes(COMPUTE_CHANGE_BYTES_MAX)]),
+        (
+            "attempts of a server with `storage` that lose against others; their time",
+            vec![count(COMPUTE_ATTEMPTS_MAX), time(COMPUTE_DEADLINE)],
+        ),
+        ("fetches of one batch of a server with `storage`", vec![count(COMPUTE_FETCHES_MAX)]),
+        (
+            "time of one call of a storage service; to find out what became of a write",
+            vec![time(COMPUTE_CALL_TIMEOUT), time(COMPUTE_SETTLE_TIMEOUT)],
+        ),
         ("nodes of a router", vec![count(ROUTER_NODES_MAX)]),
         (
             "requests of a router in flight to one node; time to wait for one to end",
@@ -380,13 +405,22 @@ const NOT_ON_THE_PAGE: &[&str] = &[
     "SINK_RECONNECT_AFTER_MAX",
     "SINK_POSITION_EVERY",
     "SINK_DIFFERENCES_MAX",
+    "STORAGE_PROGRESS_OPS",
+    "STORAGE_RECLAIM_EVERY",
+    "STORAGE_RECLAIM_SLICE",
+    "STORAGE_FORGET_AFTER_MS",
+    "COMPUTE_BATCH_MAX",
+    "COMPUTE_HELD_BYTES",
+    "COMPUTE_MESSAGES_BYTES_MAX",
+    "COMPUTE_IDS_RESERVED",
+    "COMPUTE_PAUSE",
 ];
 
 #[test]
 fn every_bound_is_on_the_page_or_known_to_be_internal() {
     let this = include_str!("page.rs");
     let name_of = |line: &'static str| line.strip_prefix("pub const ")?.split_once(':').map(|(name, _)| name);
-    let files = [include_str!("../bounds.rs"), include_str!("../bounds/router.rs")];
+    let files = [include_str!("../bounds.rs"), include_str!("../bounds/router.rs"), include_str!("../bounds/split.rs")];
     let bounds: Vec<&str> = files.into_iter().flat_map(str::lines).filter_map(name_of).collect();
     for internal in NOT_ON_THE_PAGE {
         assert!(bounds.contains(internal), "there is no bound {internal}");

@@ -8,6 +8,7 @@ use super::value::{
     AUTO, InvalidValue, Listen, LogFormat, Token, addresses, durability, host_names, memory, node_id, one_of,
     path, shards, store_name, upstream,
 };
+use crate::compute::client::check_url;
 use crate::router::NodeList;
 use crate::sync_token::SyncSecret;
 
@@ -165,6 +166,24 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Text,
         secret: true,
         set: |s, text| upstream(text).map(|v| s.upstream = Some(v)),
+    },
+    Setting {
+        name: "storage",
+        value_name: "URL",
+        default: None,
+        help: "The storage service (keystead storage, or a Worker) that has the keys: this process then only runs commands, for example http://HOST:8090; see docs/split.md [default: the database]",
+        form: Form::Text,
+        secret: false,
+        set: |s, text| check_url(text).map(|v| s.storage = Some(v)),
+    },
+    Setting {
+        name: "storage-token",
+        value_name: "TOKEN",
+        default: None,
+        help: "The token of the storage service; better in KEYSTEAD_STORAGE_TOKEN, as ps shows flags",
+        form: Form::Text,
+        secret: true,
+        set: |s, text| Token::parse(text).map(|v| s.storage_token = Some(v)),
     },
     Setting {
         name: "nodes",

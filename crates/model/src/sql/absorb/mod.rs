@@ -12,6 +12,7 @@
 
 mod ids;
 mod row;
+mod shared;
 mod stream;
 
 use foldhash::fast::RandomState;

@@ -30,6 +30,19 @@ const LIST: &str = "SELECT position, value FROM list_items WHERE key_id = ?1 ORD
 const SET: &str = "SELECT member FROM set_members WHERE key_id = ?1";
 const ZSET: &str = "SELECT member, score FROM zset_members WHERE key_id = ?1";
 
+/// The queries that read the elements of a key by its row id, of whatever type it is.
+pub const ELEMENTS: [&str; 9] = [
+    HASH,
+    LIST,
+    SET,
+    ZSET,
+    stream::STREAM,
+    stream::ENTRIES,
+    stream::GROUPS,
+    stream::CONSUMERS,
+    stream::PENDING,
+];
+
 /// Keys between two reports.
 const KEYS_PER_REPORT: u64 = 4096;
 

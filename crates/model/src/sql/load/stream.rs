@@ -7,13 +7,15 @@ use crate::sql::executor::{Param, Row, Sql, unexpected};
 use crate::value::Stream;
 use crate::value::stream::{Fields, Group, Meta, Pending, StreamId};
 
-const STREAM: &str = "SELECT last_ms, last_seq, max_deleted_ms, max_deleted_seq, entries_added
+pub(super) const STREAM: &str = "SELECT last_ms, last_seq, max_deleted_ms, max_deleted_seq, entries_added
     FROM streams WHERE key_id = ?1";
-const ENTRIES: &str =
+pub(super) const ENTRIES: &str =
     "SELECT ms, seq, field, value FROM stream_entries WHERE key_id = ?1 ORDER BY ms, seq, n";
-const GROUPS: &str = "SELECT name, last_ms, last_seq, entries_read FROM stream_groups WHERE key_id = ?1";
-const CONSUMERS: &str = "SELECT group_name, name, seen_at, active_at FROM stream_consumers WHERE key_id = ?1";
-const PENDING: &str = "SELECT group_name, ms, seq, consumer, delivered_at, deliveries
+pub(super) const GROUPS: &str =
+    "SELECT name, last_ms, last_seq, entries_read FROM stream_groups WHERE key_id = ?1";
+pub(super) const CONSUMERS: &str =
+    "SELECT group_name, name, seen_at, active_at FROM stream_consumers WHERE key_id = ?1";
+pub(super) const PENDING: &str = "SELECT group_name, ms, seq, consumer, delivered_at, deliveries
     FROM stream_pending WHERE key_id = ?1";
 
 /// Reads the stream of the key with this row id; `None` when it has no rows.
