@@ -7,6 +7,7 @@ use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
+use crate::store;
 
 /// The binding of the objects.
 const DATABASE: &str = "DATABASE";
@@ -19,6 +20,7 @@ pub(crate) enum Api {
     Health,
     Documents,
     Limits,
+    Store,
     Upstash,
 }
 
@@ -29,6 +31,7 @@ impl Api {
             "healthz" | "readyz" => Api::Health,
             "kv" | "kv:batch" => Api::Documents,
             "limit" => Api::Limits,
+            "store" => Api::Store,
             _ => Api::Upstash,
         }
     }
@@ -38,6 +41,7 @@ impl Api {
         match self {
             Api::Health => "GET, HEAD",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
+            Api::Store => "POST",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }
     }
@@ -58,8 +62,11 @@ impl Api {
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _: Context) -> worker::Result<Response> {
     let head = head_of(&request)?;
-    match before(&env, &head) {
-        Some(reply) => reply.into_response(&head),
+    if let Some(reply) = before(&env, &head) {
+        return reply.into_response(&head);
+    }
+    match store::Route::of(&head) {
+        Some(route) => store::fetch(route, request, &env, head).await,
         None => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
     }
 }

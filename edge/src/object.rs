@@ -21,8 +21,8 @@ use crate::limit::Policies;
 use crate::{kv, limit, settings, upstash};
 
 /// Rows that a request has read and written, and how many it may read and write: what the platform bills.
-const ROWS_READ: &str = "keystead-rows-read";
-const ROWS_WRITTEN: &str = "keystead-rows-written";
+pub(crate) const ROWS_READ: &str = "keystead-rows-read";
+pub(crate) const ROWS_WRITTEN: &str = "keystead-rows-written";
 
 /// The object with the database.
 #[durable_object]

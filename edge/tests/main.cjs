@@ -6,5 +6,6 @@ main({
   ...require("./rows.cjs"),
   ...require("./faults.cjs"),
   ...require("./apis.cjs"),
+  ...require("./stores.cjs"),
   ...require("./differential.cjs"),
 });

@@ -2,4 +2,5 @@
 
 pub mod params;
 pub mod response;
+pub mod steps;
 pub mod write;
