@@ -76,3 +76,39 @@ pub(crate) const RESYNC_KEYS: usize = 1000;
 
 /// Most rows of the results of one item of `POST /statements`. With more, it is rolled back and gets `413`.
 pub(crate) const STATEMENT_ROWS_MAX: usize = 200_000;
+
+/// Most items of a request to `/store`. More get `400`.
+pub(crate) const STORE_ITEMS_MAX: usize = 64;
+
+/// Longest key of an item on a Durable Object or D1, as escaped text. A longer one is `too_large`.
+pub(crate) const STORE_KEY_BYTES_MAX: usize = 2048;
+
+/// Longest name of a store, in bytes. A longer one gets `404`.
+pub(crate) const STORE_NAME_BYTES_MAX: usize = 32;
+
+/// Longest key of an item on Workers KV, where a name has 512 bytes: before the key stand the name of the store and a colon.
+pub(crate) const STORE_KV_KEY_BYTES_MAX: usize = 512 - STORE_NAME_BYTES_MAX - 1;
+
+/// Largest state of a record, in bytes. As a text in JSON it may be twice as long. A larger one is `too_large`.
+pub(crate) const STORE_STATE_BYTES_MAX: usize = 960 * 1024;
+
+/// Longest record that is sent where several items were asked for. A longer one is sent when it is asked for alone.
+pub(crate) const STORE_SHARED_RECORD_BYTES_MAX: usize = 8 * 1024;
+
+/// Most attempts of a step that lose against others. Then it is `store_unavailable`, *not applied*.
+pub(crate) const STORE_ATTEMPTS_MAX: u32 = 64;
+
+/// The longest pause before another attempt. The pause is a random part of a bound that doubles up to this one.
+pub(crate) const STORE_PAUSE_MS_MAX: u64 = 64;
+
+/// The shortest time between two deletions of records on D1 that may be reclaimed, by one isolate.
+pub(crate) const STORE_SWEEP_EVERY_MS: u64 = 60_000;
+
+/// Most records that are deleted at once. The others follow the next time.
+pub(crate) const STORE_SWEEP_ROWS_MAX: u32 = 1000;
+
+/// Seconds for which Workers KV may answer reads in one location from its cache: the shortest that it accepts.
+pub(crate) const STORE_KV_CACHE_S: u64 = 30;
+
+/// The shortest time for which Workers KV keeps what expires, in seconds.
+pub(crate) const STORE_KV_TTL_S_MIN: u64 = 60;

@@ -7,7 +7,7 @@ use worker::{Context, Env, Request, Response, event};
 
 use crate::exchange::{JSON, Reply, head_of};
 use crate::settings::{self, Denied};
-use crate::{bounds::BODY_BYTES_MAX, spread, statements};
+use crate::{bounds::BODY_BYTES_MAX, spread, statements, store};
 
 /// The binding of the objects.
 pub(crate) const DATABASE: &str = "DATABASE";
@@ -22,6 +22,7 @@ pub(crate) enum Api {
     Limits,
     Sinks,
     Statements,
+    Store,
     Upstash,
 }
 
@@ -34,6 +35,7 @@ impl Api {
             "limit" => Api::Limits,
             "sinks" => Api::Sinks,
             "statements" => Api::Statements,
+            "store" => Api::Store,
             _ => Api::Upstash,
         }
     }
@@ -45,6 +47,7 @@ impl Api {
             Api::Sinks => "GET, POST, HEAD",
             Api::Statements => "POST",
             Api::Documents | Api::Limits => "GET, POST, PUT, PATCH, DELETE, HEAD",
+            Api::Store => "POST",
             Api::Upstash => "GET, POST, PUT, HEAD",
         }
     }
@@ -78,8 +81,11 @@ async fn fetch(request: Request, env: Env, _: Context) -> worker::Result<Respons
             let (status, words) = (StatusCode::INTERNAL_SERVER_ERROR, format!("ERR {}", error.message()));
             Api::of(head.uri.path()).error(status, "config_invalid", &words).into_response(&head)
         }
-        (None, Ok(count @ 2..)) => spread::fetch(&env, request, &head, count).await,
-        (None, Ok(_)) => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
+        (None, Ok(count)) => match store::Route::of(&head) {
+            Some(route) => store::fetch(route, request, &env, head).await,
+            None if count > 1 => spread::fetch(&env, request, &head, count).await,
+            None => env.durable_object(DATABASE)?.get_by_name(OBJECT)?.fetch_with_request(request).await,
+        },
     }
 }
 

@@ -120,6 +120,11 @@ fn get(database: &mut Database, request: &Arrived<'_>, key: &Bytes) -> ApiResult
     }
     let found =
         database.transact(|open| (documents::get(open.keys, key, open.now), Completion::Commit))??;
+    reply_of(key, found, &reading)
+}
+
+/// The response with a document.
+pub(crate) fn reply_of(key: &[u8], found: Option<Document>, reading: &Reading) -> ApiResult {
     let current = found.as_ref().map(|document| document.version);
     if !reading.allows(current) {
         return Err(ApiError::Conflict(StatusCode::PRECONDITION_FAILED, current));

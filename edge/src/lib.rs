@@ -18,10 +18,11 @@
 //! | rate limits                                   | `limit`       |
 //! | write-behind to D1                            | `buffer`      |
 //! | statements of compute services                | `statements`  |
+//! | D1, Workers KV and objects as stores          | `store`       |
 //! | requests and responses of the platform        | `exchange`    |
 //! | tokens and policies, from secrets and variables | `settings`  |
 //!
-//! It touches the Durable Object's storage. Invariant: whatever a request changes is one transaction, and its response leaves the object only
+//! It touches the Durable Object's storage, and D1 and Workers KV where they are bound. Invariant: whatever a request changes is one transaction, and its response leaves the object only
 //! when that is durable, which the platform's output gate ensures.
 
 mod bounds;
@@ -38,4 +39,5 @@ mod spread;
 mod sql;
 mod statements;
 mod storage;
+mod store;
 mod upstash;

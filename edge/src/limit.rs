@@ -48,12 +48,12 @@ impl Policies {
         // Each life of the object has leases of its own: there is no counter that outlives it.
         let life = (js_sys::Math::random() * f64::from(1 << 21)) as u32;
         let active = |(name, policy): (String, Policy)| {
-            let prefix = format!("limit:{name}:{}", policy.strategy().word());
+            let prefix = prefix_of(&name, &policy);
             let limiter = Limiter::new(policy.clone(), Arc::new(MemoryStore::new()), FailMode::Closed)
                 .prefix(&prefix)
                 .clock(ManualClock::default())
                 .lease_ids(LeaseIds::of_node(life));
-            let headers = Headers::new(&policy, HeaderStyles::default());
+            let headers = headers_of(&policy);
             (name, Active { limiter, prefix, headers })
         };
         Ok(Policies(settings::policies(env)?.into_iter().map(active).collect()))
@@ -62,16 +62,28 @@ impl Policies {
 
 impl Policies {
     fn find(&self, name: &str) -> std::result::Result<&Active, ApiError> {
-        let unknown =
-            || ApiError::NotFound(format!("there is no policy '{name}': set it in the variable LIMITS"));
-        self.0.get(name).ok_or_else(unknown)
+        self.0.get(name).ok_or_else(|| unknown(name))
     }
+}
+
+/// The prefix of the keys of a policy.
+pub(crate) fn prefix_of(name: &str, policy: &Policy) -> String {
+    format!("limit:{name}:{}", policy.strategy().word())
+}
+
+pub(crate) fn headers_of(policy: &Policy) -> Headers {
+    Headers::new(policy, HeaderStyles::default())
+}
+
+/// The error for a policy that there is not.
+pub(crate) fn unknown(name: &str) -> ApiError {
+    ApiError::NotFound(format!("there is no policy '{name}': set it in the variable LIMITS"))
 }
 
 /// A question about a key of a request.
 fn question(active: &Active, key: &[u8], cost: u64) -> std::result::Result<Question, ApiError> {
     takes_cost(active.limiter.policy(), cost)?;
-    active.limiter.question(key, cost).map_err(|error| invalid(active, error))
+    active.limiter.question(key, cost).map_err(|error| invalid(&active.prefix, error))
 }
 
 pub(crate) fn respond(database: &mut Database, policies: &Policies, request: &Arrived<'_>) -> ApiResult {
@@ -155,24 +167,28 @@ fn reset(database: &mut Database, active: &Active, request: &Arrived<'_>, key: &
     Ok(Reply::new(StatusCode::OK, JSON, format!("{}\n", json!({ "reset": existed })).into_bytes()))
 }
 
-fn invalid(active: &Active, error: keystead_core::Error) -> ApiError {
+pub(crate) fn invalid(prefix: &str, error: keystead_core::Error) -> ApiError {
     match error.code() {
         keystead_core::Code::TooLarge => {
-            ApiError::TooLarge(format!("{}, with '{}:' before it", error.message(), active.prefix))
+            ApiError::TooLarge(format!("{}, with '{prefix}:' before it", error.message()))
         }
         _ => error.into(),
     }
 }
 
 impl Active {
-    /// Adds the headers of the decision in a response.
     fn mark(&self, reply: &mut Reply, now: Millis) {
-        let crate::exchange::Body::Whole(body) = &reply.body else { return };
-        let Ok(decision) = serde_json::from_slice::<Decision>(body) else { return };
-        for (name, value) in self.headers.of(&decision, now) {
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-                reply.headers.insert(name, value);
-            }
+        mark(&self.headers, reply, now);
+    }
+}
+
+/// Adds the headers of the decision in a response.
+pub(crate) fn mark(headers: &Headers, reply: &mut Reply, now: Millis) {
+    let crate::exchange::Body::Whole(body) = &reply.body else { return };
+    let Ok(decision) = serde_json::from_slice::<Decision>(body) else { return };
+    for (name, value) in headers.of(&decision, now) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            reply.headers.insert(name, value);
         }
     }
 }

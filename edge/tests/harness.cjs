@@ -18,7 +18,7 @@ const LIMITS = JSON.stringify({
 // A worker with a database, which is in `directory` if there is one.
 exports.Edge = class Edge {
   static async start(options = {}) {
-    const { directory, bindings = {}, withoutToken = false, more = {} } = options;
+    const { directory, port = 0, bindings = {}, withoutToken = false, withoutStores = false, more = {} } = options;
     const edge = new Edge();
     edge.options = options;
     edge.miniflare = new Miniflare({
@@ -28,8 +28,11 @@ exports.Edge = class Edge {
       })),
       modulesRoot: BUILD,
       compatibilityDate: "2026-01-01",
-      durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
+      durableObjects: { DATABASE: { className: "Database", useSQLite: true }, RECORDS: { className: "Records", useSQLite: true } },
       durableObjectsPersist: directory ?? false,
+      ...(withoutStores ? {} : { d1Databases: ["D1"], kvNamespaces: ["KV"] }),
+      d1Persist: directory ? path.join(directory, "d1") : false,
+      kvPersist: directory ? path.join(directory, "kv") : false,
       bindings: {
         ...(withoutToken ? {} : { KEYSTEAD_TOKEN: exports.TOKEN, KEYSTEAD_READ_ONLY_TOKEN: exports.READ_ONLY_TOKEN }),
         LIMITS,
@@ -37,7 +40,7 @@ exports.Edge = class Edge {
       },
       ...more,
       host: "127.0.0.1",
-      port: 0,
+      port,
       log: undefined,
       handleRuntimeStdio(stdout, stderr) {
         edge.said = "";

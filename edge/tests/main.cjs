@@ -8,6 +8,7 @@ main({
   ...require("./apis.cjs"),
   ...require("./buffer.cjs"),
   ...require("./spread.cjs"),
+  ...require("./stores.cjs"),
   ...require("./differential.cjs"),
   ...require("./split.cjs").cases,
 });

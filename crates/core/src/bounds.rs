@@ -14,3 +14,10 @@ pub const MEMORY_SHARDS_MAX: usize = 4096;
 
 /// Most keys of one [`Table`](crate::table::Table): ids are 32 bits and the last one means "none".
 pub const TABLE_KEYS_MAX: usize = u32::MAX as usize - 1;
+
+/// Most writers (store handles) whose last write a record names. If more than that wrote a key while a write of another was
+/// being settled, its outcome is unknown.
+pub const WRITERS_MAX: usize = 8;
+
+/// Longest header of a record, in bytes. The bound of a state is that of a server's value less this.
+pub const HEADER_BYTES_MAX: usize = 512;

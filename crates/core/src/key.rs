@@ -1,5 +1,6 @@
 //! Keys: any bytes, at least one, at most [`KEY_BYTES_MAX`]. Prefixes are joined only here.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
@@ -7,6 +8,7 @@ use smallvec::SmallVec;
 use crate::bounds::KEY_BYTES_MAX;
 use crate::error::{Code, Error, Result};
 use crate::ids::ShardId;
+use crate::key_text;
 
 /// A key whose length has been checked. A key of up to 64 bytes needs no allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +49,13 @@ impl Key {
         joined.0.push(b':');
         joined.0.extend_from_slice(key);
         joined
+    }
+
+    /// The key as text, for stores whose keys are text: itself if it is UTF-8 without `%`; else `%` and bytes that are not UTF-8 are
+    /// written `%XX`. Different keys have different texts.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        key_text::of(self)
     }
 
     /// The bytes.

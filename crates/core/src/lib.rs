@@ -21,6 +21,7 @@
 //! | the key table      | [`table`]     |
 //! | multi-key steps    | [`together`]  |
 //! | steps as scripts   | [`script`]    |
+//! | records of compare-and-set stores | [`record`] |
 //!
 //! This crate does no I/O: no sockets, no files, no async runtime.
 
@@ -31,7 +32,9 @@ pub mod erased;
 pub mod error;
 pub mod ids;
 pub mod key;
+mod key_text;
 pub mod memory;
+pub mod record;
 pub mod script;
 pub mod step;
 pub mod store;

@@ -6,13 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use keystead_core::{Key, Result, Step, Store, StoreExt};
+use keystead_core::{Code, Error, Key, Result, Step, Store, StoreExt};
+use keystead_http_api::kv::steps::PREFIX;
 use keystead_limit::fail_mode::is_broken;
 
 use crate::stores::{self, StoreName};
-
-/// The prefix of the keys of documents in the store, so that it can also have other data.
-const PREFIX: &str = "kv";
 
 /// The store of the documents.
 pub struct DocumentStore {
@@ -26,7 +24,15 @@ impl DocumentStore {
     /// # Errors
     /// `config_invalid` for an invalid URL, or the store's error.
     pub fn open(url: &StoreName) -> Result<DocumentStore> {
-        Ok(DocumentStore { store: stores::open(url.as_str())?, broken: AtomicBool::new(false) })
+        let store = stores::open(url.as_str())?;
+        if !store.capabilities().atomic {
+            let message = format!(
+                "documents cannot be in {}: its changes are not atomic, so a condition on a version would not hold",
+                store.scheme()
+            );
+            return Err(Error::new(Code::ConfigInvalid, message));
+        }
+        Ok(DocumentStore { store, broken: AtomicBool::new(false) })
     }
 
     /// Runs a step on the document of a key, and returns its reply.
@@ -62,7 +68,7 @@ impl DocumentStore {
 
 #[cfg(test)]
 mod tests {
-    use keystead_core::{Change, Code, Ttl, step_fn};
+    use keystead_core::{Change, Ttl, step_fn};
 
     use super::*;
 
@@ -76,5 +82,17 @@ mod tests {
         documents.close().await.unwrap();
         assert_eq!(documents.apply(b"k", &put).await.unwrap_err().code(), Code::StoreUnavailable);
         assert!(documents.is_broken());
+    }
+
+    #[test]
+    fn an_approximate_store_is_refused_with_the_reason() {
+        let url = StoreName::new("workers-kv+http://s3cret@127.0.0.1:1".to_owned());
+        let error = DocumentStore::open(&url).err().unwrap();
+        assert_eq!(error.code(), Code::ConfigInvalid);
+        assert!(
+            error.message().starts_with("documents cannot be in workers-kv: its changes are not atomic"),
+            "{error}"
+        );
+        DocumentStore::open(&StoreName::new("d1+http://s3cret@127.0.0.1:1".to_owned())).unwrap();
     }
 }

@@ -56,12 +56,7 @@ pub const CACHED_KEYS_MAX: usize = 65_536;
 /// See [`CACHED_KEYS_MAX`].
 pub const CACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Most writers (store handles) whose last write a record names. If more than that wrote a key while a write of another was
-/// being settled, its outcome is unknown.
-pub const WRITERS_MAX: usize = 8;
-
-/// Longest header of a record, in bytes. The bound of a state is that of a server's value less this.
-pub const HEADER_BYTES_MAX: usize = 512;
+pub use keystead_core::bounds::{HEADER_BYTES_MAX, WRITERS_MAX};
 
 /// How much longer than its state a record stays on the server before it is reclaimed, in milliseconds: the clock is injected and
 /// may jump back, and a write that was given up may arrive late and must still find a newer version.
@@ -165,3 +160,22 @@ pub const DENOKV_REPLY_CHARS_MAX: usize = 200;
 
 /// Most rows of a `sqlite-file:` store that a write deletes because they may be reclaimed. The others follow with the next.
 pub const SQLITE_FILE_SWEEP_ROWS_MAX: usize = 64;
+
+/// Longest key in bytes on a Durable Object or D1, after `%` and bytes that are not UTF-8 were written `%XX`. Longer ones are `too_large`.
+pub const CLOUDFLARE_KEY_BYTES_MAX: usize = 2048;
+
+/// Longest key in bytes on Workers KV, after it was escaped: a name there has 512 bytes, and before the key stand the name of the store and a
+/// colon. Longer ones are `too_large`.
+pub const WORKERS_KV_KEY_BYTES_MAX: usize = 512 - CLOUDFLARE_NAME_BYTES_MAX - 1;
+
+/// Longest name of a store on Cloudflare, in bytes. A longer one is `config_invalid`.
+pub const CLOUDFLARE_NAME_BYTES_MAX: usize = 32;
+
+/// Largest state on Cloudflare in bytes: as a text in JSON it may be twice as long, which must fit in a response. Larger ones are `too_large`.
+pub const CLOUDFLARE_STATE_BYTES_MAX: usize = 960 * 1024;
+
+/// Most bytes of keys and records that are sent to the worker in one request. A larger one is sent by itself.
+pub const CLOUDFLARE_GATHERED_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most characters of what a worker replied that an error repeats.
+pub const CLOUDFLARE_REPLY_CHARS_MAX: usize = 200;

@@ -16,16 +16,26 @@
     feature = "nats",
     feature = "etcd",
     feature = "sqlite-file",
+    feature = "cloudflare",
     feature = "tls"
 ))]
 #[cfg_attr(
-    not(any(feature = "postgres", feature = "denokv", feature = "nats", feature = "etcd", feature = "tls")),
+    not(any(
+        feature = "postgres",
+        feature = "denokv",
+        feature = "nats",
+        feature = "etcd",
+        feature = "cloudflare",
+        feature = "tls"
+    )),
     allow(dead_code, reason = "Redis's and DynamoDB's own parsers of URLs use a part of it")
 )]
 mod authority;
 pub mod bounds;
 mod carried;
 pub mod cas;
+#[cfg(feature = "cloudflare")]
+mod cloudflare;
 pub mod connect;
 mod copied;
 #[cfg(any(feature = "dynamodb", feature = "denokv", feature = "http"))]
@@ -36,12 +46,16 @@ mod denokv;
 mod dynamodb;
 #[cfg(feature = "etcd")]
 mod etcd;
-#[cfg(any(feature = "postgres", feature = "etcd", feature = "sqlite-file"))]
+#[cfg(any(feature = "postgres", feature = "etcd", feature = "cloudflare", feature = "sqlite-file"))]
 mod gather;
-#[cfg(any(feature = "dynamodb", feature = "denokv", feature = "etcd", feature = "http"))]
+#[cfg(any(
+    feature = "dynamodb",
+    feature = "denokv",
+    feature = "etcd",
+    feature = "cloudflare",
+    feature = "http"
+))]
 mod http;
-#[cfg(any(feature = "redis", feature = "dynamodb"))]
-mod key_text;
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;
@@ -52,6 +66,7 @@ mod nats;
     feature = "denokv",
     feature = "nats",
     feature = "etcd",
+    feature = "cloudflare",
     feature = "tls"
 ))]
 #[cfg_attr(
@@ -60,6 +75,7 @@ mod nats;
         feature = "dynamodb",
         feature = "denokv",
         feature = "etcd",
+        feature = "cloudflare",
         feature = "http"
     )),
     allow(
@@ -128,6 +144,18 @@ pub static SCHEMES: &[Scheme] = &[
     nats::SCHEME,
     #[cfg(feature = "etcd")]
     etcd::SCHEME,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::OBJECT_HTTPS,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::OBJECT_HTTP,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::D1_HTTPS,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::D1_HTTP,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::KV_HTTPS,
+    #[cfg(feature = "cloudflare")]
+    cloudflare::KV_HTTP,
 ];
 
 /// The schemes that need a cargo feature, and its name.
@@ -145,6 +173,12 @@ const FEATURES: &[(&str, &str)] = &[
     ("denokv", "denokv"),
     ("nats", "nats"),
     ("etcd", "etcd"),
+    ("durable-object+https", "cloudflare"),
+    ("durable-object+http", "cloudflare"),
+    ("d1+https", "cloudflare"),
+    ("d1+http", "cloudflare"),
+    ("workers-kv+https", "cloudflare"),
+    ("workers-kv+http", "cloudflare"),
 ];
 
 /// Opens the store that a URL names, on the system's clock. It may block, for example while a database recovers. A store on a server

@@ -97,16 +97,22 @@ enum Found {
 }
 
 fn trials(entrant: &Entrant, args: &Arguments, required: &Required) -> Vec<Trial> {
-    // nextest runs every test in a process of its own: then only the store of that test is opened.
-    let other = |filter: &String| args.exact && !filter.contains(&format!("{}::", entrant.label));
-    if args.filter.as_ref().is_some_and(other) {
-        return Vec::new();
-    }
-    let found = find(entrant, required);
     let decisions = if entrant.max_keys.is_some() { &[][..] } else { DECISION_GROUPS };
     let groups = entrant.groups().iter().chain(decisions);
     let rows = groups.flat_map(|group| group.cases.iter().map(move |case| (group, case)));
+    // nextest runs every test in a process of its own, and a filter may be for one store: no other is opened.
+    let is_chosen = |(group, case): (&Group, &Case)| {
+        args.filter.as_ref().is_none_or(|filter| name_of(entrant, group, case).contains(filter))
+    };
+    if !rows.clone().any(is_chosen) {
+        return Vec::new();
+    }
+    let found = find(entrant, required);
     rows.map(|(group, case)| trial(entrant, group, case, &found)).collect()
+}
+
+fn name_of(entrant: &Entrant, group: &Group, case: &Case) -> String {
+    format!("{}::{}::{}", entrant.label, group.name, case.name)
 }
 
 fn find(entrant: &Entrant, required: &Required) -> Found {
@@ -122,7 +128,7 @@ fn find(entrant: &Entrant, required: &Required) -> Found {
 }
 
 fn trial(entrant: &Entrant, group: &'static Group, case: &'static Case, found: &Found) -> Trial {
-    let name = format!("{}::{}::{}", entrant.label, group.name, case.name);
+    let name = name_of(entrant, group, case);
     let skip = match found {
         Found::Store(can) => case.needs.iter().find_map(|need| need.unmet(*can)).map(str::to_owned),
         Found::Missing(reason) => Some(reason.clone()),

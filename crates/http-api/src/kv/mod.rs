@@ -3,4 +3,5 @@
 pub mod batch;
 pub mod params;
 pub mod response;
+pub mod steps;
 pub mod write;

@@ -102,4 +102,18 @@ mod tests {
             assert!(error.message().ends_with("On one machine use sqlite-file:PATH"), "{error}");
         }
     }
+
+    #[test]
+    fn an_approximate_store_is_refused_with_the_reason() {
+        let url = StoreName::new("workers-kv+http://s3cret@127.0.0.1:1".to_owned());
+        let error = Record::open(&url).err().unwrap();
+        assert_eq!(error.code(), Code::ConfigInvalid);
+        assert_eq!(
+            error.message(),
+            "a cluster cannot keep its slot table in workers-kv: its changes are not atomic"
+        );
+        for exact in ["d1", "durable-object"] {
+            Record::open(&StoreName::new(format!("{exact}+http://s3cret@127.0.0.1:1"))).unwrap();
+        }
+    }
 }

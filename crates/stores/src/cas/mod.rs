@@ -5,7 +5,7 @@
 //!
 //! | To find                                                     | open       |
 //! |-------------------------------------------------------------|------------|
-//! | what is stored under a key                                  | [`record`] |
+//! | what is stored under a key                                  | [`record`], in the core |
 //! | steps that wait for one key                                 | `queue`    |
 //! | batches of them, one at a time                              | `batch`    |
 //! | how a batch of them becomes one new state                   | `combine`  |
@@ -26,7 +26,6 @@ mod drive;
 mod fault;
 pub(crate) mod nonce;
 pub(crate) mod queue;
-pub mod record;
 pub(crate) mod retry;
 mod settle;
 #[cfg(test)]
@@ -39,6 +38,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use keystead_core::{
     Capabilities, Clock, Code, ErasedStep, Error, Key, Millis, Result, Store, StoreFuture, Together,
 };
+
+pub use keystead_core::record;
 
 use cache::Cache;
 use combine::{Job, Work};

@@ -1,31 +1,9 @@
-//! Nonces: the name of one write. Accesses nothing but the seed that the standard library takes from the system.
+//! The nonces of one handle. Accesses nothing but the seed that the standard library takes from the system.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One write of one store handle: the handle's random id, and the number of its write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nonce {
-    /// The handle.
-    pub writer: u64,
-    /// The number of its write.
-    pub number: u64,
-}
-
-impl fmt::Display for Nonce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}-{:x}", self.writer, self.number)
-    }
-}
-
-impl Nonce {
-    pub(super) fn parse(text: &str) -> Option<Nonce> {
-        let (writer, number) = text.split_once('-')?;
-        let parse = |text| u64::from_str_radix(text, 16).ok();
-        Some(Nonce { writer: parse(writer)?, number: parse(number)? })
-    }
-}
+pub use keystead_core::record::Nonce;
 
 /// The nonces of one handle. No two handles share an id, except with a probability of one to 2^64.
 pub(crate) struct Nonces {
@@ -61,7 +39,5 @@ mod tests {
             assert_eq!(Nonce::parse(&nonce.to_string()), Some(*nonce));
             assert!(!all[..i].contains(nonce));
         }
-        assert_eq!(Nonce::parse("7"), None);
-        assert_eq!(Nonce::parse("x-1"), None);
     }
 }

@@ -33,7 +33,6 @@ use crate::bounds::{
 };
 use crate::cas::{Backend, CasStore, Reading, Swap, Swapped, VersionToken};
 use crate::http::Http;
-use crate::key_text;
 use crate::net::{self, Address};
 use sign::Credentials;
 use table::{KEY, RECLAIM_AT, RECORD, VERSION};
@@ -134,7 +133,7 @@ struct Got {
 
 /// The key as text: an item can be found in AWS's console by it.
 fn text_of(key: &Key) -> Result<String> {
-    let text = key_text::of(key);
+    let text = key.text();
     match text.len() <= DYNAMODB_KEY_BYTES_MAX {
         true => Ok(text.into_owned()),
         false => {

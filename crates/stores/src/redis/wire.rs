@@ -11,7 +11,6 @@ use sha1::{Digest, Sha1};
 use super::cluster::{Cluster, Route};
 use super::failure::Failure;
 use super::rest::Rest;
-use crate::key_text;
 
 /// A script and its digest.
 pub(super) struct Prepared {
@@ -43,7 +42,7 @@ impl Wire {
     pub(super) fn name<'a>(&self, key: &'a Key) -> Cow<'a, [u8]> {
         match self.way {
             Way::Resp(_) => Cow::Borrowed(key.as_bytes()),
-            Way::Http(_) => match key_text::of(key) {
+            Way::Http(_) => match key.text() {
                 Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
                 Cow::Owned(text) => Cow::Owned(text.into_bytes()),
             },

@@ -19,6 +19,9 @@ const URLS: &[(&str, &str)] = &[
     ("denokv://hidden@", ""),
     ("nats://user:hidden@", "NATS server"),
     ("etcd://user:hidden@", ""),
+    ("durable-object+http://hidden@", ""),
+    ("d1+http://hidden@", ""),
+    ("workers-kv+http://hidden@", ""),
 ];
 
 /// The servers, and the schemes that are right for them.

@@ -10,6 +10,7 @@
 //! | PostgreSQL, DynamoDB, Deno KV                     | `postgres`, `dynamodb`, `denokv` |
 //! | PostgreSQL through PgBouncer                      | `pgbouncer` |
 //! | NATS, etcd                                        | `nats`, `etcd` |
+//! | the worker of `edge/`                             | `edge`    |
 //! | a server that replies as a test wants             | `fake`    |
 
 #![cfg(any(
@@ -18,7 +19,8 @@
     feature = "dynamodb",
     feature = "denokv",
     feature = "nats",
-    feature = "etcd"
+    feature = "etcd",
+    feature = "cloudflare"
 ))]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
@@ -30,6 +32,8 @@ mod combined;
 mod denokv;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+#[cfg(feature = "cloudflare")]
+mod edge;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(any(feature = "dynamodb", feature = "denokv"))]
@@ -40,7 +44,8 @@ mod fake;
     feature = "dynamodb",
     feature = "denokv",
     feature = "nats",
-    feature = "etcd"
+    feature = "etcd",
+    feature = "cloudflare"
 ))]
 mod kinds;
 #[cfg(feature = "nats")]

@@ -10,6 +10,8 @@ use keystead_testkit::NotOpened;
 use keystead_testkit::servers::denokv;
 #[cfg(feature = "dynamodb")]
 use keystead_testkit::servers::dynamodb;
+#[cfg(feature = "cloudflare")]
+use keystead_testkit::servers::edge;
 #[cfg(feature = "etcd")]
 use keystead_testkit::servers::etcd;
 #[cfg(feature = "sqlite-file")]
@@ -127,7 +129,22 @@ pub(crate) static ON_SERVERS: &[OnServer] = &[
         // It syncs every write to disk: slow where others use the disk.
         url: |site| format!("etcd://127.0.0.1:{}?deadline=60s", site.port()),
     },
+    #[cfg(feature = "cloudflare")]
+    OnServer {
+        label: "durable-object, edge",
+        kind: &edge::EDGE,
+        url: |site| edge_url(site, "durable-object"),
+    },
+    #[cfg(feature = "cloudflare")]
+    OnServer { label: "d1, edge", kind: &edge::EDGE, url: |site| edge_url(site, "d1") },
+    #[cfg(feature = "cloudflare")]
+    OnServer { label: "workers-kv, edge", kind: &edge::EDGE, url: |site| edge_url(site, "workers-kv") },
 ];
+
+#[cfg(feature = "cloudflare")]
+fn edge_url(site: &Site, place: &str) -> String {
+    format!("{place}+http://{}@127.0.0.1:{}/tests?{DEADLINE}", edge::TOKEN, site.port())
+}
 
 #[cfg(feature = "postgres")]
 fn postgres_url(site: &Site, parameters: &str) -> String {
@@ -146,6 +163,16 @@ fn redis_url(site: &Site, atomic: &str, clock: &str) -> String {
 }
 
 impl OnServer {
+    /// Whether it is on the worker of `edge/`.
+    pub(crate) fn is_at_the_edge(&self) -> bool {
+        self.label.ends_with("edge")
+    }
+
+    /// Whether its steps are not atomic, so that nothing about concurrent ones can be expected.
+    pub(crate) fn is_approximate(&self) -> bool {
+        self.label.starts_with("workers-kv")
+    }
+
     /// Opens the store on the server that all processes of the run share.
     pub(crate) async fn open(&self, clock: Arc<dyn Clock>) -> Result<Opened, NotOpened> {
         let server = SharedServer::get(self.kind).await?;

@@ -45,10 +45,13 @@ async fn compare(on_server: &OnServer, count: u64, compare: Compare) -> Result<(
     compare(&opened.store, &clock, &prefix, seeds).await.map_err(|failure| failure.to_string())
 }
 
-fn every_store(count: u64, compares: Compare) {
+fn every_store(at_the_edge: bool, count: u64, compares: Compare) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut wrong = Vec::new();
-    for on_server in ON_SERVERS.iter().filter(|on_server| !on_server.label.contains("server clock")) {
+    let chosen = |on_server: &&OnServer| {
+        on_server.is_at_the_edge() == at_the_edge && !on_server.label.contains("server clock")
+    };
+    for on_server in ON_SERVERS.iter().filter(chosen) {
         if let Err(difference) = runtime.block_on(compare(on_server, count, compares)) {
             wrong.push(format!("{}: {difference}", on_server.label));
         }
@@ -56,17 +59,36 @@ fn every_store(count: u64, compares: Compare) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn every_store_decides_as_memory_does() {
-    every_store(count(), |store, clock, prefix, seeds| {
+fn decides(at_the_edge: bool) {
+    every_store(at_the_edge, count(), |store, clock, prefix, seeds| {
         Box::pin(timelines::compare(&**store, clock, prefix, seeds))
     });
 }
 
-#[test]
-fn every_store_combines_limits_as_memory_does() {
+fn combines(at_the_edge: bool) {
     // Each has several limits.
-    every_store(count() / 4, |store, clock, prefix, seeds| {
+    every_store(at_the_edge, count() / 4, |store, clock, prefix, seeds| {
         Box::pin(combinations::compare(store, clock, prefix, seeds))
     });
+}
+
+#[test]
+fn every_store_decides_as_memory_does() {
+    decides(false);
+}
+
+#[test]
+fn every_store_combines_limits_as_memory_does() {
+    combines(false);
+}
+
+/// One caller at a time, also on Workers KV.
+#[test]
+fn every_store_at_the_edge_decides_as_memory_does() {
+    decides(true);
+}
+
+#[test]
+fn every_store_at_the_edge_combines_limits_as_memory_does() {
+    combines(true);
 }

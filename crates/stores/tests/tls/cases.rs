@@ -5,6 +5,8 @@ use keystead_testkit::servers::certificates::{AUTHORITY, OTHER_AUTHORITY};
 use keystead_testkit::servers::denokv;
 #[cfg(feature = "dynamodb")]
 use keystead_testkit::servers::dynamodb;
+#[cfg(feature = "cloudflare")]
+use keystead_testkit::servers::edge;
 #[cfg(feature = "etcd")]
 use keystead_testkit::servers::etcd;
 #[cfg(feature = "nats")]
@@ -121,6 +123,17 @@ pub(crate) static CASES: &[Case] = &[
         plain: &denokv::DENOKV,
         url: |host, port, more| format!("denokv://{}@{host}:{port}?tls=true&{more}", denokv::TOKEN),
         without: |port| format!("denokv://{}@127.0.0.1:{port}", denokv::TOKEN),
+        forgotten: Some("if the server wants TLS"),
+        no_tls: NO_TLS,
+    },
+    // The others on the worker differ in the path of their requests only.
+    #[cfg(feature = "cloudflare")]
+    Case {
+        label: "edge",
+        encrypted: &edge::EDGE,
+        plain: &edge::EDGE,
+        url: |host, port, more| format!("d1+https://{}@{host}:{port}?{more}", edge::TOKEN),
+        without: |port| format!("d1+http://{}@127.0.0.1:{port}", edge::TOKEN),
         forgotten: Some("if the server wants TLS"),
         no_tls: NO_TLS,
     },

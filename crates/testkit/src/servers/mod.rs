@@ -9,6 +9,7 @@
 pub mod certificates;
 pub mod denokv;
 pub mod dynamodb;
+pub mod edge;
 pub mod etcd;
 pub mod file;
 pub mod keystead;
@@ -82,6 +83,7 @@ pub static KINDS: &[&Kind] = &[
     &dynamodb::DYNAMODB,
     &dynamodb::DYNALITE,
     &denokv::DENOKV,
+    &edge::EDGE,
     &nats::NATS,
     &nats::NATS_TLS,
     &nats::NATS_SMALL,

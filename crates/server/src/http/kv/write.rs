@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use keystead_commands::documents;
 use keystead_http_api::kv::response::response_of;
+use keystead_http_api::kv::steps::ChangeDocument;
 use keystead_http_api::kv::write::{self as wanted, Write};
 
 use super::super::context::HttpContext;
@@ -14,7 +15,7 @@ use super::super::reply;
 use super::super::request::HttpRequest;
 use super::super::sinks;
 use super::params::{self, Guard, name};
-use super::shared::{self, ChangeDocument};
+use super::shared;
 
 pub(super) use keystead_http_api::kv::write::{DELETING, MERGE, OPERATIONS, SHALLOW, WRITING};
 

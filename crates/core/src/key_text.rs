@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use keystead_core::Key;
+use crate::key::Key;
 
 /// The key itself if it is UTF-8 without `%`; else `%` and bytes that are not UTF-8 are written `%XX`. Different keys have different texts.
 pub(crate) fn of(key: &Key) -> Cow<'_, str> {

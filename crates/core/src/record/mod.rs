@@ -1,4 +1,9 @@
-//! The record that every compare-and-set backend stores under a key, and its text form. Pure.
+//! The record that every compare-and-set store keeps under a key, its text form, and the state while steps run on it. Pure.
+//!
+//! | To find                               | open        |
+//! |---------------------------------------|-------------|
+//! | the names of writes                   | [`nonce`]   |
+//! | steps that run on a record in memory  | [`working`] |
 //!
 //! ```text
 //! 4821 2000000000123 1f00d-2,77aa-9
@@ -10,12 +15,15 @@
 //! the key is absent, but its version is not, so that a late write cannot land on it. Scripts on Redis read and write the same
 //! form.
 
+pub mod nonce;
+pub mod working;
+
 use std::fmt::Write;
 
-use keystead_core::{Code, Error, Millis, Result};
-
-use super::nonce::Nonce;
 use crate::bounds::{HEADER_BYTES_MAX, WRITERS_MAX};
+use crate::{Code, Error, Millis, Result};
+pub use nonce::Nonce;
+pub use working::{Ran, Working};
 
 /// What is stored under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +43,9 @@ pub struct Record {
 const FIRST_VERSION_BITS: u32 = 52;
 
 impl Record {
-    /// The record after `before` with this state, written under `nonce`.
-    pub(crate) fn after(
+    /// The record after `before` with this state, written under `nonce`. `random` is where the versions of a new key start.
+    #[must_use]
+    pub fn after(
         before: Option<&Record>,
         random: u64,
         nonce: Nonce,
@@ -51,7 +60,8 @@ impl Record {
     }
 
     /// Whether there is a state that is not expired.
-    pub(crate) fn is_live(&self, now: Millis) -> bool {
+    #[must_use]
+    pub fn is_live(&self, now: Millis) -> bool {
         self.state.is_some() && now < self.expires_at
     }
 

@@ -1,0 +1,88 @@
+//! The worker of `edge/` under workerd, with a D1 database and a Workers KV namespace, on files. Miniflare runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use super::{Kind, ask, find_binary, nothing_to_join};
+use crate::setup::NotOpened;
+
+/// The token of the worker in tests.
+pub const TOKEN: &str = "a-token-of-the-tests";
+
+/// What the worker is made of. `./test edge` has the same list.
+const SOURCES: &[&str] = &[
+    "Cargo.toml",
+    "edge/src",
+    "edge/Cargo.toml",
+    "edge/Cargo.lock",
+    "crates/core",
+    "crates/lua",
+    "crates/limit",
+    "crates/model",
+    "crates/cluster",
+    "crates/commands",
+    "crates/http-api",
+];
+
+/// The worker. It is not built here, because that needs another compiler: `./test edge` builds it.
+pub static EDGE: Kind = Kind {
+    name: "edge",
+    ports: 1,
+    find: || {
+        built()?;
+        find_binary("edge", &["node"], "apt install nodejs")
+    },
+    prepare: |_, _| Ok(()),
+    commands: |binary, site| {
+        let mut command = Command::new(binary);
+        command.arg(root().join("edge/tests/serve.cjs")).arg(site.port().to_string()).arg(&site.dir);
+        command.env("NODE_PATH", root().join("target/peers/node_modules")).env("KEYSTEAD_TOKEN", TOKEN);
+        vec![command]
+    },
+    ready: |site| {
+        Box::pin(async {
+            let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            ask(site.port(), request).await.starts_with(b"HTTP/1.1 200")
+        })
+    },
+    join: nothing_to_join,
+};
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap_or(root)
+}
+
+/// Whether the worker is built, from the present sources.
+fn built() -> Result<(), NotOpened> {
+    let root = root();
+    let Some(made) = changed(&root.join("edge/build/made-of")) else {
+        return Err(NotOpened::missing("the worker is not built (./test edge builds it)"));
+    };
+    let newer = SOURCES.iter().find(|source| newest(&root.join(source)).is_none_or(|at| at > made));
+    if let Some(source) = newer {
+        return Err(NotOpened::missing(format_args!(
+            "the worker was built before {source} was changed (./test edge builds it)"
+        )));
+    }
+    match root.join("target/peers/node_modules/miniflare/package.json").is_file() {
+        true => Ok(()),
+        false => Err(NotOpened::missing(
+            "no miniflare on this machine (npm install --prefix target/peers miniflare)",
+        )),
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
+/// When a file was last changed, or the last one of a folder.
+fn newest(path: &Path) -> Option<SystemTime> {
+    if !path.is_dir() {
+        return changed(path);
+    }
+    let entries = std::fs::read_dir(path).ok()?;
+    entries.filter_map(|entry| newest(&entry.ok()?.path())).max()
+}
