@@ -4,6 +4,7 @@ use keystead_core::{Code, Error, Result, Revision, ShardId, Version};
 use serde_json::Value;
 
 use crate::bounds::REASON_BYTES_MAX;
+use crate::log::Event;
 
 /// How far a target is.
 ///
@@ -74,6 +75,10 @@ pub enum Change {
     },
     /// There is no such key.
     Delete,
+    /// An event that is appended to a log.
+    Event(Box<Event>),
+    /// An event that replaces the row of the same `seq`, which was rejected.
+    Repair(Box<Event>),
 }
 
 /// Rows of distinct keys, and the position after them.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::log::event::COLUMNS as EVENT_COLUMNS;
+
 /// The column with the version of a key, in every table of a sink.
 pub const VERSION_COLUMN: &str = "keystead_version";
 /// The column with the number of the batch that has written a row last: no batch changes a row that a later one has written.
@@ -10,6 +12,8 @@ pub const BATCH_COLUMN: &str = "keystead_batch";
 pub const DELETED_COLUMN: &str = "keystead_deleted";
 /// The table of positions, one row for each sink.
 pub const POSITIONS_TABLE: &str = "keystead_sinks";
+/// The table of event logs, one row for each sink with one.
+pub const LOGS_TABLE: &str = "keystead_logs";
 
 /// What of a value is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub enum Values {
     Whole(String),
     /// These columns, each with the path of a field: names with dots between them.
     Fields(Vec<(String, String)>),
+    /// The columns of an event: every change is a row of its own.
+    Events,
 }
 
 /// What becomes of the row of a deleted key.
@@ -63,13 +69,23 @@ impl Layout {
         }
     }
 
+    /// An event log in this table.
+    #[must_use]
+    pub fn events(sink: &str, prefix: &str, table: &str) -> Layout {
+        Layout { key: "seq".to_owned(), values: Values::Events, ..Layout::whole(sink, prefix, table) }
+    }
+
     /// The names of the value's columns.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        let (whole, fields) = match &self.values {
-            Values::Whole(column) => (Some(column.as_str()), &[][..]),
-            Values::Fields(fields) => (None, fields.as_slice()),
+        let (whole, fields, events) = match &self.values {
+            Values::Whole(column) => (Some(column.as_str()), &[][..], &[][..]),
+            Values::Fields(fields) => (None, fields.as_slice(), &[][..]),
+            Values::Events => (None, &[][..], &EVENT_COLUMNS[..]),
         };
-        whole.into_iter().chain(fields.iter().map(|(column, _)| column.as_str()))
+        whole
+            .into_iter()
+            .chain(fields.iter().map(|(column, _)| column.as_str()))
+            .chain(events.iter().copied())
     }
 
     /// What a column of the value gets; nothing is NULL.
@@ -77,6 +93,8 @@ impl Layout {
     pub fn value_of<'v>(&self, column: usize, value: &'v Value) -> Option<&'v Value> {
         match &self.values {
             Values::Whole(_) => Some(value),
+            // An event is more than its value.
+            Values::Events => None,
             Values::Fields(fields) => {
                 let (_, path) = fields.get(column)?;
                 path.split('.').try_fold(value, |value, name| value.get(name))
@@ -88,7 +106,7 @@ impl Layout {
     #[must_use]
     pub fn is_changed(&self, column: usize, changed: &[String]) -> bool {
         match &self.values {
-            Values::Whole(_) => true,
+            Values::Whole(_) | Values::Events => true,
             Values::Fields(fields) => fields.get(column).is_some_and(|(_, path)| {
                 let first = path.split('.').next().unwrap_or(path);
                 changed.iter().any(|name| name == first)

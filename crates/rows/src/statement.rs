@@ -97,6 +97,9 @@ pub struct Sorted {
     /// Rows of which some columns have changed.
     partial: BTreeMap<Vec<usize>, Vec<Prepared>>,
     deletes: Vec<Prepared>,
+    /// Events, and those that replace one.
+    events: Vec<Prepared>,
+    repairs: Vec<Prepared>,
     /// Rows that cannot be stored, whatever the target says.
     pub rejected: Vec<Rejection>,
 }
@@ -120,6 +123,8 @@ pub fn prepare<'r>(
         };
         match &row.change {
             Change::Delete => sorted.deletes.push(prepared),
+            Change::Event(_) => sorted.events.push(prepared),
+            Change::Repair(_) => sorted.repairs.push(prepared),
             Change::Put { changed: None, .. } => sorted.puts.push(prepared),
             Change::Put { changed: Some(changed), .. } => {
                 let columns = (0..table.values.len()).filter(|at| layout.is_changed(*at, changed)).collect();
@@ -131,10 +136,15 @@ pub fn prepare<'r>(
 }
 
 fn prepared(layout: &Layout, table: &Table, row: &Row) -> Result<Prepared, String> {
+    let version = i64::try_from(row.version.0).unwrap_or(i64::MAX);
+    if let Change::Event(event) | Change::Repair(event) = &row.change {
+        let seq = i64::try_from(event.seq.0).unwrap_or(i64::MAX);
+        return Ok(Prepared { key: Param::Integer(seq), version, values: event.params() });
+    }
     let key = serde_json::Value::from(layout.key_text(&row.key));
     let key = Param::of(Some(&key), table.key.kind, &table.key.name)?;
     let values = match &row.change {
-        Change::Delete => Vec::new(),
+        Change::Delete | Change::Event(_) | Change::Repair(_) => Vec::new(),
         Change::Put { value, .. } => {
             let columns = table.values.iter().enumerate();
             columns
@@ -142,7 +152,7 @@ fn prepared(layout: &Layout, table: &Table, row: &Row) -> Result<Prepared, Strin
                 .collect::<Result<_, _>>()?
         }
     };
-    Ok(Prepared { key, version: i64::try_from(row.version.0).unwrap_or(i64::MAX), values })
+    Ok(Prepared { key, version, values })
 }
 
 /// The statements that write these rows as part of a batch.
@@ -152,6 +162,12 @@ pub fn writes(table: &Table, dialect: &Dialect, batch: u64, rows: &Sorted) -> Ve
     let all: Vec<usize> = (0..table.values.len()).collect();
     let mut statements = Vec::new();
     for chunk in build.chunks(&rows.puts, all.len() + 2) {
+        statements.push(build.insert(chunk, &all, Existing::Update));
+    }
+    for chunk in build.chunks(&rows.events, all.len() + 2) {
+        statements.push(build.insert(chunk, &all, Existing::Reject));
+    }
+    for chunk in build.chunks(&rows.repairs, all.len() + 2) {
         statements.push(build.insert(chunk, &all, Existing::Update));
     }
     for (columns, rows) in &rows.partial {
@@ -195,6 +211,7 @@ pub fn differing(table: &Table, dialect: &Dialect, rows: &Sorted) -> Vec<Stateme
 enum Existing {
     Update,
     Keep,
+    Reject,
 }
 
 struct Builder<'b> {
@@ -255,9 +272,10 @@ impl Builder<'_> {
         if tombstone {
             names.push(DELETED_COLUMN);
         }
-        let conflict = match self.dialect.grammar {
-            Grammar::Conflict => self.on_conflict(&names, existing),
-            Grammar::Duplicate => self.on_duplicate_key(&names, existing),
+        let conflict = match (existing, self.dialect.grammar) {
+            (Existing::Reject, _) => String::new(),
+            (_, Grammar::Conflict) => self.on_conflict(&names, existing),
+            (_, Grammar::Duplicate) => self.on_duplicate_key(&names, existing),
         };
         let sql = format!(
             "INSERT INTO {quoted} ({key}, {names}) VALUES {tuples} {conflict}",
@@ -271,7 +289,7 @@ impl Builder<'_> {
     fn on_conflict(&self, names: &[&str], existing: Existing) -> String {
         let Table { quoted, key, .. } = self.table;
         let what = match existing {
-            Existing::Keep => "NOTHING".to_owned(),
+            Existing::Keep | Existing::Reject => "NOTHING".to_owned(),
             Existing::Update => {
                 let sets: Vec<String> =
                     names.iter().map(|name| format!("{name} = excluded.{name}")).collect();

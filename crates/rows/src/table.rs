@@ -4,6 +4,7 @@ use keystead_core::{Code, Error, Result};
 
 use crate::bounds::NAME_BYTES_MAX;
 use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, VERSION_COLUMN, Values};
+use crate::log::event::VALUE_COLUMN;
 use crate::param::Kind;
 use crate::statement::Dialect;
 
@@ -108,7 +109,12 @@ pub fn check(layout: &Layout, found: Option<Found>, dialect: &Dialect) -> Result
     let whole = matches!(layout.values, Values::Whole(_));
     let wanted = if whole { dialect.types.json } else { dialect.types.text };
     let mut values = layout.columns().map(|name| column(name, wanted)).collect::<Result<Vec<_>>>()?;
-    if let (true, Some(value)) = (whole, values.first_mut()) {
+    let json = match layout.values {
+        Values::Whole(_) => values.first_mut(),
+        Values::Fields(_) => None,
+        Values::Events => values.get_mut(VALUE_COLUMN),
+    };
+    if let Some(value) = json {
         match value.kind {
             // The text of the JSON, so a string keeps its quotes.
             Kind::Json | Kind::Text => value.kind = Kind::Json,

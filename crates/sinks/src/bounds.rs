@@ -56,3 +56,23 @@ pub const NATS_SUBJECT_BYTES_MAX: usize = 3_500;
 
 /// What the headers of a message on NATS take, beside its subject. A row that does not fit with them is rejected.
 pub const NATS_HEADER_BYTES: usize = 1_024;
+
+/// Rows of an event log that one statement reads for a page. More are read by the next one.
+pub const LOG_SLICE_ROWS: usize = 16;
+
+/// Events that one page goes through to find those of a prefix. The next page goes on.
+pub const LOG_SCAN_EVENTS: u64 = 100_000;
+
+/// Events of one key that one statement reads. More are read by the next one.
+pub const LOG_FOLD_ROWS: usize = 1_000;
+
+/// Most events since the last whole value of one key. With more its state is `too_large` until the log is compacted.
+pub const LOG_FOLD_EVENTS_MAX: usize = 1_000_000;
+
+/// Rows of an event log that one statement of a compaction goes through. More are in the next one.
+pub const LOG_COMPACT_ROWS: usize = 5_000;
+
+/// Keys, and about as many bytes of values, that one step of a compaction makes whole. More are in the next one.
+pub const LOG_FOLD_KEYS: usize = 100;
+/// See [`LOG_FOLD_KEYS`].
+pub const LOG_FOLD_BYTES: usize = 1 << 20;

@@ -31,7 +31,7 @@ pub(crate) fn digest<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 /// What a receiver gets of a value: all of it, or the mapped fields.
 pub(crate) fn data(layout: &Layout, value: &Value) -> Value {
     match &layout.values {
-        Values::Whole(_) => value.clone(),
+        Values::Whole(_) | Values::Events => value.clone(),
         Values::Fields(_) => {
             let of = |(at, name): (usize, &str)| {
                 (name.to_owned(), layout.value_of(at, value).cloned().unwrap_or_default())
@@ -46,6 +46,7 @@ pub(crate) fn kind(change: &Change) -> &'static str {
     match change {
         Change::Put { .. } => "put",
         Change::Delete => "delete",
+        Change::Event(event) | Change::Repair(event) => event.kind.as_str(),
     }
 }
 

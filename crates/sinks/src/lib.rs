@@ -9,6 +9,7 @@
 //! | rows, layouts, statements, positions                | [`keystead_rows`] |
 //! | a batch as a transaction of an SQL server           | `session`   |
 //! | the name of a change, for targets without tables    | `event`     |
+//! | event logs: appending, reading, compacting           | [`mod@log`] |
 //! | PostgreSQL; SQLite; MySQL and MariaDB               | `postgres`; `sqlite`; `mysql` |
 //! | HTTP; NATS JetStream                                | `webhook`; `nats` |
 //!
@@ -17,6 +18,7 @@
 pub mod bounds;
 #[cfg(any(feature = "webhook", feature = "nats"))]
 mod event;
+pub mod log;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "nats")]
@@ -45,6 +47,7 @@ pub use keystead_rows::{batch, layout};
 
 pub use batch::{Batch, Change, Position, Rejection, Row, Written};
 pub use layout::{Deletes, Layout, Values};
+pub use log::LogTarget;
 
 /// What a call of a sink returns.
 pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -105,6 +108,11 @@ pub trait Sink: Send + Sync {
 
     /// Ends its connections.
     fn close(&self) -> SinkFuture<'_, ()>;
+
+    /// Its event log, if the layout has one and this kind of target can keep one.
+    fn log(&self) -> Option<&dyn LogTarget> {
+        None
+    }
 }
 
 /// A kind of target, and the form of its URL.
@@ -169,7 +177,16 @@ pub fn open(url: &str, layout: Layout) -> Result<Arc<dyn Sink>> {
         let message = format!("there is no target '{name}': the targets are {}", forms.join(", "));
         return Err(Error::new(Code::ConfigInvalid, message));
     };
-    (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, layout)
+    let keeps_events = layout.values == Values::Events;
+    let sink = (scheme.open)(&Url::of(&url[scheme.name.len() + 1..], scheme.form)?, layout)?;
+    if keeps_events && sink.log().is_none() {
+        let message = format!(
+            "a target '{}' keeps no event log: use postgres, sqlite or mysql, or another mode",
+            scheme.name
+        );
+        return Err(Error::new(Code::ConfigInvalid, message));
+    }
+    Ok(sink)
 }
 
 /// The deadline of a call (`deadline=`).
@@ -197,6 +214,16 @@ mod tests {
     fn every_scheme_names_its_feature() {
         for Scheme { name, .. } in SCHEMES {
             assert!(FEATURES.iter().any(|(scheme, _)| scheme == name), "{name} in FEATURES");
+        }
+    }
+
+    #[test]
+    fn a_target_without_tables_keeps_no_event_log() {
+        for url in ["nats://127.0.0.1/STREAM", "https://whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5@host/"]
+        {
+            let error = open(url, Layout::events("s", "", "t")).err().unwrap();
+            assert_eq!(error.code(), Code::ConfigInvalid);
+            assert!(error.message().contains("keeps no event log: use postgres, sqlite or mysql"), "{error}");
         }
     }
 

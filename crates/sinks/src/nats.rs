@@ -238,6 +238,9 @@ impl NatsSink {
         headers.insert("Keystead-Revision", row.revision.0.to_string());
         let payload = match &row.change {
             Change::Put { value, .. } => event::data(&self.layout, value).to_string(),
+            Change::Event(event) | Change::Repair(event) => {
+                event.value.as_ref().map_or(String::new(), ToString::to_string)
+            }
             Change::Delete => {
                 // What a key-value bucket understands, if the stream is one.
                 headers.insert("KV-Operation", "DEL");

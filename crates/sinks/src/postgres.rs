@@ -16,12 +16,13 @@ use tokio_postgres::{Client, Row as PostgresRow};
 
 use crate::batch::{Batch, Position, Row, Written};
 use crate::bounds::{CONNECT_WITHIN, POSTGRES_PARAMS_MAX, STATEMENT_ROWS_MAX};
-use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
+use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::{Kind, Param};
-use crate::session::{Call, Failed, Session, Writer};
+use crate::session::{Call, Failed, Session, Writer, transaction};
 use crate::statement::{Dialect, Grammar, Statement, Types, differing, prepare};
 use crate::table::{self, Column, Found, FoundColumn, Table};
-use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, positions};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, log, positions};
 
 pub(super) const POSTGRES: Scheme = Scheme {
     name: "postgres",
@@ -141,21 +142,29 @@ impl PostgresSink {
             return Err(Error::new(Code::StoreUnavailable, message));
         }
         if !row.get::<_, bool>(0) {
-            client.batch_execute(&positions::create(&DIALECT)).await.map_err(|error| match error.code() {
-                Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Error::new(
-                    Code::ConfigInvalid,
-                    format!(
-                        "this user may not create tables: run {} as the owner",
-                        positions::create(&DIALECT)
-                    ),
-                ),
-                _ => failed(error),
-            })?;
+            create(client, &positions::create(&DIALECT)).await?;
         }
         let Some(name) = table::quoted_name(&self.layout.table, &DIALECT) else {
             return table::check(&self.layout, None, &DIALECT);
         };
-        let rows = client.query_typed(COLUMNS, &[(&name, Type::TEXT)]).await.map_err(failed)?;
+        let columns = [(&name as &(dyn ToSql + Sync), Type::TEXT)];
+        let mut rows = client.query_typed(COLUMNS, &columns).await.map_err(failed)?;
+        if self.layout.values == Values::Events {
+            if rows.is_empty() {
+                // Keys are in the order of their bytes.
+                create(client, &log::sql::create(&self.layout, &name, &DIALECT, "text COLLATE \"C\""))
+                    .await?;
+                rows = client.query_typed(COLUMNS, &columns).await.map_err(failed)?;
+            }
+            if client
+                .query_typed_one("SELECT to_regclass('keystead_logs') IS NULL", &[])
+                .await
+                .map_err(failed)?
+                .get(0)
+            {
+                create(client, &log::sql::create_logs(&DIALECT)).await?;
+            }
+        }
         let mut found = Found::default();
         for row in &rows {
             let (name, type_name): (String, String) = (row.get(0), row.get(1));
@@ -171,8 +180,23 @@ impl PostgresSink {
                 is_generated: row.get(3),
             });
         }
-        table::check(&self.layout, (!rows.is_empty()).then_some(found), &DIALECT)
+        let table = table::check(&self.layout, (!rows.is_empty()).then_some(found), &DIALECT)?;
+        if self.layout.values == Values::Events {
+            query(client, &log::sql::register(&self.layout, &table.quoted, &DIALECT)).await?;
+        }
+        Ok(table)
     }
+}
+
+/// Runs a statement that creates a table.
+async fn create(client: &Client, sql: &str) -> Result<()> {
+    client.batch_execute(sql).await.map_err(|error| match error.code() {
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Error::new(
+            Code::ConfigInvalid,
+            format!("this user may not create tables: run {sql} as the owner"),
+        ),
+        _ => postgres_error(&error),
+    })
 }
 
 impl Session for &Client {
@@ -299,5 +323,27 @@ impl Sink for PostgresSink {
             *self.state.lock().await = State::default();
             Ok(())
         })
+    }
+
+    fn log(&self) -> Option<&dyn LogTarget> {
+        (self.layout.values == Values::Events).then_some(self)
+    }
+}
+
+impl LogTarget for PostgresSink {
+    fn read<'a>(&'a self, what: &'a Query) -> SinkFuture<'a, Vec<Cells>> {
+        Box::pin(self.with(async move |client, table| {
+            let statement = log::sql::read(what, &self.layout, &table, &DIALECT).ok_or_else(log::no_log)?;
+            let rows = query(client, &statement).await?;
+            Ok(rows.iter().map(|row| (0..row.len()).map(|at| row.get(at)).collect()).collect())
+        }))
+    }
+
+    fn change<'a>(&'a self, change: &'a Compaction) -> SinkFuture<'a, u64> {
+        Box::pin(self.with(async move |mut client, table| {
+            let statements =
+                log::sql::change(change, &self.layout, &table, &DIALECT).ok_or_else(log::no_log)?;
+            transaction(&mut client, &statements).await
+        }))
     }
 }

@@ -9,9 +9,9 @@ use keystead_core::{Code, Error, Result};
 use crate::batch::{Batch, Rejection, Written};
 use crate::bounds::REJECTIONS_MAX;
 use crate::layout::Layout;
-use crate::positions;
 use crate::statement::{Dialect, Statement, prepare, writes};
 use crate::table::Table;
+use crate::{log, positions};
 
 /// Why a statement failed.
 pub(crate) enum Failed {
@@ -41,6 +41,17 @@ pub(crate) trait Session: Send {
 
     /// Runs a statement, and returns how many rows it has changed.
     fn execute(&mut self, statement: &Statement) -> impl Future<Output = Call<u64>> + Send;
+}
+
+/// Runs statements as one transaction, and returns how many rows they have changed.
+pub(crate) async fn transaction(session: &mut impl Session, statements: &[Statement]) -> Result<u64> {
+    session.command("BEGIN").await?;
+    let mut changed = 0;
+    for statement in statements {
+        changed += session.execute(statement).await?;
+    }
+    session.command("COMMIT").await?;
+    Ok(changed)
 }
 
 /// Writes a batch to a table.
@@ -84,6 +95,9 @@ impl<S: Session> Writer<'_, S> {
             return Ok(ControlFlow::Break(Written::Fenced));
         }
         self.run(statements).await?;
+        if let Some(last) = log::sql::advance(self.layout, self.dialect, self.batch) {
+            self.session.execute(&last).await?;
+        }
         self.session.command("COMMIT").await?;
         Ok(ControlFlow::Continue(()))
     }

@@ -15,11 +15,12 @@ use rusqlite::{
 
 use crate::batch::{Batch, Position, Rejection, Row, Written};
 use crate::bounds::{DEADLINE, REJECTIONS_MAX};
-use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
+use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::Param;
 use crate::statement::{Sorted, Statement, differing, prepare, writes};
 use crate::table::{self, Table};
-use crate::{Capabilities, Scheme, Sink, SinkFuture, positions};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, log, positions};
 
 pub(super) const SCHEME: Scheme =
     Scheme { name: "sqlite", form: "sqlite:PATH", about: "a SQLite file that exists", open };
@@ -103,8 +104,11 @@ impl SqliteSink {
     }
 
     fn connect(&self) -> Result<Open> {
-        // A file is not created: a mistake in its name would be found out much later.
+        // A file is not created: a mistake in its name would be found out much later. That of a log is our own.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if self.layout.values == Values::Events {
+            self.create()?;
+        }
         let connection = Connection::open_with_flags(&self.path, flags).map_err(|error| {
             let path = self.path.display();
             let code = match error.sqlite_error_code() {
@@ -119,8 +123,36 @@ impl SqliteSink {
         let call = |error: rusqlite::Error| call_error(&error);
         connection.busy_timeout(DEADLINE).map_err(call)?;
         connection.execute_batch(&positions::create(&DIALECT)).map_err(call)?;
+        if self.layout.values == Values::Events
+            && let Some(quoted) = table::quoted_name(&self.layout.table, &DIALECT)
+        {
+            let types = &DIALECT.types;
+            let create = log::sql::create(&self.layout, &quoted, &DIALECT, types.key);
+            connection.execute_batch(&create).map_err(call)?;
+            connection.execute_batch(&log::sql::create_logs(&DIALECT)).map_err(call)?;
+        }
         let table = self.look(&connection).map_err(Error::from)??;
+        if self.layout.values == Values::Events {
+            let register = log::sql::register(&self.layout, &table.quoted, &DIALECT);
+            execute(&connection, &register).map_err(Error::from)?;
+        }
         Ok(Open { connection, table })
+    }
+
+    /// Creates the file unless it is there. Only its owner may read it.
+    fn create(&self) -> Result<()> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&self.path) {
+            Err(error) if !self.path.exists() => {
+                let message = format!("cannot create {}: {error}", self.path.display());
+                Err(Error::new(Code::ConfigInvalid, message))
+            }
+            // Whether it can be opened is found out next.
+            _ => Ok(()),
+        }
     }
 
     fn look(&self, connection: &Connection) -> Call<Result<Table>> {
@@ -155,7 +187,8 @@ impl SqliteSink {
         if execute(&transaction, &positions::advance(&DIALECT, &self.layout.sink, batch))? == 0 {
             return Ok(Written::Fenced);
         }
-        let statements = writes(table, &DIALECT, batch.next.batch, &sorted);
+        let mut statements = writes(table, &DIALECT, batch.next.batch, &sorted);
+        statements.extend(log::sql::advance(&self.layout, &DIALECT, batch));
         // A foreign key may only be violated at the end.
         match run(&transaction, &statements).and_then(|()| Ok(transaction.commit()?)) {
             Ok(()) => Ok(Written::Done),
@@ -331,4 +364,46 @@ impl Sink for Shared {
             Ok(())
         })
     }
+
+    fn log(&self) -> Option<&dyn LogTarget> {
+        (self.0.layout.values == Values::Events).then_some(self)
+    }
+}
+
+impl LogTarget for Shared {
+    fn read<'a>(&'a self, what: &'a Query) -> SinkFuture<'a, Vec<Cells>> {
+        let what = what.clone();
+        self.call(move |sink, connection, table| {
+            let statement = log::sql::read(&what, &sink.layout, table, &DIALECT).ok_or_else(log::no_log)?;
+            Ok(cells(connection, &statement)?)
+        })
+    }
+
+    fn change<'a>(&'a self, change: &'a Compaction) -> SinkFuture<'a, u64> {
+        let change = change.clone();
+        self.call(move |sink, connection, table| {
+            let statements =
+                log::sql::change(&change, &sink.layout, table, &DIALECT).ok_or_else(log::no_log)?;
+            Ok(transaction(connection, &statements)?)
+        })
+    }
+}
+
+fn cells(connection: &Connection, statement: &Statement) -> Call<Vec<Cells>> {
+    let mut prepared = connection.prepare(&statement.sql)?;
+    let columns = prepared.column_count();
+    let rows = prepared.query_map(params_from_iter(&statement.params), |row| {
+        (0..columns).map(|at| row.get(at)).collect::<rusqlite::Result<Cells>>()
+    })?;
+    rows.map(|row| Ok(row?)).collect()
+}
+
+fn transaction(connection: &mut Connection, statements: &[Statement]) -> Call<u64> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut changed = 0;
+    for statement in statements {
+        changed += execute(&transaction, statement)?;
+    }
+    transaction.commit()?;
+    Ok(changed)
 }

@@ -6,11 +6,12 @@ use mysql_async::prelude::Queryable;
 
 use super::connect::{failed, lacks_a_right};
 use super::{Known, MARIADB_KEY, MYSQL_KEY, STATEMENT_BYTES, dialect, integer_at, query, text_at};
-use crate::layout::{BATCH_COLUMN, Layout, POSITIONS_TABLE};
+use crate::layout::{BATCH_COLUMN, LOGS_TABLE, Layout, POSITIONS_TABLE, Values};
+use crate::log::event::{COLUMNS as EVENT_COLUMNS, KEY_COLUMN};
 use crate::param::{Kind, Param};
-use crate::positions;
 use crate::statement::{Dialect, Statement};
 use crate::table::{self, Found, FoundColumn};
+use crate::{log, positions};
 
 const COLUMNS: &str = "SELECT COLUMN_NAME, COLUMN_TYPE, DATA_TYPE, IS_NULLABLE, COLUMN_DEFAULT IS NULL, EXTRA, \
     COALESCE(GENERATION_EXPRESSION, '') <> '', COALESCE(COLLATION_NAME, '') \
@@ -43,12 +44,20 @@ pub(super) async fn look(connection: &mut Conn, layout: &Layout) -> Result<Known
     let packet = integer_at(row, 2).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 20);
     let key = if is_mariadb { MARIADB_KEY } else { MYSQL_KEY };
     let dialect = dialect(key, STATEMENT_BYTES.min(packet / 2));
-    create_positions(connection, &dialect).await?;
+    let own = |name: &str| [Param::Null, Param::Text(name.to_owned())];
+    create(connection, &own(POSITIONS_TABLE), &positions::create(&dialect)).await?;
+    check_engine(connection, &own(POSITIONS_TABLE), POSITIONS_TABLE).await?;
     let (schema, name) = match layout.table.split_once('.') {
         Some((schema, name)) => (Param::Text(schema.to_owned()), name),
         None => (Param::Null, layout.table.as_str()),
     };
     let of_table = [schema, Param::Text(name.to_owned())];
+    let keeps_events = layout.values == Values::Events;
+    if keeps_events && let Some(quoted) = table::quoted_name(&layout.table, &dialect) {
+        create(connection, &of_table, &log::sql::create(layout, &quoted, &dialect, key)).await?;
+        create(connection, &own(LOGS_TABLE), &log::sql::create_logs(&dialect)).await?;
+        check_engine(connection, &own(LOGS_TABLE), LOGS_TABLE).await?;
+    }
     let found = found(connection, &of_table, is_mariadb, layout).await?;
     let may_be_null = found.as_ref().is_some_and(|(_, may_be_null)| *may_be_null);
     if let Some((found, _)) = &found {
@@ -56,6 +65,9 @@ pub(super) async fn look(connection: &mut Conn, layout: &Layout) -> Result<Known
         check_key(found, layout, &dialect)?;
     }
     let table = table::check(layout, found.map(|(found, _)| found), &dialect)?;
+    if keeps_events {
+        query(connection, &log::sql::register(layout, &table.quoted, &dialect)).await?;
+    }
     if may_be_null {
         // With NULL, a row of another key could not be told from one of the same.
         let name = &layout.table;
@@ -75,19 +87,17 @@ fn unavailable(message: &'static str) -> Error {
     Error::new(Code::StoreUnavailable, message)
 }
 
-async fn create_positions(connection: &mut Conn, dialect: &Dialect) -> Result<()> {
-    let of_positions = [Param::Null, Param::Text(POSITIONS_TABLE.to_owned())];
-    if rows_of(connection, ENGINE, &of_positions).await?.is_empty() {
-        let create = positions::create(dialect);
-        if let Err(error) = connection.query_drop(&create).await {
-            if lacks_a_right(&error) {
-                let message = format!("this user may not create tables: run {create} as the owner");
-                return Err(Error::new(Code::ConfigInvalid, message));
-            }
-            return Err(failed(&error).into());
-        }
+/// Creates a table of our own, unless it is there.
+async fn create(connection: &mut Conn, of_table: &[Param], sql: &str) -> Result<()> {
+    if !rows_of(connection, ENGINE, of_table).await?.is_empty() {
+        return Ok(());
     }
-    check_engine(connection, &of_positions, POSITIONS_TABLE).await
+    let Err(error) = connection.query_drop(sql).await else { return Ok(()) };
+    if lacks_a_right(&error) {
+        let message = format!("this user may not create tables: run {sql} as the owner");
+        return Err(Error::new(Code::ConfigInvalid, message));
+    }
+    Err(failed(&error).into())
 }
 
 async fn rows_of(connection: &mut Conn, sql: &str, of_table: &[Param]) -> Result<Vec<mysql_async::Row>> {
@@ -132,7 +142,11 @@ async fn found(
             false => kind_of(&type_name, &data_type),
         };
         let collation = text_at(row, 7);
-        if name == layout.key && EXACT.contains(&collation.as_str()) {
+        let is_key = match layout.values {
+            Values::Events => name == EVENT_COLUMNS[KEY_COLUMN],
+            _ => name == layout.key,
+        };
+        if is_key && EXACT.contains(&collation.as_str()) {
             type_name = format!("{type_name} COLLATE {collation}");
         }
         let is_required = text_at(row, 3) == "NO"

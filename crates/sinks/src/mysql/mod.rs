@@ -23,12 +23,13 @@ use tokio::sync::Mutex;
 
 use crate::batch::{Batch, Position, Row, Written};
 use crate::bounds::{CONNECT_WITHIN, MYSQL_PARAMS_MAX, MYSQL_ROWS_MAX};
-use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout};
+use crate::layout::{BATCH_COLUMN, DELETED_COLUMN, Deletes, Layout, Values};
+use crate::log::{Cells, Compaction, LogTarget, Query};
 use crate::param::{Kind, Param};
-use crate::session::{Call, Failed, Session, Writer};
+use crate::session::{Call, Failed, Session, Writer, transaction};
 use crate::statement::{Dialect, Grammar, Statement, Types, differing, prepare};
 use crate::table::{Column, Table};
-use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, positions};
+use crate::{Capabilities, Scheme, Sink, SinkFuture, deadline, log, positions};
 use connect::{Target, failed};
 
 pub(super) const MYSQL: Scheme = Scheme {
@@ -326,4 +327,33 @@ impl Sink for MysqlSink {
             Ok(())
         })
     }
+
+    fn log(&self) -> Option<&dyn LogTarget> {
+        (self.layout.values == Values::Events).then_some(self)
+    }
+}
+
+impl LogTarget for MysqlSink {
+    fn read<'a>(&'a self, what: &'a Query) -> SinkFuture<'a, Vec<Cells>> {
+        Box::pin(self.with(async move |connection, known| {
+            let Known { table, dialect, .. } = &*known;
+            let statement = log::sql::read(what, &self.layout, table, dialect).ok_or_else(log::no_log)?;
+            let rows = query(connection, &statement).await?;
+            Ok(rows.iter().map(cells).collect())
+        }))
+    }
+
+    fn change<'a>(&'a self, change: &'a Compaction) -> SinkFuture<'a, u64> {
+        Box::pin(self.with(async move |connection, known| {
+            let Known { dialect, table, request_bytes } = &*known;
+            let statements =
+                log::sql::change(change, &self.layout, table, dialect).ok_or_else(log::no_log)?;
+            transaction(&mut MysqlSession { connection, request_bytes: *request_bytes }, &statements).await
+        }))
+    }
+}
+
+fn cells(row: &mysql_async::Row) -> Cells {
+    let is_null = |at| matches!(row.as_ref(at), Some(Value::NULL) | None);
+    (0..row.len()).map(|at| (!is_null(at)).then(|| text_at(row, at))).collect()
 }

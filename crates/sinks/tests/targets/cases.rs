@@ -5,6 +5,11 @@ use keystead_sinks::layout::{BATCH_COLUMN, VERSION_COLUMN};
 use keystead_sinks::{Batch, Change, Deletes, Layout, Position, Row, Sink, Values, Written};
 use serde_json::{Value, json};
 
+pub(crate) use crate::log::{
+    a_rejected_event_is_repaired_in_its_place, any_state_of_the_window_is_rebuilt,
+    events_and_position_arrive_together, pages_of_a_log_are_bounded_and_only_of_a_prefix,
+    what_is_old_or_many_is_compacted,
+};
 use crate::target::Target;
 
 pub(crate) fn put(key: &str, version: u64, value: Value) -> Row {

@@ -4,6 +4,7 @@
 
 mod cases;
 mod crashes;
+mod log;
 mod mariadb;
 mod nats;
 mod target;
@@ -41,6 +42,11 @@ macro_rules! all {
             keys_are_listed
             a_layout_that_does_not_fit_is_rejected
             two_sinks_share_a_target
+            events_and_position_arrive_together
+            any_state_of_the_window_is_rebuilt
+            pages_of_a_log_are_bounded_and_only_of_a_prefix
+            a_rejected_event_is_repaired_in_its_place
+            what_is_old_or_many_is_compacted
         })+
     };
 }
