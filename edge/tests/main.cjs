@@ -8,5 +8,6 @@ main({
   ...require("./apis.cjs"),
   ...require("./buffer.cjs"),
   ...require("./spread.cjs"),
+  ...require("./limits.cjs"),
   ...require("./differential.cjs"),
 });
