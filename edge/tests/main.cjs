@@ -9,6 +9,7 @@ main({
   ...require("./buffer.cjs"),
   ...require("./spread.cjs"),
   ...require("./stores.cjs"),
+  ...require("./limits.cjs"),
   ...require("./differential.cjs"),
   ...require("./split.cjs").cases,
 });

@@ -1,7 +1,7 @@
 //! `POST /kv:batch` with `{"operations":[{"op":"put","key":"a","value":1,"ifVersion":3}, ...]}`: up to
 //! [`BATCH_OPERATIONS_MAX`](crate::bounds::BATCH_OPERATIONS_MAX) of them as one, all or nothing. Touches the one shard of their keys.
 
-pub(in crate::http) use keystead_http_api::kv::batch::{Operation, at, key, one, operation};
+pub(in crate::http) use keystead_http_api::kv::batch::key;
 use keystead_http_api::kv::batch::{read, run};
 
 use super::super::context::HttpContext;

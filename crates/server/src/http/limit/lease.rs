@@ -10,7 +10,7 @@ use keystead_limit::{Decision, Limiter};
 use serde_json::json;
 
 use super::super::context::HttpContext;
-use super::super::error::{ApiError, ApiResult};
+use super::super::error::ApiResult;
 use super::super::parameters::Parameters;
 use super::super::reply;
 use super::super::request::HttpRequest;
