@@ -13,7 +13,7 @@ pub const LIST_LIMIT_MAX: usize = 10_000;
 pub const BATCH_OPERATIONS_MAX: usize = 100;
 
 /// Most statements of one request to a storage service, with those of expectations. More get `400`.
-pub const STATEMENTS_MAX: usize = 100_000;
+pub const STATEMENTS_MAX: usize = 200_000;
 
 /// Most parameters of one of them. More get `400`.
 pub const STATEMENT_PARAMS_MAX: usize = 1_000;
