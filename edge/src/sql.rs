@@ -72,7 +72,7 @@ impl ObjectSql {
 }
 
 /// Rows of a statement, and how many it has written.
-pub(crate) type Answer = (Vec<Vec<Value>>, u64);
+pub(crate) type Executed = (Vec<Vec<Value>>, u64);
 
 impl ObjectSql {
     /// Another handle of the same database, whose figures count together.
@@ -81,7 +81,7 @@ impl ObjectSql {
     }
 
     /// Executes a statement of a compute service.
-    pub(crate) fn statement(&self, sql: &str, params: &[Value]) -> Result<Answer> {
+    pub(crate) fn statement(&self, sql: &str, params: &[Value]) -> Result<Executed> {
         let params: Vec<Param<'_>> = params.iter().map(Value::param).collect();
         let cursor = self.exec(sql, &params)?;
         let mut rows = self.rows(&cursor)?;

@@ -21,7 +21,7 @@ pub const RESERVATION_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const RESERVATION_MS: u64 = 10 * 60 * 1000;
 
 /// Most statements of one request to a storage service, with those of expectations. More get `400`.
-pub const STATEMENTS_MAX: usize = 100_000;
+pub const STATEMENTS_MAX: usize = 200_000;
 
 /// Most parameters of one of them. More get `400`.
 pub const STATEMENT_PARAMS_MAX: usize = 1_000;

@@ -195,7 +195,7 @@ async fn process<S: Service>(
     let is_page = cors::is_page(request.headers());
     let mut reply = match run(service, at, failures, &found, request).await {
         Ok(reply) => reply,
-        Err(error) => refusal(failures, &found, &error).await,
+        Err(error) => rejection(failures, &found, &error).await,
     };
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if service.common().is_stopping() {
@@ -250,7 +250,7 @@ async fn run<S: Service>(
 }
 
 /// The response to a request that does not reach its handler.
-async fn refusal(failures: &AtomicU32, found: &Found, error: &RequestError) -> Reply {
+async fn rejection(failures: &AtomicU32, found: &Found, error: &RequestError) -> Reply {
     let is_last = match error {
         RequestError::Unauthorized(AuthError::WrongToken) => {
             tokio::time::sleep(AUTH_FAILURE_DELAY).await;

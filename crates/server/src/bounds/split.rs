@@ -59,6 +59,9 @@ pub const COMPUTE_ATTEMPTS_MAX: usize = 256;
 /// Most fetches of one batch, of which a command that reads over all keys needs several. With more, it gets `413`.
 pub const COMPUTE_FETCHES_MAX: usize = 512;
 
+/// Most keys of a batch whose rows come with a conflict. With more, those that conflict are fetched.
+pub const COMPUTE_CONFLICT_ROWS_MAX: usize = 64;
+
 /// Row ids for new keys that a compute service reserves at a time.
 pub const COMPUTE_IDS_RESERVED: u32 = 256;
 

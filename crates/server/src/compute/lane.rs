@@ -11,15 +11,15 @@
 //! transaction that executes what changed; a batch that only read what was fetched for it, in one transaction, needs no confirmation.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use keystead_commands::Random;
 use keystead_commands::hub::Hub;
-use keystead_core::{Clock, Code, Error, Outcome, Result, Stopwatch, SystemClock};
+use keystead_core::{Clock, Code, Error, Outcome, Result, Revision, Stopwatch, SystemClock};
 use keystead_http_api::statements::{Expectation, Item, Mismatch, Statement, Value};
 use keystead_model::Bytes;
 use keystead_model::keyspace::{Keyspace, LookedUp};
-use keystead_model::sql::READ_META;
 use tokio::sync::mpsc::Receiver;
 
 use super::client::SharedStorage;
@@ -27,8 +27,8 @@ use super::rows::{OF_KEY, Rows, all_of_key, number, revision};
 use super::work::{Completion, Job, Open, Scope};
 use super::writer::{Committed, Writer};
 use crate::bounds::{
-    COMPUTE_ATTEMPTS_MAX, COMPUTE_BATCH_MAX, COMPUTE_CHANGE_BYTES_MAX, COMPUTE_DEADLINE, COMPUTE_FETCHES_MAX,
-    COMPUTE_IDS_RESERVED,
+    COMPUTE_ATTEMPTS_MAX, COMPUTE_BATCH_MAX, COMPUTE_CHANGE_BYTES_MAX, COMPUTE_CONFLICT_ROWS_MAX,
+    COMPUTE_DEADLINE, COMPUTE_FETCHES_MAX, COMPUTE_IDS_RESERVED,
 };
 
 /// The state of a key's row, as it is compared.
@@ -175,7 +175,7 @@ impl Lane {
         let found = known.revision;
         drop(known);
         if let Some(keys) = &mut self.keys {
-            keys.restore_revision(keystead_core::Revision(found));
+            keys.restore_revision(Revision(found));
             if let Some(end) = results.next() {
                 let end = number(end.rows.first().and_then(|row| row.first()));
                 let end = end.and_then(|end| u32::try_from(end).ok());
@@ -301,8 +301,8 @@ impl Lane {
         &mut self,
         jobs: &mut [Job],
         progress: &mut Progress,
-        new_rows: std::ops::Range<u32>,
-        reserved: std::ops::Range<u32>,
+        new_rows: Range<u32>,
+        reserved: Range<u32>,
     ) -> Result<Attempt> {
         let Some(keys) = &mut self.keys else {
             return Err(Error::new(Code::Internal, "the keys are not open"));
@@ -323,34 +323,11 @@ impl Lane {
             keys.release()?;
             return Ok(Attempt::Done);
         }
-        let (mut about, mut expect) = (Vec::new(), Vec::new());
-        for (name, stamp) in looked_up {
-            let rows = stamp.map(|stamp| {
-                let (version, revision) =
-                    (Value::Int(stamp.version.0 as i64), Value::Int(stamp.revision.0 as i64));
-                vec![Value::Int(i64::from(stamp.row)), version, revision]
-            });
-            let params = vec![Value::Blob(name.to_vec())];
-            let otherwise = all_of_key(&name);
-            expect.push(Expectation {
-                sql: STAMP.into(),
-                params,
-                rows: rows.into_iter().collect(),
-                otherwise,
-            });
-            about.push(About::Key(name));
-        }
-        if !new_rows.is_empty() {
-            let params = [new_rows.start, new_rows.end].map(|id| Value::Int(i64::from(id))).to_vec();
-            let rows = vec![vec![Value::Int(0)]];
-            expect.push(Expectation { sql: TAKEN.into(), params, rows, otherwise: Vec::new() });
-            about.push(About::NewRows);
-        }
         let is_write = !writes.is_empty();
+        let (mut about, mut expect) = expectations(looked_up, new_rows);
         if is_write && read_all {
             let Statement { sql, params } = revision();
             let rows = vec![vec![Value::Int(known_revision as i64)]];
-            debug_assert_eq!(sql, READ_META);
             expect.push(Expectation { sql, params, rows, otherwise: Vec::new() });
             about.push(About::All);
         }
@@ -369,7 +346,7 @@ impl Lane {
             Committed::Done(revision) => {
                 keys.release()?;
                 keys.take_effects(&mut Vec::new());
-                keys.restore_revision(keystead_core::Revision(revision));
+                keys.restore_revision(Revision(revision));
                 Ok(Attempt::Done)
             }
             Committed::Conflict(mismatches) => {
@@ -377,25 +354,32 @@ impl Lane {
                 keys.reserve_rows(reserved);
                 jobs.iter_mut().for_each(|job| job.work.forget());
                 progress.conflicts += 1;
+                let mut stale = Vec::new();
                 for (about, mismatch) in about.into_iter().zip(mismatches) {
                     if let Some(mismatch) = mismatch {
-                        self.correct(&about, mismatch)?;
+                        stale.extend(self.correct(about, mismatch)?);
                     }
+                }
+                if !stale.is_empty() {
+                    self.fetch(&stale, 0).await?;
                 }
                 Ok(Attempt::Again)
             }
         }
     }
 
-    /// Takes over the rows that there are.
-    fn correct(&mut self, about: &About, mismatch: Mismatch) -> Result<()> {
-        let Some(keys) = &mut self.keys else { return Ok(()) };
+    /// Takes over the rows that there are. Returns the key whose rows were not sent.
+    fn correct(&mut self, about: About, mismatch: Mismatch) -> Result<Option<Bytes>> {
+        let Some(keys) = &mut self.keys else { return Ok(None) };
         let mut known = self.rows.known();
         match about {
             About::Key(name) => {
-                keys.drop_held(name);
-                known.add_key(name, mismatch.otherwise)?;
-                keys.restore_revision(keystead_core::Revision(known.revision));
+                keys.drop_held(&name);
+                if mismatch.otherwise.is_empty() {
+                    return Ok(Some(name));
+                }
+                known.add_key(&name, mismatch.otherwise)?;
+                keys.restore_revision(Revision(known.revision));
             }
             // Others have used them: the next attempt reserves some.
             About::NewRows => keys.reserve_rows(0..0),
@@ -403,13 +387,37 @@ impl Lane {
                 known.revision = known
                     .revision
                     .max(number(mismatch.rows.first().and_then(|row| row.first())).unwrap_or(0));
-                keys.restore_revision(keystead_core::Revision(known.revision));
+                keys.restore_revision(Revision(known.revision));
                 known.forget_all();
             }
             About::Writer => {}
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// What must still hold of keys that were looked up, and of the row ids of new keys.
+fn expectations(looked_up: LookedUp, new_rows: Range<u32>) -> (Vec<About>, Vec<Expectation>) {
+    let (mut about, mut expect) = (Vec::new(), Vec::new());
+    // For very many keys the request would be several times as large, and few of them conflict.
+    let with_rows = looked_up.len() <= COMPUTE_CONFLICT_ROWS_MAX;
+    for (name, stamp) in looked_up {
+        let rows = stamp.map(|stamp| {
+            let (version, revision) = (stamp.version.0 as i64, stamp.revision.0 as i64);
+            [i64::from(stamp.row), version, revision].map(Value::Int).to_vec()
+        });
+        let params = vec![Value::Blob(name.to_vec())];
+        let otherwise = if with_rows { all_of_key(&name) } else { Vec::new() };
+        expect.push(Expectation { sql: STAMP.into(), params, rows: rows.into_iter().collect(), otherwise });
+        about.push(About::Key(name));
+    }
+    if !new_rows.is_empty() {
+        let params = [new_rows.start, new_rows.end].map(|id| Value::Int(i64::from(id))).to_vec();
+        let rows = vec![vec![Value::Int(0)]];
+        expect.push(Expectation { sql: TAKEN.into(), params, rows, otherwise: Vec::new() });
+        about.push(About::NewRows);
+    }
+    (about, expect)
 }
 
 /// Whether an error may be due to one job of a batch.

@@ -111,7 +111,7 @@ impl Database {
         F: FnMut(&mut Open<'_>) -> (T, Completion) + Send + 'static,
     {
         let result = Arc::new(Mutex::new(None));
-        let work = Once { run, is_decided: false, result: Arc::clone(&result) };
+        let work = Function { run, is_decided: false, result: Arc::clone(&result) };
         self.run(names, scope, Box::new(work)).await?;
         let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
         result.ok_or_else(gone)
@@ -123,13 +123,13 @@ fn gone() -> Error {
 }
 
 /// A function that is undone as a whole.
-struct Once<T, F> {
+struct Function<T, F> {
     run: F,
     is_decided: bool,
     result: Arc<Mutex<Option<T>>>,
 }
 
-impl<T, F> Work for Once<T, F>
+impl<T, F> Work for Function<T, F>
 where
     T: Send,
     F: FnMut(&mut Open<'_>) -> (T, Completion) + Send,

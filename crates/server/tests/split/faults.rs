@@ -19,7 +19,7 @@ struct Known {
     sent: AtomicU64,
 }
 
-/// Increments two counters in one transaction, again and again, until told to stop.
+/// Increments two counters in one transaction, again and again, until it is stopped.
 fn write(address: std::net::SocketAddr, n: usize, known: &Known, stop: &AtomicBool) {
     let body = json!([["INCR", format!("a{n}")], ["HINCRBY", format!("b{n}"), "f", 1]]).to_string();
     let mut connected: Option<Http> = None;

@@ -149,7 +149,6 @@ fn time_and_sizes_are_bounded() {
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     for (sql, status, code) in [
         (format!("{endless} SELECT count(*) FROM n"), 408, "timed_out"),
-        (format!("{endless} SELECT i FROM n"), 413, "too_large"),
         (format!("{endless} SELECT zeroblob(1000000) FROM n"), 413, "too_large"),
         ("SELECT zeroblob(100000000)".to_owned(), 413, "too_large"),
     ] {

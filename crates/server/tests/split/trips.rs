@@ -65,6 +65,27 @@ fn pipelines_transactions_and_scripts_cost_no_more() {
     }
 }
 
+/// As many commands as a pipeline may have, in two requests; and when another process has changed one of the keys.
+#[test]
+fn a_pipeline_of_very_many_keys_is_one_batch() {
+    let storage = storage(&[]);
+    let (one, other) = (compute(&storage), compute(&storage));
+    let (mut one, mut other) = (Http::connect(&one), Http::connect(&other));
+    run(&mut one, &["GET", "absent"]);
+    let many: Vec<_> = (0..5_000).map(|n| json!(["INCR", format!("k{n}")])).collect();
+    let many = json!(many).to_string();
+    let before = requests(&storage);
+    assert_eq!(one.post("/pipeline", &many).status, 200);
+    assert_eq!(requests(&storage) - before, 2);
+    run(&mut other, &["INCR", "k7"]);
+    let replies = one.post("/pipeline", &many).json();
+    assert_eq!(
+        [&replies[6], &replies[7], &replies[8]],
+        [&json!({ "result": 2 }), &json!({ "result": 3 }), &json!({ "result": 2 })]
+    );
+    assert_eq!(run(&mut other, &["DBSIZE"]), 5_000);
+}
+
 #[test]
 fn another_process_reads_what_is_there_and_costs_one_request() {
     let storage = storage(&[]);
