@@ -112,3 +112,6 @@ pub(crate) const STORE_KV_CACHE_S: u64 = 30;
 
 /// The shortest time for which Workers KV keeps what expires, in seconds.
 pub(crate) const STORE_KV_TTL_S_MIN: u64 = 60;
+
+/// The longest, which is a number of 31 bits. What may only be deleted later stays for ever.
+pub(crate) const STORE_KV_TTL_S_MAX: u64 = 1 << 30;

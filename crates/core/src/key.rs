@@ -58,6 +58,12 @@ impl Key {
         key_text::of(self)
     }
 
+    /// The key as text, for stores whose keys are short texts: itself if it is UTF-8 without `%`; else `%` and its bytes in base64.
+    #[must_use]
+    pub fn short_text(&self) -> Cow<'_, str> {
+        key_text::short(self)
+    }
+
     /// The bytes.
     #[inline]
     #[must_use]

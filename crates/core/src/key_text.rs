@@ -27,6 +27,28 @@ pub(crate) fn of(key: &Key) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// The key itself if it is UTF-8 without `%`; else `%` and all of its bytes in base64, which is the shorter form of bytes that are no text.
+pub(crate) fn short(key: &Key) -> Cow<'_, str> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let bytes = key.as_bytes();
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.contains('%')
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(2 + bytes.len().div_ceil(3) * 4);
+    text.push('%');
+    for three in bytes.chunks(3) {
+        let bits =
+            three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        // Of one byte there are two digits, of two three, of three four.
+        for i in 0..=three.len() {
+            text.push(char::from(DIGITS[(bits >> (18 - 6 * i)) as usize % 64]));
+        }
+    }
+    Cow::Owned(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +64,20 @@ mod tests {
             (b"%FF", "%25FF"),
         ] {
             assert_eq!(of(&Key::new(key).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_have_a_short_form() {
+        for (key, text) in [
+            (&b"a:1"[..], "a:1"),
+            ("\u{e9}\n".as_bytes(), "\u{e9}\n"),
+            (b"%", "%JQ"),
+            (b"50%", "%NTAl"),
+            (b"\xff\xfe", "%__4"),
+            (b"\xfb\xff\xfe\x00", "%-__-AA"),
+        ] {
+            assert_eq!(short(&Key::new(key).unwrap()), text);
         }
     }
 }

@@ -164,7 +164,7 @@ pub const SQLITE_FILE_SWEEP_ROWS_MAX: usize = 64;
 /// Longest key in bytes on a Durable Object or D1, after `%` and bytes that are not UTF-8 were written `%XX`. Longer ones are `too_large`.
 pub const CLOUDFLARE_KEY_BYTES_MAX: usize = 2048;
 
-/// Longest key in bytes on Workers KV, after it was escaped: a name there has 512 bytes, and before the key stand the name of the store and a
+/// Longest key in bytes on Workers KV, after one that is not UTF-8 or has a `%` was written in base64: a name there has 512 bytes, and before the key stand the name of the store and a
 /// colon. Longer ones are `too_large`.
 pub const WORKERS_KV_KEY_BYTES_MAX: usize = 512 - CLOUDFLARE_NAME_BYTES_MAX - 1;
 

@@ -10,7 +10,7 @@ use worker::{Env, KvError, KvStore};
 
 use super::items::{Call, Outcome, Swap};
 use super::unbound;
-use crate::bounds::{STORE_KV_CACHE_S, STORE_KV_TTL_S_MIN};
+use crate::bounds::{STORE_KV_CACHE_S, STORE_KV_TTL_S_MAX, STORE_KV_TTL_S_MIN};
 use crate::sql::text_of;
 
 /// The binding of the namespace.
@@ -49,7 +49,7 @@ impl KvRecords {
 
     async fn write(&self, name: &str, swap: &Swap<'_>) -> Result<()> {
         let put = self.namespace.put(name, &*swap.record).map_err(|error| failed(&error))?;
-        let put = match swap.reclaim_ms {
+        let put = match swap.reclaim_ms.filter(|ms| ms.div_ceil(1000) <= STORE_KV_TTL_S_MAX) {
             Some(ms) => put.expiration_ttl(ms.div_ceil(1000).max(STORE_KV_TTL_S_MIN)),
             None => put,
         };

@@ -37,7 +37,7 @@ impl RecordStore {
         key: &Key,
         mut run: impl FnMut(&mut Working, Millis) -> Result<T>,
     ) -> Result<T> {
-        let text = key.text();
+        let text = if self.backend == Backend::Kv { key.short_text() } else { key.text() };
         let mut current = self.read(&text).await?;
         let nonce = Nonce { writer: random(), number: 1 };
         for attempt in 0..STORE_ATTEMPTS_MAX {

@@ -37,6 +37,8 @@ struct Service {
     /// In the path of the worker's route.
     word: &'static str,
     atomic: bool,
+    /// Whether bytes that are no text must be written in few characters.
+    has_short_names: bool,
     key_bytes_max: usize,
 }
 
@@ -44,14 +46,19 @@ static OBJECT: Service = Service {
     scheme: "durable-object",
     word: "durable-object",
     atomic: true,
+    has_short_names: false,
     key_bytes_max: CLOUDFLARE_KEY_BYTES_MAX,
 };
 
-static D1: Service =
-    Service { scheme: "d1", word: "d1", atomic: true, key_bytes_max: CLOUDFLARE_KEY_BYTES_MAX };
+static D1: Service = Service { scheme: "d1", word: "d1", ..OBJECT };
 
-static KV: Service =
-    Service { scheme: "workers-kv", word: "kv", atomic: false, key_bytes_max: WORKERS_KV_KEY_BYTES_MAX };
+static KV: Service = Service {
+    scheme: "workers-kv",
+    word: "kv",
+    atomic: false,
+    has_short_names: true,
+    key_bytes_max: WORKERS_KV_KEY_BYTES_MAX,
+};
 
 pub(super) const OBJECT_HTTPS: Scheme = Scheme {
     name: "durable-object+https",
@@ -151,7 +158,8 @@ struct CloudflareBackend {
 impl CloudflareBackend {
     /// The key as text: it can be found in Cloudflare's console by it.
     fn text_of(&self, key: &Key) -> Result<String> {
-        let (text, max) = (key.text(), self.service.key_bytes_max);
+        let text = if self.service.has_short_names { key.short_text() } else { key.text() };
+        let max = self.service.key_bytes_max;
         match text.len() <= max {
             true => Ok(text.into_owned()),
             false => {
