@@ -88,7 +88,7 @@ async fn every_change_is_in_the_log_one_time_and_in_order() {
     let more = format!("{EVENTS}\nflushRows = 7\ngrace = \"1ms\"");
     let mut fixture = Fixture::start(&postgres, &more, &["--shards", "2", "--durability", "commit"]);
     // Before the first kill, so that no snapshot is interrupted.
-    fixture.http().flush();
+    fixture.http().wait_for_log();
     for round in 0..rounds {
         let mut http = fixture.http();
         let mut some = |http: &mut Http, random: &mut Random, count| {

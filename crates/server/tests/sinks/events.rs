@@ -80,8 +80,17 @@ impl Http {
         response.json()["rows"].as_u64().unwrap()
     }
 
+    /// Waits for the snapshot at the beginning of a log.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&mut self) {
+        until("the log has begun", || {
+            let sink = self.sink();
+            sink["rows"].as_u64() >= Some(2) && sink["resyncing"] == json!(null)
+        });
+    }
+
     pub(crate) fn delete(&mut self, key: &str) {
-        assert_eq!(self.ask("DELETE", &format!("/kv/{key}"), &[], b"").status, 200);
+        self.run(&json!([["DEL", key]]));
     }
 }
 
@@ -187,7 +196,7 @@ async fn a_rejected_event_delays_nobody_and_is_repaired_in_its_place() {
     let Some(postgres) = Postgres::start().await else { return };
     let mut fixture = Fixture::start(&postgres, EVENTS, &["--shards", "2"]);
     let mut http = fixture.http();
-    http.flush();
+    http.wait_for_log();
     postgres.sql("ALTER TABLE t ADD CONSTRAINT poison CHECK (value->>'n' IS DISTINCT FROM '13')");
     for n in 10..20 {
         http.put("d:a", &json!({ "n": n }), "");
@@ -332,6 +341,7 @@ fn a_log_is_compacted_as_its_settings_say() {
     let file = LogFile::new(home.path());
     let mut fixture = Fixture::start(&file, EVENTS, &["--shards", "1"]);
     let mut http = fixture.http();
+    http.wait_for_log();
     for n in 0..100 {
         http.put("d:k", &json!(n), "");
     }
