@@ -245,7 +245,7 @@ mod tests {
             keys.hash_mut(b"h", NOW).unwrap().set(&bytes("f"), &bytes(n));
         }
         keys.hash_mut(b"h", NOW).unwrap().set(&bytes("g"), &bytes("3"));
-        keys.hash_mut(b"h", NOW).unwrap().remove(b"f");
+        keys.hash_mut(b"h", NOW).unwrap().remove(&bytes("f"));
         keys.set_expiry(b"s", Millis(9000), NOW).unwrap();
         keys.delete(b"d", NOW).unwrap();
         let all = events(&keys);
@@ -277,7 +277,7 @@ mod tests {
             keys.set_mut(b"m", NOW).unwrap().insert(&bytes(member));
             keys.list_mut(b"l", NOW).unwrap().push_front(&bytes(member));
         }
-        keys.set_mut(b"m", NOW).unwrap().remove(b"c");
+        keys.set_mut(b"m", NOW).unwrap().remove(&bytes("c"));
         keys.list_mut(b"l", NOW).unwrap().push_back(&bytes("z"));
         keys.zset_mut(b"z", NOW).unwrap().insert(&bytes("x"), 1.5);
         keys.zset_mut(b"z", NOW).unwrap().insert(&bytes("y"), f64::INFINITY);
